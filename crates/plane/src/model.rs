@@ -1,0 +1,265 @@
+//! The validated model: what a configuration means, as plain values. The configuration parses into it, the plane
+//! compiles it into tables. Whatever can be wrong has been refused before a value of these types exists:
+//! indices are in range, names unique, families consistent.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_packet::wire::MacAddress;
+use weir_port::spec::{Middleware, PortSpec};
+
+/// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Origin(pub u32);
+
+/// The places that [`Origin`] values stand for, e.g. `edge.toml:12`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins {
+    places: Vec<Place>,
+}
+
+/// A place in a source of configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user named it, or the name of another source.
+    pub file: Arc<str>,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The text of that line, trimmed, for `explain`.
+    pub text: Arc<str>,
+}
+
+impl Origins {
+    /// Records a place and returns what stands for it.
+    pub fn add(&mut self, place: Place) -> Origin {
+        self.places.push(place);
+        Origin(u32::try_from(self.places.len()).expect("a configuration of fewer than 2^32 objects"))
+    }
+
+    /// The place of an origin; `None` for what is built in.
+    pub fn place(&self, origin: Origin) -> Option<&Place> {
+        (origin.0 as usize).checked_sub(1).and_then(|index| self.places.get(index))
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Index of a VRF in [`Gateway::vrfs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct VrfIndex(pub u16);
+
+/// Index of an interface in [`Gateway::interfaces`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InterfaceIndex(pub u32);
+
+/// A whole gateway.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gateway {
+    /// Routing domains; the first is `default`.
+    pub vrfs: Vec<Vrf>,
+    /// Interfaces; a VLAN interface stands after its parent.
+    pub interfaces: Vec<Interface>,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// Static neighbours.
+    pub neighbors: Vec<Neighbor>,
+    /// Worker threads.
+    pub workers: Workers,
+    /// Packet buffers.
+    pub buffers: Buffers,
+    /// Limits of the control messages we originate.
+    pub icmp: IcmpLimits,
+    /// Bounds of tables.
+    pub limits: Limits,
+    /// What every origin in here stands for.
+    pub origins: Origins,
+}
+
+/// A routing domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vrf {
+    /// Its name.
+    pub name: String,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// An interface: a port, or a VLAN on one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interface {
+    /// Its name, unique.
+    pub name: String,
+    /// What packets come through.
+    pub kind: InterfaceKind,
+    /// Hardware address; `None`: the port's own, or a locally administered one derived from the name.
+    pub mac: Option<MacAddress>,
+    /// Largest IP packet, in octets, 68 ..= 65,535 (1,280 at least where it has IPv6 addresses).
+    pub mtu: u32,
+    /// Our addresses with the length of the connected prefix; the first of a family is primary.
+    pub addresses: Vec<Address>,
+    /// Its routing domain.
+    pub vrf: VrfIndex,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// One of our own addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The address (host bits kept) and the prefix that is connected.
+    pub net: IpNet,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// What an interface is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InterfaceKind {
+    /// A port of its own.
+    Port {
+        /// The kind of port.
+        port: PortSpec,
+        /// What is wrapped around it.
+        middleware: Middleware,
+        /// Receive queues, 1 ..= 16.
+        queues: u16,
+    },
+    /// A VLAN of another interface.
+    Vlan {
+        /// The interface of kind `Port` that carries it.
+        parent: InterfaceIndex,
+        /// Outer tag.
+        outer: Tag,
+        /// Inner tag (QinQ), always 802.1Q.
+        inner: Option<u16>,
+    },
+}
+
+/// A VLAN tag to match and to put on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag {
+    /// 0x8100 (802.1Q) or 0x88a8 (802.1ad).
+    pub tpid: u16,
+    /// 1 ..= 4094.
+    pub vid: u16,
+}
+
+/// A static route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Its routing domain.
+    pub vrf: VrfIndex,
+    /// Destination prefix, host bits clear; unique per domain.
+    pub prefix: IpNet,
+    /// What happens to packets for it.
+    pub target: RouteTarget,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// What a route does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteTarget {
+    /// Forward over one of these, by flow hash and weight; not empty.
+    Via(Vec<NextHop>),
+    /// Discard silently.
+    Blackhole,
+    /// Discard and say so (ICMP unreachable).
+    Unreachable,
+    /// For the gateway itself.
+    Local,
+}
+
+/// One path of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NextHop {
+    /// Egress interface.
+    pub interface: InterfaceIndex,
+    /// The gateway's address; `None`: the destination is on the link. A path of an IPv4 route may name an IPv6
+    /// gateway (RFC 8950); the reverse is refused.
+    pub address: Option<IpAddr>,
+    /// Share of flows relative to the other paths, 1 ..= 255.
+    pub weight: u8,
+}
+
+/// A static neighbour: an address on a link, and its hardware address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbor {
+    /// The link.
+    pub interface: InterfaceIndex,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub mac: MacAddress,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// Worker threads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workers {
+    /// How many, 1 ..= 16.
+    pub count: u16,
+    /// The CPU each is pinned to; empty: chosen from those the process may use.
+    pub cores: Vec<u16>,
+}
+
+/// Packet buffers, all allocated at start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// Buffers of 2 KiB.
+    pub small: u32,
+    /// Buffers that hold a packet of 64 KiB.
+    pub large: u32,
+}
+
+/// Token buckets of the ICMP messages we originate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IcmpLimits {
+    /// Errors per second over all workers.
+    pub error_rate: u32,
+    /// Errors that may leave at once.
+    pub error_burst: u32,
+    /// Echo replies per second over all workers.
+    pub echo_rate: u32,
+    /// Echo replies that may leave at once.
+    pub echo_burst: u32,
+}
+
+/// Bounds of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Routes per VRF and family.
+    pub routes: u32,
+    /// Neighbours in all.
+    pub neighbors: u32,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Workers { count: 1, cores: Vec::new() }
+    }
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Buffers { small: 8192, large: 64 }
+    }
+}
+
+impl Default for IcmpLimits {
+    fn default() -> Self {
+        IcmpLimits { error_rate: 1000, error_burst: 100, echo_rate: 10_000, echo_burst: 1000 }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { routes: 2_000_000, neighbors: 65_536 }
+    }
+}
