@@ -1,1 +1,11 @@
-//! weir-base
+//! What everything in weir stands on: time, randomness, CPU affinity, prefetching, and publish-and-reclaim.
+//!
+//! Knows nothing of packets or tables.
+
+pub mod affinity;
+pub mod clock;
+pub mod prefetch;
+pub mod random;
+pub mod region;
+pub mod ring;
+pub mod tsc;

@@ -1,0 +1,13 @@
+//! Prefetching: asking for a cache line before it is needed.
+
+/// Asks for the cache line that holds `address`, for reading, in all cache levels. Never faults, whatever the address.
+#[inline(always)]
+pub fn read<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: PREFETCHT0 is a hint and does not fault on any address; SSE is part of x86-64.
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

@@ -1,0 +1,178 @@
+//! Single-producer single-consumer ring: how packets go from one worker to another, in order.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Keeps what one side writes off the cache lines that the other side writes.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Shared<T> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    /// Slots filled so far (wrapping); written by the producer.
+    tail: Padded<AtomicUsize>,
+    /// Slots emptied so far (wrapping); written by the consumer.
+    head: Padded<AtomicUsize>,
+}
+
+// SAFETY: slot i is touched by the producer only while it is empty and by the consumer only while it is full; the
+// release/acquire pairs on `tail` and `head` hand it over. T moves between threads, hence T: Send.
+unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+/// The writing end.
+pub struct Producer<T> {
+    shared: Arc<Shared<T>>,
+    tail: usize,
+    /// The consumer's head as last seen: spares a shared read while there is surely room.
+    head: usize,
+}
+
+/// The reading end.
+pub struct Consumer<T> {
+    shared: Arc<Shared<T>>,
+    head: usize,
+}
+
+/// A ring for up to `capacity` values, rounded up to a power of two.
+pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
+    let slots = (0..capacity.max(2).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
+    let shared =
+        Arc::new(Shared { slots, tail: Padded(AtomicUsize::new(0)), head: Padded(AtomicUsize::new(0)) });
+    (Producer { shared: shared.clone(), tail: 0, head: 0 }, Consumer { shared, head: 0 })
+}
+
+impl<T: Send> Producer<T> {
+    /// Adds a value; gives it back when the ring is full. Not visible to the consumer before [`Producer::flush`].
+    #[inline]
+    pub fn push(&mut self, value: T) -> Result<(), T> {
+        let capacity = self.shared.slots.len();
+        if self.tail.wrapping_sub(self.head) == capacity {
+            self.head = self.shared.head.0.load(Ordering::Acquire);
+            if self.tail.wrapping_sub(self.head) == capacity {
+                return Err(value);
+            }
+        }
+        let slot = &self.shared.slots[self.tail & (capacity - 1)];
+        // SAFETY: fewer than `capacity` slots lie between head and tail, so this one is empty and the consumer will
+        // not look at it before `tail` is published.
+        unsafe { (*slot.get()).write(value) };
+        self.tail = self.tail.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Shows the consumer what was pushed.
+    #[inline]
+    pub fn flush(&mut self) {
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.shared.tail.0.store(self.tail, Ordering::Release);
+    }
+}
+
+impl<T: Send> Consumer<T> {
+    /// Takes up to `limit` values, oldest first, handing each to `take`; returns how many.
+    #[inline]
+    pub fn pop(&mut self, limit: usize, mut take: impl FnMut(T)) -> usize {
+        let ready = self.len().min(limit);
+        let mask = self.shared.slots.len() - 1;
+        for _ in 0..ready {
+            let slot = &self.shared.slots[self.head & mask];
+            // SAFETY: head < tail as published by the producer, so the slot is full; the acquire load in `len` makes
+            // its contents visible. Advancing head before `take` keeps it from being read twice if `take` panics.
+            let value = unsafe { (*slot.get()).assume_init_read() };
+            self.head = self.head.wrapping_add(1);
+            take(value);
+        }
+        if ready > 0 {
+            self.shared.head.0.store(self.head, Ordering::Release);
+        }
+        ready
+    }
+
+    /// Values that are ready.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
+    }
+
+    /// Nothing is ready.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // Both ends are gone and have published where they stood.
+        let mask = self.slots.len() - 1;
+        let (mut head, tail) = (*self.head.0.get_mut(), *self.tail.0.get_mut());
+        while head != tail {
+            // SAFETY: between head and tail slots are full, and nobody else is left to read them.
+            unsafe { self.slots[head & mask].get_mut().assume_init_drop() };
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+impl<T> Drop for Consumer<T> {
+    fn drop(&mut self) {
+        // Publishes the head even when `take` unwound in the middle of a `pop`: what was moved out is not dropped again.
+        self.shared.head.0.store(self.head, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_arrive_once_and_in_order() {
+        let (mut producer, mut consumer) = ring::<u64>(64);
+        let sender = std::thread::spawn(move || {
+            let mut next = 0;
+            while next < 1_000_000 {
+                if producer.push(next).is_ok() {
+                    next += 1;
+                } else {
+                    std::thread::yield_now();
+                }
+                producer.flush();
+            }
+        });
+        let mut expected = 0;
+        while expected < 1_000_000 {
+            if consumer.pop(32, |value| {
+                assert_eq!(value, expected);
+                expected += 1;
+            }) == 0
+            {
+                std::thread::yield_now();
+            }
+        }
+        sender.join().unwrap();
+        assert!(consumer.is_empty());
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_value_back_and_drops_what_is_left() {
+        let token = Arc::new(());
+        let (mut producer, mut consumer) = ring(2);
+        assert!(producer.push(token.clone()).is_ok());
+        assert!(producer.push(token.clone()).is_ok());
+        assert!(producer.push(token.clone()).is_err());
+        producer.flush();
+        assert_eq!(consumer.pop(1, drop), 1);
+        assert_eq!(consumer.len(), 1);
+        drop((producer, consumer));
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+}
