@@ -6,6 +6,7 @@ pub mod affinity;
 pub mod clock;
 pub mod prefetch;
 pub mod random;
+pub mod reclaim;
 pub mod region;
 pub mod ring;
 pub mod tsc;
