@@ -1,1 +1,122 @@
-//! weir-port
+//! Packet I/O behind one trait.
+//!
+//! A [`Port`] is where packets enter and leave: a generator, a capture file, nothing at all; kernel interfaces later.
+//! The control thread opens it and gives its queues away: every worker owns the receive queues it polls and one
+//! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
+//! wraps a queue.
+
+pub mod spec;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::vector::{Frame, Vector};
+
+/// An open port, as the control thread holds it.
+pub trait Port: Send {
+    /// The kind, as the configuration names it.
+    fn kind(&self) -> &'static str;
+
+    /// The hardware address it came with, if any.
+    fn mac(&self) -> Option<[u8; 6]> {
+        None
+    }
+
+    /// The largest frame it carries, in octets, if it has a limit of its own.
+    fn max_frame(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether packets can pass now.
+    fn link(&self) -> Link {
+        Link::Up
+    }
+
+    /// What it counts beside the packets that pass: shared with its queues.
+    fn counters(&self) -> Arc<PortCounters>;
+
+    /// Gives away the receive queues. A second call gives none.
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>>;
+
+    /// Gives away one transmit queue for each of `workers`. Called once.
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>>;
+}
+
+/// Whether packets can pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// They can.
+    Up,
+    /// They can not.
+    Down,
+}
+
+/// What a receiver has to say after a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Burst {
+    /// There may be more at once.
+    More,
+    /// Nothing further at this time.
+    Idle,
+    /// Nothing further, ever.
+    Ended,
+}
+
+/// A receive queue, owned by one worker.
+pub trait Receiver: Send {
+    /// Appends packets to `vector`, at most `vector.room()`, each with its receive time and offload state set. `now` is
+    /// the gateway's clock. Packets for which no buffer is left are not lost but left waiting where the source
+    /// allows it, else counted as `no_buffer`.
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst;
+}
+
+/// A transmit queue, owned by one worker.
+pub trait Transmitter: Send {
+    /// Sends the packets at these places, in order; returns how many were accepted (a prefix of `frame`). The port may
+    /// take a packet out of its place or leave it there; the caller recycles what is left.
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, cache: &mut Cache, now: Time) -> usize;
+
+    /// Pushes out what is buffered: called when a worker goes idle or ends.
+    ///
+    /// # Errors
+    /// When the sink refuses (a full disk).
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What ports count beside the packets that pass. Written by the queues, one or more per port; read by anyone.
+#[derive(Debug, Default)]
+pub struct PortCounters {
+    /// Frames that were waiting but got no buffer.
+    pub no_buffer: AtomicU64,
+    /// Frames that the port's source could not deliver (longer than a buffer, malformed record).
+    pub receive_errors: AtomicU64,
+    /// Frames that the port's sink refused.
+    pub transmit_errors: AtomicU64,
+    /// Packets that fault injection dropped, duplicated, held back, changed or cut.
+    pub faults: FaultCounters,
+}
+
+/// What fault injection did, in packets.
+#[derive(Debug, Default)]
+pub struct FaultCounters {
+    /// Vanished.
+    pub dropped: AtomicU64,
+    /// Arrived twice.
+    pub duplicated: AtomicU64,
+    /// Arrived after later ones.
+    pub reordered: AtomicU64,
+    /// Octets were changed.
+    pub corrupted: AtomicU64,
+    /// Were cut.
+    pub truncated: AtomicU64,
+}
+
+/// Adds to a statistic that several threads may write.
+#[inline]
+pub fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}

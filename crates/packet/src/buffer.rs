@@ -1,0 +1,350 @@
+//! Packet buffers: chunks of one bounded region, in two sizes.
+//!
+//! All buffers are allocated when the gateway starts, in huge pages where there are any. A *small* chunk (2 KiB) holds
+//! an ordinary frame, a *large* one a packet of 64 KiB as offloads produce them; both leave [`HEADROOM`] in front for
+//! encapsulation. Chunk sizes are multiples of 2 KiB and the region is one mapping, so that it can be registered as an
+//! AF_XDP UMEM.
+//!
+//! A [`Buffer`] owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
+//! shared [`Pool`] by the batch; a buffer that is simply dropped goes back to the pool by the slow way, so none is lost.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_base::region::{Pages, Region};
+
+/// Octets in front of a received frame, for headers that are put on later.
+pub const HEADROOM: usize = 256;
+/// Octets of a small chunk.
+pub const SMALL: usize = 2048;
+/// Octets of a large chunk: headroom, the longest frame, and room to round up.
+pub const LARGE: usize = 68 * 1024;
+/// The longest frame a buffer holds: an IP packet of 65,535 octets behind an Ethernet header with two tags.
+pub const MAX_FRAME: usize = 65_535 + 22;
+
+const _: () = assert!(LARGE >= HEADROOM + MAX_FRAME && LARGE.is_multiple_of(SMALL));
+
+/// Chunks that move between a cache and the pool at once.
+const BATCH: usize = 128;
+
+/// How a pool is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize {
+    /// Small chunks.
+    pub small: usize,
+    /// Large chunks.
+    pub large: usize,
+}
+
+/// How full a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Small chunks in all, and in the pool (those in workers' caches count as out).
+    pub small: (usize, usize),
+    /// Large chunks in all, and in the pool.
+    pub large: (usize, usize),
+    /// What the pages are.
+    pub pages: Pages,
+}
+
+struct Class {
+    total: usize,
+    free: Mutex<Vec<NonNull<u8>>>,
+}
+
+impl Class {
+    fn free(&self) -> MutexGuard<'_, Vec<NonNull<u8>>> {
+        // The list is valid after every single push and pop, so a panic elsewhere leaves nothing half done.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Inner {
+    region: Region,
+    small: Class,
+    large: Class,
+    /// Address of the first large chunk: tells the classes apart.
+    boundary: usize,
+    handles: AtomicUsize,
+}
+
+impl Inner {
+    fn class(&self, chunk: NonNull<u8>) -> &Class {
+        if (chunk.as_ptr() as usize) < self.boundary { &self.small } else { &self.large }
+    }
+}
+
+/// The shared pool; cheap to clone.
+pub struct Pool {
+    inner: NonNull<Inner>,
+}
+
+// SAFETY: `Inner` is shared behind a counted handle; its lists are under mutexes, the rest is written once. The chunk
+// pointers in the lists point into the region, which has no thread affinity.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Allocates every buffer there will be.
+    ///
+    /// # Errors
+    /// When the system has no room for them.
+    pub fn new(size: PoolSize) -> io::Result<Pool> {
+        let small = size.small.checked_mul(SMALL);
+        let large = size.large.checked_mul(LARGE);
+        let octets = small.zip(large).and_then(|(small, large)| small.checked_add(large));
+        let region = Region::new(octets.ok_or(io::ErrorKind::OutOfMemory)?)?;
+        // SAFETY: offsets up to and including `octets` stay inside the region (or one past its end).
+        let at = |offset: usize| unsafe { region.base().add(offset) };
+        let boundary = at(size.small * SMALL);
+        // Reversed, so that chunks are first handed out in ascending order.
+        let chunks = |count: usize, first: usize, step: usize| Class {
+            total: count,
+            free: Mutex::new((0..count).rev().map(|index| at(first + index * step)).collect()),
+        };
+        let (small, large) = (chunks(size.small, 0, SMALL), chunks(size.large, size.small * SMALL, LARGE));
+        let inner =
+            Inner { small, large, boundary: boundary.as_ptr() as usize, handles: AtomicUsize::new(1), region };
+        Ok(Pool { inner: NonNull::from(Box::leak(Box::new(inner))) })
+    }
+
+    fn inner(&self) -> &Inner {
+        // SAFETY: `Inner` lives while there is a handle (see `Drop`), and this is one.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// A worker's own stock.
+    pub fn cache(&self) -> Cache {
+        Cache { small: Vec::with_capacity(2 * BATCH), large: Vec::with_capacity(2 * BATCH), pool: self.clone() }
+    }
+
+    /// How full the pool is.
+    pub fn occupancy(&self) -> Occupancy {
+        let inner = self.inner();
+        let of = |class: &Class| (class.total, class.free().len());
+        Occupancy { small: of(&inner.small), large: of(&inner.large), pages: inner.region.pages() }
+    }
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Self {
+        // Relaxed: a new handle is made from a live one, as in Arc.
+        self.inner().handles.fetch_add(1, Ordering::Relaxed);
+        Pool { inner: self.inner }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // AcqRel: everything other handles did happens before the last one looks.
+        if self.inner().handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let inner = self.inner();
+        // Buffers may outlive every handle: then the region stays mapped for good, which is a leak but never a
+        // dangling buffer. Workers give their buffers back before they end, so it does not happen in a gateway.
+        if inner.small.free().len() == inner.small.total && inner.large.free().len() == inner.large.total {
+            // SAFETY: made by Box::leak in `new`; no handle is left and no buffer refers to it.
+            drop(unsafe { Box::from_raw(self.inner.as_ptr()) });
+        }
+    }
+}
+
+/// One chunk, owned. The empty buffer owns none.
+pub(crate) struct Buffer {
+    chunk: NonNull<u8>,
+    pool: Option<NonNull<Inner>>,
+}
+
+// SAFETY: a buffer owns its chunk alone; the pool it refers to is Sync.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    pub(crate) const EMPTY: Buffer = Buffer { chunk: NonNull::dangling(), pool: None };
+
+    #[inline(always)]
+    pub(crate) fn chunk(&self) -> NonNull<u8> {
+        self.chunk
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pool.is_none()
+    }
+
+    /// Octets of the chunk; 0 for the empty buffer.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        let Some(pool) = self.pool else { return 0 };
+        // SAFETY: the pool's `Inner` outlives every buffer (see `Pool::drop`).
+        let boundary = unsafe { pool.as_ref() }.boundary;
+        if (self.chunk.as_ptr() as usize) < boundary { SMALL } else { LARGE }
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn give_back(chunk: NonNull<u8>, pool: NonNull<Inner>) {
+            // SAFETY: the pool's `Inner` outlives every buffer (see `Pool::drop`).
+            let inner = unsafe { pool.as_ref() };
+            inner.class(chunk).free().push(chunk);
+        }
+        if let Some(pool) = self.pool {
+            give_back(self.chunk, pool);
+        }
+    }
+}
+
+/// A worker's own stock of buffers.
+pub struct Cache {
+    small: Vec<NonNull<u8>>,
+    large: Vec<NonNull<u8>>,
+    pool: Pool,
+}
+
+// SAFETY: the chunks in stock are owned by the cache.
+unsafe impl Send for Cache {}
+
+impl Cache {
+    /// A buffer with room for a frame of `frame` octets behind the headroom; `None` when the pool is exhausted or no
+    /// chunk is that long.
+    #[inline]
+    pub(crate) fn take(&mut self, frame: usize) -> Option<Buffer> {
+        let chunk = if frame <= SMALL - HEADROOM {
+            match self.small.pop() {
+                Some(chunk) => chunk,
+                None => refill(&mut self.small, &self.pool.inner().small)?,
+            }
+        } else if frame <= MAX_FRAME {
+            match self.large.pop() {
+                Some(chunk) => chunk,
+                None => refill(&mut self.large, &self.pool.inner().large)?,
+            }
+        } else {
+            return None;
+        };
+        Some(Buffer { chunk, pool: Some(self.pool.inner) })
+    }
+
+    /// Takes a buffer back.
+    #[inline]
+    pub(crate) fn give(&mut self, buffer: Buffer) {
+        if buffer.pool != Some(self.pool.inner) {
+            return; // empty, or another pool's: its own drop knows where it belongs
+        }
+        let inner = self.pool.inner();
+        let (stock, class) = if (buffer.chunk.as_ptr() as usize) < inner.boundary {
+            (&mut self.small, &inner.small)
+        } else {
+            (&mut self.large, &inner.large)
+        };
+        stock.push(buffer.chunk);
+        std::mem::forget(buffer);
+        if stock.len() >= 2 * BATCH {
+            surrender(stock, class, BATCH);
+        }
+    }
+
+    /// The pool behind it.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+#[cold]
+fn refill(stock: &mut Vec<NonNull<u8>>, class: &Class) -> Option<NonNull<u8>> {
+    let mut free = class.free();
+    // Never more than an eighth of what is left: one worker must not starve another of the last buffers.
+    let batch = BATCH.min(free.len().div_ceil(8));
+    let rest = free.len() - batch;
+    stock.extend(free.drain(rest..));
+    drop(free);
+    stock.pop()
+}
+
+#[cold]
+fn surrender(stock: &mut Vec<NonNull<u8>>, class: &Class, count: usize) {
+    // The longest unused go: what stays is warm in this worker's cache.
+    class.free().extend(stock.drain(..count));
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let inner = self.pool.inner();
+        let (small, large) = (self.small.len(), self.large.len());
+        surrender(&mut self.small, &inner.small, small);
+        surrender(&mut self.large, &inner.large, large);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(pool: &Pool) -> (usize, usize) {
+        let occupancy = pool.occupancy();
+        (occupancy.small.1, occupancy.large.1)
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_gets_everything_back() {
+        let pool = Pool::new(PoolSize { small: 600, large: 3 }).unwrap();
+        let mut cache = pool.cache();
+        let mut out: Vec<_> = std::iter::from_fn(|| cache.take(64)).collect();
+        assert_eq!(out.len(), 600);
+        let large: Vec<_> = std::iter::from_fn(|| cache.take(9000)).collect();
+        assert_eq!(large.len(), 3);
+        assert_eq!(free(&pool), (0, 0));
+        let mut chunks: Vec<_> = out.iter().map(|buffer| buffer.chunk()).collect();
+        chunks.sort();
+        chunks.dedup();
+        assert_eq!(chunks.len(), 600, "no chunk is handed out twice");
+        for buffer in out.drain(..300) {
+            cache.give(buffer);
+        }
+        drop(out);
+        drop(large);
+        drop(cache);
+        assert_eq!(free(&pool), (600, 3));
+    }
+
+    #[test]
+    fn no_chunk_is_longer_than_the_longest_frame() {
+        let pool = Pool::new(PoolSize { small: 1, large: 1 }).unwrap();
+        let mut cache = pool.cache();
+        assert!(cache.take(MAX_FRAME + 1).is_none());
+        assert_eq!(cache.take(MAX_FRAME).unwrap().capacity(), LARGE);
+        assert_eq!(cache.take(SMALL - HEADROOM).unwrap().capacity(), SMALL);
+        assert_eq!(Buffer::EMPTY.capacity(), 0);
+    }
+
+    #[test]
+    fn a_buffer_may_outlive_its_pool() {
+        let pool = Pool::new(PoolSize { small: 2, large: 0 }).unwrap();
+        let buffer = pool.cache().take(64).unwrap();
+        drop(pool);
+        // SAFETY: the chunk is owned by `buffer`, and its region is still mapped.
+        unsafe { buffer.chunk().write(1) };
+        drop(buffer);
+    }
+
+    #[test]
+    fn a_buffer_of_another_pool_goes_home() {
+        let (here, there) = (PoolSize { small: 4, large: 0 }, PoolSize { small: 4, large: 0 });
+        let (here, there) = (Pool::new(here).unwrap(), Pool::new(there).unwrap());
+        let buffer = there.cache().take(64).unwrap();
+        here.cache().give(buffer);
+        assert_eq!((free(&here), free(&there)), ((4, 0), (4, 0)));
+    }
+
+    #[test]
+    fn no_room_is_an_error() {
+        assert!(Pool::new(PoolSize { small: usize::MAX, large: 1 }).is_err());
+        assert!(Pool::new(PoolSize { small: 1 << 50, large: 1 }).is_err());
+    }
+}

@@ -1,0 +1,416 @@
+//! A packet in the engine: one cache line of metadata that owns a buffer.
+//!
+//! Chosen over a structure of arrays by measurement (ARCHITECTURE.md, "The engine's shape"): a node that touches a
+//! packet needs several of its fields at once, and finds them on one line.
+
+use std::ptr::NonNull;
+
+use weir_base::clock::Time;
+
+use crate::buffer::{Buffer, Cache, HEADROOM};
+use crate::offload::Offload;
+use crate::parse::{ParseFlags, Parsed};
+
+/// A packet: its octets from the link-layer header on, and what is known of it.
+#[repr(C, align(64))]
+pub struct Packet {
+    buffer: Buffer,
+    /// Where the frame starts in the chunk.
+    start: u16,
+    l3: u16,
+    l4: u16,
+    trace: u16,
+    /// Octets of the frame. `start + len` never exceeds the chunk.
+    len: u32,
+    flags: ParseFlags,
+    protocol: u8,
+    reason: u8,
+    interface: u32,
+    forwarding: u32,
+    hash: u32,
+    ordinal: u32,
+    time: Time,
+    offload: Offload,
+}
+
+const _: () = assert!(size_of::<Packet>() == 64);
+
+/// There is not that much headroom or tailroom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl Packet {
+    /// No packet: no octets, no buffer.
+    pub const EMPTY: Packet = Packet {
+        buffer: Buffer::EMPTY,
+        start: 0,
+        l3: 0,
+        l4: 0,
+        trace: 0,
+        len: 0,
+        flags: ParseFlags::empty(),
+        protocol: 0,
+        reason: 0,
+        interface: 0,
+        forwarding: 0,
+        hash: 0,
+        ordinal: 0,
+        time: Time(0),
+        offload: Offload {
+            checksum: crate::offload::Checksum::Unknown,
+            gso: crate::offload::Gso::None,
+            segment: 0,
+            start: 0,
+            offset: 0,
+        },
+    };
+
+    /// A frame of `len` octets behind the usual headroom. Its octets are whatever the buffer held before: for a
+    /// receiver that fills them. `None` when no buffer is left, or `len` exceeds the longest frame.
+    #[inline]
+    pub fn new(cache: &mut Cache, len: usize) -> Option<Packet> {
+        let buffer = cache.take(len)?;
+        Some(Packet { buffer, start: HEADROOM as u16, len: len as u32, ..Packet::EMPTY })
+    }
+
+    /// A frame with these octets.
+    #[inline]
+    pub fn copy_of(cache: &mut Cache, frame: &[u8]) -> Option<Packet> {
+        let mut packet = Packet::new(cache, frame.len())?;
+        packet.data_mut().copy_from_slice(frame);
+        Some(packet)
+    }
+
+    /// Gives the buffer back to the worker's cache.
+    #[inline]
+    pub fn recycle(&mut self, cache: &mut Cache) {
+        self.start = 0;
+        self.len = 0;
+        cache.give(std::mem::replace(&mut self.buffer, Buffer::EMPTY));
+    }
+
+    /// Nothing is in it (taken, recycled, or never filled).
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Takes the packet out, leaving an empty one.
+    #[inline]
+    pub fn take(&mut self) -> Packet {
+        std::mem::replace(self, Packet::EMPTY)
+    }
+
+    #[inline(always)]
+    fn first(&self) -> NonNull<u8> {
+        // SAFETY: start + len lies within the chunk (or both are 0 for the empty packet).
+        unsafe { self.buffer.chunk().add(usize::from(self.start)) }
+    }
+
+    /// The frame, from the link-layer header on.
+    #[inline(always)]
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: the chunk is initialised memory (mapped zeroed) that this packet owns, and start + len lies in it.
+        unsafe { std::slice::from_raw_parts(self.first().as_ptr(), self.len as usize) }
+    }
+
+    /// The frame, to be changed.
+    #[inline(always)]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `data`; `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.first().as_ptr(), self.len as usize) }
+    }
+
+    /// Octets of the frame.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// The frame from the network-layer header on; empty when there is none.
+    #[inline(always)]
+    pub fn l3(&self) -> &[u8] {
+        self.data().get(usize::from(self.l3)..).unwrap_or_default()
+    }
+
+    /// The frame from the network-layer header on, to be changed.
+    #[inline(always)]
+    pub fn l3_mut(&mut self) -> &mut [u8] {
+        let l3 = usize::from(self.l3);
+        self.data_mut().get_mut(l3..).unwrap_or_default()
+    }
+
+    /// Octets in front of the network-layer header.
+    #[inline(always)]
+    pub fn l3_offset(&self) -> usize {
+        usize::from(self.l3)
+    }
+
+    /// Octets in front of the transport header; 0 when there is none.
+    #[inline(always)]
+    pub fn l4_offset(&self) -> usize {
+        usize::from(self.l4)
+    }
+
+    /// Replaces everything in front of the network-layer header by room for `len` octets, and returns that room.
+    ///
+    /// # Errors
+    /// When there is not that much headroom; the packet is as it was.
+    #[inline]
+    pub fn replace_l2(&mut self, len: usize) -> Result<&mut [u8], NoRoom> {
+        let l3 = usize::from(self.start) + usize::from(self.l3);
+        if usize::from(self.l3) > self.len as usize {
+            return Err(NoRoom);
+        }
+        let start = l3.checked_sub(len).ok_or(NoRoom)?;
+        let tail = self.len - u32::from(self.l3);
+        if self.l4 != 0 {
+            self.l4 = self.l4 - self.l3 + len as u16;
+        }
+        // start ≤ l3 ≤ start + len of before, so the frame still ends where it ended.
+        self.start = start as u16;
+        self.l3 = len as u16;
+        self.len = tail + len as u32;
+        Ok(&mut self.data_mut()[..len])
+    }
+
+    /// Adds `len` octets in front and returns them; every offset moves with them.
+    ///
+    /// # Errors
+    /// When there is not that much headroom.
+    #[inline]
+    pub fn push(&mut self, len: usize) -> Result<&mut [u8], NoRoom> {
+        let start = usize::from(self.start).checked_sub(len).ok_or(NoRoom)?;
+        self.start = start as u16;
+        self.len += len as u32;
+        self.l3 += len as u16;
+        if self.l4 != 0 {
+            self.l4 += len as u16;
+        }
+        Ok(&mut self.data_mut()[..len])
+    }
+
+    /// Cuts the frame to `len` octets; longer ones stay as they are.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len as u32);
+    }
+
+    /// Sets the frame's length to anything the chunk has room for; octets that come in are whatever was there.
+    ///
+    /// # Errors
+    /// When the chunk is too short.
+    #[inline]
+    pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
+        if len > self.buffer.capacity() - usize::from(self.start) {
+            return Err(NoRoom);
+        }
+        self.len = len as u32;
+        Ok(())
+    }
+
+    /// Octets that could be added behind the frame.
+    pub fn tailroom(&self) -> usize {
+        self.buffer.capacity() - usize::from(self.start) - self.len as usize
+    }
+
+    /// Notes what the parser found.
+    #[inline(always)]
+    pub fn set_parsed(&mut self, parsed: &Parsed) {
+        self.l3 = parsed.l3;
+        self.l4 = parsed.l4;
+        self.protocol = parsed.protocol;
+        self.flags = parsed.flags;
+    }
+
+    /// What the parser found.
+    #[inline(always)]
+    pub fn flags(&self) -> ParseFlags {
+        self.flags
+    }
+
+    /// The transport protocol (IANA number), behind any extension headers.
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// The interface it came in on: an index into the gateway's interfaces.
+    #[inline(always)]
+    pub fn interface(&self) -> u32 {
+        self.interface
+    }
+
+    /// Sets the interface it came in on.
+    #[inline(always)]
+    pub fn set_interface(&mut self, interface: u32) {
+        self.interface = interface;
+    }
+
+    /// What the forwarding lookup found: an index into the gateway's forwarding objects.
+    #[inline(always)]
+    pub fn forwarding(&self) -> u32 {
+        self.forwarding
+    }
+
+    /// Sets what the forwarding lookup found.
+    #[inline(always)]
+    pub fn set_forwarding(&mut self, forwarding: u32) {
+        self.forwarding = forwarding;
+    }
+
+    /// The flow's hash.
+    #[inline(always)]
+    pub fn hash(&self) -> u32 {
+        self.hash
+    }
+
+    /// Sets the flow's hash.
+    #[inline(always)]
+    pub fn set_hash(&mut self, hash: u32) {
+        self.hash = hash;
+    }
+
+    /// Why it is being dropped: the number of a drop reason; 0 when it is not.
+    #[inline(always)]
+    pub fn reason(&self) -> u8 {
+        self.reason
+    }
+
+    /// Sets why it is being dropped.
+    #[inline(always)]
+    pub fn set_reason(&mut self, reason: u8) {
+        self.reason = reason;
+    }
+
+    /// The number of the input packet that this one is or stems from (replay counts them).
+    #[inline(always)]
+    pub fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    /// Sets the number of the input packet.
+    #[inline(always)]
+    pub fn set_ordinal(&mut self, ordinal: u32) {
+        self.ordinal = ordinal;
+    }
+
+    /// The trace it is written to; 0 for none.
+    #[inline(always)]
+    pub fn trace(&self) -> u16 {
+        self.trace
+    }
+
+    /// Sets the trace it is written to.
+    #[inline(always)]
+    pub fn set_trace(&mut self, trace: u16) {
+        self.trace = trace;
+    }
+
+    /// When it was received.
+    #[inline(always)]
+    pub fn time(&self) -> Time {
+        self.time
+    }
+
+    /// Sets when it was received.
+    #[inline(always)]
+    pub fn set_time(&mut self, time: Time) {
+        self.time = time;
+    }
+
+    /// What is still to be done to it.
+    #[inline(always)]
+    pub fn offload(&self) -> Offload {
+        self.offload
+    }
+
+    /// Sets what is still to be done to it.
+    #[inline(always)]
+    pub fn set_offload(&mut self, offload: Offload) {
+        self.offload = offload;
+    }
+
+    /// Takes over from the packet that this one was made from (a fragment, an answer): where it came in, when, its
+    /// number and its trace.
+    pub fn inherit(&mut self, from: &Packet) {
+        self.interface = from.interface;
+        self.ordinal = from.ordinal;
+        self.time = from.time;
+        self.trace = from.trace;
+    }
+
+    /// Asks for the first line of the frame.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        weir_base::prefetch::read(self.first().as_ptr());
+    }
+}
+
+impl Default for Packet {
+    fn default() -> Self {
+        Packet::EMPTY
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packet").field("interface", &self.interface).field("data", &self.data()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{MAX_FRAME, Pool, PoolSize};
+
+    fn cache() -> Cache {
+        Pool::new(PoolSize { small: 8, large: 1 }).unwrap().cache()
+    }
+
+    #[test]
+    fn headers_come_and_go_around_the_same_network_layer() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        packet.set_parsed(&Parsed { l3: 14, l4: 34, ..Parsed::default() });
+        packet.l3_mut()[0] = 9;
+        packet.replace_l2(22).unwrap().fill(7);
+        assert_eq!((packet.len(), packet.l3_offset(), packet.l4_offset()), (68, 22, 42));
+        assert_eq!((packet.data()[21], packet.l3()[0]), (7, 9));
+        packet.replace_l2(0).unwrap();
+        assert_eq!((packet.len(), packet.l3_offset(), packet.l4_offset()), (46, 0, 20));
+        assert_eq!(packet.data()[0], 9);
+        packet.push(14).unwrap();
+        assert_eq!((packet.len(), packet.l3_offset(), packet.l4_offset()), (60, 14, 34));
+        assert_eq!(packet.replace_l2(400).err(), Some(NoRoom));
+        assert_eq!(packet.push(400).err(), Some(NoRoom));
+        assert_eq!((packet.len(), packet.l3()[0]), (60, 9));
+    }
+
+    #[test]
+    fn lengths_stay_inside_the_chunk() {
+        let mut cache = cache();
+        let mut packet = Packet::new(&mut cache, 60).unwrap();
+        assert_eq!(packet.set_len(2048), Err(NoRoom));
+        assert_eq!(packet.set_len(2048 - HEADROOM), Ok(()));
+        assert_eq!(packet.tailroom(), 0);
+        packet.truncate(10);
+        packet.truncate(20);
+        assert_eq!(packet.data().len(), 10);
+        packet.set_parsed(&Parsed { l3: 14, ..Parsed::default() });
+        assert!(packet.l3().is_empty() && packet.l3_mut().is_empty());
+        assert_eq!(packet.replace_l2(14).err(), Some(NoRoom));
+        assert_eq!(Packet::new(&mut cache, MAX_FRAME).unwrap().len(), MAX_FRAME);
+        assert!(Packet::new(&mut cache, MAX_FRAME + 1).is_none());
+    }
+
+    #[test]
+    fn the_empty_packet_has_nothing() {
+        let mut packet = Packet::EMPTY;
+        assert!(packet.is_empty() && packet.data().is_empty() && packet.l3().is_empty());
+        assert_eq!(packet.push(1).err(), Some(NoRoom));
+        assert_eq!(packet.set_len(1), Err(NoRoom));
+        packet.recycle(&mut cache());
+        assert!(packet.take().is_empty());
+    }
+}

@@ -1,0 +1,191 @@
+//! Vectors of packets, and lists of places in them.
+
+use crate::packet::Packet;
+
+/// Most packets of a vector.
+pub const VECTOR: usize = 256;
+
+/// Up to [`VECTOR`] packets that move through the graph together. A packet keeps its place; nodes hand each other lists
+/// of places ([`Frame`]). A place of eight bits can not be out of range, which spares every bounds check.
+pub struct Vector {
+    packets: Box<[Packet; VECTOR]>,
+    len: usize,
+}
+
+impl Vector {
+    /// An empty vector.
+    pub fn new() -> Self {
+        let packets: Box<[Packet]> = (0..VECTOR).map(|_| Packet::EMPTY).collect();
+        let packets = packets.try_into().unwrap_or_else(|_| unreachable!("exactly VECTOR packets were collected"));
+        Vector { packets, len: 0 }
+    }
+
+    /// Places in use, from 0 on.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No place is in use.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Places left.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        VECTOR - self.len
+    }
+
+    /// Puts a packet at the next place and returns that place; gives the packet back when there is none.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Packet) -> Result<u8, Packet> {
+        if self.len == VECTOR {
+            return Err(packet);
+        }
+        self.packets[self.len] = packet;
+        self.len += 1;
+        Ok((self.len - 1) as u8)
+    }
+
+    /// The packets, by place.
+    #[inline(always)]
+    pub fn packets(&mut self) -> &mut [Packet; VECTOR] {
+        &mut self.packets
+    }
+
+    /// The packets in use.
+    #[inline(always)]
+    pub fn filled(&mut self) -> &mut [Packet] {
+        &mut self.packets[..self.len]
+    }
+
+    /// Frees all places. The packets must have been taken or recycled before: what is left is dropped the slow way.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
+impl Default for Vector {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::ops::Index<u8> for Vector {
+    type Output = Packet;
+    #[inline(always)]
+    fn index(&self, place: u8) -> &Packet {
+        &self.packets[usize::from(place)]
+    }
+}
+
+impl std::ops::IndexMut<u8> for Vector {
+    #[inline(always)]
+    fn index_mut(&mut self, place: u8) -> &mut Packet {
+        &mut self.packets[usize::from(place)]
+    }
+}
+
+/// A list of up to [`VECTOR`] distinct places of a vector, in order of arrival.
+#[derive(Clone)]
+pub struct Frame {
+    places: [u8; VECTOR],
+    len: usize,
+}
+
+impl Frame {
+    /// No places.
+    pub const fn new() -> Self {
+        Frame { places: [0; VECTOR], len: 0 }
+    }
+
+    /// How many places.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The places.
+    #[inline(always)]
+    pub fn places(&self) -> &[u8] {
+        &self.places[..self.len.min(VECTOR)]
+    }
+
+    /// Adds a place when `when` holds, without a branch.
+    #[inline(always)]
+    pub fn push_if(&mut self, place: u8, when: bool) {
+        self.places[self.len & (VECTOR - 1)] = place;
+        self.len += usize::from(when);
+    }
+
+    /// Adds a place.
+    #[inline(always)]
+    pub fn push(&mut self, place: u8) {
+        self.push_if(place, true);
+    }
+
+    /// Forgets all places.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Makes the list 0, 1, … `len` − 1. At most [`VECTOR`].
+    #[inline]
+    pub fn fill(&mut self, len: usize) {
+        self.len = len.min(VECTOR);
+        for (index, place) in self.places[..self.len].iter_mut().enumerate() {
+            *place = index as u8;
+        }
+    }
+}
+
+impl Default for Frame {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{Pool, PoolSize};
+
+    #[test]
+    fn a_vector_takes_so_many_packets_and_no_more() {
+        let pool = Pool::new(PoolSize { small: VECTOR + 1, large: 0 }).unwrap();
+        let mut cache = pool.cache();
+        let mut vector = Vector::new();
+        for place in 0..VECTOR {
+            let packet = Packet::new(&mut cache, 60).unwrap();
+            assert_eq!(vector.push(packet).unwrap(), place as u8);
+        }
+        let one_more = Packet::new(&mut cache, 60).unwrap();
+        assert!(vector.push(one_more).is_err());
+        vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
+        vector.clear();
+        assert!(vector.is_empty() && vector.room() == VECTOR);
+    }
+
+    #[test]
+    fn a_frame_lists_places_in_order() {
+        let mut frame = Frame::new();
+        for place in 0..=255 {
+            frame.push_if(place, place % 2 == 0);
+        }
+        assert_eq!((frame.len(), frame.places()[1]), (128, 2));
+        frame.fill(VECTOR);
+        assert_eq!((frame.len(), frame.places()[255]), (256, 255));
+        frame.clear();
+        assert!(frame.places().is_empty());
+    }
+}

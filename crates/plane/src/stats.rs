@@ -1,0 +1,249 @@
+//! What a running gateway tells of itself: plain values, taken by the control thread from the workers' counters without
+//! stopping them. Rendering (tables, JSON) is the command line's business.
+
+use std::net::IpAddr;
+
+/// One reading of every counter.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Snapshot {
+    /// Seconds since the gateway started, or since the counters were last cleared.
+    pub elapsed: f64,
+    /// Ticks of the time-stamp counter per second.
+    pub tick_frequency: f64,
+    /// Each worker's runtime.
+    pub workers: Vec<WorkerStats>,
+    /// Every drop reason, whether it occurred or not, in the order of the enumeration.
+    pub drops: Vec<DropStats>,
+    /// Every interface, in the order of the configuration.
+    pub interfaces: Vec<InterfaceStats>,
+    /// Where all packets went.
+    pub conservation: Conservation,
+    /// Packet buffers.
+    pub buffers: BufferStats,
+    /// Forwarding tables, neighbours and whatever else is bounded.
+    pub tables: Vec<TableStats>,
+}
+
+/// A worker's runtime, as `show runtime` shows it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WorkerStats {
+    /// Number, from 0.
+    pub worker: usize,
+    /// The CPU it is pinned to.
+    pub core: Option<usize>,
+    /// Its nodes, in the order of the graph; those that never ran included.
+    pub nodes: Vec<NodeStats>,
+    /// Packets received from ports.
+    pub received: u64,
+    /// Packets handed to ports.
+    pub transmitted: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets delivered to the gateway itself.
+    pub local: u64,
+    /// Main-loop rounds, and how many of them found nothing to do.
+    pub loops: u64,
+    /// Rounds that found nothing.
+    pub idle_loops: u64,
+}
+
+/// A node's runtime on one worker.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeStats {
+    /// Its name, e.g. `ip4-lookup`.
+    pub name: &'static str,
+    /// `polling` for inputs, `active` else.
+    pub state: &'static str,
+    /// Vectors it was given.
+    pub calls: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Times it was suspended; 0 for all nodes of the data path, which run to completion.
+    pub suspends: u64,
+    /// Ticks spent in it.
+    pub ticks: u64,
+}
+
+/// A drop reason and how often it occurred.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DropStats {
+    /// Kebab-case name.
+    pub reason: &'static str,
+    /// What it means, in a sentence.
+    pub description: &'static str,
+    /// `error`, `warning` or `info`.
+    pub severity: &'static str,
+    /// The node that drops for it.
+    pub node: &'static str,
+    /// Packets dropped.
+    pub packets: u64,
+}
+
+/// An interface's counters.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct InterfaceStats {
+    /// Its name.
+    pub name: String,
+    /// Kind of its port (`generator`, `pcap`, `null`) or `vlan`.
+    pub kind: &'static str,
+    /// Packets can pass.
+    pub up: bool,
+    /// Hardware address.
+    pub mac: String,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// VRF.
+    pub vrf: String,
+    /// Addresses, `address/length`.
+    pub addresses: Vec<String>,
+    /// Received, in packets and octets of frames.
+    pub rx: Traffic,
+    /// Transmitted.
+    pub tx: Traffic,
+    /// Dropped after being received here.
+    pub dropped: Traffic,
+    /// Frames waiting in the port for which no buffer was left.
+    pub no_buffer: u64,
+    /// Frames the port could not deliver.
+    pub receive_errors: u64,
+    /// Frames the port refused to send.
+    pub transmit_errors: u64,
+    /// What fault injection did: (`dropped` | `duplicated` | `reordered` | `corrupted` | `truncated`, packets); empty without it.
+    pub faults: Vec<(&'static str, u64)>,
+    /// Where it was declared, `file:line`.
+    pub origin: String,
+}
+
+/// Packets and octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+}
+
+/// Where all packets went: `received + created = transmitted + local + held + dropped + absorbed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Conservation {
+    /// From ports.
+    pub received: u64,
+    /// Made by weir: ICMP messages, fragments, answers.
+    pub created: u64,
+    /// To ports.
+    pub transmitted: u64,
+    /// Delivered to the gateway itself.
+    pub local: u64,
+    /// Waiting: on their way between workers, for a neighbour, for reassembly.
+    pub held: u64,
+    /// Dropped, for any reason.
+    pub dropped: u64,
+    /// Gone into others: packets that were fragmented, reassembled or merged.
+    pub absorbed: u64,
+}
+
+impl Conservation {
+    /// What is unaccounted for: 0 unless packets are in the middle of the graph (or weir is wrong).
+    pub fn imbalance(&self) -> i64 {
+        let into = self.received + self.created;
+        let out = self.transmitted + self.local + self.held + self.dropped + self.absorbed;
+        into as i64 - out as i64
+    }
+}
+
+/// Packet buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BufferStats {
+    /// Small buffers in all, and free in the pool.
+    pub small: (usize, usize),
+    /// Large buffers in all, and free in the pool.
+    pub large: (usize, usize),
+    /// Reserved huge pages (else transparent or ordinary ones).
+    pub huge_pages: bool,
+}
+
+/// A bounded table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableStats {
+    /// Its name, e.g. `fib4 default`.
+    pub name: String,
+    /// Entries in use.
+    pub used: u64,
+    /// Entries there may be.
+    pub limit: u64,
+    /// Octets of memory.
+    pub bytes: u64,
+    /// What happens when it is full.
+    pub when_full: &'static str,
+}
+
+/// A route, as `show routes` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteRow {
+    /// VRF.
+    pub vrf: String,
+    /// Destination prefix.
+    pub prefix: String,
+    /// `via`, `blackhole`, `unreachable`, `local`, `connected` or `neighbor`.
+    pub kind: &'static str,
+    /// Its paths.
+    pub paths: Vec<PathRow>,
+    /// Where it was declared, `file:line`; empty when built in.
+    pub origin: String,
+}
+
+/// A path of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathRow {
+    /// Egress interface.
+    pub interface: String,
+    /// Next hop; `None`: on the link.
+    pub address: Option<IpAddr>,
+    /// Configured weight.
+    pub weight: u8,
+    /// Share of flows it takes now, 0.0 ..= 1.0, in thousandths.
+    pub share_permille: u16,
+    /// Hardware address of the next hop, when known.
+    pub mac: Option<String>,
+}
+
+/// A neighbour, as `show neighbors` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeighborRow {
+    /// Link.
+    pub interface: String,
+    /// Address.
+    pub address: IpAddr,
+    /// Hardware address.
+    pub mac: String,
+    /// `static` now.
+    pub state: &'static str,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// A traced packet, as `show trace` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceRow {
+    /// Number of the trace, from 1.
+    pub number: u32,
+    /// Worker.
+    pub worker: usize,
+    /// When it was received: nanoseconds of the gateway's clock.
+    pub time: u64,
+    /// The nodes it passed, in order.
+    pub steps: Vec<TraceStep>,
+}
+
+/// A node that a traced packet passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceStep {
+    /// Node.
+    pub node: &'static str,
+    /// Interface that the packet came in on.
+    pub interface: String,
+    /// The packet at that node, on one line.
+    pub packet: String,
+    /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
+    pub note: String,
+}
