@@ -1,1 +1,3 @@
 //! weir-plane
+
+pub mod model;

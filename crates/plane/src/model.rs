@@ -13,10 +13,29 @@ use weir_port::spec::{Middleware, PortSpec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Origin(pub u32);
 
-/// The places that [`Origin`] values stand for, e.g. `edge.toml:12`.
+/// The places that [`Origin`] values stand for, e.g. `edge.toml:12`. A million of them cost a few octets each: the text
+/// of a source is held once, and a line is cut out of it when someone asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
-    places: Vec<Place>,
+    sources: Vec<SourceText>,
+    lines: Vec<LineStart>,
+}
+
+/// Index of a source in [`Origins`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceIndex(u32);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SourceText {
+    name: Arc<str>,
+    text: Arc<str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LineStart {
+    source: SourceIndex,
+    line: u32,
+    offset: u32,
 }
 
 /// A place in a source of configuration.
@@ -31,15 +50,31 @@ pub struct Place {
 }
 
 impl Origins {
-    /// Records a place and returns what stands for it.
+    /// Adds a source: a file and its text, or another source (its texts may be empty).
+    pub fn add_source(&mut self, name: Arc<str>, text: Arc<str>) -> SourceIndex {
+        self.sources.push(SourceText { name, text });
+        SourceIndex(u32::try_from(self.sources.len() - 1).expect("fewer than 2^32 sources"))
+    }
+
+    /// Records a line of a source, counted from 1, that starts at `offset` of its text; returns what stands for it.
+    pub fn add_line(&mut self, source: SourceIndex, line: u32, offset: u32) -> Origin {
+        self.lines.push(LineStart { source, line, offset });
+        Origin(u32::try_from(self.lines.len()).expect("a configuration of fewer than 2^32 objects"))
+    }
+
+    /// Records a place that belongs to no source added before.
     pub fn add(&mut self, place: Place) -> Origin {
-        self.places.push(place);
-        Origin(u32::try_from(self.places.len()).expect("a configuration of fewer than 2^32 objects"))
+        let source = self.add_source(place.file, place.text);
+        self.add_line(source, place.line, 0)
     }
 
     /// The place of an origin; `None` for what is built in.
-    pub fn place(&self, origin: Origin) -> Option<&Place> {
-        (origin.0 as usize).checked_sub(1).and_then(|index| self.places.get(index))
+    pub fn place(&self, origin: Origin) -> Option<Place> {
+        let start = (origin.0 as usize).checked_sub(1).and_then(|index| self.lines.get(index))?;
+        let source = &self.sources[start.source.0 as usize];
+        let rest = source.text.get(start.offset as usize..).unwrap_or_default();
+        let text = rest.lines().next().unwrap_or_default().trim();
+        Some(Place { file: Arc::clone(&source.name), line: start.line, text: Arc::from(text) })
     }
 }
 
@@ -165,8 +200,8 @@ pub struct Route {
 /// What a route does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteTarget {
-    /// Forward over one of these, by flow hash and weight; not empty.
-    Via(Vec<NextHop>),
+    /// Forward over one of these, by flow hash and weight; not empty. Routes read from one list share it.
+    Via(Arc<[NextHop]>),
     /// Discard silently.
     Blackhole,
     /// Discard and say so (ICMP unreachable).
@@ -221,11 +256,11 @@ pub struct Buffers {
 /// Token buckets of the ICMP messages we originate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimits {
-    /// Errors per second over all workers.
+    /// Errors per second over all workers; 0: none are sent (the burst is 0, too).
     pub error_rate: u32,
     /// Errors that may leave at once.
     pub error_burst: u32,
-    /// Echo replies per second over all workers.
+    /// Echo replies per second over all workers; 0: none are sent (the burst is 0, too).
     pub echo_rate: u32,
     /// Echo replies that may leave at once.
     pub echo_burst: u32,
