@@ -1,1 +1,11 @@
-//! weir-packet
+//! Packets: buffers, vectors, metadata and offload state; wire formats, parsing, checksums and what is built of them.
+//!
+//! No I/O. `unsafe` is confined to [`buffer`] and [`packet`].
+
+pub mod buffer;
+pub mod checksum;
+pub mod offload;
+pub mod packet;
+pub mod parse;
+pub mod vector;
+pub mod wire;

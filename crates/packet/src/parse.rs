@@ -1,0 +1,473 @@
+//! The one pass over a header stack: what every packet is checked for, and what later steps ask it.
+//!
+//! [`ethernet`] reads addresses, tags and the type; [`ipv4`] and [`ipv6`] check an IP header and find the transport
+//! header. A packet that passes has a [`Parsed`]: where its headers start, its protocol, and [`ParseFlags`]. What the
+//! flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
+//! later step has to ask again, and none can read what is not there.
+//!
+//! Nothing here allocates or panics, whatever the bytes.
+
+mod hash;
+pub mod martian;
+
+pub use hash::{Seed, flow_hash, symmetric_hash, symmetric_hash_v4, symmetric_hash_v6};
+
+use std::ops::{BitOr, BitOrAssign};
+
+use crate::checksum;
+use crate::wire::icmpv6::parameter_problem;
+use crate::wire::ipv6::BadChain;
+use crate::wire::vlan::{self, Tag, Tags};
+use crate::wire::{MacAddress, be16, ethernet, icmpv4, ipv4, ipv6, protocol, tcp, udp};
+
+/// What is known of a packet after parsing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct ParseFlags(u16);
+
+impl ParseFlags {
+    /// The packet is IPv4.
+    pub const IP4: ParseFlags = ParseFlags(1 << 0);
+    /// The packet is IPv6.
+    pub const IP6: ParseFlags = ParseFlags(1 << 1);
+    /// The packet is a fragment, the first included. An atomic IPv6 fragment (RFC 6946) is a whole packet, and none.
+    pub const FRAGMENT: ParseFlags = ParseFlags(1 << 2);
+    /// The packet is a fragment other than the first: it has no transport header.
+    pub const LATER_FRAGMENT: ParseFlags = ParseFlags(1 << 3);
+    /// The packet has IPv4 options or IPv6 hop-by-hop options. IPv4 options have not been looked at.
+    pub const OPTIONS: ParseFlags = ParseFlags(1 << 4);
+    /// The ports (TCP, UDP, UDP-Lite, SCTP, DCCP), or type and code (ICMP in its family), are wholly present.
+    pub const L4: ParseFlags = ParseFlags(1 << 5);
+    /// The fixed transport header of one of these protocols is wholly present: TCP's 20 octets, and with them its
+    /// flags, UDP's 8, ICMP's 8, SCTP's 12, DCCP's 12. Never without [`L4`](Self::L4).
+    pub const L4_HEADER: ParseFlags = ParseFlags(1 << 6);
+    /// The frame was sent to a group of stations, but not to all.
+    pub const L2_MULTICAST: ParseFlags = ParseFlags(1 << 7);
+    /// The frame was sent to all stations.
+    pub const L2_BROADCAST: ParseFlags = ParseFlags(1 << 8);
+    /// The frame was not sent to a single station: to ask with [`intersects`](Self::intersects).
+    pub const L2_GROUP: ParseFlags = ParseFlags(Self::L2_MULTICAST.0 | Self::L2_BROADCAST.0);
+
+    /// No flag.
+    #[inline]
+    pub const fn empty() -> ParseFlags {
+        ParseFlags(0)
+    }
+
+    /// The flags as a number, for storage.
+    #[inline]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The flags of a number that [`bits`](Self::bits) returned.
+    #[inline]
+    pub const fn from_bits(bits: u16) -> ParseFlags {
+        ParseFlags(bits)
+    }
+
+    /// Whether all of `other` are set.
+    #[inline]
+    pub const fn contains(self, other: ParseFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is set.
+    #[inline]
+    pub const fn intersects(self, other: ParseFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// These flags if `condition`, else none; without a branch.
+    #[inline]
+    pub const fn when(self, condition: bool) -> ParseFlags {
+        ParseFlags(self.0 * condition as u16)
+    }
+}
+
+impl BitOr for ParseFlags {
+    type Output = ParseFlags;
+
+    #[inline]
+    fn bitor(self, other: ParseFlags) -> ParseFlags {
+        ParseFlags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for ParseFlags {
+    #[inline]
+    fn bitor_assign(&mut self, other: ParseFlags) {
+        self.0 |= other.0;
+    }
+}
+
+/// Where the headers of a packet are. Offsets count from the start of the frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parsed {
+    /// Where the IP header starts.
+    pub l3: u16,
+    /// Where the transport header starts, at most at the packet's end; 0: there is none (a later fragment, or an IPv6
+    /// packet that ends its headers with "no next header").
+    pub l4: u16,
+    /// The protocol behind the IP header and, in IPv6, behind its extension headers. In a later IPv6 fragment, what
+    /// the fragment header names, which may be an extension header.
+    pub protocol: u8,
+    /// What the packet is and has. The link-layer flags come from [`ethernet`]: join them with `|=`.
+    pub flags: ParseFlags,
+    /// Length of the packet from the IP header on, in octets, as that header says; never more than there are.
+    pub l3_length: u32,
+}
+
+impl Parsed {
+    /// The packet without link-layer header and padding; empty if `frame` is not the one that was parsed.
+    #[inline]
+    pub fn packet<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = usize::from(self.l3);
+        frame.get(start..start + self.l3_length as usize).unwrap_or(&[])
+    }
+
+    /// The transport header and what follows, up to the packet's end; empty where there is none.
+    #[inline]
+    pub fn transport<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = usize::from(self.l3) + self.l3_length as usize;
+        if self.l4 == 0 { &[] } else { frame.get(usize::from(self.l4)..end).unwrap_or(&[]) }
+    }
+
+    /// Source and destination port; `None` unless the protocol has ports and they are present.
+    #[inline]
+    pub fn ports(&self, frame: &[u8]) -> Option<(u16, u16)> {
+        let bytes = self.transport(frame).first_chunk::<4>()?;
+        let present = self.flags.contains(ParseFlags::L4) && protocol::has_ports(self.protocol);
+        present.then(|| (be16(bytes, 0), be16(bytes, 2)))
+    }
+
+    /// TCP flags; `None` unless the protocol is TCP and its header is present.
+    #[inline]
+    pub fn tcp_flags(&self, frame: &[u8]) -> Option<tcp::Flags> {
+        let header = tcp::Header::new(self.transport(frame)).ok()?;
+        let present = self.flags.contains(ParseFlags::L4_HEADER) && self.protocol == protocol::TCP;
+        present.then(|| header.flags())
+    }
+
+    /// ICMP type and code; `None` unless the protocol is the family's ICMP and they are present.
+    #[inline]
+    pub fn icmp(&self, frame: &[u8]) -> Option<(u8, u8)> {
+        let bytes = self.transport(frame).first_chunk::<2>()?;
+        let present = self.flags.contains(ParseFlags::L4) && matches!(self.protocol, protocol::ICMP | protocol::ICMPV6);
+        present.then_some((bytes[0], bytes[1]))
+    }
+}
+
+/// Why a packet is refused by the parser. Pointers count in octets from the start of the IP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Malformed {
+    /// The frame ends within the Ethernet header or a tag.
+    #[error("the frame ends within the Ethernet header or a VLAN tag")]
+    TruncatedEthernet,
+    /// The frame ends within the IPv4 header.
+    #[error("the frame ends within the IPv4 header")]
+    TruncatedIpv4,
+    /// The version is not the one that the Ethernet type announced.
+    #[error("the IP version is not the one that the Ethernet type announces")]
+    BadVersion,
+    /// The IPv4 header says that it is shorter than 20 octets.
+    #[error("the IPv4 header length is less than 20 octets")]
+    BadIhl,
+    /// The IPv4 total length is less than the header, or more than there are bytes.
+    #[error("the IPv4 total length is less than the header or more than the frame holds")]
+    BadTotalLength,
+    /// The IPv4 header checksum is wrong.
+    #[error("the IPv4 header checksum is wrong")]
+    BadChecksum,
+    /// The frame ends within the IPv6 header.
+    #[error("the frame ends within the IPv6 header")]
+    TruncatedIpv6,
+    /// The IPv6 payload length is more than there are bytes.
+    #[error("the IPv6 payload length is more than the frame holds")]
+    BadPayloadLength,
+    /// A payload length of zero in front of hop-by-hop options: a jumbogram (RFC 2675), which no path of ours carries.
+    #[error("an IPv6 payload length of zero in front of hop-by-hop options (a jumbogram)")]
+    Jumbogram,
+    /// An IPv6 extension header runs past the end of the packet.
+    #[error("an IPv6 extension header runs past the end of the packet")]
+    TruncatedExtensionHeader {
+        /// Where that header starts.
+        pointer: u16,
+        /// Whether the packet is a first fragment, whose chain of headers must be complete (RFC 7112).
+        first_fragment: bool,
+    },
+    /// There are more than [`ipv6::MAX_EXTENSIONS`] IPv6 extension headers.
+    #[error("there are more than {max} IPv6 extension headers", max = ipv6::MAX_EXTENSIONS)]
+    TooManyExtensionHeaders {
+        /// Where the first header beyond the limit starts.
+        pointer: u16,
+    },
+    /// IPv6 hop-by-hop options that do not come first.
+    #[error("IPv6 hop-by-hop options that do not follow the IPv6 header")]
+    MisplacedHopByHop {
+        /// Where the octet lies that names them.
+        pointer: u16,
+    },
+}
+
+impl Malformed {
+    /// One of each, in order; pointers are zero.
+    pub const ALL: [Malformed; 12] = [
+        Malformed::TruncatedEthernet,
+        Malformed::TruncatedIpv4,
+        Malformed::BadVersion,
+        Malformed::BadIhl,
+        Malformed::BadTotalLength,
+        Malformed::BadChecksum,
+        Malformed::TruncatedIpv6,
+        Malformed::BadPayloadLength,
+        Malformed::Jumbogram,
+        Malformed::TruncatedExtensionHeader { pointer: 0, first_fragment: false },
+        Malformed::TooManyExtensionHeaders { pointer: 0 },
+        Malformed::MisplacedHopByHop { pointer: 0 },
+    ];
+
+    /// The name of the reason in kebab-case, as counters and `show errors` spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Malformed::TruncatedEthernet => "truncated-ethernet",
+            Malformed::TruncatedIpv4 => "truncated-ipv4",
+            Malformed::BadVersion => "bad-version",
+            Malformed::BadIhl => "bad-ihl",
+            Malformed::BadTotalLength => "bad-total-length",
+            Malformed::BadChecksum => "bad-checksum",
+            Malformed::TruncatedIpv6 => "truncated-ipv6",
+            Malformed::BadPayloadLength => "bad-payload-length",
+            Malformed::Jumbogram => "jumbogram",
+            Malformed::TruncatedExtensionHeader { .. } => "truncated-extension-header",
+            Malformed::TooManyExtensionHeaders { .. } => "too-many-extension-headers",
+            Malformed::MisplacedHopByHop { .. } => "misplaced-hop-by-hop",
+        }
+    }
+
+    /// Code and pointer of the ICMPv6 parameter problem that may tell the sender; `None`: dropped in silence, as
+    /// RFC 1812 section 5.2.2 wants for all of IPv4, and as befits a header whose addresses are in doubt.
+    pub const fn parameter_problem(self) -> Option<(u8, u32)> {
+        match self {
+            // RFC 7112 section 5 asks for pointer 0.
+            Malformed::TruncatedExtensionHeader { first_fragment: true, .. } => {
+                Some((parameter_problem::INCOMPLETE_CHAIN, 0))
+            }
+            // The octet at fault is that header's length, behind its next header.
+            Malformed::TruncatedExtensionHeader { pointer, .. } => {
+                Some((parameter_problem::ERRONEOUS_FIELD, pointer as u32 + 1))
+            }
+            Malformed::TooManyExtensionHeaders { pointer } => {
+                Some((parameter_problem::TOO_MANY_EXTENSIONS, pointer as u32))
+            }
+            Malformed::MisplacedHopByHop { pointer } => {
+                Some((parameter_problem::UNRECOGNIZED_NEXT_HEADER, pointer as u32))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the link layer says of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct L2 {
+    /// Who it is for.
+    pub destination: MacAddress,
+    /// Who sent it.
+    pub source: MacAddress,
+    /// The type behind at most two tags. Behind a third tag nobody looks: the type is then that of a tag.
+    pub ethertype: u16,
+    /// The tags.
+    pub tags: Tags,
+    /// Where the payload starts, in octets from the start of the frame: 14, 18 or 22.
+    pub l3: u16,
+    /// [`ParseFlags::L2_MULTICAST`] or [`ParseFlags::L2_BROADCAST`], if either.
+    pub flags: ParseFlags,
+}
+
+/// Parses the Ethernet header and at most two tags.
+///
+/// # Errors
+/// [`Malformed::TruncatedEthernet`] if the frame ends within them.
+#[inline]
+pub fn ethernet(frame: &[u8]) -> Result<L2, Malformed> {
+    let header = ethernet::Header::new(frame).map_err(|_| Malformed::TruncatedEthernet)?;
+    let destination = header.destination();
+    let broadcast = destination.is_broadcast();
+    let mut l2 = L2 {
+        destination,
+        source: header.source(),
+        ethertype: header.ethertype(),
+        tags: Tags::default(),
+        l3: ethernet::LENGTH as u16,
+        flags: ParseFlags::L2_BROADCAST.when(broadcast)
+            | ParseFlags::L2_MULTICAST.when(destination.is_group() && !broadcast),
+    };
+    if vlan::is_tag(l2.ethertype) {
+        tags(frame, &mut l2)?;
+    }
+    Ok(l2)
+}
+
+/// Takes up to two tags off.
+fn tags(frame: &[u8], l2: &mut L2) -> Result<(), Malformed> {
+    for at in [ethernet::LENGTH, ethernet::LENGTH + vlan::LENGTH] {
+        if !vlan::is_tag(l2.ethertype) {
+            break;
+        }
+        let rest = frame.get(at..).and_then(<[u8]>::first_chunk::<4>).ok_or(Malformed::TruncatedEthernet)?;
+        let tag = Some(Tag { tpid: l2.ethertype, tci: be16(rest, 0) });
+        if l2.tags.outer.is_none() {
+            l2.tags.outer = tag;
+        } else {
+            l2.tags.inner = tag;
+        }
+        l2.ethertype = be16(rest, 2);
+        l2.l3 += vlan::LENGTH as u16;
+    }
+    Ok(())
+}
+
+/// What a transport protocol needs to be present for [`ParseFlags::L4`] and [`ParseFlags::L4_HEADER`], in octets;
+/// 255 where it has neither. One load answers for all protocols, without a branch.
+const L4_NEEDS: [[u8; 2]; 256] = {
+    let mut needs = [[u8::MAX; 2]; 256];
+    needs[protocol::TCP as usize] = [4, tcp::LENGTH as u8];
+    needs[protocol::UDP as usize] = [4, udp::LENGTH as u8];
+    needs[protocol::UDP_LITE as usize] = [4, 8];
+    needs[protocol::SCTP as usize] = [4, 12];
+    needs[protocol::DCCP as usize] = [4, 12];
+    needs[protocol::ICMP as usize] = [2, icmpv4::LENGTH as u8];
+    needs[protocol::ICMPV6 as usize] = [2, icmpv4::LENGTH as u8];
+    needs
+};
+
+/// The flags of a transport header of which `present` octets are within the packet. `foreign` is the ICMP of the
+/// other family, which means nothing in this one.
+#[inline(always)]
+fn l4_flags(protocol: u8, foreign: u8, present: usize) -> ParseFlags {
+    let [fields, header] = L4_NEEDS[usize::from(protocol)];
+    let known = fields != u8::MAX && protocol != foreign;
+    ParseFlags::L4.when(known & (present >= usize::from(fields)))
+        | ParseFlags::L4_HEADER.when(known & (present >= usize::from(header)))
+}
+
+/// Checks an IPv4 header (RFC 1812 section 5.2.2) and finds the transport header. `l3` is where the header starts, in
+/// octets from the start of `frame`; bytes after the packet are padding.
+///
+/// Options are not looked at: [`ParseFlags::OPTIONS`] says that there are some, and [`ipv4::options`] walks them.
+///
+/// # Errors
+/// The first check that fails, in the order of the RFC. All of them mean a silent drop.
+#[inline]
+pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
+    let packet = frame.get(l3..).unwrap_or(&[]);
+    let Some(header) = packet.first_chunk::<{ ipv4::LENGTH }>() else { return Err(Malformed::TruncatedIpv4) };
+    let (header_length, options) = if header[ipv4::VERSION_IHL] == 0x45 {
+        if !checksum::is_valid_ipv4(header) {
+            return Err(Malformed::BadChecksum);
+        }
+        (ipv4::LENGTH, ParseFlags::empty())
+    } else {
+        (long_header(packet, header)?, ParseFlags::OPTIONS)
+    };
+    let total = usize::from(be16(header, ipv4::TOTAL_LENGTH));
+    // Offsets have to fit 16 bits; they do in every frame that a buffer can hold.
+    if total < header_length || total > packet.len() || l3 + header_length > usize::from(u16::MAX) {
+        return Err(Malformed::BadTotalLength);
+    }
+    let protocol = header[ipv4::PROTOCOL];
+    let fragment = be16(header, ipv4::FRAGMENT);
+    let (l4, flags) = if fragment & ipv4::OFFSET_MASK == 0 {
+        let flags = l4_flags(protocol, protocol::ICMPV6, total - header_length);
+        (l3 + header_length, flags | ParseFlags::FRAGMENT.when(fragment & ipv4::MORE_FRAGMENTS != 0))
+    } else {
+        (0, ParseFlags::FRAGMENT | ParseFlags::LATER_FRAGMENT)
+    };
+    Ok(Parsed {
+        l3: l3 as u16,
+        l4: l4 as u16,
+        protocol,
+        flags: flags | options | ParseFlags::IP4,
+        l3_length: total as u32,
+    })
+}
+
+/// The length of a header that is not the usual 20 octets of version 4, after checking its version, length and
+/// checksum.
+#[cold]
+fn long_header(packet: &[u8], header: &[u8; ipv4::LENGTH]) -> Result<usize, Malformed> {
+    if header[0] >> 4 != 4 {
+        return Err(Malformed::BadVersion);
+    }
+    let length = usize::from(header[0] & 0xf) * 4;
+    if length < ipv4::LENGTH {
+        return Err(Malformed::BadIhl);
+    }
+    let header = packet.get(..length).ok_or(Malformed::TruncatedIpv4)?;
+    if checksum::is_valid(header) { Ok(length) } else { Err(Malformed::BadChecksum) }
+}
+
+/// Checks an IPv6 header (RFC 8200) and walks its extension headers to the transport header. `l3` is where the header
+/// starts, in octets from the start of `frame`; bytes after the packet are padding.
+///
+/// # Errors
+/// The first check that fails; [`Malformed::parameter_problem`] says what to tell the sender of it.
+#[inline]
+pub fn ipv6(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
+    let packet = frame.get(l3..).unwrap_or(&[]);
+    let Some(header) = packet.first_chunk::<{ ipv6::LENGTH }>() else { return Err(Malformed::TruncatedIpv6) };
+    if header[0] >> 4 != 6 {
+        return Err(Malformed::BadVersion);
+    }
+    let payload = usize::from(be16(header, ipv6::PAYLOAD_LENGTH));
+    let total = ipv6::LENGTH + payload;
+    // Offsets have to fit 16 bits; they do in every frame that a buffer can hold.
+    if total > packet.len() || l3 + ipv6::LENGTH > usize::from(u16::MAX) {
+        return Err(Malformed::BadPayloadLength);
+    }
+    let protocol = header[ipv6::NEXT_HEADER];
+    if protocol::is_extension(protocol) || protocol == protocol::NO_NEXT_HEADER {
+        return extended(&packet[..total], l3);
+    }
+    Ok(Parsed {
+        l3: l3 as u16,
+        l4: (l3 + ipv6::LENGTH) as u16,
+        protocol,
+        flags: l4_flags(protocol, protocol::ICMP, payload) | ParseFlags::IP6,
+        l3_length: total as u32,
+    })
+}
+
+/// A pointer in 16 bits. Only the last 40 octets of the longest packet are beyond them, and no header starts there that
+/// the limit of eight, at 2 KiB each, leaves reachable.
+fn clamp(pointer: usize) -> u16 {
+    u16::try_from(pointer).unwrap_or(u16::MAX)
+}
+
+/// The rest of [`ipv6`] for a packet with extension headers, or with nothing behind its header.
+#[cold]
+fn extended(packet: &[u8], l3: usize) -> Result<Parsed, Malformed> {
+    let hop_by_hop = packet.get(ipv6::NEXT_HEADER) == Some(&protocol::HOP_BY_HOP);
+    if hop_by_hop && packet.len() == ipv6::LENGTH {
+        return Err(Malformed::Jumbogram);
+    }
+    let walk = ipv6::walk(packet).map_err(|bad| match bad {
+        BadChain::Truncated { pointer, first_fragment } => {
+            Malformed::TruncatedExtensionHeader { pointer: clamp(pointer), first_fragment }
+        }
+        BadChain::TooMany { pointer } => Malformed::TooManyExtensionHeaders { pointer: clamp(pointer) },
+        BadChain::MisplacedHopByHop { pointer } => Malformed::MisplacedHopByHop { pointer: clamp(pointer) },
+    })?;
+    let mut flags = ParseFlags::IP6 | ParseFlags::OPTIONS.when(walk.hop_by_hop);
+    if let Some(fragment) = walk.fragment.filter(|fragment| !fragment.is_atomic()) {
+        flags |= ParseFlags::FRAGMENT | ParseFlags::LATER_FRAGMENT.when(fragment.offset != 0);
+    }
+    let mut l4 = 0;
+    if let Some(at) = walk.l4 {
+        let beyond = Malformed::TruncatedExtensionHeader { pointer: clamp(walk.pointer), first_fragment: false };
+        l4 = u16::try_from(l3 + at).map_err(|_| beyond)?;
+        flags |= l4_flags(walk.protocol, protocol::ICMP, packet.len() - at);
+    }
+    Ok(Parsed { l3: l3 as u16, l4, protocol: walk.protocol, flags, l3_length: packet.len() as u32 })
+}

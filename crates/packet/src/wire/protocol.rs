@@ -1,0 +1,96 @@
+//! Numbers of the protocols that IP carries (the IANA registry of that name), shared by both families.
+
+/// IPv6 hop-by-hop options (RFC 8200 section 4.3).
+pub const HOP_BY_HOP: u8 = 0;
+/// ICMP (RFC 792).
+pub const ICMP: u8 = 1;
+/// IGMP (RFC 3376).
+pub const IGMP: u8 = 2;
+/// IPv4 in IP (RFC 2003).
+pub const IPIP: u8 = 4;
+/// TCP (RFC 9293).
+pub const TCP: u8 = 6;
+/// UDP (RFC 768).
+pub const UDP: u8 = 17;
+/// DCCP (RFC 4340).
+pub const DCCP: u8 = 33;
+/// IPv6 in IP (RFC 2473).
+pub const IPV6: u8 = 41;
+/// IPv6 routing header (RFC 8200 section 4.4).
+pub const ROUTING: u8 = 43;
+/// IPv6 fragment header (RFC 8200 section 4.5).
+pub const FRAGMENT: u8 = 44;
+/// GRE (RFC 2784).
+pub const GRE: u8 = 47;
+/// ESP (RFC 4303).
+pub const ESP: u8 = 50;
+/// AH (RFC 4302).
+pub const AH: u8 = 51;
+/// ICMPv6 (RFC 4443).
+pub const ICMPV6: u8 = 58;
+/// Nothing follows (RFC 8200 section 4.7).
+pub const NO_NEXT_HEADER: u8 = 59;
+/// IPv6 destination options (RFC 8200 section 4.6).
+pub const DESTINATION_OPTIONS: u8 = 60;
+/// OSPF (RFC 2328, RFC 5340).
+pub const OSPF: u8 = 89;
+/// PIM (RFC 7761).
+pub const PIM: u8 = 103;
+/// VRRP (RFC 9568).
+pub const VRRP: u8 = 112;
+/// L2TP version 3 (RFC 3931).
+pub const L2TP: u8 = 115;
+/// SCTP (RFC 9260).
+pub const SCTP: u8 = 132;
+/// IPv6 mobility header (RFC 6275).
+pub const MOBILITY: u8 = 135;
+/// UDP-Lite (RFC 3828).
+pub const UDP_LITE: u8 = 136;
+
+/// The names that people use for upper-layer protocols, as in rules. IPv6 extension headers are not among them.
+const NAMES: [(u8, &str); 17] = [
+    (ICMP, "icmp"),
+    (IGMP, "igmp"),
+    (IPIP, "ipip"),
+    (TCP, "tcp"),
+    (UDP, "udp"),
+    (DCCP, "dccp"),
+    (IPV6, "ipv6"),
+    (GRE, "gre"),
+    (ESP, "esp"),
+    (AH, "ah"),
+    (ICMPV6, "icmp6"),
+    (OSPF, "ospf"),
+    (PIM, "pim"),
+    (VRRP, "vrrp"),
+    (L2TP, "l2tp"),
+    (SCTP, "sctp"),
+    (UDP_LITE, "udplite"),
+];
+
+/// The name of a protocol, as in `tcp`.
+pub fn name(number: u8) -> Option<&'static str> {
+    NAMES.iter().find(|(n, _)| *n == number).map(|(_, name)| *name)
+}
+
+/// The protocol of a name, as in `tcp`.
+pub fn by_name(name: &str) -> Option<u8> {
+    NAMES.iter().find(|(_, n)| *n == name).map(|(number, _)| *number)
+}
+
+/// All names, for suggestions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|(_, name)| *name)
+}
+
+/// Whether the first four octets of this protocol's header are a source and a destination port.
+#[inline]
+pub const fn has_ports(number: u8) -> bool {
+    matches!(number, TCP | UDP | DCCP | SCTP | UDP_LITE)
+}
+
+/// Whether this is an IPv6 extension header that is walked through (see [`super::ipv6::walk`]).
+#[inline]
+pub const fn is_extension(number: u8) -> bool {
+    matches!(number, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION_OPTIONS | MOBILITY)
+}
