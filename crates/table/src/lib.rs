@@ -1,1 +1,3 @@
-//! weir-table
+//! The search structures of weir. Pure: they know keys and values, and no packets.
+
+pub mod lpm;

@@ -1,0 +1,241 @@
+//! Keys (addresses as numbers) and prefixes of them.
+
+use std::fmt;
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u128 {}
+}
+
+/// An address family: `u32` for IPv4, `u128` for IPv6. The number is the address read as big-endian, so that the first
+/// bit on the wire is the most significant one.
+///
+/// The constants are the shape of the trie (see the [module](super) for what the levels are).
+pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static {
+    /// Bits of an address.
+    const BITS: u8;
+    /// Bits that the directory resolves.
+    const DIRECTORY: u8;
+    /// Bits that a chunk resolves.
+    const CHUNK: u8;
+    /// Bits that a node resolves: 6 or 8.
+    const STRIDE: u8;
+    /// The address of zeros.
+    const ZERO: Self;
+
+    /// The `bits` bits that follow the first `depth` ones; bits past the end of the address read as zero.
+    fn slot(self, depth: u8, bits: u8) -> usize;
+
+    /// The address with all but the first `len` bits cleared.
+    #[must_use]
+    fn truncate(self, len: u8) -> Self;
+
+    /// The address with all but the first `len` bits set.
+    #[must_use]
+    fn saturate(self, len: u8) -> Self;
+
+    /// The address as people write it.
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+
+    /// Reads an address as people write it.
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl Key for u32 {
+    const BITS: u8 = 32;
+    const DIRECTORY: u8 = 10;
+    const CHUNK: u8 = 8;
+    const STRIDE: u8 = 6;
+    const ZERO: u32 = 0;
+
+    #[inline(always)]
+    fn slot(self, depth: u8, bits: u8) -> usize {
+        ((self << depth) >> (32 - bits)) as usize
+    }
+
+    fn truncate(self, len: u8) -> u32 {
+        self & !u32::MAX.checked_shr(u32::from(len)).unwrap_or(0)
+    }
+
+    fn saturate(self, len: u8) -> u32 {
+        self | u32::MAX.checked_shr(u32::from(len)).unwrap_or(0)
+    }
+
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Ipv4Addr::from(self), f)
+    }
+
+    fn read(text: &str) -> Option<u32> {
+        text.parse::<Ipv4Addr>().ok().map(u32::from)
+    }
+}
+
+impl Key for u128 {
+    const BITS: u8 = 128;
+    const DIRECTORY: u8 = 12;
+    const CHUNK: u8 = 12;
+    const STRIDE: u8 = 8;
+    const ZERO: u128 = 0;
+
+    #[inline(always)]
+    fn slot(self, depth: u8, bits: u8) -> usize {
+        let end = depth + bits;
+        // The upper half alone decides nearly every lookup, and 64-bit shifts are the cheap ones.
+        let tail = if end <= 64 { ((self >> 64) as u64) >> (64 - end) } else { (self >> (128 - end)) as u64 };
+        tail as usize & ((1 << bits) - 1)
+    }
+
+    fn truncate(self, len: u8) -> u128 {
+        self & !u128::MAX.checked_shr(u32::from(len)).unwrap_or(0)
+    }
+
+    fn saturate(self, len: u8) -> u128 {
+        self | u128::MAX.checked_shr(u32::from(len)).unwrap_or(0)
+    }
+
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&Ipv6Addr::from(self), f)
+    }
+
+    fn read(text: &str) -> Option<u128> {
+        text.parse::<Ipv6Addr>().ok().map(u128::from)
+    }
+}
+
+/// What a key can be read from: the number itself, or the octets of an address as they stand in a packet.
+pub trait AsKey<K> {
+    /// The key.
+    fn as_key(&self) -> K;
+}
+
+impl<K: Key> AsKey<K> for K {
+    #[inline(always)]
+    fn as_key(&self) -> K {
+        *self
+    }
+}
+
+impl AsKey<u32> for [u8; 4] {
+    #[inline(always)]
+    fn as_key(&self) -> u32 {
+        u32::from_be_bytes(*self)
+    }
+}
+
+impl AsKey<u128> for [u8; 16] {
+    #[inline(always)]
+    fn as_key(&self) -> u128 {
+        u128::from_be_bytes(*self)
+    }
+}
+
+/// An address prefix. The bits past its length are zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix<K> {
+    address: K,
+    len: u8,
+}
+
+impl<K: Key> Prefix<K> {
+    /// The prefix of no bits, which contains every address.
+    pub const ALL: Prefix<K> = Prefix { address: K::ZERO, len: 0 };
+
+    /// The first `len` bits of `address`; none if an address has fewer.
+    pub fn new(address: K, len: u8) -> Option<Prefix<K>> {
+        (len <= K::BITS).then(|| Prefix { address: address.truncate(len), len })
+    }
+
+    /// The lowest address inside.
+    pub fn address(&self) -> K {
+        self.address
+    }
+
+    /// The highest address inside.
+    pub fn last(&self) -> K {
+        self.address.saturate(self.len)
+    }
+
+    /// How many bits are given.
+    // A prefix is no container: there is nothing that could be empty.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u8 {
+        self.len
+    }
+
+    /// Whether `key` is inside.
+    pub fn contains(&self, key: K) -> bool {
+        key.truncate(self.len) == self.address
+    }
+
+    /// The prefix of the first `len` bits; itself if it has no more than these.
+    #[must_use]
+    pub fn shorten(&self, len: u8) -> Prefix<K> {
+        let len = len.min(self.len);
+        Prefix { address: self.address.truncate(len), len }
+    }
+}
+
+impl<K: Key> fmt::Display for Prefix<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.write(f)?;
+        write!(f, "/{}", self.len)
+    }
+}
+
+impl<K: Key> fmt::Debug for Prefix<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Not a prefix of this family: an address, a slash, and a length that the family has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAPrefix;
+
+impl fmt::Display for NotAPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected ADDRESS/LENGTH")
+    }
+}
+
+impl std::error::Error for NotAPrefix {}
+
+impl<K: Key> FromStr for Prefix<K> {
+    type Err = NotAPrefix;
+
+    fn from_str(text: &str) -> Result<Prefix<K>, NotAPrefix> {
+        let (address, len) = text.split_once('/').ok_or(NotAPrefix)?;
+        let address = K::read(address).ok_or(NotAPrefix)?;
+        let len = len.parse().map_err(|_| NotAPrefix)?;
+        Prefix::new(address, len).ok_or(NotAPrefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_normalised_and_checked() {
+        let prefix: Prefix<u32> = "10.1.2.3/8".parse().unwrap();
+        assert_eq!(prefix.to_string(), "10.0.0.0/8");
+        assert_eq!(prefix.last(), 0x0aff_ffff);
+        assert!(prefix.contains(0x0a00_0001) && !prefix.contains(0x0b00_0000));
+        assert_eq!("10.0.0.0/33".parse::<Prefix<u32>>(), Err(NotAPrefix));
+        assert_eq!(Prefix::<u128>::new(0, 129), None);
+        assert_eq!("2001:db8::1/128".parse::<Prefix<u128>>().unwrap().to_string(), "2001:db8::1/128");
+        assert!(Prefix::<u128>::ALL.contains(u128::MAX) && Prefix::<u32>::ALL.contains(u32::MAX));
+    }
+
+    #[test]
+    fn slots_are_the_bits_at_a_depth() {
+        let key = 0x1234_5678_9abc_def0_0fed_cba9_8765_4321_u128;
+        assert_eq!((key.slot(0, 12), key.slot(12, 12), key.slot(24, 8)), (0x123, 0x456, 0x78));
+        assert_eq!((key.slot(56, 8), key.slot(64, 8), key.slot(120, 8)), (0xf0, 0x0f, 0x21));
+        assert_eq!(u32::MAX.slot(30, 6), 0b11_0000);
+    }
+}

@@ -1,0 +1,131 @@
+//! Blocks that are out of the current table and not yet free.
+//!
+//! Two things can still look at such a block: a reader that was in the middle of a lookup when the block was taken out
+//! (it passes, see [`weir_base::reclaim`]), and an older table that shares the block (it is dropped at some time). A block
+//! that came in with generation `born` and went out in generation `died` belongs to the tables of the generations
+//! `born..died`; it is free when all readers have passed and none of these tables is alive.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use weir_base::reclaim::{Domain, Stamp};
+
+use super::arena::Block;
+use super::buddy::{Buddy, Order};
+
+/// Entries that share a stamp: taking one writes to a cache line that every reader reads.
+const BATCH: usize = 64;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) block: Block,
+    pub(crate) order: Order,
+    pub(crate) born: u32,
+    pub(crate) died: u32,
+}
+
+/// An older table that somebody may hold.
+struct Snapshot {
+    generation: u32,
+    alive: Arc<AtomicBool>,
+}
+
+pub(crate) struct Limbo {
+    domain: Domain,
+    open: Vec<Entry>,
+    sealed: VecDeque<(Stamp, Vec<Entry>)>,
+    /// Passed by all readers, but part of a snapshot.
+    shared: Vec<Entry>,
+    snapshots: Vec<Snapshot>,
+    /// A snapshot has died since `shared` was last looked through.
+    lost_snapshot: bool,
+}
+
+impl Limbo {
+    pub(crate) fn new(domain: Domain) -> Limbo {
+        Limbo {
+            domain,
+            open: Vec::new(),
+            sealed: VecDeque::new(),
+            shared: Vec::new(),
+            snapshots: Vec::new(),
+            lost_snapshot: false,
+        }
+    }
+
+    /// Takes in a block that no reader can find from the current table any more.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.open.push(entry);
+        if self.open.len() >= BATCH {
+            self.seal();
+        }
+    }
+
+    fn seal(&mut self) {
+        if !self.open.is_empty() {
+            let batch = std::mem::replace(&mut self.open, Vec::with_capacity(BATCH));
+            self.sealed.push_back((self.domain.stamp(), batch));
+        }
+    }
+
+    /// Remembers a table that a later one has taken the place of.
+    pub(crate) fn add_snapshot(&mut self, generation: u32, alive: Arc<AtomicBool>) {
+        self.snapshots.push(Snapshot { generation, alive });
+    }
+
+    /// The youngest older table that is alive, or zero: blocks born later are the current table's alone.
+    pub(crate) fn youngest_snapshot(&mut self) -> u32 {
+        if !self.snapshots.is_empty() {
+            let before = self.snapshots.len();
+            // Acquire: pairs with the table's drop, after which nobody reads its blocks.
+            self.snapshots.retain(|snapshot| snapshot.alive.load(Ordering::Acquire));
+            self.lost_snapshot |= self.snapshots.len() < before;
+        }
+        self.snapshots.iter().map(|snapshot| snapshot.generation).max().unwrap_or(0)
+    }
+
+    /// Frees what can be freed by now.
+    pub(crate) fn reclaim(&mut self, buddy: &mut Buddy) {
+        self.youngest_snapshot();
+        if std::mem::take(&mut self.lost_snapshot) {
+            for entry in std::mem::take(&mut self.shared) {
+                self.release(entry, buddy);
+            }
+        }
+        while self.sealed.front().is_some_and(|(stamp, _)| self.domain.passed(*stamp)) {
+            let (_, batch) = self.sealed.pop_front().expect("there is a front");
+            for entry in batch {
+                self.release(entry, buddy);
+            }
+        }
+    }
+
+    /// Like `reclaim`, but also considers what has no stamp yet.
+    pub(crate) fn reclaim_all(&mut self, buddy: &mut Buddy) {
+        self.seal();
+        self.reclaim(buddy);
+    }
+
+    /// Waits for the readers, then frees all that no snapshot holds.
+    pub(crate) fn wait(&mut self, buddy: &mut Buddy) {
+        self.seal();
+        self.domain.synchronize();
+        self.reclaim(buddy);
+    }
+
+    /// Octets in blocks that wait.
+    pub(crate) fn octets(&self) -> usize {
+        let sealed = self.sealed.iter().flat_map(|(_, batch)| batch);
+        self.open.iter().chain(&self.shared).chain(sealed).map(|entry| entry.order.octets()).sum()
+    }
+
+    fn release(&mut self, entry: Entry, buddy: &mut Buddy) {
+        let shares = |snapshot: &Snapshot| (entry.born..entry.died).contains(&snapshot.generation);
+        if self.snapshots.iter().any(shares) {
+            self.shared.push(entry);
+        } else {
+            buddy.free(entry.block, entry.order);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The long differential run: tables under random changes, every answer held against [`indexed`](super::indexed).
+//!
+//! Each *shape* is a pool of prefixes of some character. Routes from it come and go, one by one, in transactions, and in
+//! transactions that are dropped; after each step thousands of keys are looked up, at the edges of what changed and
+//! elsewhere. Older tables are kept for a while, and must go on giving their old answers.
+
+use std::sync::Arc;
+
+use weir_base::random::Random;
+use weir_base::reclaim::{Domain, Reader};
+
+use super::indexed::Indexed;
+use super::key::{Key, Prefix};
+use super::sample::{Draw, inside_one};
+use super::table::Table;
+use super::writer::{Limits, Value, Writer};
+
+/// Keys that are looked up between two steps.
+const KEYS_PER_STEP: usize = 4096;
+
+/// Steps in one table before the next shape gets a fresh one.
+const STEPS: usize = 400;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Lookups held against the oracle.
+    pub lookups: u64,
+    /// Routes added, changed or removed.
+    pub updates: u64,
+    /// Transactions, those that were dropped included.
+    pub transactions: u64,
+}
+
+/// Runs at least so many lookups.
+///
+/// # Panics
+/// At the first wrong answer, with the seed, the key and both answers.
+pub fn run<K: Draw>(lookups: u64, seed: u64) -> Report {
+    let mut random = Random::from_seed(seed);
+    let mut report = Report::default();
+    for round in 0.. {
+        for shape in shapes::<K>(&mut random) {
+            Run::new(&shape).run(&mut random, &mut report, lookups, || format!("seed {seed}, round {round}"));
+            if report.lookups >= lookups {
+                return report;
+            }
+        }
+    }
+    report
+}
+
+/// Pools of prefixes, of every character that matters to the structure.
+pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
+    let bits = u64::from(K::BITS);
+    let prefix = |key: K, len: u64| Prefix::new(key, len as u8).expect("the length is in range");
+    let site = K::draw(random);
+    let near = |random: &mut Random, shared: u8| site.splice(shared, K::draw(random));
+
+    // Every length along one path, so that each removal uncovers the next shorter.
+    let nested = (0..=bits).map(|len| prefix(site, len)).collect();
+    // The last level filled up, with what covers it.
+    let hosts = (0..600)
+        .map(|_| {
+            let key = near(random, K::BITS - 8);
+            prefix(key, bits - random.below(3).pow(3))
+        })
+        .collect();
+    // All lengths, crowded into few blocks.
+    let crowded = (0..1500)
+        .map(|_| {
+            let shared = random.below(bits / 2) as u8;
+            let key = near(random, shared);
+            prefix(key, random.below(bits + 1))
+        })
+        .collect();
+    // Lengths as in the Internet's table: many in the middle, gathered in some places.
+    let places: Vec<K> = (0..40).map(|_| K::draw(random)).collect();
+    let internet = (0..2500)
+        .map(|_| {
+            let place = places[random.below(40) as usize];
+            let len = bits / 4 + random.below(bits / 8) + random.below(bits / 8 + 1);
+            prefix(place.splice((bits / 4) as u8, K::draw(random)), len)
+        })
+        .collect();
+    // Short ones, which repaint everything below.
+    let short = (0..300)
+        .map(|_| {
+            let len = if random.chance(0.5) { random.below(14) } else { random.below(28) };
+            prefix(K::draw(random), len)
+        })
+        .collect();
+    vec![nested, hosts, crowded, internet, short]
+}
+
+/// An older table, and what it must go on answering.
+struct Kept<K: Key> {
+    table: Arc<Table<K>>,
+    oracle: Indexed<K>,
+}
+
+struct Run<'p, K: Draw> {
+    pool: &'p [Prefix<K>],
+    writer: Writer<K>,
+    oracle: Indexed<K>,
+    reader: Reader,
+    kept: Vec<Kept<K>>,
+    keys: Vec<K>,
+    answers: Vec<u32>,
+}
+
+impl<'p, K: Draw> Run<'p, K> {
+    fn new(pool: &'p [Prefix<K>]) -> Self {
+        let domain = Domain::new();
+        let limits = Limits { max_routes: pool.len(), max_bytes: 64 << 20 };
+        Run {
+            pool,
+            writer: Writer::new(&domain, limits),
+            oracle: Indexed::new(),
+            reader: domain.reader().expect("the first reader"),
+            kept: Vec::new(),
+            keys: Vec::new(),
+            answers: vec![0; KEYS_PER_STEP],
+        }
+    }
+
+    fn run(&mut self, random: &mut Random, report: &mut Report, lookups: u64, place: impl Fn() -> String) {
+        // The share of routes that are present drifts, so that tables fill up and empty again.
+        let mut fill = 0.8;
+        for step in 0..STEPS {
+            if step % 50 == 49 {
+                fill = [0.1, 0.5, 0.9][random.below(3) as usize];
+            }
+            self.keys.clear();
+            match random.below(10) {
+                0 => self.transaction(random, report, fill),
+                _ => self.change_in_place(random, report, fill),
+            }
+            self.check(random, report, &place);
+            if report.lookups >= lookups {
+                return;
+            }
+        }
+    }
+
+    fn change_in_place(&mut self, random: &mut Random, report: &mut Report, fill: f64) {
+        for _ in 0..1 + random.below(8) {
+            let (prefix, value) = self.pick(random, fill);
+            match value {
+                Some(value) => {
+                    let old = self.writer.insert(prefix, value).expect("the limits are wide");
+                    assert_eq!(old, self.oracle.insert(prefix, value));
+                }
+                None => assert_eq!(self.writer.remove(&prefix), self.oracle.remove(&prefix)),
+            }
+            report.updates += 1;
+        }
+    }
+
+    fn transaction(&mut self, random: &mut Random, report: &mut Report, fill: f64) {
+        let before = Kept { table: self.writer.table(), oracle: self.oracle.clone() };
+        let changes: Vec<_> = (0..1 + random.below(200)).map(|_| self.pick(random, fill)).collect();
+        let mut transaction = self.writer.transaction();
+        for (prefix, value) in changes {
+            match value {
+                Some(value) => {
+                    let old = transaction.insert(prefix, value).expect("the limits are wide");
+                    assert_eq!(old, self.oracle.insert(prefix, value));
+                }
+                None => assert_eq!(transaction.remove(&prefix), self.oracle.remove(&prefix)),
+            }
+            report.updates += 1;
+        }
+        report.transactions += 1;
+        if random.chance(0.3) {
+            drop(transaction);
+            self.oracle = before.oracle;
+            return;
+        }
+        transaction.commit();
+        if random.chance(0.5) {
+            self.kept.push(before);
+        }
+        while self.kept.len() > random.below(4) as usize {
+            self.kept.swap_remove(random.below(self.kept.len() as u64) as usize);
+        }
+    }
+
+    /// A prefix, and the value that it gets, or none if it goes. Both edges of it will be looked up.
+    fn pick(&mut self, random: &mut Random, fill: f64) -> (Prefix<K>, Option<Value>) {
+        let prefix = self.pool[random.below(self.pool.len() as u64) as usize];
+        self.keys.extend([prefix.address(), prefix.last()]);
+        // Few values, so that neighbours are often equal and runs join.
+        let value = random.chance(fill).then(|| Value::new(1 + random.below(5) as u32).expect("not zero"));
+        (prefix, value)
+    }
+
+    fn check(&mut self, random: &mut Random, report: &mut Report, place: &impl Fn() -> String) {
+        self.keys.truncate(KEYS_PER_STEP / 2);
+        while self.keys.len() < KEYS_PER_STEP {
+            let prefix = &self.pool[random.below(self.pool.len() as u64) as usize];
+            let key = match random.below(16) {
+                0 => K::draw(random),
+                1 => prefix.last(),
+                2 => prefix.address(),
+                _ => inside_one(prefix, random),
+            };
+            self.keys.push(key);
+        }
+        let guard = self.reader.pin();
+        let current = self.writer.table();
+        let kept = self.kept.iter().map(|kept| (&kept.table, &kept.oracle));
+        for (table, oracle) in std::iter::once((&current, &self.oracle)).chain(kept) {
+            for (keys, answers) in self.keys.chunks(256).zip(self.answers.chunks_mut(256)) {
+                table.lookup_batch(&guard, keys, &mut answers[..keys.len()]);
+            }
+            for (&key, &answer) in self.keys.iter().zip(&self.answers) {
+                let expected = oracle.lookup(key);
+                assert_eq!(answer, expected, "{}: key {key:x?}", place());
+            }
+            report.lookups += self.keys.len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A share of what `lpm-soak` does.
+    #[test]
+    fn ipv4_answers_as_the_oracle_does() {
+        run::<u32>(10_000_000, 4);
+    }
+
+    #[test]
+    fn ipv6_answers_as_the_oracle_does() {
+        run::<u128>(10_000_000, 6);
+    }
+}
