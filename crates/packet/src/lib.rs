@@ -4,6 +4,8 @@
 
 pub mod buffer;
 pub mod checksum;
+pub mod fragment;
+pub mod icmp;
 pub mod offload;
 pub mod packet;
 pub mod parse;

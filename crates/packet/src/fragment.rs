@@ -1,0 +1,175 @@
+//! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7).
+//!
+//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All of them are as long as the
+//! link allows, in multiples of 8 octets, but the last; the order is that of the data. (IPv6 routers do not fragment.)
+
+use crate::checksum;
+use crate::wire::{self, ipv4};
+
+/// Why a datagram is not fragmented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Cannot {
+    /// It is no valid IPv4 datagram.
+    #[error("not a whole IPv4 datagram")]
+    Malformed,
+    /// It says that it must not be: what is due is an ICMP error, fragmentation needed.
+    #[error("the datagram must not be fragmented")]
+    DontFragment,
+    /// The link does not take a header and 8 octets of data.
+    #[error("no room for a header and eight octets of data")]
+    MtuTooSmall,
+    /// One of its options has a length that does not fit.
+    #[error(transparent)]
+    Option(#[from] ipv4::BadOption),
+    /// Its data would end beyond 65,535 octets in the whole datagram.
+    #[error("the datagram that this is a fragment of is longer than any can be")]
+    TooLong,
+}
+
+/// Cuts one datagram.
+#[derive(Debug, Clone)]
+pub struct Fragmenter<'a> {
+    /// The header with all options, for the first fragment.
+    header: &'a [u8],
+    /// The header of later fragments: only the options that are copied.
+    later: [u8; ipv4::MAX_LENGTH],
+    later_length: usize,
+    /// What is still to be sent.
+    rest: &'a [u8],
+    /// Data in the first and in a later fragment, in octets, a multiple of 8; the last has what is left.
+    first_room: usize,
+    later_room: usize,
+    /// Where `rest` starts in the data of the whole datagram, in octets.
+    offset: usize,
+    started: bool,
+    /// The three flags that the datagram had.
+    flags: u16,
+}
+
+impl<'a> Fragmenter<'a> {
+    /// Prepares to cut the datagram at the start of `packet`, whose header has passed [`crate::parse::ipv4`], for a link that takes packets
+    /// of `mtu` octets. What follows the datagram's end is left out. A datagram that fits comes out as it is, in one piece, whatever its flags.
+    ///
+    /// # Errors
+    /// [`Cannot`]. Every link has an MTU of 68 octets at least (RFC 791), with which [`Cannot::MtuTooSmall`] does not happen.
+    pub fn new(packet: &'a [u8], mtu: u32) -> Result<Fragmenter<'a>, Cannot> {
+        let view = ipv4::Header::new(packet).map_err(|_| Cannot::Malformed)?;
+        let (total, header_length) = (usize::from(view.total_length()), view.header_length());
+        if view.version() != 4 || header_length < ipv4::LENGTH || total < header_length {
+            return Err(Cannot::Malformed);
+        }
+        let packet = packet.get(..total).ok_or(Cannot::Malformed)?;
+        let (header, data) = packet.split_at(header_length);
+        let offset = usize::from(view.fragment_offset());
+        let mut fragmenter = Fragmenter {
+            header,
+            later: [0; ipv4::MAX_LENGTH],
+            later_length: header_length,
+            rest: data,
+            first_room: data.len(),
+            later_room: 0,
+            offset,
+            started: false,
+            flags: wire::be16(view.bytes(), ipv4::FRAGMENT) & !ipv4::OFFSET_MASK,
+        };
+        let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
+        if total <= mtu {
+            return Ok(fragmenter);
+        }
+        if view.dont_fragment() {
+            return Err(Cannot::DontFragment);
+        }
+        if view.more_fragments() && data.len() % 8 != 0 {
+            return Err(Cannot::Malformed);
+        }
+        if offset + data.len() > ipv4::MAX_DATAGRAM {
+            return Err(Cannot::TooLong);
+        }
+        fragmenter.later_length = later_header(header, &mut fragmenter.later)?;
+        fragmenter.first_room = room(mtu, header_length)?;
+        fragmenter.later_room = room(mtu, fragmenter.later_length)?;
+        Ok(fragmenter)
+    }
+
+    /// How many fragments are still to come.
+    pub fn count(&self) -> usize {
+        if self.started {
+            self.rest.len().div_ceil(self.later_room.max(1))
+        } else {
+            1 + self.rest.len().saturating_sub(self.first_room).div_ceil(self.later_room.max(1))
+        }
+    }
+
+    /// The length of the next fragment in octets: what [`next`](Self::next) needs of `out`. `None` after the last.
+    pub fn next_length(&self) -> Option<usize> {
+        if !self.started {
+            Some(self.header.len() + self.rest.len().min(self.first_room))
+        } else if self.rest.is_empty() {
+            None
+        } else {
+            Some(self.later_length + self.rest.len().min(self.later_room))
+        }
+    }
+
+    /// Writes the next fragment to the start of `out` and returns its length in octets; `None` after the last. Also `None`, and the
+    /// fragment is still to come, if `out` is shorter than [`next_length`](Self::next_length); the MTU is always enough.
+    #[expect(clippy::should_implement_trait, reason = "an iterator could not write to what its caller provides")]
+    pub fn next(&mut self, out: &mut [u8]) -> Option<usize> {
+        let length = self.next_length()?;
+        let out = out.get_mut(..length)?;
+        let header = if self.started { &self.later[..self.later_length] } else { self.header };
+        let (to_header, to_data) = out.split_at_mut(header.len());
+        // `length` is the header's and at most that of the rest.
+        let (data, rest) = self.rest.split_at(to_data.len());
+        to_header.copy_from_slice(header);
+        to_data.copy_from_slice(data);
+
+        let whole = !self.started && rest.is_empty();
+        if !whole {
+            self.finish_header(to_header, length, rest.is_empty());
+        }
+        self.offset += data.len();
+        self.rest = rest;
+        self.started = true;
+        Some(length)
+    }
+
+    /// Fills in what differs between the fragments.
+    fn finish_header(&self, header: &mut [u8], length: usize, last: bool) {
+        let more = if last { self.flags } else { self.flags | ipv4::MORE_FRAGMENTS };
+        // Below 2^13 units of 8 octets: the data ends at most at 65,535.
+        let fragment = more | (self.offset / 8) as u16;
+        header[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+        header[ipv4::FRAGMENT..][..2].copy_from_slice(&fragment.to_be_bytes());
+        header[ipv4::CHECKSUM..][..2].fill(0);
+        let checksum = checksum::of(header);
+        header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// The data that fits behind a header, in octets: a multiple of 8.
+fn room(mtu: usize, header_length: usize) -> Result<usize, Cannot> {
+    match mtu.saturating_sub(header_length) & !7 {
+        0 => Err(Cannot::MtuTooSmall),
+        room => Ok(room),
+    }
+}
+
+/// Writes the header of later fragments to `out`: that of the first with only the options that are copied, padded
+/// to a multiple of four octets. Returns its length.
+fn later_header(header: &[u8], out: &mut [u8; ipv4::MAX_LENGTH]) -> Result<usize, Cannot> {
+    let mut length = ipv4::LENGTH;
+    out[..length].copy_from_slice(&header[..length]);
+    for option in ipv4::options(header) {
+        let option = option?;
+        if option.is_copied() {
+            // Copies of parts of a header that has at most 60 octets.
+            out[length..][..option.bytes.len()].copy_from_slice(option.bytes);
+            length += option.bytes.len();
+        }
+    }
+    // `out` was zeroed: the padding is END.
+    let length = length.next_multiple_of(4);
+    out[ipv4::VERSION_IHL] = 0x40 | (length / 4) as u8;
+    Ok(length)
+}
