@@ -198,8 +198,9 @@ impl Fields {
         out[TOS] = self.tos;
         out[TOTAL_LENGTH..][..2].copy_from_slice(&self.total_length.to_be_bytes());
         out[IDENTIFICATION..][..2].copy_from_slice(&self.identification.to_be_bytes());
-        let flags = u16::from(self.dont_fragment) * DONT_FRAGMENT | u16::from(self.more_fragments) * MORE_FRAGMENTS;
-        out[FRAGMENT..][..2].copy_from_slice(&(flags | self.fragment_offset / 8).to_be_bytes());
+        let dont = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let more = if self.more_fragments { MORE_FRAGMENTS } else { 0 };
+        out[FRAGMENT..][..2].copy_from_slice(&(dont | more | (self.fragment_offset / 8)).to_be_bytes());
         out[TTL] = self.ttl;
         out[PROTOCOL] = self.protocol;
         out[SOURCE..][..4].copy_from_slice(&self.source.octets());
@@ -254,7 +255,7 @@ impl OptionView<'_> {
 }
 
 /// An option whose length does not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("IPv4 option with a bad length, at octet {pointer} of the header")]
 pub struct BadOption {
     /// Where the offending octet lies, from the start of the IP header, 20 ..= 60, as a Parameter Problem (RFC 792)

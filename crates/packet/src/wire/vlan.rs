@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_tag_has_three_fields() {
-        let tag = Tag { tpid: ethertype::QINQ, tci: 0b101_1_0000_0000_0111 };
+        let tag = Tag { tpid: ethertype::QINQ, tci: 0b1011_0000_0000_0111 };
         assert_eq!((tag.priority(), tag.drop_eligible(), tag.vid()), (5, true, 7));
         assert_eq!(tag.emit(), [0x88, 0xa8, 0xb0, 0x07]);
         assert_eq!(Tag { tpid: ethertype::VLAN, tci: 0x0fff }.id(), None);
