@@ -79,7 +79,7 @@ impl<'a> Fragmenter<'a> {
         if view.dont_fragment() {
             return Err(Cannot::DontFragment);
         }
-        if view.more_fragments() && data.len() % 8 != 0 {
+        if view.more_fragments() && !data.len().is_multiple_of(8) {
             return Err(Cannot::Malformed);
         }
         if offset + data.len() > ipv4::MAX_DATAGRAM {
@@ -113,7 +113,6 @@ impl<'a> Fragmenter<'a> {
 
     /// Writes the next fragment to the start of `out` and returns its length in octets; `None` after the last. Also `None`, and the
     /// fragment is still to come, if `out` is shorter than [`next_length`](Self::next_length); the MTU is always enough.
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not write to what its caller provides")]
     pub fn next(&mut self, out: &mut [u8]) -> Option<usize> {
         let length = self.next_length()?;
         let out = out.get_mut(..length)?;

@@ -9,5 +9,6 @@ pub mod icmp;
 pub mod offload;
 pub mod packet;
 pub mod parse;
+pub mod text;
 pub mod vector;
 pub mod wire;

@@ -1,0 +1,17 @@
+//! Packets as text: a line that a user writes becomes a frame ([`PacketText`]), a frame becomes a line that a user reads
+//! ([`summary`]).
+//!
+//! Both speak as the rules do:
+//!
+//! ```text
+//! tcp from 10.0.0.1 port 1000 to 192.0.2.9 port 443 flags syn vlan 7
+//! IP4 10.0.0.1 > 192.0.2.9 tcp 1000 > 443 flags syn ttl 64 length 40
+//! ```
+
+mod describe;
+mod error;
+mod summary;
+
+pub use describe::{Macs, PacketText};
+pub use error::TextError;
+pub use summary::{Summary, summary};
