@@ -5,7 +5,17 @@
 //! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
 //! wraps a queue.
 
+pub mod capture;
+mod failure;
+pub mod fault;
+pub mod generator;
+mod null;
+mod open;
+pub mod pcap;
 pub mod spec;
+
+pub use failure::Failure;
+pub use open::{Context, OpenError, open};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +47,13 @@ pub trait Port: Send {
     /// What it counts beside the packets that pass: shared with its queues.
     fn counters(&self) -> Arc<PortCounters>;
 
-    /// Gives away the receive queues. A second call gives none.
+    /// Why it stopped delivering or accepting packets before its time, if it did: the first such failure. Queues note
+    /// it when it happens; the control thread asks.
+    fn failure(&self) -> Option<Failure> {
+        None
+    }
+
+    /// Gives away the receive queues: none when nothing is ever received. A second call gives none.
     fn receivers(&mut self) -> Vec<Box<dyn Receiver>>;
 
     /// Gives away one transmit queue for each of `workers`. Called once.
@@ -96,6 +112,8 @@ pub struct PortCounters {
     pub receive_errors: AtomicU64,
     /// Frames that the port's sink refused.
     pub transmit_errors: AtomicU64,
+    /// Frames of which a capture holds only the beginning: delivered as they are.
+    pub cut: AtomicU64,
     /// Packets that fault injection dropped, duplicated, held back, changed or cut.
     pub faults: FaultCounters,
 }

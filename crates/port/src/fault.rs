@@ -1,0 +1,217 @@
+//! Middleware that mistreats received packets, to see what becomes of them.
+//!
+//! Packets are dropped, changed, cut, doubled and held back, each with its own probability. The seed and the packet's
+//! number in its queue decide what happens to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_base::clock::Time;
+use weir_base::random::Random;
+use weir_packet::buffer::Cache;
+use weir_packet::packet::Packet;
+use weir_packet::vector::Vector;
+
+use crate::spec::FaultSpec;
+use crate::{Burst, Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+
+/// A packet that is to arrive late arrives after one to this many later ones.
+const LATEST: u64 = 16;
+
+/// A port whose received packets are mistreated.
+pub struct Faulty {
+    port: Box<dyn Port>,
+    spec: FaultSpec,
+}
+
+impl Faulty {
+    /// Wraps a port. The faults are counted among the port's own counters.
+    pub fn new(port: Box<dyn Port>, spec: FaultSpec) -> Faulty {
+        Faulty { port, spec }
+    }
+}
+
+impl Port for Faulty {
+    fn kind(&self) -> &'static str {
+        self.port.kind()
+    }
+
+    fn mac(&self) -> Option<[u8; 6]> {
+        self.port.mac()
+    }
+
+    fn max_frame(&self) -> Option<usize> {
+        self.port.max_frame()
+    }
+
+    fn link(&self) -> Link {
+        self.port.link()
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.port.counters()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.port.failure()
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        let (spec, counters) = (self.spec, self.port.counters());
+        let queue = |(index, source)| {
+            let random = Random::from_seed(spec.seed.wrapping_add(index as u64));
+            let queue = Queue {
+                source,
+                state: Burst::More,
+                spec,
+                random,
+                incoming: Vector::new(),
+                held: Vec::with_capacity(LATEST as usize + 1),
+                ready: VecDeque::new(),
+                passed: 0,
+                counters: Arc::clone(&counters),
+            };
+            Box::new(queue) as Box<dyn Receiver>
+        };
+        self.port.receivers().into_iter().enumerate().map(queue).collect()
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        self.port.transmitters(workers)
+    }
+}
+
+/// A packet that is held back.
+struct Held {
+    packet: Packet,
+    /// Packets that are still to arrive before it.
+    wait: u64,
+    /// How many had passed when it was held back.
+    passed: u64,
+}
+
+/// A receive queue whose packets are mistreated.
+struct Queue {
+    source: Box<dyn Receiver>,
+    /// What the source said last.
+    state: Burst,
+    spec: FaultSpec,
+    random: Random,
+    incoming: Vector,
+    /// At most [`LATEST`].
+    held: Vec<Held>,
+    /// To be delivered; at most twice a vector and what was held.
+    ready: VecDeque<Packet>,
+    /// Packets that were made ready so far.
+    passed: u64,
+    counters: Arc<PortCounters>,
+}
+
+impl Receiver for Queue {
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        if self.ready.is_empty() && self.state != Burst::Ended {
+            self.state = self.source.receive(&mut self.incoming, cache, now);
+            let count = self.incoming.len();
+            for place in 0..count {
+                let packet = self.incoming.packets()[place].take();
+                self.arrive(packet, cache);
+            }
+            self.incoming.clear();
+            // Nothing will come, or nothing can until buffers are free: nobody is left to overtake them.
+            if self.state != Burst::More || count == 0 {
+                while !self.held.is_empty() {
+                    self.release(0);
+                }
+            }
+        }
+        while let Some(packet) = self.ready.pop_front() {
+            if let Err(packet) = vector.push(packet) {
+                self.ready.push_front(packet);
+                return Burst::More;
+            }
+        }
+        self.state
+    }
+}
+
+impl Queue {
+    /// Decides what becomes of a packet. Every packet takes the same number of decisions, so that changing one
+    /// probability leaves the packets that the others strike nearly the same.
+    fn arrive(&mut self, mut packet: Packet, cache: &mut Cache) {
+        let FaultSpec { drop, duplicate, reorder, corrupt, truncate, .. } = self.spec;
+        let [drop, corrupt, truncate, duplicate, reorder] =
+            [drop, corrupt, truncate, duplicate, reorder].map(|probability| self.random.chance(probability));
+        let faults = &self.counters.faults;
+        let mut late = None;
+        if drop {
+            count(&faults.dropped, 1);
+            packet.recycle(cache);
+        } else {
+            if corrupt && !packet.data().is_empty() {
+                count(&faults.corrupted, 1);
+                change(packet.data_mut(), &mut self.random);
+            }
+            if truncate && !packet.data().is_empty() {
+                count(&faults.truncated, 1);
+                packet.truncate(self.random.below(packet.len() as u64) as usize);
+            }
+            // Without a buffer there is no second packet, and no harm done.
+            let copy = if duplicate { Packet::copy_of(cache, packet.data()) } else { None };
+            if let Some(mut copy) = copy {
+                count(&faults.duplicated, 1);
+                copy.inherit(&packet);
+                copy.set_offload(packet.offload());
+                self.pass(copy);
+            }
+            if reorder {
+                late = Some(packet);
+            } else {
+                self.pass(packet);
+            }
+        }
+        let mut index = 0;
+        while index < self.held.len() {
+            self.held[index].wait -= 1;
+            if self.held[index].wait == 0 {
+                self.release(index);
+            } else {
+                index += 1;
+            }
+        }
+        if let Some(packet) = late {
+            self.held.push(Held { packet, wait: 1 + self.random.below(LATEST), passed: self.passed });
+        }
+    }
+
+    fn pass(&mut self, packet: Packet) {
+        self.passed += 1;
+        self.ready.push_back(packet);
+    }
+
+    fn release(&mut self, index: usize) {
+        let held = self.held.remove(index);
+        if self.passed > held.passed {
+            count(&self.counters.faults.reordered, 1);
+        }
+        self.pass(held.packet);
+    }
+}
+
+impl Drop for Queue {
+    /// What was taken from the source and not delivered is lost, and counted.
+    fn drop(&mut self) {
+        count(&self.counters.faults.dropped, (self.held.len() + self.ready.len()) as u64);
+    }
+}
+
+/// Changes one to four different octets.
+fn change(octets: &mut [u8], random: &mut Random) {
+    let mut changed = [usize::MAX; 4];
+    for index in 0..1 + random.below(4) as usize {
+        let (at, by) = (random.below(octets.len() as u64) as usize, 1 + random.below(255) as u8);
+        if !changed.contains(&at) {
+            octets[at] ^= by;
+            changed[index] = at;
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The traffic generator: streams of packets made from templates or looped from captures.
+//!
+//! Everything is decided by the specification: the flows, their order, the sizes and the octets of packet number `n` of a stream
+//! depend on `n` and the stream's seed alone, whatever the queues and bursts in which it is taken. What is sent to a
+//! generator vanishes.
+
+mod capture;
+mod flows;
+mod frames;
+pub(crate) mod mix;
+mod pace;
+mod payload;
+mod share;
+mod size;
+mod stream;
+mod template;
+
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::vector::Vector;
+
+use crate::null::Sink;
+use crate::open::Context;
+use crate::pcap::CaptureError;
+use crate::spec::GeneratorSpec;
+use crate::{Burst, Port, PortCounters, Receiver, Transmitter};
+use mix::mix;
+use stream::{Source, Stream};
+
+/// Why a generator cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeneratorError {
+    /// There is nothing to generate.
+    #[error("a generator needs at least one stream")]
+    NoStreams,
+    /// Source and destination are not all IPv4 or all IPv6.
+    #[error("source and destination must be of one address family")]
+    Families,
+    /// A range ends before it starts.
+    #[error("the range of `{range}` ends before it starts")]
+    Reversed {
+        /// The field.
+        range: &'static str,
+    },
+    /// The headers alone are longer than the frame.
+    #[error("frames of {size} octets are too short for their headers, which take {least}")]
+    TooShort {
+        /// The length asked for.
+        size: u32,
+        /// The least possible.
+        least: u32,
+    },
+    /// No such frame can be made or sent.
+    #[error("frames of {size} octets are too long, at most {most} are possible here")]
+    TooLong {
+        /// The length asked for.
+        size: u32,
+        /// The most possible.
+        most: usize,
+    },
+    /// The number of flows is out of range.
+    #[error("{flows} flows, where 1 to {most} are possible")]
+    Flows {
+        /// The number asked for.
+        flows: u32,
+        /// The most possible.
+        most: u32,
+    },
+    /// More than two VLAN tags.
+    #[error("{count} VLAN tags, where at most two are possible")]
+    Tags {
+        /// The number asked for.
+        count: usize,
+    },
+    /// No VLAN has this number.
+    #[error("there is no VLAN {id}, they are numbered up to 4094")]
+    VlanId {
+        /// The number asked for.
+        id: u16,
+    },
+    /// A rate of nothing.
+    #[error("a rate of 0 packets per second never sends anything")]
+    Rate,
+    /// The capture cannot be read.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The capture holds no packets to be repeated.
+    #[error("{}: no packets to repeat", path.display())]
+    EmptyCapture {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The capture does not fit into memory.
+    #[error("{}: more than {most} octets of packets, too many to repeat from memory", path.display())]
+    CaptureTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most possible.
+        most: usize,
+    },
+    /// A packet of the capture is longer than the interface's frames.
+    #[error("{}: packet {record} is longer than {most} octets, the longest frame here", path.display())]
+    FrameTooLong {
+        /// The file.
+        path: PathBuf,
+        /// Which packet, from 1 on.
+        record: u64,
+        /// The most possible.
+        most: usize,
+    },
+}
+
+/// The link-layer addresses of packets whose template names none.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    source: [u8; 6],
+    destination: [u8; 6],
+}
+
+impl Link {
+    /// From a station that stands for the stream (locally administered, made from the interface's name) to the interface.
+    fn of(context: &Context, stream: usize) -> Link {
+        let name = context.name.bytes().fold(0, |hash, octet| mix(hash ^ u64::from(octet)));
+        let [a, b, c, d, e, ..] = mix(name ^ stream as u64).to_be_bytes();
+        Link { source: [0x02, a, b, c, d, e], destination: context.mac }
+    }
+}
+
+/// A generator port.
+pub(crate) struct Generator {
+    receivers: Vec<Box<dyn Receiver>>,
+    counters: Arc<PortCounters>,
+}
+
+impl Generator {
+    pub(crate) fn open(spec: &GeneratorSpec, queues: u16, context: &Context) -> Result<Generator, GeneratorError> {
+        if spec.streams.is_empty() {
+            return Err(GeneratorError::NoStreams);
+        }
+        let start = Arc::new(OnceLock::new());
+        let queues = u64::from(queues.max(1));
+        let mut of_queue: Vec<Vec<Stream>> = (0..queues).map(|_| Vec::new()).collect();
+        for (index, stream) in spec.streams.iter().enumerate() {
+            if stream.rate == Some(0) {
+                return Err(GeneratorError::Rate);
+            }
+            let source = Source::new(&stream.source, &Link::of(context, index), context.max_frame)?;
+            for (queue, streams) in of_queue.iter_mut().enumerate() {
+                streams.push(Stream::new(&source, stream, queue as u64, queues, &start));
+            }
+        }
+        let receivers = of_queue.into_iter().map(|streams| Box::new(Queue { streams }) as Box<dyn Receiver>).collect();
+        Ok(Generator { receivers, counters: Arc::default() })
+    }
+}
+
+impl Port for Generator {
+    fn kind(&self) -> &'static str {
+        "generator"
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        std::mem::take(&mut self.receivers)
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        Sink::for_workers(workers)
+    }
+}
+
+/// A receive queue of a generator: its share of every stream.
+struct Queue {
+    streams: Vec<Stream>,
+}
+
+impl Receiver for Queue {
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        for stream in &mut self.streams {
+            stream.admit(now);
+        }
+        if let [stream] = &mut self.streams[..] {
+            stream.emit(usize::MAX, vector, cache, now);
+        } else {
+            self.interleave(vector, cache, now);
+        }
+        if self.streams.iter().all(Stream::has_ended) {
+            Burst::Ended
+        } else if self.streams.iter().any(Stream::is_due) {
+            Burst::More
+        } else {
+            Burst::Idle
+        }
+    }
+}
+
+impl Queue {
+    /// Takes packets in the order in which they fell due, and from streams without a rate by turns what room is left.
+    fn interleave(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) {
+        while vector.room() > 0 {
+            let waiting = self.streams.iter_mut().filter(|stream| stream.is_due() && !stream.is_starved());
+            let Some(next) = waiting.min_by(|a, b| a.turn().partial_cmp(&b.turn()).unwrap_or(Ordering::Equal)) else {
+                return;
+            };
+            next.emit(1, vector, cache, now);
+        }
+    }
+}

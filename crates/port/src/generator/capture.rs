@@ -1,0 +1,100 @@
+//! The frames of a capture, looped from memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_base::clock::Time;
+use weir_packet::buffer::{Cache, MAX_FRAME};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, Seed};
+use weir_packet::vector::Vector;
+use weir_packet::wire::ethernet::ethertype;
+
+use super::GeneratorError;
+use super::share::{Cursor, Share};
+use crate::pcap::Reader;
+
+/// Octets of frames that a looped capture may hold.
+const LARGEST: usize = 512 << 20;
+/// Fixed: the same capture goes to the same queues in every run.
+const SEED: Seed = Seed::new([0, 0]);
+
+/// All frames of a capture.
+#[derive(Debug)]
+pub(super) struct Frames {
+    octets: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
+    /// A hash of each frame's flow.
+    flows: Vec<u32>,
+}
+
+impl Frames {
+    /// Reads a capture to its end.
+    pub(super) fn read(path: &Path, max_frame: usize) -> Result<Arc<Frames>, GeneratorError> {
+        let mut reader = Reader::open(path)?;
+        let mut frames = Frames { octets: Vec::new(), ends: Vec::new(), flows: Vec::new() };
+        while let Some(record) = reader.read()? {
+            let most = max_frame.min(MAX_FRAME);
+            if record.frame.len() > most {
+                let (path, record) = (path.to_owned(), frames.ends.len() as u64 + 1);
+                return Err(GeneratorError::FrameTooLong { path, record, most });
+            }
+            if frames.octets.len() + record.frame.len() > LARGEST || frames.ends.len() == u32::MAX as usize {
+                return Err(GeneratorError::CaptureTooLarge { path: path.to_owned(), most: LARGEST });
+            }
+            frames.octets.extend_from_slice(record.frame);
+            frames.ends.push(frames.octets.len());
+            frames.flows.push(flow(record.frame));
+        }
+        if frames.ends.is_empty() {
+            return Err(GeneratorError::EmptyCapture { path: path.to_owned() });
+        }
+        Ok(Arc::new(frames))
+    }
+
+    /// The frames that belong to queue number `queue` of `queues`: whole flows.
+    pub(super) fn share(&self, queue: u64, queues: u64) -> Share {
+        let belongs = |place: &u32| u64::from(self.flows[*place as usize]) % queues == queue;
+        Share::listed(self.ends.len() as u64, (0..self.ends.len() as u32).filter(belongs).collect())
+    }
+
+    fn frame(&self, place: usize) -> &[u8] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        &self.octets[start..self.ends[place]]
+    }
+
+    /// Appends up to `count` packets, as many as there are buffers for.
+    pub(super) fn emit(
+        &self,
+        share: &Share,
+        cursor: &mut Cursor,
+        count: usize,
+        vector: &mut Vector,
+        cache: &mut Cache,
+        now: Time,
+    ) -> usize {
+        for done in 0..count {
+            let place = share.place(cursor.index() as u64) as usize;
+            let Some(mut packet) = Packet::copy_of(cache, self.frame(place)) else { return done };
+            packet.set_time(now);
+            if vector.push(packet).is_err() {
+                return done;
+            }
+            cursor.advance(share);
+        }
+        count
+    }
+}
+
+/// A hash that both directions of a flow share; frames that are not IP are all one flow.
+fn flow(frame: &[u8]) -> u32 {
+    let Ok(link) = parse::ethernet(frame) else { return 0 };
+    let l3 = usize::from(link.l3);
+    let parsed = match link.ethertype {
+        ethertype::IPV4 => parse::ipv4(frame, l3),
+        ethertype::IPV6 => parse::ipv6(frame, l3),
+        _ => return 0,
+    };
+    parsed.map_or(0, |parsed| parse::symmetric_hash(&parsed, frame, &SEED))
+}

@@ -1,0 +1,49 @@
+//! When the packets of a stream are due.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_base::clock::Time;
+
+const SECOND: u128 = 1_000_000_000;
+
+/// A rate, counted from the moment that a queue of the generator is first asked for packets.
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    rate: u64,
+    start: Arc<OnceLock<Time>>,
+}
+
+impl Pace {
+    /// `rate` packets per second; `start` is shared by all queues.
+    pub(super) fn new(rate: u64, start: Arc<OnceLock<Time>>) -> Pace {
+        Pace { rate, start }
+    }
+
+    /// How many packets are due by now: the first at once, packet `n` after `n / rate` seconds. What could not be taken in time
+    /// stays due.
+    pub(super) fn due(&self, now: Time) -> u64 {
+        let elapsed = now.since(*self.start.get_or_init(|| now));
+        let intervals = u128::from(elapsed) * u128::from(self.rate) / SECOND;
+        u64::try_from(intervals).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    /// When packet `n` is due, in seconds after the start: good enough to put packets in order.
+    pub(super) fn moment(&self, n: u64) -> f64 {
+        n as f64 / self.rate as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_fall_due_one_by_one() {
+        let pace = Pace::new(3, Arc::default());
+        let due: Vec<u64> =
+            [5, 333_333_338, 333_333_339, 1_000_000_004, 1_000_000_005].map(|now| pace.due(Time(now))).into();
+        assert_eq!(due, [1, 1, 2, 3, 4]);
+        assert_eq!(pace.due(Time(1)), 1, "a clock that goes back takes nothing back");
+        assert_eq!(Pace::new(u64::MAX, Arc::default()).due(Time(7)), 1);
+    }
+}

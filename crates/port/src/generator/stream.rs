@@ -1,0 +1,118 @@
+//! A stream, as one queue delivers it.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::vector::Vector;
+
+use super::frames::Frames;
+use super::pace::Pace;
+use super::share::{Cursor, Share};
+use super::template::Template;
+use super::{GeneratorError, Link, capture};
+use crate::spec::{StreamSource, StreamSpec};
+
+/// Where packets come from, shared by all queues.
+pub(super) enum Source {
+    Template(Arc<Template>),
+    Capture(Arc<capture::Frames>),
+}
+
+impl Source {
+    pub(super) fn new(spec: &StreamSource, link: &Link, max_frame: usize) -> Result<Source, GeneratorError> {
+        Ok(match spec {
+            StreamSource::Template(spec) => Source::Template(Arc::new(Template::new(spec, link, max_frame)?)),
+            StreamSource::Capture(path) => Source::Capture(capture::Frames::read(path, max_frame)?),
+        })
+    }
+}
+
+/// The packets of one queue.
+enum Packets {
+    Short(Frames<64>),
+    Long(Frames<128>),
+    Capture(Arc<capture::Frames>),
+}
+
+/// One queue's share of a stream, and how far it has come.
+pub(super) struct Stream {
+    packets: Packets,
+    share: Share,
+    cursor: Cursor,
+    pace: Option<Pace>,
+    /// The queue's packets in all; `None`: without end.
+    count: Option<u64>,
+    /// The queue's packets that may have been delivered by now.
+    admitted: u64,
+    /// There was no buffer for its next packet.
+    starved: bool,
+}
+
+impl Stream {
+    pub(super) fn new(
+        source: &Source,
+        spec: &StreamSpec,
+        queue: u64,
+        queues: u64,
+        start: &Arc<OnceLock<Time>>,
+    ) -> Stream {
+        let share = match source {
+            Source::Template(template) => Share::every(template.flows(), queue, queues),
+            Source::Capture(frames) => frames.share(queue, queues),
+        };
+        let packets = match source {
+            Source::Template(template) if template.fits(64) => {
+                Packets::Short(Frames::new(Arc::clone(template), &share))
+            }
+            Source::Template(template) => Packets::Long(Frames::new(Arc::clone(template), &share)),
+            Source::Capture(frames) => Packets::Capture(Arc::clone(frames)),
+        };
+        let count = if share.len() == 0 { Some(0) } else { spec.count.map(|count| share.below(count)) };
+        let pace = spec.rate.map(|rate| Pace::new(rate, Arc::clone(start)));
+        Stream { packets, share, cursor: Cursor::default(), pace, count, admitted: 0, starved: false }
+    }
+
+    /// Notes how many packets may be delivered by now.
+    pub(super) fn admit(&mut self, now: Time) {
+        let due = self.pace.as_ref().map_or(u64::MAX, |pace| self.share.below(pace.due(now)));
+        self.admitted = due.min(self.count.unwrap_or(u64::MAX));
+        self.starved = false;
+    }
+
+    /// Since [`Stream::admit`], its next packet found no buffer. Others may want buffers of the other size.
+    pub(super) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// There are packets that may be delivered now.
+    pub(super) fn is_due(&self) -> bool {
+        self.cursor.delivered < self.admitted
+    }
+
+    /// There will never be another packet.
+    pub(super) fn has_ended(&self) -> bool {
+        self.count.is_some_and(|count| self.cursor.delivered >= count)
+    }
+
+    /// Which stream's turn it is: that of the least. Paced ones go first, by the moment at which their packet fell due.
+    pub(super) fn turn(&self) -> (bool, f64) {
+        match &self.pace {
+            Some(pace) => (false, pace.moment(self.cursor.number(&self.share))),
+            None => (true, self.cursor.delivered as f64),
+        }
+    }
+
+    /// Appends up to `most` of the packets that are due, as many as there are room and buffers for.
+    pub(super) fn emit(&mut self, most: usize, vector: &mut Vector, cache: &mut Cache, now: Time) {
+        let due = usize::try_from(self.admitted - self.cursor.delivered).unwrap_or(usize::MAX);
+        let count = most.min(due).min(vector.room());
+        let (share, cursor) = (&self.share, &mut self.cursor);
+        let done = match &self.packets {
+            Packets::Short(frames) => frames.emit(share, cursor, count, vector, cache, now),
+            Packets::Long(frames) => frames.emit(share, cursor, count, vector, cache, now),
+            Packets::Capture(frames) => frames.emit(share, cursor, count, vector, cache, now),
+        };
+        self.starved = done < count;
+    }
+}

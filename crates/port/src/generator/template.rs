@@ -1,0 +1,267 @@
+//! A template compiled: where its fields lie, and how a flow's frame is written.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_packet::buffer::MAX_FRAME;
+use weir_packet::checksum::{self, Sum, pseudo_v4, pseudo_v6};
+use weir_packet::wire::ethernet::ethertype;
+use weir_packet::wire::{ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp, vlan};
+
+use super::flows::{Flows, Tuple};
+use super::payload::Payload;
+use super::size::{Size, Sizes};
+use super::{GeneratorError, Link};
+use crate::spec::{TemplateSpec, Transport};
+
+/// The longest headers: Ethernet, two tags, IPv6, TCP.
+const MAX_HEADERS: usize = ethernet::LENGTH + 2 * vlan::LENGTH + ipv6::LENGTH + tcp::LENGTH;
+/// The longest beginning of a frame that is kept ready.
+pub(super) const SLOT_MAX: usize = 128;
+const _: () = assert!(MAX_HEADERS <= SLOT_MAX);
+/// Most flows of a stream.
+const MAX_FLOWS: u32 = 1 << 24;
+
+/// What the frames of a template have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Template {
+    layout: Layout,
+    link: Vec<u8>,
+    ttl: u8,
+    dont_fragment: bool,
+    flows: Flows,
+    count: u64,
+    sizes: Sizes,
+    payload: Payload,
+}
+
+/// Where the headers of a template's frames lie, in octets from the start of the frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) l3: usize,
+    pub(super) l4: usize,
+    pub(super) payload: usize,
+    pub(super) ipv6: bool,
+    pub(super) transport: Transport,
+}
+
+impl Layout {
+    fn of(spec: &TemplateSpec) -> Layout {
+        let ipv6 = spec.source.0.is_ipv6();
+        let l3 = ethernet::LENGTH + spec.vlan.len() * vlan::LENGTH;
+        let l4 = l3 + if ipv6 { ipv6::LENGTH } else { ipv4::LENGTH };
+        let payload = l4
+            + match spec.protocol {
+                Transport::Udp => udp::LENGTH,
+                Transport::Tcp => tcp::LENGTH,
+                Transport::Icmp => icmpv4::LENGTH,
+            };
+        Layout { l3, l4, payload, ipv6, transport: spec.protocol }
+    }
+
+    /// The longest frame: what the IP length field can say, and what a buffer holds.
+    fn longest(&self) -> usize {
+        let network = if self.ipv6 { ipv6::LENGTH } else { 0 };
+        MAX_FRAME.min(self.l3 + network + usize::from(u16::MAX))
+    }
+
+    /// Where the transport checksum lies.
+    pub(super) fn checksum(&self) -> usize {
+        self.l4
+            + match self.transport {
+                Transport::Udp => udp::CHECKSUM,
+                Transport::Tcp => tcp::CHECKSUM,
+                Transport::Icmp => icmpv4::CHECKSUM,
+            }
+    }
+
+    /// What the IP header's length field says in a frame of `frame` octets.
+    pub(super) fn network_length(&self, frame: usize) -> u16 {
+        (frame - if self.ipv6 { self.l4 } else { self.l3 }) as u16
+    }
+
+    /// Octets of the transport header and its payload.
+    pub(super) fn transport_length(&self, frame: usize) -> u16 {
+        (frame - self.l4) as u16
+    }
+}
+
+impl Template {
+    /// Compiles a template.
+    pub(super) fn new(spec: &TemplateSpec, link: &Link, max_frame: usize) -> Result<Template, GeneratorError> {
+        let families = [spec.source.0, spec.source.1, spec.destination.0, spec.destination.1];
+        if families.iter().any(|address| address.is_ipv6() != families[0].is_ipv6()) {
+            return Err(GeneratorError::Families);
+        }
+        if spec.vlan.len() > 2 {
+            return Err(GeneratorError::Tags { count: spec.vlan.len() });
+        }
+        if let Some((_, id)) = spec.vlan.iter().find(|(_, id)| *id > vlan::VlanId::MAX.number()) {
+            return Err(GeneratorError::VlanId { id: *id });
+        }
+        if spec.flows == 0 || spec.flows > MAX_FLOWS {
+            return Err(GeneratorError::Flows { flows: spec.flows, most: MAX_FLOWS });
+        }
+        let layout = Layout::of(spec);
+        let payload = Payload::new(spec.size, layout.payload);
+        let sizes = Sizes::new(spec.size, &layout, &payload, layout.longest().min(max_frame))?;
+        let number = |(low, high): (IpAddr, IpAddr)| (bits(low), bits(high));
+        let destination_port = if spec.protocol == Transport::Icmp { (0, 0) } else { spec.destination_port };
+        let flows =
+            Flows::new(number(spec.source), number(spec.destination), spec.source_port, destination_port, spec.seed)?;
+        let count = flows.count().min(u128::from(spec.flows)) as u64;
+        Ok(Template {
+            link: link_header(spec, link, layout.ipv6),
+            layout,
+            ttl: spec.ttl,
+            dont_fragment: spec.dont_fragment,
+            flows,
+            count,
+            sizes,
+            payload,
+        })
+    }
+
+    /// Number of distinct flows: as many as were asked for, or all that the ranges allow.
+    pub(super) fn flows(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    pub(super) fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
+    /// Whether the headers, and the whole frame if all are of one length that would fit `SLOT_MAX`, fit `octets`.
+    pub(super) fn fits(&self, octets: usize) -> bool {
+        let whole = self.sizes.fixed().map_or(0, |size| size.frame as usize);
+        self.layout.payload <= octets && (whole <= octets || whole > SLOT_MAX)
+    }
+
+    /// Whether every packet of a flow is the same, so that frames can be used as [`Template::write`] left them. Packets
+    /// that routers may cut need different identifications (RFC 6864 section 4.3).
+    pub(super) fn is_constant(&self) -> bool {
+        self.sizes.fixed().is_some() && (self.layout.ipv6 || self.dont_fragment)
+    }
+
+    /// Writes the first octets of flow `index`'s frame, headers and the beginning of an endless payload, for the first
+    /// of the template's sizes and identification 0. `frame` must be as long as the headers.
+    pub(super) fn write(&self, index: u64, frame: &mut [u8]) {
+        let Layout { l3, l4, payload, ipv6, .. } = self.layout;
+        let size = self.sizes.first();
+        let tuple = self.flows.tuple(index);
+        let (link, rest) = frame.split_at_mut(l3);
+        link.copy_from_slice(&self.link);
+        let (network, rest) = rest.split_at_mut(l4 - l3);
+        let (transport, rest) = rest.split_at_mut(payload - l4);
+        let pseudo = if ipv6 { self.ipv6(&tuple, size, network) } else { self.ipv4(&tuple, size, network) };
+        self.transport(&tuple, size, pseudo, transport);
+        rest.copy_from_slice(self.payload.range(0, rest.len()));
+    }
+
+    fn ipv4(&self, tuple: &Tuple, size: &Size, out: &mut [u8]) -> Sum {
+        let source = Ipv4Addr::from_bits(tuple.source as u32);
+        let destination = Ipv4Addr::from_bits(tuple.destination as u32);
+        let protocol = match self.layout.transport {
+            Transport::Udp => protocol::UDP,
+            Transport::Tcp => protocol::TCP,
+            Transport::Icmp => protocol::ICMP,
+        };
+        let fields = ipv4::Fields {
+            tos: 0,
+            total_length: size.network_length,
+            identification: 0,
+            dont_fragment: self.dont_fragment,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: self.ttl,
+            protocol,
+            source,
+            destination,
+        };
+        out.copy_from_slice(&fields.emit());
+        match self.layout.transport {
+            Transport::Icmp => Sum::new(),
+            _ => pseudo_v4(source, destination, protocol, size.transport_length),
+        }
+    }
+
+    fn ipv6(&self, tuple: &Tuple, size: &Size, out: &mut [u8]) -> Sum {
+        let source = Ipv6Addr::from_bits(tuple.source);
+        let destination = Ipv6Addr::from_bits(tuple.destination);
+        let next_header = match self.layout.transport {
+            Transport::Udp => protocol::UDP,
+            Transport::Tcp => protocol::TCP,
+            Transport::Icmp => protocol::ICMPV6,
+        };
+        let fields = ipv6::Fields {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_length: size.network_length,
+            next_header,
+            hop_limit: self.ttl,
+            source,
+            destination,
+        };
+        out.copy_from_slice(&fields.emit());
+        pseudo_v6(source, destination, next_header, u32::from(size.transport_length))
+    }
+
+    fn transport(&self, tuple: &Tuple, size: &Size, pseudo: Sum, out: &mut [u8]) {
+        let (source, destination) = (tuple.source_port, tuple.destination_port);
+        match self.layout.transport {
+            Transport::Udp => {
+                let fields = udp::Fields { source, destination, length: size.transport_length, checksum: 0 };
+                out.copy_from_slice(&fields.emit());
+            }
+            Transport::Tcp => {
+                let fields = tcp::Fields {
+                    source,
+                    destination,
+                    sequence: 1,
+                    acknowledgment: 1,
+                    flags: tcp::Flags::ACK,
+                    window: u16::MAX,
+                    checksum: 0,
+                };
+                out.copy_from_slice(&fields.emit());
+            }
+            Transport::Icmp => {
+                let kind = if self.layout.ipv6 { icmpv6::kind::ECHO_REQUEST } else { icmpv4::kind::ECHO_REQUEST };
+                // The identifier, and the sequence number 1.
+                let rest = u32::from(source) << 16 | 1;
+                out.copy_from_slice(&icmpv4::Fields { kind, code: 0, checksum: 0, rest }.emit());
+            }
+        }
+        let mut sum = pseudo.bytes(out).word(size.payload_sum).checksum();
+        if self.layout.transport == Transport::Udp {
+            sum = checksum::udp(sum);
+        }
+        let at = self.layout.checksum() - self.layout.l4;
+        out[at..][..2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn link_header(spec: &TemplateSpec, link: &Link, ipv6: bool) -> Vec<u8> {
+    let mut header = Vec::with_capacity(MAX_HEADERS);
+    header.extend(spec.destination_mac.unwrap_or(link.destination));
+    header.extend(spec.source_mac.unwrap_or(link.source));
+    for &(tpid, tci) in &spec.vlan {
+        header.extend(vlan::Tag { tpid, tci }.emit());
+    }
+    header.extend(if ipv6 { ethertype::IPV6 } else { ethertype::IPV4 }.to_be_bytes());
+    header
+}

@@ -1,0 +1,49 @@
+//! The port of nothing: no packet ever comes, every packet sent vanishes.
+
+use std::sync::Arc;
+
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::vector::{Frame, Vector};
+
+use crate::{Port, PortCounters, Receiver, Transmitter};
+
+/// A null port. It has no receive queues.
+#[derive(Debug, Default)]
+pub(crate) struct Null {
+    counters: Arc<PortCounters>,
+}
+
+impl Port for Null {
+    fn kind(&self) -> &'static str {
+        "null"
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        Vec::new()
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        Sink::for_workers(workers)
+    }
+}
+
+/// A transmit queue that accepts everything and keeps nothing.
+#[derive(Debug)]
+pub(crate) struct Sink;
+
+impl Sink {
+    pub(crate) fn for_workers(workers: usize) -> Vec<Box<dyn Transmitter>> {
+        (0..workers).map(|_| Box::new(Sink) as Box<dyn Transmitter>).collect()
+    }
+}
+
+impl Transmitter for Sink {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        frame.len()
+    }
+}

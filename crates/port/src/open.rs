@@ -1,0 +1,56 @@
+//! Opening ports.
+
+use crate::Port;
+use crate::generator::{Generator, GeneratorError};
+use crate::null::Null;
+use crate::pcap::{CaptureError, CapturePort};
+use crate::spec::{Middleware, PortSpec};
+use crate::{capture, fault};
+
+/// What a port is told of the interface it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// The interface's name: generators make their own MAC addresses from it.
+    pub name: String,
+    /// The interface's MAC address: where generators send when their template names no other.
+    pub mac: [u8; 6],
+    /// The longest frame of the interface, in octets: generators refuse to make longer ones.
+    pub max_frame: usize,
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A stream of the generator cannot be made.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// A capture file cannot be read or written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+}
+
+/// Opens a port with `queues` receive queues and wraps it in `middleware`. Kinds that have but one receive queue, or none,
+/// give fewer.
+///
+/// # Errors
+/// When the specification makes no sense, or a file cannot be read or written.
+pub fn open(
+    spec: &PortSpec,
+    middleware: &Middleware,
+    queues: u16,
+    context: &Context,
+) -> Result<Box<dyn Port>, OpenError> {
+    let mut port: Box<dyn Port> = match spec {
+        PortSpec::Generator(spec) => Box::new(Generator::open(spec, queues, context)?),
+        PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),
+        PortSpec::Null => Box::new(Null::default()),
+    };
+    if let Some(spec) = &middleware.fault {
+        port = Box::new(fault::Faulty::new(port, *spec));
+    }
+    if let Some(path) = &middleware.capture {
+        port = Box::new(capture::Captured::new(port, path)?);
+    }
+    Ok(port)
+}

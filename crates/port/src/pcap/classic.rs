@@ -1,0 +1,66 @@
+//! The classic pcap format (draft-ietf-opsawg-pcap): a file header, then records.
+
+use std::io::Read;
+
+use weir_base::clock::Time;
+
+use super::input::Input;
+use super::reader::Place;
+use super::{CaptureError, ETHERNET, MAX_RECORD};
+
+/// Timestamps in microseconds.
+const MICROSECONDS: u32 = 0xa1b2_c3d4;
+/// Timestamps in nanoseconds.
+const NANOSECONDS: u32 = 0xa1b2_3c4d;
+
+/// A 32-bit number as the machine that wrote the file stored it.
+type Word = fn([u8; 4]) -> u32;
+
+/// How to read the records of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Classic {
+    word: Word,
+    /// Nanoseconds of a timestamp's smaller unit.
+    unit: u64,
+}
+
+impl Classic {
+    /// What the first four octets of a file say, if it is of this format.
+    pub(super) fn recognise(magic: [u8; 4]) -> Option<Classic> {
+        [u32::from_le_bytes as Word, u32::from_be_bytes].into_iter().find_map(|word| match word(magic) {
+            MICROSECONDS => Some(Classic { word, unit: 1000 }),
+            NANOSECONDS => Some(Classic { word, unit: 1 }),
+            _ => None,
+        })
+    }
+
+    /// Reads the file header behind the first four octets.
+    pub(super) fn header<R: Read>(self, input: &mut Input<R>) -> Result<(), CaptureError> {
+        let _: [u8; 16] = input.array()?; // version, time zone, accuracy, longest packet: nothing to act on
+        // The upper half says whether frames end in a check sequence, which nobody uses.
+        let link_type = (self.word)(input.array()?) as u16;
+        if link_type != ETHERNET {
+            return Err(CaptureError::LinkType { path: input.path().to_owned(), link_type });
+        }
+        Ok(())
+    }
+
+    /// Reads a record into `frame`; `None` at the end of the file.
+    pub(super) fn record<R: Read>(
+        self,
+        input: &mut Input<R>,
+        frame: &mut Vec<u8>,
+    ) -> Result<Option<Place>, CaptureError> {
+        if !input.begin()? {
+            return Ok(None);
+        }
+        let mut word = || input.array().map(self.word);
+        let (seconds, fraction, captured, original) = (word()?, word()?, word()?, word()?);
+        if captured as usize > MAX_RECORD {
+            return Err(input.malformed("a packet longer than 262144 octets"));
+        }
+        input.octets(frame, captured as usize)?;
+        let time = Time(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit);
+        Ok(Some(Place { time, original, interface: 0 }))
+    }
+}

@@ -1,0 +1,243 @@
+//! The port over capture files.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_base::clock::Time;
+use weir_packet::buffer::{Cache, MAX_FRAME};
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, Vector};
+
+use super::{CaptureError, Reader, Writer};
+use crate::failure::FailureSlot;
+use crate::null::Sink;
+use crate::spec::PcapSpec;
+use crate::{Burst, Failure, Port, PortCounters, Receiver, Transmitter, count};
+
+/// A pcap port: one receive queue over the input, one file behind all transmit queues.
+pub(crate) struct CapturePort {
+    source: Option<Source>,
+    output: Option<Arc<Mutex<Output>>>,
+    counters: Arc<PortCounters>,
+    failure: FailureSlot,
+}
+
+impl CapturePort {
+    /// Opens the input up to its first packet, and creates the output.
+    pub(crate) fn open(spec: &PcapSpec) -> Result<CapturePort, CaptureError> {
+        if let (Some(input), Some(output)) = (&spec.input, &spec.output)
+            && is_same(input, output)
+        {
+            return Err(CaptureError::SameFile { path: input.clone() });
+        }
+        let (counters, failure) = (Arc::default(), FailureSlot::default());
+        let source = match &spec.input {
+            Some(path) => Some(Source::open(path, spec, Arc::clone(&counters), failure.clone())?),
+            None => None,
+        };
+        let output = match &spec.output {
+            Some(path) => {
+                let writer = Writer::create(path)?;
+                Some(Arc::new(Mutex::new(Output { writer, broken: false })))
+            }
+            None => None,
+        };
+        Ok(CapturePort { source, output, counters, failure })
+    }
+}
+
+fn is_same(input: &Path, output: &Path) -> bool {
+    match (input.canonicalize(), output.canonicalize()) {
+        (Ok(input), Ok(output)) => input == output,
+        // One of them does not exist.
+        _ => false,
+    }
+}
+
+impl Port for CapturePort {
+    fn kind(&self) -> &'static str {
+        "pcap"
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failure.failure()
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        self.source.take().into_iter().map(|source| Box::new(source) as Box<dyn Receiver>).collect()
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        let Some(output) = self.output.take() else { return Sink::for_workers(workers) };
+        let queue = |_| {
+            let (output, counters, failure) = (Arc::clone(&output), Arc::clone(&self.counters), self.failure.clone());
+            Box::new(FileQueue { output, counters, failure }) as Box<dyn Transmitter>
+        };
+        (0..workers).map(queue).collect()
+    }
+}
+
+/// The receive queue.
+struct Source {
+    reader: Reader<File>,
+    /// The reader's current packet is still to be delivered.
+    waiting: bool,
+    repeat: bool,
+    pace: Option<Pace>,
+    counters: Arc<PortCounters>,
+    failure: FailureSlot,
+}
+
+/// The capture's pace: a packet is due as long after `start` as it was captured after `first`.
+#[derive(Default)]
+struct Pace {
+    start: Option<Time>,
+    first: Time,
+    /// When the last packet was due.
+    last: Time,
+}
+
+impl Pace {
+    fn is_due(&mut self, captured: Time, now: Time) -> bool {
+        let start = *self.start.get_or_insert_with(|| {
+            self.first = captured;
+            now
+        });
+        self.last = Time(start.0.saturating_add(captured.since(self.first)));
+        self.last <= now
+    }
+
+    /// The capture begins again: its first packet is due with its last.
+    fn again(&mut self) {
+        self.start = Some(self.last);
+    }
+}
+
+impl Source {
+    fn open(
+        path: &Path,
+        spec: &PcapSpec,
+        counters: Arc<PortCounters>,
+        failure: FailureSlot,
+    ) -> Result<Source, CaptureError> {
+        let mut reader = Reader::open(path)?;
+        // The first packet shows what the header does not: link types in pcapng, truncation at the very start.
+        let waiting = reader.read()?.is_some();
+        if !waiting && spec.repeat {
+            return Err(CaptureError::NoPackets { path: path.to_owned() });
+        }
+        let pace = spec.paced.then(Pace::default);
+        Ok(Source { reader, waiting, repeat: spec.repeat, pace, counters, failure })
+    }
+
+    /// Sees to it that a packet is waiting; `false` when there are no more.
+    fn fetch(&mut self) -> Result<bool, CaptureError> {
+        if !self.waiting {
+            self.waiting = self.reader.read()?.is_some();
+        }
+        if !self.waiting && self.repeat {
+            self.reader = Reader::open(self.reader.path())?;
+            self.waiting = self.reader.read()?.is_some();
+            if let Some(pace) = &mut self.pace {
+                pace.again();
+            }
+        }
+        Ok(self.waiting)
+    }
+}
+
+impl Receiver for Source {
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        while vector.room() > 0 {
+            match self.fetch() {
+                Ok(true) => (),
+                Ok(false) => return Burst::Ended,
+                Err(error) => {
+                    count(&self.counters.receive_errors, 1);
+                    self.failure.note(error);
+                    self.repeat = false;
+                    return Burst::Ended;
+                }
+            }
+            let Some(record) = self.reader.current() else { return Burst::Ended };
+            if let Some(pace) = &mut self.pace
+                && !pace.is_due(record.time, now)
+            {
+                return Burst::Idle;
+            }
+            if record.frame.len() > MAX_FRAME {
+                count(&self.counters.receive_errors, 1);
+            } else {
+                let Some(mut packet) = Packet::copy_of(cache, record.frame) else { return Burst::More };
+                packet.set_time(record.time);
+                if (record.original as usize) > record.frame.len() {
+                    count(&self.counters.cut, 1);
+                }
+                if vector.push(packet).is_err() {
+                    return Burst::More;
+                }
+            }
+            self.waiting = false;
+        }
+        Burst::More
+    }
+}
+
+/// The output file.
+struct Output {
+    writer: Writer<File>,
+    /// It could not be written: it may end in half a record, so nothing more is added.
+    broken: bool,
+}
+
+/// A transmit queue. Workers take turns at the file, a burst at a time: this port is for replays and tests.
+struct FileQueue {
+    output: Arc<Mutex<Output>>,
+    counters: Arc<PortCounters>,
+    failure: FailureSlot,
+}
+
+impl FileQueue {
+    fn output(&self) -> MutexGuard<'_, Output> {
+        // After a panic elsewhere the file may end in half a record, but nothing in memory is half done.
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transmitter for FileQueue {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        let mut output = self.output();
+        for (done, &place) in frame.places().iter().enumerate() {
+            let packet = &vector[place];
+            let written = if output.broken { Ok(()) } else { output.writer.write(packet.time(), packet.data()) };
+            if let Err(error) = written {
+                self.failure.note(error);
+                output.broken = true;
+            }
+            if output.broken {
+                count(&self.counters.transmit_errors, (frame.len() - done) as u64);
+                return done;
+            }
+        }
+        frame.len()
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let mut output = self.output();
+        if output.broken {
+            return Ok(());
+        }
+        if let Err(error) = output.writer.flush() {
+            output.broken = true;
+            let message = std::io::Error::other(error.to_string());
+            self.failure.note(error);
+            return Err(message);
+        }
+        Ok(())
+    }
+}

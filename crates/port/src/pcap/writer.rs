@@ -1,0 +1,90 @@
+//! Writing captures: pcap with nanosecond timestamps.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use weir_base::clock::Time;
+
+use super::{CaptureError, ETHERNET, MAX_RECORD};
+
+/// Octets in front of a record's frame.
+const RECORD_HEADER: usize = 16;
+
+/// Writes a pcap file. What is buffered is written on [`Writer::flush`] and when the writer is dropped.
+#[derive(Debug)]
+pub struct Writer<W: Write = File> {
+    output: BufWriter<W>,
+    path: PathBuf,
+}
+
+impl Writer<File> {
+    /// Creates a file, in place of one of that name, and writes its header.
+    ///
+    /// # Errors
+    /// When it cannot be created or written.
+    pub fn create(path: &Path) -> Result<Writer<File>, CaptureError> {
+        let file = File::create(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
+        Writer::new(file, path)
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header of a capture to `output`; `path` is for messages only.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(output: W, path: &Path) -> Result<Writer<W>, CaptureError> {
+        let mut writer = Writer { output: BufWriter::with_capacity(1 << 16, output), path: path.to_owned() };
+        let mut header = Vec::with_capacity(24);
+        header.extend(0xa1b2_3c4d_u32.to_le_bytes()); // nanoseconds
+        header.extend(2_u16.to_le_bytes()); // version 2.4
+        header.extend(4_u16.to_le_bytes());
+        header.extend([0; 8]); // time zone, accuracy
+        header.extend((MAX_RECORD as u32).to_le_bytes());
+        header.extend(u32::from(ETHERNET).to_le_bytes());
+        writer.append(&header)?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Writes a packet of which nothing was cut.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&mut self, time: Time, frame: &[u8]) -> Result<(), CaptureError> {
+        let header = header(time, frame.len());
+        self.append(&header)?;
+        self.append(frame)
+    }
+
+    /// Writes records that [`encode`] made.
+    pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), CaptureError> {
+        self.output.write_all(records).map_err(|source| CaptureError::Write { path: self.path.clone(), source })
+    }
+
+    /// Pushes out what is buffered.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        self.output.flush().map_err(|source| CaptureError::Write { path: self.path.clone(), source })
+    }
+}
+
+/// Appends a packet to `records`, as [`Writer::append`] takes them.
+pub(crate) fn encode(records: &mut Vec<u8>, time: Time, frame: &[u8]) {
+    records.extend(header(time, frame.len()));
+    records.extend(frame);
+}
+
+fn header(time: Time, len: usize) -> [u8; RECORD_HEADER] {
+    // The format ends in 2106; later times are written as its last second.
+    let seconds = u32::try_from(time.0 / 1_000_000_000).unwrap_or(u32::MAX);
+    let words = [seconds, (time.0 % 1_000_000_000) as u32, len as u32, len as u32];
+    let mut header = [0; RECORD_HEADER];
+    for (octets, word) in header.chunks_exact_mut(4).zip(words) {
+        octets.copy_from_slice(&word.to_le_bytes());
+    }
+    header
+}
