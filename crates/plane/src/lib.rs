@@ -1,3 +1,20 @@
-//! weir-plane
+//! The data plane: the graph and its nodes, the root they read, the workers that run them, and the engine that starts,
+//! changes and stops it all.
 
+#![forbid(unsafe_code)]
+
+pub mod compile;
+pub mod counters;
+pub mod ecmp;
+pub mod harness;
+pub mod limiter;
 pub mod model;
+pub mod node;
+mod nodes;
+pub mod reason;
+pub mod record;
+pub mod rib;
+pub mod root;
+pub mod stats;
+pub mod trace;
+mod worker;

@@ -1,0 +1,296 @@
+//! One worker on the calling thread, without ports: the caller puts packets in and learns what became of each. Replays,
+//! `explain` and tests run the very graph of a live gateway this way; only ports, clock and randomness differ.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, mpsc};
+
+use weir_base::clock::{ManualClock, Time};
+use weir_base::random::Random;
+use weir_base::reclaim::{Domain, Published};
+use weir_packet::buffer::{Pool, PoolSize};
+use weir_packet::parse::Seed;
+use weir_port::Transmitter;
+
+use crate::compile::{Compiler, Map, PortPlace, Settings, TableFull};
+use crate::counters::WorkerCounters;
+use crate::model::{self, InterfaceKind, Origin, Place};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::record::{Fate, Recorder};
+use crate::root::{Adjacency, Root};
+use crate::stats::{Conservation, TraceRow};
+use crate::trace::Tracer;
+use crate::worker::{Order, Shared, Worker};
+
+/// How a harness is to behave.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Seeds everything random: equal seeds give equal results.
+    pub seed: u64,
+    /// Make up hardware addresses for neighbours that the configuration does not name.
+    pub invent_neighbors: bool,
+}
+
+/// Why a harness could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HarnessError {
+    /// No room for packet buffers.
+    #[error("no room for packet buffers: {0}")]
+    Buffers(#[source] io::Error),
+    /// A table has no room for the routes.
+    #[error(transparent)]
+    TableFull(#[from] TableFull),
+}
+
+/// What became of an input packet in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was sent on.
+    Forward,
+    /// It was dropped.
+    Drop(Reason),
+    /// It was delivered to the gateway itself.
+    Local,
+    /// It waits.
+    Held,
+}
+
+impl Verdict {
+    /// As `weir replay` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Forward => "forward",
+            Verdict::Drop(_) => "drop",
+            Verdict::Local => "local",
+            Verdict::Held => "held",
+        }
+    }
+}
+
+/// What became of an input packet, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its number.
+    pub ordinal: u32,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Interfaces by which it, its fragments, or answers to it left, in order.
+    pub out: Vec<u32>,
+    /// The route that was looked up for it first, if any was.
+    pub route: Option<RouteTaken>,
+}
+
+/// A route that a packet took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteTaken {
+    /// The packet's destination.
+    pub destination: IpAddr,
+    /// VRF number.
+    pub vrf: u16,
+    /// The route's prefix; `None`: there is no route.
+    pub prefix: Option<ipnet::IpNet>,
+    /// Where the route was declared.
+    pub origin: Origin,
+    /// What it led to, in words.
+    pub to: String,
+}
+
+/// A gateway without ports.
+pub struct Harness {
+    worker: Worker,
+    root: Arc<Published<Root>>,
+    compiler: Compiler,
+    map: Map,
+    model: model::Gateway,
+    clock: ManualClock,
+    counters: Arc<WorkerCounters>,
+    tracer: Arc<Tracer>,
+    // Keeps the worker's mailbox open.
+    _orders: mpsc::Sender<Order>,
+}
+
+impl Harness {
+    /// Compiles a model and stands ready. Every interface of kind `Port` has a port whose number is the model's index
+    /// of the interface; the model's port specifications are not looked at.
+    ///
+    /// # Errors
+    /// When there is no room for buffers or routes.
+    pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
+        let mut random = Random::from_seed(options.seed);
+        let domain = Domain::new();
+        let settings =
+            Settings { workers: 1, hash_seed: random.next(), invent_neighbors: options.invent_neighbors };
+        let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let (root, map) = compiler.compile(&model, &places(&model))?;
+        let root = Arc::new(Published::new(root, &domain));
+        let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
+        let pool = Pool::new(size).map_err(HarnessError::Buffers)?;
+        let (clock, counters, tracer) = (ManualClock::new(), Arc::new(WorkerCounters::default()), Arc::default());
+        let shared = Shared {
+            root: Arc::clone(&root),
+            tracer: Arc::clone(&tracer),
+            counters: Arc::clone(&counters),
+            clock: clock.clone().into(),
+            seed: Seed::new([random.next(), random.next()]),
+        };
+        let reader = domain.reader().expect("a domain that was made just now has free slots");
+        let (orders, mailbox) = mpsc::channel();
+        let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
+        worker.obey(Order::Limit(model.icmp));
+        worker.recorder = Some(Recorder::default());
+        Ok(Harness { worker, root, compiler, map, model, clock, counters, tracer, _orders: orders })
+    }
+
+    /// Puts another model into force, as a reload does.
+    ///
+    /// # Errors
+    /// When there is no room for its routes; then the old one stays.
+    pub fn reload(&mut self, model: model::Gateway) -> Result<(), HarnessError> {
+        let (root, map) = self.compiler.compile(&model, &places(&model))?;
+        self.root.publish(root);
+        self.worker.obey(Order::Limit(model.icmp));
+        self.map = map;
+        self.model = model;
+        Ok(())
+    }
+
+    /// The model in force.
+    pub fn model(&self) -> &model::Gateway {
+        &self.model
+    }
+
+    /// Gives the port of an interface (the model's index) a transmitter. Packets to ports without one are dropped.
+    pub fn connect(&mut self, interface: u32, transmitter: Box<dyn Transmitter>) {
+        self.worker.obey(Order::Transmit(interface, transmitter));
+    }
+
+    /// Moves the clock on. It never goes back.
+    pub fn set_time(&mut self, time: Time) {
+        self.clock.set(time);
+    }
+
+    /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
+    /// vector is full or no buffer is left: run it first.
+    pub fn inject(&mut self, interface: u32, frame: &[u8], time: Time, ordinal: u32) -> bool {
+        let Some(mut packet) = self.worker.packet(frame) else { return false };
+        packet.set_time(time);
+        packet.set_ordinal(ordinal);
+        self.worker.inject(interface, packet).is_ok()
+    }
+
+    /// Runs the graph over what was injected and returns what became of it, by ascending number.
+    pub fn run(&mut self) -> Vec<Outcome> {
+        self.worker.run_injected();
+        let fates = self.worker.recorder.as_mut().map(|recorder| std::mem::take(&mut recorder.fates));
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        let mut index: HashMap<u32, usize> = HashMap::new();
+        for (ordinal, fate) in fates.unwrap_or_default() {
+            let place = *index.entry(ordinal).or_insert_with(|| {
+                outcomes.push(Outcome { ordinal, verdict: Verdict::Held, out: Vec::new(), route: None });
+                outcomes.len() - 1
+            });
+            self.note(&mut outcomes[place], fate);
+        }
+        outcomes.sort_by_key(|outcome| outcome.ordinal);
+        outcomes
+    }
+
+    fn note(&self, outcome: &mut Outcome, fate: Fate) {
+        match fate {
+            Fate::LookedUp { vrf, destination, adjacency } => {
+                let route = || self.route(vrf, destination, adjacency);
+                outcome.route.get_or_insert_with(route);
+            }
+            Fate::Transmitted { interface, created } => {
+                outcome.out.push(interface);
+                if !created {
+                    outcome.verdict = Verdict::Forward;
+                }
+            }
+            Fate::Local => outcome.verdict = Verdict::Local,
+            Fate::Dropped { reason, created: false } => outcome.verdict = Verdict::Drop(reason),
+            // An answer that could not be sent changes nothing for the packet that it answers.
+            Fate::Dropped { created: true, .. } => {}
+        }
+    }
+
+    fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {
+        let found = self.compiler.ribs().get(usize::from(vrf)).and_then(|rib| rib.covering(destination));
+        let to = self.root.with(|root| {
+            let adjacency = root.adjacencies.get(adjacency as usize).copied();
+            root.describe(&adjacency.unwrap_or(Adjacency::terminal(crate::root::Kind::NoRoute)))
+        });
+        RouteTaken {
+            destination,
+            vrf,
+            prefix: found.map(|(prefix, _)| prefix),
+            origin: found.map_or(Origin::default(), |(_, entry)| entry.origin),
+            to,
+        }
+    }
+
+    /// The name of an interface, by the number that outcomes use.
+    pub fn interface_name(&self, number: u32) -> String {
+        self.root.with(|root| root.interfaces.get(number as usize).map_or("?".into(), |interface| interface.name.to_string()))
+    }
+
+    /// The number that outcomes use for an interface of the model.
+    pub fn interface_number(&self, index: u32) -> Option<u32> {
+        self.map.interfaces.get(index as usize).copied()
+    }
+
+    /// The hardware address of an interface of the model.
+    pub fn interface_mac(&self, index: u32) -> Option<[u8; 6]> {
+        let number = self.interface_number(index)?;
+        self.root.with(|root| root.interfaces.get(number as usize).map(|interface| interface.mac))
+    }
+
+    /// The index in the model of the port that carries an interface of the model.
+    pub fn port_of(&self, index: u32) -> u32 {
+        match self.model.interfaces[index as usize].kind {
+            InterfaceKind::Port { .. } => index,
+            InterfaceKind::Vlan { parent, .. } => parent.0,
+        }
+    }
+
+    /// The place in the configuration that an origin stands for.
+    pub fn place(&self, origin: Origin) -> Option<Place> {
+        self.model.origins.place(origin)
+    }
+
+    /// Traces the next packets through a node.
+    pub fn trace(&self, node: Node, count: u32) {
+        self.tracer.request(node, count);
+    }
+
+    /// What was traced.
+    pub fn traces(&self) -> Vec<TraceRow> {
+        self.root.with(|root| crate::stats::trace_rows(&self.tracer.traces(), root))
+    }
+
+    /// How often a reason dropped a packet.
+    pub fn drops(&self, reason: Reason) -> u64 {
+        self.counters.drops[reason as usize].value()
+    }
+
+    /// Where all packets went.
+    pub fn conservation(&self) -> Conservation {
+        crate::stats::conservation(std::iter::once(&*self.counters))
+    }
+
+    /// Pushes out what transmitters have buffered.
+    pub fn flush(&mut self) {
+        self.worker.flush();
+    }
+}
+
+fn places(model: &model::Gateway) -> HashMap<u32, PortPlace> {
+    let ports = model.interfaces.iter().enumerate();
+    ports
+        .filter(|(_, interface)| matches!(interface.kind, InterfaceKind::Port { .. }))
+        .map(|(index, _)| (index as u32, PortPlace { number: index as u32, mac: None }))
+        .collect()
+}

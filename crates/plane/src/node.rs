@@ -1,0 +1,62 @@
+//! The nodes of the graph, in the order in which the worker visits them.
+
+macro_rules! nodes {
+    ($($variant:ident $name:literal $description:literal;)*) => {
+        /// A node.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Node {
+            $(#[doc = $description] $variant,)*
+        }
+
+        impl Node {
+            /// Every node, in order.
+            pub const ALL: &[Node] = &[$(Node::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Node::$variant => $name,)* }
+            }
+
+            /// What it does.
+            pub const fn description(self) -> &'static str {
+                match self { $(Node::$variant => $description,)* }
+            }
+        }
+    };
+}
+
+nodes! {
+    Rx "rx" "Takes packets from the ports.";
+    HandoverInput "handover-input" "Takes packets that other workers handed over.";
+    EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
+    Handover "handover" "Gives packets to the worker that owns their flow.";
+    Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
+    Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
+    Neighbor "neighbor" "Deals with packets whose next hop is not resolved.";
+    Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
+    Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
+    Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";
+    Local "local" "Answers what is for the gateway itself.";
+    IcmpError "icmp-error" "Tells the source why its packet was dropped.";
+    Output "output" "Hands packets to the egress ports.";
+    Drop "drop" "Counts dropped packets by reason.";
+}
+
+impl Node {
+    /// How many there are.
+    pub const COUNT: usize = Node::ALL.len();
+
+    /// The node of this name.
+    pub fn named(name: &str) -> Option<Node> {
+        Node::ALL.iter().copied().find(|node| node.name() == name)
+    }
+
+    /// `polling` for inputs, `active` for the rest.
+    pub const fn state(self) -> &'static str {
+        match self {
+            Node::Rx | Node::HandoverInput => "polling",
+            _ => "active",
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `drop`: counts.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, Vector};
+
+use super::{Context, ORIGINATED};
+use crate::reason::Reason;
+use crate::record::Fate;
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &vector[place];
+        // A packet without a reason here would be our own mistake; it is counted all the same.
+        let reason = Reason::of(packet.reason()).unwrap_or(Reason::InterfaceGone);
+        discard(context, packet, reason);
+    }
+}
+
+/// Counts a packet as dropped. Its buffer is recycled with the vector's.
+#[inline]
+pub(crate) fn discard(context: &mut Context<'_>, packet: &Packet, reason: Reason) {
+    context.counters.drops[reason as usize].add(1);
+    if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        interface.counters[context.worker].dropped.add(1, packet.len() as u64);
+    }
+    let created = packet.flags().contains(ORIGINATED);
+    context.record(packet, Fate::Dropped { reason, created });
+}

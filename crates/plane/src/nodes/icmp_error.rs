@@ -1,0 +1,139 @@
+//! `icmp-error`: drops packets and tells their sources why, within a rate, and never about an error (RFC 792, RFC 1812
+//! 4.3.2, RFC 4443 2.4).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_packet::icmp::{self, ErrorV4, ErrorV6, MAX_ERROR_V4, MAX_ERROR_V6};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags, Parsed};
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::{icmpv4, icmpv6, ipv4};
+
+use super::{Context, ORIGINATED, discard, lookup};
+use crate::reason::Reason;
+use crate::root::{Forwarding, Interface, Root};
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let reason = Reason::of(packet.reason()).unwrap_or(Reason::NoRoute);
+        discard(context, packet, reason);
+        let Some(mut error) = answer(context, packet, reason) else { continue };
+        error.inherit(packet);
+        context.counters.created.add(1);
+        std::mem::swap(packet, &mut error);
+        error.recycle(context.cache);
+        context.next.push(lookup::node(packet), place);
+    }
+}
+
+/// The error that is due about a packet, if one is and may be sent.
+fn answer(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Option<Packet> {
+    if packet.flags().contains(ORIGINATED) {
+        return None;
+    }
+    if packet.flags().contains(ParseFlags::IP4) {
+        let error = error_v4(context.root, packet, reason)?;
+        icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
+        let to = ipv4::Header::new(packet.l3()).ok()?.source();
+        let source = source(context, packet, IpAddr::V4(to), Interface::ipv4)?;
+        build(context, ParseFlags::IP4, MAX_ERROR_V4, |out| icmp::error_v4(out, error, source, packet.l3()))
+    } else {
+        let malformed = parse::ipv6(packet.data(), packet.l3_offset()).err();
+        let error = match malformed {
+            Some(malformed) => ErrorV6::of_malformed(malformed)?,
+            None => error_v6(context.root, packet, reason)?,
+        };
+        if malformed.is_some() {
+            icmp::may_answer_malformed_v6(packet.data(), packet.l3_offset() as u16, packet.flags(), error).ok()?;
+        } else {
+            icmp::may_answer_v6(&packet.parsed(), packet.data(), error).ok()?;
+        }
+        let to = Ipv6Addr::from(*packet.l3().get(8..)?.first_chunk::<16>()?);
+        let source = source(context, packet, IpAddr::V6(to), Interface::ipv6)?;
+        build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, source, packet.l3()))
+    }
+}
+
+/// The limit is asked last, so that only errors that are sent count against it.
+fn build(
+    context: &mut Context<'_>,
+    family: ParseFlags,
+    room: usize,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<Packet> {
+    if !context.limits.error.admit(context.now) {
+        return None;
+    }
+    let mut error = Packet::new(context.cache, room)?;
+    let Some(length) = write(error.data_mut()) else {
+        error.recycle(context.cache);
+        return None;
+    };
+    error.truncate(length);
+    let parsed = match family {
+        ParseFlags::IP4 => parse::ipv4(error.data(), 0),
+        _ => parse::ipv6(error.data(), 0),
+    };
+    let parsed = parsed.unwrap_or(Parsed { flags: family, ..Parsed::default() });
+    error.set_parsed(&Parsed { flags: parsed.flags | ORIGINATED, ..parsed });
+    Some(error)
+}
+
+fn mtu(root: &Root, packet: &Packet) -> Option<u32> {
+    root.adjacencies.get(packet.forwarding() as usize).map(|adjacency| adjacency.mtu)
+}
+
+fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
+    use icmpv4::{time_exceeded, unreachable};
+    Some(match reason {
+        Reason::TtlExpired => ErrorV4::TimeExceeded { code: time_exceeded::TRANSIT },
+        Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: mtu(root, packet)? },
+        Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
+        Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
+        Reason::BadOptions => {
+            let length = ipv4::Header::new(packet.l3()).ok()?.header_length();
+            let bad = ipv4::options(packet.l3().get(..length)?).find_map(Result::err)?;
+            ErrorV4::ParameterProblem { pointer: bad.pointer }
+        }
+        _ => return None,
+    })
+}
+
+fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
+    use icmpv6::{time_exceeded, unreachable};
+    Some(match reason {
+        Reason::TtlExpired => ErrorV6::TimeExceeded { code: time_exceeded::TRANSIT },
+        Reason::MtuExceeded => ErrorV6::PacketTooBig { mtu: mtu(root, packet)? },
+        Reason::NoRoute => ErrorV6::Unreachable { code: unreachable::NO_ROUTE },
+        Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
+        Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
+        Reason::LinkLocal => ErrorV6::Unreachable { code: unreachable::BEYOND_SCOPE },
+        _ => return None,
+    })
+}
+
+/// Our address on the interface that the error leaves by (RFC 1812, 4.3.2.4); when it has none, on the one that the
+/// packet came in on; else any in the VRF.
+fn source<A>(
+    context: &Context<'_>,
+    packet: &Packet,
+    to: IpAddr,
+    address: impl Fn(&Interface) -> Option<A>,
+) -> Option<A> {
+    let root = context.root;
+    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    let tables = root.vrfs.get(usize::from(ingress.vrf))?;
+    let value = match to {
+        IpAddr::V4(to) => tables.v4.lookup(context.guard, u32::from(to)),
+        IpAddr::V6(to) => tables.v6.lookup(context.guard, u128::from(to)),
+    };
+    // Any path of a multipath set will do: which one the error takes is decided by its hash, which needs its source.
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize);
+    let egress = adjacency.and_then(|adjacency| root.interfaces.get(adjacency.interface as usize));
+    let any = || {
+        let mut rest = root.interfaces.iter().filter(|other| other.present && other.vrf == ingress.vrf);
+        rest.find_map(&address)
+    };
+    egress.and_then(&address).or_else(|| address(ingress)).or_else(any)
+}

@@ -1,0 +1,157 @@
+//! `ip4-lookup`, `ip6-lookup`: longest-prefix match of the destination, by the vector, and the choice of a path.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags};
+use weir_packet::vector::{Frame, VECTOR, Vector};
+
+use super::{Context, ORIGINATED};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::record::Fate;
+use crate::root::{Forwarding, Kind};
+
+/// The lookup node of a parsed packet's family.
+#[inline(always)]
+pub(super) fn node(packet: &Packet) -> Node {
+    if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup }
+}
+
+pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut keys = [[0u8; 4]; VECTOR];
+    let mut values = [0u32; VECTOR];
+    let places = frame.places();
+    for (key, &place) in keys.iter_mut().zip(places) {
+        // Parsed packets have a whole header; anything else finds no route.
+        *key = destination::<4, 16>(&vector[place]);
+    }
+    by_vrf(context, vector, places, |context, vrf, range| {
+        if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
+            tables.v4.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
+        }
+    });
+    for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
+        let adjacency = dispatch(context, &mut vector[place], place, value, Node::Ip4Rewrite);
+        note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)), adjacency);
+    }
+}
+
+pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut keys = [[0u8; 16]; VECTOR];
+    let mut values = [0u32; VECTOR];
+    let places = frame.places();
+    for (key, &place) in keys.iter_mut().zip(places) {
+        *key = destination::<16, 24>(&vector[place]);
+    }
+    by_vrf(context, vector, places, |context, vrf, range| {
+        if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
+            tables.v6.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
+        }
+    });
+    for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
+        if link_local(context, &mut vector[place], place, key) {
+            continue;
+        }
+        let adjacency = dispatch(context, &mut vector[place], place, value, Node::Ip6Rewrite);
+        note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)), adjacency);
+    }
+}
+
+#[inline(always)]
+fn destination<const N: usize, const AT: usize>(packet: &Packet) -> [u8; N] {
+    packet.l3().get(AT..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
+/// Calls `look_up` for each run of packets of one VRF: once in the usual case.
+#[inline(always)]
+fn by_vrf(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    places: &[u8],
+    mut look_up: impl FnMut(&mut Context<'_>, u16, std::ops::Range<usize>),
+) {
+    if context.root.vrfs.len() == 1 {
+        return look_up(context, 0, 0..places.len());
+    }
+    let interfaces = &context.root.interfaces;
+    let vrf = |place: u8| interfaces.get(vector[place].interface() as usize).map_or(0, |interface| interface.vrf);
+    let mut start = 0;
+    while start < places.len() {
+        let first = vrf(places[start]);
+        let run = places[start..].iter().take_while(|&&place| vrf(place) == first).count();
+        look_up(context, first, start..start + run);
+        start += run;
+    }
+}
+
+/// Sends a packet where its route leads, and returns the adjacency's number.
+#[inline(always)]
+fn dispatch(context: &mut Context<'_>, packet: &mut Packet, place: u8, value: u32, rewrite: Node) -> u32 {
+    let root = context.root;
+    let number = Forwarding(value)
+        .resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
+    packet.set_forwarding(number);
+    let kind = root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
+    if kind == Kind::Rewrite {
+        context.next.push(rewrite, place);
+    } else {
+        exceptional(context, packet, place, kind, rewrite);
+    }
+    number
+}
+
+#[cold]
+fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, rewrite: Node) {
+    match kind {
+        Kind::Rewrite => context.next.push(rewrite, place),
+        Kind::Neighbor if context.root.invent_neighbors => context.next.push(rewrite, place),
+        Kind::Neighbor => context.next.push(Node::Neighbor, place),
+        Kind::Local => context.next.push(Node::Local, place),
+        Kind::Blackhole => context.next.refuse(packet, place, Reason::Blackhole),
+        Kind::Broadcast => context.next.refuse(packet, place, Reason::Broadcast),
+        Kind::NoRoute => context.next.refuse_aloud(packet, place, Reason::NoRoute),
+        Kind::Unreachable => context.next.refuse_aloud(packet, place, Reason::Unreachable),
+    }
+}
+
+/// Link-local addresses mean something on one link only, so no table has them: they are ours or nobody's. True when
+/// the packet has been dealt with.
+#[inline(always)]
+fn link_local(context: &mut Context<'_>, packet: &mut Packet, place: u8, destination: &[u8; 16]) -> bool {
+    const fn is_link_local(first: u8, second: u8) -> bool {
+        first == 0xfe && second & 0xc0 == 0x80
+    }
+    let to = is_link_local(destination[0], destination[1]);
+    let from = packet.l3().get(8..10).is_some_and(|octets| is_link_local(octets[0], octets[1]));
+    if !to && !from {
+        return false;
+    }
+    settle_link_local(context, packet, place, Ipv6Addr::from(*destination), to)
+}
+
+#[cold]
+fn settle_link_local(context: &mut Context<'_>, packet: &mut Packet, place: u8, destination: Ipv6Addr, to: bool) -> bool {
+    let root = context.root;
+    let interface = root.interfaces.get(packet.interface() as usize);
+    let ours = interface
+        .is_some_and(|interface| interface.addresses.iter().any(|address| address.net.addr() == IpAddr::V6(destination)));
+    if ours {
+        context.next.push(Node::Local, place);
+    } else if to {
+        context.next.refuse(packet, place, Reason::LinkLocal);
+    } else {
+        // From a link-local source to somewhere else: beyond its scope (RFC 4443, 3.1, code 2).
+        context.next.refuse_aloud(packet, place, Reason::LinkLocal);
+    }
+    true
+}
+
+#[inline(always)]
+fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr, adjacency: u32) {
+    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+        let interface = context.root.interfaces.get(packet.interface() as usize);
+        let vrf = interface.map_or(0, |interface| interface.vrf);
+        context.record(packet, Fate::LookedUp { vrf, destination, adjacency });
+    }
+}

@@ -1,0 +1,159 @@
+//! Why packets are dropped: one enumeration for the whole gateway.
+
+use weir_packet::parse::Malformed;
+
+/// What an operator should think of a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The gateway is short of something, or wrong.
+    Error,
+    /// Somebody sends what can not be forwarded.
+    Warning,
+    /// Policy, as configured.
+    Info,
+}
+
+impl Severity {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Info => "info",
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($variant:ident $name:literal $severity:ident $node:literal $description:literal;)*) => {
+        /// Why a packet was dropped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $(#[doc = $description] $variant,)*
+        }
+
+        impl Reason {
+            /// Every reason, in order.
+            pub const ALL: &[Reason] = &[$(Reason::$variant,)*];
+
+            /// Its kebab-case name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Reason::$variant => $name,)* }
+            }
+
+            /// What it means.
+            pub const fn description(self) -> &'static str {
+                match self { $(Reason::$variant => $description,)* }
+            }
+
+            /// What an operator should think of it.
+            pub const fn severity(self) -> Severity {
+                match self { $(Reason::$variant => Severity::$severity,)* }
+            }
+
+            /// The node that drops for it.
+            pub const fn node(self) -> &'static str {
+                match self { $(Reason::$variant => $node,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    TruncatedEthernet "truncated-ethernet" Warning "ethernet-input" "The frame is shorter than its link-layer headers.";
+    NotOurMac "not-our-mac" Warning "ethernet-input" "The destination MAC address is another station's.";
+    UnknownVlan "unknown-vlan" Warning "ethernet-input" "No interface is configured for the frame's VLAN tags.";
+    UnhandledEthertype "unhandled-ethertype" Info "ethernet-input" "The frame carries neither IPv4 nor IPv6.";
+    InterfaceGone "interface-gone" Info "ethernet-input" "The interface was removed while the packet was under way.";
+    TruncatedIpv4 "truncated-ipv4" Warning "ethernet-input" "The frame ends inside the IPv4 header.";
+    TruncatedIpv6 "truncated-ipv6" Warning "ethernet-input" "The frame ends inside the IPv6 header.";
+    BadVersion "bad-version" Warning "ethernet-input" "The IP version does not fit the ethertype.";
+    BadIhl "bad-ihl" Warning "ethernet-input" "The IPv4 header length is below 20 octets.";
+    BadTotalLength "bad-total-length" Warning "ethernet-input" "The IPv4 total length is less than the header's or more than there is.";
+    BadPayloadLength "bad-payload-length" Warning "ethernet-input" "The IPv6 payload length is more than there is.";
+    BadChecksum "bad-checksum" Warning "ethernet-input" "The IPv4 header checksum is wrong.";
+    Jumbogram "jumbogram" Warning "ethernet-input" "An IPv6 jumbogram (RFC 2675).";
+    TruncatedExtensionHeader "truncated-extension-header" Warning "ethernet-input" "An IPv6 extension header runs past the end of the packet.";
+    TooManyExtensionHeaders "too-many-extension-headers" Warning "ethernet-input" "There are more IPv6 extension headers than weir walks.";
+    MisplacedHopByHop "misplaced-hop-by-hop" Warning "ethernet-input" "IPv6 hop-by-hop options that do not come first (RFC 8200, 4.1).";
+    BadOptions "bad-options" Warning "ethernet-input" "The IPv4 options are malformed (RFC 1812, 4.2.2.1).";
+    SourceRoute "source-route" Warning "ethernet-input" "The packet asks for source routing (RFC 7126, 4.3; RFC 5095).";
+    MartianSource "martian-source" Warning "ethernet-input" "The source is no address a packet can come from (RFC 1812, 5.3.7).";
+    MartianDestination "martian-destination" Warning "ethernet-input" "The destination is no address a packet can be forwarded to (RFC 1812, 5.3.7).";
+    LinkLayerBroadcast "link-layer-broadcast" Warning "ethernet-input" "A unicast packet came in a link-layer broadcast or multicast (RFC 1812, 5.3.4).";
+    Multicast "multicast" Info "ethernet-input" "Multicast is not forwarded.";
+    Broadcast "broadcast" Info "ip4-lookup" "Broadcasts are not forwarded (RFC 2644).";
+    LinkLocal "link-local" Warning "ip6-lookup" "Link-local addresses stay on their link (RFC 4291, 2.5.6).";
+    HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
+    NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
+    Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
+    Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
+    NoNeighbor "no-neighbor" Warning "neighbor" "The next hop has no known hardware address.";
+    TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
+    MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
+    NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";
+    FragmentFailed "fragment-failed" Error "ip4-fragment" "The packet can not be cut into fragments that fit the MTU.";
+    LocalUnhandled "local-unhandled" Info "local" "The packet is for the gateway itself, which does not serve it.";
+    LocalFragment "local-fragment" Info "local" "A fragment for the gateway itself.";
+    LocalBadChecksum "local-bad-checksum" Warning "local" "The ICMP checksum of a packet for the gateway itself is wrong.";
+    EchoLimited "echo-limited" Info "local" "More echo requests than the limit lets us answer.";
+    NoBuffer "no-buffer" Error "any" "The buffer pool is exhausted.";
+    TransmitFull "transmit-full" Error "output" "The egress port does not take more packets.";
+    NoPort "no-port" Error "output" "The egress port is gone.";
+}
+
+impl From<Malformed> for Reason {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::TruncatedEthernet => Reason::TruncatedEthernet,
+            Malformed::TruncatedIpv4 => Reason::TruncatedIpv4,
+            Malformed::BadVersion => Reason::BadVersion,
+            Malformed::BadIhl => Reason::BadIhl,
+            Malformed::BadTotalLength => Reason::BadTotalLength,
+            Malformed::BadChecksum => Reason::BadChecksum,
+            Malformed::TruncatedIpv6 => Reason::TruncatedIpv6,
+            Malformed::BadPayloadLength => Reason::BadPayloadLength,
+            Malformed::Jumbogram => Reason::Jumbogram,
+            Malformed::TruncatedExtensionHeader { .. } => Reason::TruncatedExtensionHeader,
+            Malformed::TooManyExtensionHeaders { .. } => Reason::TooManyExtensionHeaders,
+            Malformed::MisplacedHopByHop { .. } => Reason::MisplacedHopByHop,
+        }
+    }
+}
+
+impl Reason {
+    /// How many there are.
+    pub const COUNT: usize = Reason::ALL.len();
+
+    /// Its number as kept in a packet: never 0, which stands for "not dropped".
+    #[inline]
+    pub const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The reason of this number.
+    #[inline]
+    pub fn of(number: u8) -> Option<Reason> {
+        Reason::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_kebab_case_and_numbers_come_back() {
+        let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert!(names.iter().all(|name| name.bytes().all(|c| c.is_ascii_lowercase() || c == b'-')));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Reason::COUNT);
+        assert!(Reason::ALL.iter().all(|&reason| Reason::of(reason.number()) == Some(reason)));
+        assert!(Malformed::ALL.iter().all(|&malformed| Reason::from(malformed).name() == malformed.name()));
+        assert_eq!(Reason::of(0), None);
+        assert_eq!(Reason::of(255), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The routes that a model means, before they are compiled: which of several routes for one prefix wins, and where each
+//! came from. Forwarding tables are made of it, and whoever asks "which line decided" is answered from it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use crate::model::Origin;
+
+/// What a route is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// One of our own addresses, or a route of type `local`.
+    Local,
+    /// The network or broadcast address of a connected prefix.
+    Broadcast,
+    /// The prefix of one of our addresses.
+    Connected,
+    /// A `[[route]]` with paths.
+    Static,
+    /// A `[[route]]` that discards.
+    Blackhole,
+    /// A `[[route]]` that refuses.
+    Unreachable,
+    /// A `[[neighbor]]`.
+    Neighbor,
+}
+
+impl Source {
+    /// As `show routes` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Local => "local",
+            Source::Broadcast => "broadcast",
+            Source::Connected => "connected",
+            Source::Static => "via",
+            Source::Blackhole => "blackhole",
+            Source::Unreachable => "unreachable",
+            Source::Neighbor => "neighbor",
+        }
+    }
+}
+
+/// A route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// What it leads to, as the tables hold it.
+    pub forwarding: u32,
+    /// What it is for.
+    pub source: Source,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// The routes of a VRF, one for each prefix.
+#[derive(Debug, Clone, Default)]
+pub struct Rib {
+    /// IPv4.
+    pub v4: HashMap<Ipv4Net, Entry>,
+    /// IPv6.
+    pub v6: HashMap<Ipv6Net, Entry>,
+}
+
+impl Rib {
+    /// Adds a route unless the prefix has one already: callers add the strongest sources first.
+    pub fn add(&mut self, prefix: IpNet, entry: Entry) {
+        match prefix {
+            IpNet::V4(prefix) => {
+                self.v4.entry(prefix).or_insert(entry);
+            }
+            IpNet::V6(prefix) => {
+                self.v6.entry(prefix).or_insert(entry);
+            }
+        }
+    }
+
+    /// The route for exactly this prefix.
+    pub fn get(&self, prefix: IpNet) -> Option<Entry> {
+        match prefix {
+            IpNet::V4(prefix) => self.v4.get(&prefix).copied(),
+            IpNet::V6(prefix) => self.v6.get(&prefix).copied(),
+        }
+    }
+
+    /// The longest prefix that covers an address, with its route. Probes each length: for people, not for packets.
+    pub fn covering(&self, address: IpAddr) -> Option<(IpNet, Entry)> {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        (0..=longest).rev().find_map(|len| {
+            let prefix = IpNet::new(address, len).ok()?.trunc();
+            Some((prefix, self.get(prefix)?))
+        })
+    }
+
+    /// How many routes there are.
+    pub fn len(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,228 @@
+//! The root: one immutable version of everything that the nodes read, published by the control thread and looked at
+//! once per vector.
+//!
+//! Numbers that packets carry (interfaces, adjacencies, VRFs, ports) keep their meaning from version to version: an
+//! interface that goes away leaves a hole. What did not change between two versions is shared by them.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_packet::wire::MacAddress;
+use weir_table::lpm::Table;
+
+use crate::counters::InterfaceCounters;
+use crate::model::{Address, IcmpLimits};
+
+/// No interface, no port.
+pub const NONE: u32 = u32::MAX;
+
+/// A version of everything.
+#[derive(Clone)]
+pub struct Root {
+    /// Counts the versions, from 1.
+    pub generation: u64,
+    /// Interfaces, by number.
+    pub interfaces: Vec<Interface>,
+    /// What each port's frames belong to, by port number.
+    pub ports: Vec<Demux>,
+    /// Forwarding tables, by VRF number.
+    pub vrfs: Vec<Tables>,
+    /// What routes lead to, by adjacency number.
+    pub adjacencies: Vec<Adjacency>,
+    /// Buckets of multipath sets: [`crate::ecmp::BUCKETS`] adjacency numbers each.
+    pub buckets: Arc<[u32]>,
+    /// Limits of what we originate, over all workers.
+    pub icmp: IcmpLimits,
+    /// Keys the flow hashes; random per start.
+    pub hash_seed: u64,
+    /// Unresolved neighbours get a made-up hardware address (replay).
+    pub invent_neighbors: bool,
+}
+
+/// An interface.
+#[derive(Clone)]
+pub struct Interface {
+    /// It exists in this version.
+    pub present: bool,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its port's number.
+    pub port: u32,
+    /// Its VRF's number.
+    pub vrf: u16,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// Our addresses on it.
+    pub addresses: Arc<[Address]>,
+    /// Its counters, by worker.
+    pub counters: Arc<[InterfaceCounters]>,
+}
+
+impl Interface {
+    /// Our primary IPv4 address here.
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        self.addresses.iter().find_map(|address| match address.net.addr() {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// Our primary IPv6 address here; a link-local one only when there is no other.
+    pub fn ipv6(&self) -> Option<Ipv6Addr> {
+        let mut addresses = self.addresses.iter().filter_map(|address| match address.net.addr() {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        });
+        let first = addresses.next()?;
+        if !first.is_unicast_link_local() {
+            return Some(first);
+        }
+        addresses.find(|address| !address.is_unicast_link_local()).or(Some(first))
+    }
+}
+
+/// Which interface a port's frames belong to.
+#[derive(Clone)]
+pub struct Demux {
+    /// Interface of untagged and priority-tagged frames; [`NONE`] when the port is gone.
+    pub untagged: u32,
+    /// Interfaces of tagged frames, by (outer TPID, outer VLAN id, inner VLAN id or 0).
+    pub tagged: Arc<HashMap<(u16, u16, u16), u32>>,
+}
+
+/// A VRF's forwarding tables. Their values are [`Forwarding`] words.
+#[derive(Clone)]
+pub struct Tables {
+    /// IPv4.
+    pub v4: Arc<Table<u32>>,
+    /// IPv6.
+    pub v6: Arc<Table<u128>>,
+}
+
+/// What a route leads to, as the forwarding tables hold it: an adjacency, or a set of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forwarding(pub u32);
+
+impl Forwarding {
+    const MULTIPATH: u32 = 1 << 30;
+
+    /// A single adjacency.
+    pub const fn adjacency(number: u32) -> Self {
+        Forwarding(number)
+    }
+
+    /// A multipath set.
+    pub const fn multipath(set: u32) -> Self {
+        Forwarding(set | Self::MULTIPATH)
+    }
+
+    /// The adjacency for a flow of this hash.
+    #[inline(always)]
+    pub fn resolve(self, hash: impl FnOnce() -> u32, buckets: &[u32]) -> u32 {
+        if self.0 & Self::MULTIPATH == 0 {
+            return self.0;
+        }
+        let set = (self.0 & !Self::MULTIPATH) as usize;
+        let bucket = set * crate::ecmp::BUCKETS + (hash() as usize & (crate::ecmp::BUCKETS - 1));
+        buckets.get(bucket).copied().unwrap_or(Adjacency::NO_ROUTE)
+    }
+
+    /// The number of the multipath set, if it is one.
+    pub fn set(self) -> Option<u32> {
+        (self.0 & Self::MULTIPATH != 0).then_some(self.0 & !Self::MULTIPATH)
+    }
+}
+
+/// What happens to a packet that took a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Nothing covers its destination.
+    NoRoute,
+    /// Put on this link-layer header and send.
+    Rewrite,
+    /// The next hop's hardware address is not known: that of `next_hop`, or on a connected prefix the destination's.
+    Neighbor,
+    /// For the gateway itself.
+    Local,
+    /// Discard silently.
+    Blackhole,
+    /// Discard and say so.
+    Unreachable,
+    /// A directed broadcast.
+    Broadcast,
+}
+
+/// Longest link-layer header: Ethernet with two tags.
+pub const MAX_L2: usize = 22;
+
+/// What a route leads to. One cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Adjacency {
+    /// What happens.
+    pub kind: Kind,
+    /// Octets of `l2` in use.
+    pub l2_len: u8,
+    /// The link-layer header, up to and including the ethertype, which is that of IPv4: byte 1 of it differs for IPv6.
+    pub l2: [u8; MAX_L2],
+    /// Egress port.
+    pub port: u32,
+    /// Egress interface.
+    pub interface: u32,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// The gateway's address, if there is one.
+    pub next_hop: Option<IpAddr>,
+}
+
+const _: () = assert!(size_of::<Adjacency>() == 64);
+
+impl Adjacency {
+    /// The adjacency of destinations without a route: number 0, which is what the tables answer then.
+    pub const NO_ROUTE: u32 = 0;
+
+    /// An adjacency that sends nothing.
+    pub const fn terminal(kind: Kind) -> Self {
+        Adjacency { kind, l2_len: 0, l2: [0; MAX_L2], port: NONE, interface: NONE, mtu: 0, next_hop: None }
+    }
+}
+
+/// The hardware address that a replay makes up for a neighbour: locally administered, and the same in every run.
+pub fn invented_mac(address: IpAddr) -> MacAddress {
+    let word = match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let folded = (word ^ (word >> 64)) as u64;
+    let [_, _, _, a, b, c, d, e] = (folded ^ (folded >> 40)).to_be_bytes();
+    MacAddress([0x02, a, b, c, d, e])
+}
+
+/// The hardware address of an interface that was given none: locally administered, derived from its name (FNV-1a).
+pub fn derived_mac(name: &str) -> MacAddress {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
+    MacAddress([0x02, a, b, c, d, e])
+}
+
+impl Root {
+    /// An adjacency in words: `via 198.51.100.254 on wan`.
+    pub fn describe(&self, adjacency: &Adjacency) -> String {
+        let interface = self.interfaces.get(adjacency.interface as usize).map_or("?", |interface| &interface.name);
+        match (adjacency.kind, adjacency.next_hop) {
+            (Kind::Rewrite | Kind::Neighbor, Some(next_hop)) => format!("via {next_hop} on {interface}"),
+            (Kind::Rewrite | Kind::Neighbor, None) => format!("on {interface}"),
+            (Kind::NoRoute, _) => "no route".into(),
+            (Kind::Local, _) => "local".into(),
+            (Kind::Blackhole, _) => "blackhole".into(),
+            (Kind::Unreachable, _) => "unreachable".into(),
+            (Kind::Broadcast, _) => "broadcast".into(),
+        }
+    }
+}

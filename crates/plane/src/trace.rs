@@ -1,0 +1,132 @@
+//! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_base::clock::Time;
+
+use crate::node::Node;
+
+/// Most traces kept. When they are used up, further packets pass untraced until the traces are cleared.
+pub const MAX_TRACES: usize = 1024;
+
+/// Most steps of one trace.
+const MAX_STEPS: usize = 64;
+
+/// A packet's way.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// The worker that began it.
+    pub worker: usize,
+    /// When the packet was received.
+    pub time: Time,
+    /// Node by node.
+    pub steps: Vec<Step>,
+}
+
+/// A packet at a node.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The node.
+    pub node: Node,
+    /// Number of the interface (of the port, before `ethernet-input`) that it came in on.
+    pub interface: u32,
+    /// The packet, on one line.
+    pub packet: String,
+    /// What was known of its fate.
+    pub note: String,
+}
+
+/// Traces of all workers, and what is to be traced next.
+#[derive(Debug, Default)]
+pub struct Tracer {
+    /// Node number in the upper half, packets still wanted in the lower.
+    wanted: AtomicU64,
+    traces: Mutex<Vec<Trace>>,
+}
+
+impl Tracer {
+    /// Asks for the next `count` packets that enter `node`; replaces an earlier request.
+    pub fn request(&self, node: Node, count: u32) {
+        self.wanted.store((node as u64) << 32 | u64::from(count), Ordering::Relaxed);
+    }
+
+    /// The node at which packets are wanted now. One load: workers ask once per vector.
+    #[inline]
+    pub fn wanted(&self) -> Option<Node> {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted as u32 == 0 { None } else { Node::ALL.get((wanted >> 32) as usize).copied() }
+    }
+
+    /// Takes one packet off what is wanted at `node` and opens a trace: its number, from 1.
+    pub fn open(&self, node: Node, worker: usize, time: Time) -> Option<u16> {
+        self.wanted
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
+                (wanted >> 32 == node as u64 && wanted as u32 > 0).then(|| wanted - 1)
+            })
+            .ok()?;
+        let mut traces = self.lock();
+        if traces.len() == MAX_TRACES {
+            self.wanted.store(0, Ordering::Relaxed);
+            return None;
+        }
+        traces.push(Trace { worker, time, steps: Vec::new() });
+        u16::try_from(traces.len()).ok()
+    }
+
+    /// Adds a step to a trace; to one that was cleared meanwhile, nothing.
+    pub fn step(&self, trace: u16, step: Step) {
+        let mut traces = self.lock();
+        if let Some(trace) = usize::from(trace).checked_sub(1).and_then(|index| traces.get_mut(index)) {
+            if trace.steps.len() < MAX_STEPS {
+                trace.steps.push(step);
+            }
+        }
+    }
+
+    /// All traces.
+    pub fn traces(&self) -> Vec<Trace> {
+        self.lock().clone()
+    }
+
+    /// Forgets the traces and what was wanted.
+    pub fn clear(&self) {
+        self.wanted.store(0, Ordering::Relaxed);
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Trace>> {
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_packets_are_traced_as_were_asked_for() {
+        let tracer = Tracer::default();
+        assert_eq!(tracer.wanted(), None);
+        tracer.request(Node::Ip4Lookup, 2);
+        assert_eq!(tracer.wanted(), Some(Node::Ip4Lookup));
+        assert_eq!(tracer.open(Node::Drop, 0, Time(0)), None);
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(1));
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(2));
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), None);
+        let step = Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new() };
+        (0..100).for_each(|_| tracer.step(2, step.clone()));
+        tracer.step(9, step);
+        assert_eq!(tracer.traces()[1].steps.len(), MAX_STEPS);
+        tracer.clear();
+        assert!(tracer.traces().is_empty() && tracer.wanted().is_none());
+    }
+
+    #[test]
+    fn traces_are_bounded() {
+        let tracer = Tracer::default();
+        tracer.request(Node::Rx, u32::MAX);
+        assert_eq!((0..2000).filter(|_| tracer.open(Node::Rx, 0, Time(0)).is_some()).count(), MAX_TRACES);
+        assert_eq!(tracer.wanted(), None);
+    }
+}
