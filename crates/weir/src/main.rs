@@ -1,2 +1,7 @@
-//! weir
-fn main() {}
+//! The `weir` binary; all of it is in the library.
+
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    weir::cli::main()
+}

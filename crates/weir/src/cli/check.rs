@@ -1,0 +1,52 @@
+//! `weir check`: everything that is wrong with a configuration, in one pass, without privileges.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_plane::model::Gateway;
+
+use super::Exit;
+use crate::config::{self, plural};
+
+/// Says everything that is wrong with a configuration
+#[derive(Debug, Args)]
+pub struct Check {
+    /// The configuration, a TOML file
+    file: PathBuf,
+    /// Write the findings as JSON to standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Exit {
+        let loaded = config::load(&self.file);
+        let written = if self.json {
+            writeln!(std::io::stdout(), "{}", loaded.json())
+        } else {
+            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+            write!(std::io::stderr(), "{}", loaded.text(colour)).and_then(|()| match &loaded.gateway {
+                Some(gateway) => writeln!(std::io::stdout(), "{}", summary(gateway)),
+                None => Ok(()),
+            })
+        };
+        match (written, loaded.gateway) {
+            (_, None) => Exit::InvalidConfig,
+            (Err(_), Some(_)) => Exit::Failed,
+            (Ok(()), Some(_)) => Exit::Done,
+        }
+    }
+}
+
+/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`.
+fn summary(gateway: &Gateway) -> String {
+    let parts = [
+        plural(gateway.interfaces.len(), "interface"),
+        plural(gateway.vrfs.len(), "VRF"),
+        plural(gateway.routes.len(), "route"),
+        plural(gateway.neighbors.len(), "neighbour"),
+        plural(usize::from(gateway.workers.count), "worker"),
+    ];
+    format!("valid: {}", parts.join(", "))
+}

@@ -1,0 +1,173 @@
+//! What the files declare, object by object, before the objects are held against each other.
+
+mod interface;
+mod port;
+mod route;
+mod settings;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use weir_packet::wire::MacAddress;
+use weir_plane::model::Tag;
+use weir_port::spec::{Middleware, PortSpec};
+
+pub(super) use settings::Settings;
+
+use super::diagnostic::Code;
+use super::source::{At, Source, SourceId, Span};
+use super::table::{Reader, Table};
+
+/// The keys of a file.
+pub(super) const ROOT_KEYS: &[&str] = &[
+    "version",
+    "include",
+    "workers",
+    "buffers",
+    "icmp",
+    "limits",
+    "vrf",
+    "interface",
+    "route",
+    "route-file",
+    "neighbor",
+];
+
+/// Everything that the files declare.
+#[derive(Default)]
+pub(super) struct Declared {
+    pub(super) settings: Settings,
+    pub(super) vrfs: Vec<At<String>>,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) routes: Vec<Route>,
+    pub(super) route_files: Vec<RouteFile>,
+    pub(super) neighbors: Vec<Neighbor>,
+    /// Some interface or its name could not be read: names that seem unknown may be its own.
+    pub(super) lost_interfaces: bool,
+    /// The same of VRFs.
+    pub(super) lost_vrfs: bool,
+}
+
+/// An interface.
+pub(super) struct Interface {
+    pub(super) name: At<String>,
+    pub(super) kind: Option<Kind>,
+    pub(super) mac: Option<MacAddress>,
+    pub(super) mtu: Option<At<u32>>,
+    pub(super) vrf: Option<At<String>>,
+    pub(super) addresses: Vec<At<IpNet>>,
+    /// Some address could not be read.
+    pub(super) lost_addresses: bool,
+}
+
+/// What an interface is made of.
+pub(super) enum Kind {
+    Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, files: Vec<FileUse> },
+    Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
+}
+
+/// A file that a port reads or writes.
+pub(super) struct FileUse {
+    pub(super) path: PathBuf,
+    pub(super) span: Span,
+    pub(super) written: bool,
+}
+
+/// A route.
+pub(super) struct Route {
+    pub(super) vrf: Option<At<String>>,
+    pub(super) prefix: At<IpNet>,
+    pub(super) target: Option<Target>,
+}
+
+/// Many routes to one target, one a line of a file of their own.
+pub(super) struct RouteFile {
+    pub(super) path: At<String>,
+    pub(super) vrf: Option<At<String>>,
+    pub(super) target: Option<Target>,
+    /// The file, once read, and its routes.
+    pub(super) source: Option<SourceId>,
+    pub(super) routes: Vec<LineRoute>,
+}
+
+/// A line of a [`RouteFile`].
+#[derive(Clone, Copy)]
+pub(super) struct LineRoute {
+    pub(super) prefix: IpNet,
+    pub(super) line: u32,
+}
+
+/// What a route does.
+pub(super) enum Target {
+    Via { paths: Vec<Path>, lost: bool },
+    Blackhole,
+    Unreachable,
+    Local,
+}
+
+/// One path of a route.
+pub(super) struct Path {
+    pub(super) address: Option<At<IpAddr>>,
+    pub(super) interface: Option<At<String>>,
+    pub(super) weight: u8,
+    pub(super) span: Span,
+}
+
+/// A neighbour.
+pub(super) struct Neighbor {
+    pub(super) interface: At<String>,
+    pub(super) address: At<IpAddr>,
+    pub(super) mac: Option<MacAddress>,
+}
+
+impl Declared {
+    /// Takes in all that one file declares, but for what it includes.
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source, headers_lost: &[&str]) {
+        // A damaged chunk whose header is neither may have held anything before its header was broken.
+        self.lost_interfaces |= headers_lost.iter().any(|header| header.contains("interface"));
+        self.lost_vrfs |= headers_lost.iter().any(|header| header.contains("vrf"));
+        self.settings.read(reader, root);
+        for value in reader.tables(root, "vrf") {
+            let table = reader.table(value, "a VRF", &["name"]);
+            let name = table.and_then(|table| reader.require(&table, "name")).and_then(|value| reader.name(value));
+            match name {
+                Some(name) => self.vrfs.push(name),
+                None => self.lost_vrfs = true,
+            }
+        }
+        for value in reader.tables(root, "interface") {
+            match interface::read(reader, value, source) {
+                Some(interface) => self.interfaces.push(interface),
+                None => self.lost_interfaces = true,
+            }
+        }
+        for value in reader.tables(root, "route") {
+            self.routes.extend(route::read(reader, value));
+        }
+        for value in reader.tables(root, "route-file") {
+            self.route_files.extend(route::read_file(reader, value));
+        }
+        for value in reader.tables(root, "neighbor") {
+            let Some(table) = reader.table(value, "a neighbour", &["interface", "address", "mac"]) else { continue };
+            let interface = reader.require(&table, "interface");
+            let interface = interface.and_then(|value| reader.reference(value, "an interface's name"));
+            let address = reader.require(&table, "address").and_then(|value| reader.host_address(value));
+            let mac = reader.require(&table, "mac").and_then(|value| reader.mac(value));
+            if let (Some(interface), Some(address)) = (interface, address) {
+                self.neighbors.push(Neighbor { interface, address, mac });
+            }
+        }
+    }
+}
+
+/// Refuses keys that have no meaning here.
+fn refuse(reader: &mut Reader<'_>, table: &Table<'_>, keys: &[&str], why: &str) {
+    for key in keys {
+        if let Some((name, _)) = table.entry(key) {
+            let span = reader.span(name.span());
+            let found = super::diagnostic::Diagnostic::error(Code::ConflictingKeys, span, format!("`{key}` {why}"));
+            reader.report(found);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `[[interface]]`.
+
+use weir_port::spec::{FaultSpec, Middleware};
+
+use super::super::source::Source;
+use super::super::table::{Reader, Table, Value};
+use super::{FileUse, Interface, Kind, port, refuse};
+
+const KEYS: &[&str] = &["name", "port", "queues", "parent", "vlan", "mac", "mtu", "vrf", "address", "fault", "capture"];
+
+const FAULT_KEYS: &[&str] = &["drop", "duplicate", "reorder", "corrupt", "truncate", "seed"];
+
+/// The least MTU of IPv4 (RFC 791).
+const LEAST_MTU: u32 = 68;
+
+/// Reads an interface; `None` when it has no name to be known by.
+pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<Interface> {
+    let table = reader.table(value, "an interface", KEYS)?;
+    let name = reader.require(&table, "name").and_then(|value| reader.name(value));
+    let kind = kind(reader, &table, source);
+    let mac = table.get("mac").and_then(|value| reader.mac(value));
+    let mtu = table.get("mtu").and_then(|value| {
+        let span = reader.span(value.span());
+        let mtu = reader.u32(value, "an MTU", LEAST_MTU..=65_535)?;
+        Some(super::At { value: mtu, span })
+    });
+    let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let mut addresses = Vec::new();
+    let mut lost_addresses = reader.is_damaged(table.span);
+    if let Some(value) = table.get("address") {
+        for value in reader.one_or_more(value) {
+            match reader.interface_address(value) {
+                Some(address) => addresses.push(address),
+                None => lost_addresses = true,
+            }
+        }
+    }
+    Some(Interface { name: name?, kind, mac, mtu, vrf, addresses, lost_addresses })
+}
+
+fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<Kind> {
+    if let Some(value) = table.get("port") {
+        refuse(
+            reader,
+            table,
+            &["parent", "vlan"],
+            "has no meaning beside `port`: an interface is a port or a VLAN of another",
+        );
+        let mut files = Vec::new();
+        let port = port::read(reader, value, source, &mut files);
+        let queues = table.get("queues").and_then(|value| reader.u16(value, "the number of queues", 1..=16));
+        let fault = table.get("fault").and_then(|value| fault(reader, value));
+        let capture = table.get("capture").and_then(|value| reader.path(value)).map(|path| {
+            let resolved = source.resolve(path.value);
+            files.push(FileUse { path: resolved.clone(), span: path.span, written: true });
+            resolved
+        });
+        return Some(Kind::Port {
+            port,
+            middleware: Middleware { fault, capture },
+            queues: queues.unwrap_or(1),
+            files,
+        });
+    }
+    if table.has("parent") || table.has("vlan") {
+        refuse(reader, table, &["queues", "fault", "capture"], "belongs to a port, so it stands at the parent");
+        let parent = reader.require(table, "parent").and_then(|value| reader.reference(value, "an interface's name"));
+        let tags = reader.require(table, "vlan").and_then(|value| {
+            let span = reader.span(value.span());
+            Some(super::At { value: reader.vlan(value)?, span })
+        });
+        return Some(Kind::Vlan { parent: parent?, tags });
+    }
+    reader.missing(table, "port");
+    None
+}
+
+fn fault(reader: &mut Reader<'_>, value: Value<'_>) -> Option<FaultSpec> {
+    let table = reader.table(value, "`fault`", FAULT_KEYS)?;
+    let mut probability = |key: &str| table.get(key).and_then(|value| reader.probability(value, key)).unwrap_or(0.0);
+    let fault = FaultSpec {
+        drop: probability("drop"),
+        duplicate: probability("duplicate"),
+        reorder: probability("reorder"),
+        corrupt: probability("corrupt"),
+        truncate: probability("truncate"),
+        seed: 1,
+    };
+    let seed = port::seed(reader, &table);
+    Some(FaultSpec { seed, ..fault })
+}

@@ -1,0 +1,83 @@
+//! `[[route]]` and `[[route-file]]`.
+
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::table::{Reader, Table, Value};
+use super::{At, Path, Route, RouteFile, Target};
+
+#[derive(Clone, Copy)]
+enum Type {
+    Blackhole,
+    Unreachable,
+    Local,
+}
+
+const TYPES: &[(&str, Type)] =
+    &[("blackhole", Type::Blackhole), ("unreachable", Type::Unreachable), ("local", Type::Local)];
+
+pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Route> {
+    let table = reader.table(value, "a route", &["prefix", "vrf", "via", "type"])?;
+    let prefix = reader.require(&table, "prefix").and_then(|value| reader.prefix(value));
+    let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let target = target(reader, &table);
+    Some(Route { vrf, prefix: prefix?, target })
+}
+
+pub(super) fn read_file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<RouteFile> {
+    let table = reader.table(value, "a file of routes", &["path", "vrf", "via", "type"])?;
+    let path = reader.require(&table, "path").and_then(|value| reader.path(value));
+    let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let target = target(reader, &table);
+    let path = path.map(|path| At { value: path.value.to_owned(), span: path.span });
+    Some(RouteFile { path: path?, vrf, target, source: None, routes: Vec::new() })
+}
+
+fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
+    match (table.get("via"), table.get("type")) {
+        (Some(value), None) => {
+            let values = reader.one_at_least(value, "path");
+            let paths: Vec<_> = values.iter().map(|value| path(reader, value)).collect();
+            let lost = paths.iter().any(Option::is_none);
+            Some(Target::Via { paths: paths.into_iter().flatten().collect(), lost })
+        }
+        (None, Some(value)) => reader.choice(value, "type of route", TYPES).map(|kind| match kind {
+            Type::Blackhole => Target::Blackhole,
+            Type::Unreachable => Target::Unreachable,
+            Type::Local => Target::Local,
+        }),
+        (Some(via), Some(kind)) => {
+            let (via, kind) = (reader.span(via.span()), reader.span(kind.span()));
+            let message = "a route has either `via` or `type`";
+            reader.report(Diagnostic::error(Code::ConflictingKeys, kind, message).related(via, "beside these paths"));
+            None
+        }
+        (None, None) => {
+            if !reader.is_damaged(table.span) {
+                let message = format!("{} needs `via`, or a `type`", table.what);
+                let found = Diagnostic::error(Code::MissingKey, table.span, message);
+                reader.report(found.help("write `via = { address = \"…\" }`, or `type = \"blackhole\"`"));
+            }
+            None
+        }
+    }
+}
+
+fn path(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Path> {
+    let table = reader.table(value, "a path", &["address", "interface", "weight"])?;
+    let address = match table.get("address") {
+        Some(value) => Some(reader.host_address(value)?),
+        None => None,
+    };
+    let interface = match table.get("interface") {
+        Some(value) => Some(reader.reference(value, "an interface's name")?),
+        None => None,
+    };
+    let weight = match table.get("weight") {
+        Some(value) => reader.u8(value, "a weight", 1..=u8::MAX)?,
+        None => 1,
+    };
+    if address.is_none() && interface.is_none() {
+        reader.report(Diagnostic::error(Code::MissingKey, table.span, "a path needs `address`, `interface` or both"));
+        return None;
+    }
+    Some(Path { address, interface, weight, span: table.span })
+}

@@ -1,0 +1,133 @@
+//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`.
+
+use weir_plane::model::{IcmpLimits, Limits};
+
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::{At, Span};
+use super::super::table::{Reader, Table};
+
+/// What the tables say.
+#[derive(Default)]
+pub(in super::super) struct Settings {
+    pub(in super::super) workers: Option<At<u16>>,
+    pub(in super::super) cores: Option<At<Vec<u16>>>,
+    /// A worker's number or core could not be read.
+    pub(in super::super) lost_workers: bool,
+    pub(in super::super) small: Option<At<u32>>,
+    pub(in super::super) large: Option<u32>,
+    pub(in super::super) icmp: IcmpLimits,
+    pub(in super::super) limits: Limits,
+    /// Where the limits are set, if they are.
+    pub(in super::super) routes_span: Option<Span>,
+    pub(in super::super) neighbors_span: Option<Span>,
+    tables: Vec<At<&'static str>>,
+}
+
+/// Buffers of one size, at most: of the small ones 32 GiB.
+const MOST_SMALL: u32 = 1 << 24;
+const MOST_LARGE: u32 = 1 << 18;
+
+/// Messages per second, at most.
+const MOST_RATE: u32 = 1_000_000_000;
+
+impl Settings {
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        self.workers(reader, root);
+        self.buffers(reader, root);
+        self.icmp(reader, root);
+        self.limits(reader, root);
+    }
+
+    /// Opens a table that may stand in one file only.
+    fn open<'d>(
+        &mut self,
+        reader: &mut Reader<'_>,
+        root: &Table<'d>,
+        name: &'static str,
+        what: &'static str,
+        keys: &[&str],
+    ) -> Option<Table<'d>> {
+        let (key, value) = root.entry(name)?;
+        let span = reader.span(key.span());
+        if let Some(first) = self.tables.iter().find(|table| table.value == name) {
+            let found = Diagnostic::error(Code::DuplicateTable, span, format!("`[{name}]` stands in two files"));
+            reader.report(found.related(first.span, "first here"));
+        } else {
+            self.tables.push(At { value: name, span });
+        }
+        reader.table(value, what, keys)
+    }
+
+    fn workers(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        let Some(table) = self.open(reader, root, "workers", "`[workers]`", &["count", "cores"]) else { return };
+        if let Some(value) = table.get("count") {
+            let count = reader.u16(value, "the number of workers", 1..=16);
+            self.lost_workers |= count.is_none();
+            self.workers = count.map(|count| At { value: count, span: reader.span(value.span()) });
+        }
+        if let Some(value) = table.get("cores") {
+            let mut cores: Vec<At<u16>> = Vec::new();
+            for value in reader.one_at_least(value, "core") {
+                let Some(core) = reader.u16(value, "a core", 0..=1023) else {
+                    self.lost_workers = true;
+                    continue;
+                };
+                let span = reader.span(value.span());
+                if let Some(first) = cores.iter().find(|other| other.value == core) {
+                    let message = format!("two workers cannot share core {core}");
+                    reader.report(
+                        Diagnostic::error(Code::DuplicateCore, span, message).related(first.span, "first here"),
+                    );
+                    self.lost_workers = true;
+                }
+                cores.push(At { value: core, span });
+            }
+            let span = reader.span(value.span());
+            self.cores = Some(At { value: cores.iter().map(|core| core.value).collect(), span });
+        }
+    }
+
+    fn buffers(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        let Some(table) = self.open(reader, root, "buffers", "`[buffers]`", &["small", "large"]) else { return };
+        if let Some(value) = table.get("small") {
+            let small = reader.u32(value, "the number of small buffers", 1..=MOST_SMALL);
+            self.small = small.map(|small| At { value: small, span: reader.span(value.span()) });
+        }
+        if let Some(value) = table.get("large") {
+            self.large = reader.u32(value, "the number of large buffers", 1..=MOST_LARGE);
+        }
+    }
+
+    fn icmp(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        let keys = &["error-rate", "error-burst", "echo-rate", "echo-burst"];
+        let Some(table) = self.open(reader, root, "icmp", "`[icmp]`", keys) else { return };
+        let mut set = |key: &str, what: &str, least: u32, target: &mut u32| {
+            let value = table.get(key).and_then(|value| reader.u32(value, what, least..=MOST_RATE));
+            *target = value.unwrap_or(*target);
+        };
+        set("error-rate", "a rate of errors", 0, &mut self.icmp.error_rate);
+        set("error-burst", "a burst of errors", 1, &mut self.icmp.error_burst);
+        set("echo-rate", "a rate of echo replies", 0, &mut self.icmp.echo_rate);
+        set("echo-burst", "a burst of echo replies", 1, &mut self.icmp.echo_burst);
+        if self.icmp.error_rate == 0 {
+            self.icmp.error_burst = 0;
+        }
+        if self.icmp.echo_rate == 0 {
+            self.icmp.echo_burst = 0;
+        }
+    }
+
+    fn limits(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        let Some(table) = self.open(reader, root, "limits", "`[limits]`", &["routes", "neighbors"]) else { return };
+        if let Some(value) = table.get("routes") {
+            let routes = reader.u32(value, "the number of routes", 1..=1 << 26);
+            self.limits.routes = routes.unwrap_or(u32::MAX);
+            self.routes_span = Some(reader.span(value.span()));
+        }
+        if let Some(value) = table.get("neighbors") {
+            let neighbors = reader.u32(value, "the number of neighbours", 1..=1 << 24);
+            self.limits.neighbors = neighbors.unwrap_or(u32::MAX);
+            self.neighbors_span = Some(reader.span(value.span()));
+        }
+    }
+}

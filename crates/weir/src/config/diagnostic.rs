@@ -1,0 +1,258 @@
+//! What is wrong with a configuration, as values.
+
+use super::source::Span;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// The configuration is refused.
+    Error,
+    /// It is accepted, but probably not what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// Declares the codes once: the enum, their names and the list of all.
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// The kinds of findings. Their kebab-case names are stable: scripts may rely on them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$variant,)+];
+
+            /// The stable name, e.g. `unknown-key`.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $name,)+
+                }
+            }
+
+            /// What it means, in one line.
+            pub fn description(self) -> &'static str {
+                match self {
+                    $(Code::$variant => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A file cannot be read.
+    FileUnreadable = "file-unreadable",
+    /// A file is larger than weir reads.
+    FileTooLarge = "file-too-large",
+    /// A file is not UTF-8.
+    NotUtf8 = "not-utf8",
+    /// A file includes itself, directly or through others.
+    IncludeCycle = "include-cycle",
+    /// A file is included twice.
+    IncludeTwice = "include-twice",
+    /// The text is not TOML.
+    Syntax = "syntax",
+    /// `version` is missing or not 1.
+    Version = "version",
+    /// A key that does not exist.
+    UnknownKey = "unknown-key",
+    /// A key that must be there is not.
+    MissingKey = "missing-key",
+    /// Keys that exclude each other, or a key that has no meaning beside another.
+    ConflictingKeys = "conflicting-keys",
+    /// A value of the wrong TOML type.
+    WrongType = "wrong-type",
+    /// A number outside its range.
+    OutOfRange = "out-of-range",
+    /// A list that must not be empty is.
+    EmptyList = "empty-list",
+    /// A word that is none of those allowed here, or a text that cannot be understood.
+    InvalidValue = "invalid-value",
+    /// A name with characters or a length that names cannot have.
+    InvalidName = "invalid-name",
+    /// Not an IP address.
+    InvalidAddress = "invalid-address",
+    /// Not an IP prefix.
+    InvalidPrefix = "invalid-prefix",
+    /// Not a range, or a range whose end lies before its start.
+    InvalidRange = "invalid-range",
+    /// Not a MAC address of one host.
+    InvalidMac = "invalid-mac",
+    /// An interface that is not declared.
+    UnknownInterface = "unknown-interface",
+    /// A VRF that is not declared.
+    UnknownVrf = "unknown-vrf",
+    /// A kind of port that does not exist.
+    UnknownPort = "unknown-port",
+    /// A table of settings that stands in two files.
+    DuplicateTable = "duplicate-table",
+    /// Two objects of one kind with one name.
+    DuplicateName = "duplicate-name",
+    /// A core that two workers would be pinned to.
+    DuplicateCore = "duplicate-core",
+    /// As many cores as workers are needed.
+    CoreCount = "core-count",
+    /// Too few buffers for the workers and queues.
+    TooFewBuffers = "too-few-buffers",
+    /// More objects than `[limits]` allows, or than weir can hold.
+    LimitExceeded = "limit-exceeded",
+    /// One file is written twice, or written and read.
+    FileConflict = "file-conflict",
+    /// An MTU above the parent's, or below what IPv6 needs.
+    Mtu = "mtu",
+    /// A VLAN on a VLAN, or on itself.
+    VlanParent = "vlan-parent",
+    /// Two VLANs of one parent with equal tags.
+    DuplicateVlan = "duplicate-vlan",
+    /// An address that no host can have in its place.
+    NotAHostAddress = "not-a-host-address",
+    /// One address twice in a VRF.
+    DuplicateAddress = "duplicate-address",
+    /// Connected prefixes of two interfaces that overlap.
+    OverlappingPrefixes = "overlapping-prefixes",
+    /// More flows than the ranges of a stream can make.
+    TooManyFlows = "too-many-flows",
+    /// A frame that cannot hold its headers.
+    FrameTooSmall = "frame-too-small",
+    /// IPv4 where IPv6 is needed, or the reverse.
+    FamilyMismatch = "family-mismatch",
+    /// An interface of another VRF.
+    VrfMismatch = "vrf-mismatch",
+    /// A gateway that no connected prefix holds.
+    GatewayUnreachable = "gateway-unreachable",
+    /// A gateway that is ourselves.
+    GatewayIsLocal = "gateway-is-local",
+    /// A gateway whose interface cannot be told from its address.
+    GatewayAmbiguous = "gateway-ambiguous",
+    /// One prefix twice in a VRF.
+    DuplicateRoute = "duplicate-route",
+    /// One path twice in a route.
+    DuplicatePath = "duplicate-path",
+    /// One neighbour twice on an interface.
+    DuplicateNeighbor = "duplicate-neighbor",
+    /// A neighbour that is ourselves.
+    NeighborIsLocal = "neighbor-is-local",
+    /// Further findings of a list of routes that are not shown.
+    More = "more",
+    /// Warning: a prefix with bits set behind its length.
+    HostBits = "host-bits",
+    /// Warning: a neighbour that no route leads to.
+    NeighborOffLink = "neighbor-off-link",
+    /// Warning: a VRF without interfaces.
+    UnusedVrf = "unused-vrf",
+    /// Warning: an interface that nothing passes.
+    UnusedInterface = "unused-interface",
+    /// Warning: a gateway without interfaces.
+    NoInterfaces = "no-interfaces",
+    /// Warning: a capture to be read that is not there now.
+    CaptureMissing = "capture-missing",
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A place and what it has to do with the matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The place.
+    pub span: Span,
+    /// What is there; may be empty.
+    pub text: String,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What kind it is.
+    pub code: Code,
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// Where; `None` only when the configuration's own file cannot be read.
+    pub primary: Option<Label>,
+    /// Other places that take part.
+    pub related: Vec<Label>,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub(super) fn error(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            primary: Some(Label { span, text: String::new() }),
+            related: Vec::new(),
+            help: None,
+        }
+    }
+
+    pub(super) fn warning(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
+    }
+
+    /// Says at the primary place what is there.
+    pub(super) fn label(mut self, text: impl Into<String>) -> Diagnostic {
+        if let Some(primary) = &mut self.primary {
+            primary.text = text.into();
+        }
+        self
+    }
+
+    /// Adds another place.
+    pub(super) fn related(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.related.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// Says what to do.
+    pub(super) fn help(mut self, text: impl Into<String>) -> Diagnostic {
+        self.help = Some(text.into());
+        self
+    }
+
+    /// Says what was probably meant, if anything is close.
+    pub(super) fn suggest(self, written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Diagnostic {
+        match closest(written, candidates) {
+            Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
+            None => self,
+        }
+    }
+}
+
+/// The candidate within a third of the word's length in edits, the closest first.
+fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
+    // Comparing a very long word with many others is quadratic and pointless.
+    const LONGEST: usize = 64;
+    const MOST: usize = 10_000;
+    if written.len() > LONGEST {
+        return None;
+    }
+    let allowed = (written.chars().count() / 3).max(1);
+    let normal = written.to_ascii_lowercase().replace('_', "-");
+    candidates
+        .into_iter()
+        .take(MOST)
+        .map(|candidate| (strsim::damerau_levenshtein(&normal, candidate.as_ref()), candidate))
+        .filter(|&(distance, _)| distance <= allowed)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate.as_ref().to_owned())
+}

@@ -1,0 +1,245 @@
+//! TOML text into a tree, past syntax errors.
+//!
+//! The parser of the `toml` crate goes on after many errors, but not after all: a line without `=` ends the document
+//! for it, and an unclosed bracket swallows what follows. So when a text has errors, it is cut at its table headers
+//! into chunks, and in each chunk the statement with the first error is blanked out (spaces for characters, so that
+//! no place moves) until the chunk parses. What is left is parsed as a whole. One statement thus gives one error, and
+//! the tables behind it are still read.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+/// An error of syntax.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SyntaxError {
+    pub(super) message: String,
+    pub(super) range: Range<usize>,
+    /// A place that takes part, e.g. the first of two equal keys.
+    pub(super) related: Option<(Range<usize>, &'static str)>,
+    pub(super) help: Option<String>,
+}
+
+/// A text, read as far as it can be.
+pub(super) struct Document<'t> {
+    /// What could be read.
+    pub(super) root: DeTable<'t>,
+    /// What could not.
+    pub(super) errors: Vec<SyntaxError>,
+    /// The chunks of the text that lost something.
+    pub(super) damaged: Vec<Range<usize>>,
+}
+
+/// Statements of one chunk that are blanked out before the chunk is given up.
+const PASSES: usize = 64;
+
+/// Reads `text`; `healed` keeps the text without its errors, if it has any.
+pub(super) fn parse<'t>(text: &'t str, healed: &'t OnceCell<String>) -> Document<'t> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Document { root: root.into_inner(), errors: Vec::new(), damaged: Vec::new() };
+    }
+    let mut healing = Healing { bytes: text.as_bytes().to_vec(), errors: Vec::new(), damaged: Vec::new() };
+    for chunk in chunks(text) {
+        healing.chunk(text, chunk);
+    }
+    let Healing { bytes, mut errors, damaged } = healing;
+    // Blanking replaces whole lines by spaces, so this is still UTF-8.
+    let healed = healed.get_or_init(|| String::from_utf8(bytes).unwrap_or_default());
+    let (root, remaining) = DeTable::parse_recoverable(healed);
+    for error in remaining {
+        report(&mut errors, describe(text, 0..text.len(), &error));
+    }
+    Document { root: root.into_inner(), errors, damaged }
+}
+
+/// Adds an error unless it is known.
+fn report(errors: &mut Vec<SyntaxError>, error: SyntaxError) -> bool {
+    let new = !errors.iter().any(|known| known.range == error.range && known.message == error.message);
+    if new {
+        errors.push(error);
+    }
+    new
+}
+
+/// Cuts at lines that look like table headers.
+fn chunks(text: &str) -> Vec<Range<usize>> {
+    let mut starts = vec![0];
+    starts.extend(
+        lines(text, 0..text.len()).filter(|line| line.start > 0 && is_header(&text[line.clone()])).map(|l| l.start),
+    );
+    let ends = starts.iter().skip(1).copied().chain(std::iter::once(text.len()));
+    starts.iter().zip(ends).map(|(&start, end)| start..end).collect()
+}
+
+/// The lines of a part of a text, line breaks excluded.
+fn lines(text: &str, part: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    text[part.clone()].split('\n').map(move |line| {
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        start..start + line.len()
+    })
+}
+
+fn is_header(line: &str) -> bool {
+    let line = line.trim_start();
+    let name = line.strip_prefix("[[").or_else(|| line.strip_prefix('[')).unwrap_or_default().trim_start();
+    name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && name
+            .trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "_-.".contains(c))
+            .trim_start()
+            .find(',')
+            .is_none()
+}
+
+/// Whether a line begins with a key and `=`.
+fn is_statement(line: &str) -> bool {
+    let line = line.trim_start();
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "_-.\"'".contains(c));
+    rest.len() < line.len() && rest.trim_start().starts_with('=')
+}
+
+/// Brackets that a text opens and does not close, roughly: those in strings are left out.
+fn unclosed(text: &str) -> i64 {
+    let mut depth = 0;
+    let mut quote = None;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(q), c) if c == q || c == '\n' => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth -= 1,
+            _ => {}
+        }
+    }
+    depth
+}
+
+struct Healing {
+    bytes: Vec<u8>,
+    errors: Vec<SyntaxError>,
+    damaged: Vec<Range<usize>>,
+}
+
+impl Healing {
+    fn chunk(&mut self, text: &str, chunk: Range<usize>) {
+        for _ in 0..PASSES {
+            let Some(current) = std::str::from_utf8(&self.bytes[chunk.clone()]).ok() else { break };
+            let (_, mut found) = DeTable::parse_recoverable(current);
+            found.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+            let mut fatal = None;
+            for error in &found {
+                let described = describe(text, chunk.clone(), error);
+                if is_harmless(error) {
+                    report(&mut self.errors, described);
+                    continue;
+                }
+                fatal = Some((described, chunk.start + error.span().map_or(0, |span| span.start)));
+                break;
+            }
+            let Some((described, at)) = fatal else { return };
+            report(&mut self.errors, described);
+            if !self.damaged.contains(&chunk) {
+                self.damaged.push(chunk.clone());
+            }
+            for line in culprits(text, chunk.clone(), at) {
+                self.blank(line);
+            }
+        }
+        self.blank(chunk);
+    }
+
+    fn blank(&mut self, range: Range<usize>) {
+        self.bytes[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+}
+
+/// Errors behind which the tree is right all the same.
+fn is_harmless(error: &toml::de::Error) -> bool {
+    let empty = error.span().is_none_or(|span| span.is_empty());
+    !empty && (error.message().starts_with("string values must be quoted") || error.message() == "duplicate key")
+}
+
+/// The line of `at`, and whether nothing but blanks stands before `at` on it.
+fn line_of(text: &str, chunk: &Range<usize>, at: usize) -> (Range<usize>, bool) {
+    let start = text[chunk.start..at].rfind('\n').map_or(chunk.start, |found| chunk.start + found + 1);
+    let end = text[at..chunk.end].find('\n').map_or(chunk.end, |found| at + found);
+    (start..end, text[start..at].trim().is_empty())
+}
+
+/// What to blank out for an error at `at`.
+fn culprits(text: &str, chunk: Range<usize>, at: usize) -> Vec<Range<usize>> {
+    let (line, at_start) = line_of(text, &chunk, at);
+    if is_header(&text[line.clone()]) && line.start == chunk.start {
+        return vec![chunk];
+    }
+    let content = text[line.clone()].trim();
+    if !at_start || content.starts_with('=') {
+        return vec![line];
+    }
+    let above =
+        || lines(text, chunk.start..line.start.max(chunk.start)).rev().filter(|l| !text[l.clone()].trim().is_empty());
+    if content.is_empty() || is_statement(&text[line.clone()]) {
+        // The statement above was never closed.
+        let open = above().find(|l| is_statement(&text[l.clone()]) && unclosed(&text[l.start..line.start]) > 0);
+        if let Some(open) = open {
+            return vec![open.start..line.start];
+        }
+    } else if let Some(previous) = above().next().filter(|l| !is_header(&text[l.clone()])) {
+        return vec![previous, line];
+    }
+    vec![line]
+}
+
+/// Puts an error of the parser into our words and places. Its span counts from the start of the chunk.
+fn describe(text: &str, chunk: Range<usize>, error: &toml::de::Error) -> SyntaxError {
+    let span = error.span().unwrap_or(0..0);
+    let clamp = |at: usize| floor(text, (chunk.start + at).min(chunk.end));
+    let mut range = clamp(span.start)..clamp(span.end).max(clamp(span.start));
+    let mut message = error.message().to_owned();
+    let mut related = None;
+    let mut help = None;
+    if message.starts_with("string values must be quoted") {
+        if range.is_empty() {
+            message = "a value is missing".to_owned();
+        } else {
+            message = "a string must stand in quotes".to_owned();
+            help = Some(format!("write `\"{}\"`", &text[range.clone()]));
+        }
+    } else if message == "duplicate key" {
+        let key = &text[range.clone()];
+        message = format!("`{key}` stands here twice");
+        related = first_use(text, chunk.clone(), range.start, key).map(|first| (first, "first here"));
+    }
+    if range.is_empty() {
+        // What is missing is missing at the end of the line before.
+        let (line, at_start) = line_of(text, &chunk, range.start);
+        if at_start && !text[line].trim_start().starts_with('=') {
+            let before = chunk.start + text[chunk.start..range.start].trim_end().len();
+            range = before..before;
+        }
+    }
+    SyntaxError { message, range, related, help }
+}
+
+/// The greatest character boundary that is not after `at`.
+fn floor(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Where a key of the same table, or the same header, stands before `at`.
+fn first_use(text: &str, chunk: Range<usize>, at: usize, key: &str) -> Option<Range<usize>> {
+    let (own, _) = line_of(text, &(0..text.len()), at);
+    let header = is_header(&text[own.clone()]);
+    let part = if header { 0..own.start } else { chunk.start..own.start };
+    lines(text, part).find_map(|line| {
+        let content = &text[line.clone()];
+        let start = line.start + content.len() - content.trim_start().trim_start_matches('[').len();
+        let rest = text[start..line.end].strip_prefix(key)?.trim_start();
+        let same = if header { is_header(content) && rest.starts_with(']') } else { rest.starts_with('=') };
+        same.then(|| start..start + key.len())
+    })
+}

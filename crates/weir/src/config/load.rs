@@ -1,0 +1,293 @@
+//! Reads the files of a configuration: the one that the user names, those it includes, and lists of routes.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::Loaded;
+use super::declare::{Declared, LineRoute, ROOT_KEYS};
+use super::diagnostic::{Code, Diagnostic, Severity};
+use super::source::{At, Files, ReadError, SourceId, Sources, Span};
+use super::table::{Reader, Table};
+use super::{document, resolve, value};
+
+/// Octets of a TOML file, at most.
+const LARGEST_FILE: u64 = 256 << 20;
+
+/// Octets of a list of routes, at most.
+const LARGEST_LIST: u64 = 2 << 30;
+
+/// How deep files may include each other.
+const DEEPEST: usize = 16;
+
+/// Findings shown of one list of routes: the millionth wrong line teaches nothing new.
+const SHOWN: usize = 20;
+
+pub(super) fn load(path: &Path, files: &dyn Files) -> Loaded {
+    let mut loader = Loader::new(files);
+    match files.read(path, LARGEST_FILE) {
+        Ok(bytes) => {
+            loader.open.insert(files.identity(path), Opened { from: None, active: true });
+            let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+            loader.text(&path.display().to_string(), bytes, folder, true, 0);
+        }
+        Err(error) => {
+            let (code, message) = explain(path, &error);
+            loader.diagnostics.push(Diagnostic {
+                severity: Severity::Error,
+                code,
+                message,
+                primary: None,
+                related: Vec::new(),
+                help: None,
+            });
+        }
+    }
+    loader.finish()
+}
+
+pub(super) fn parse(name: &str, text: &str, files: &dyn Files) -> Loaded {
+    let mut loader = Loader::new(files);
+    if text.len() as u64 > LARGEST_FILE {
+        let (code, message) = explain(Path::new(name), &ReadError::TooLarge(LARGEST_FILE));
+        let severity = Severity::Error;
+        loader.diagnostics.push(Diagnostic { severity, code, message, primary: None, related: Vec::new(), help: None });
+    } else {
+        loader.text(name, text.as_bytes().to_vec(), PathBuf::new(), true, 0);
+    }
+    loader.finish()
+}
+
+fn explain(path: &Path, error: &ReadError) -> (Code, String) {
+    let path = path.display();
+    match error {
+        ReadError::TooLarge(limit) => (Code::FileTooLarge, format!("`{path}` is larger than {} MiB", limit >> 20)),
+        ReadError::Io(error) => (Code::FileUnreadable, format!("cannot read `{path}`: {error}")),
+        ReadError::NoFiles => {
+            (Code::FileUnreadable, format!("cannot read `{path}`: a configuration that is not a file names no files"))
+        }
+    }
+}
+
+struct Opened {
+    /// Where it is included.
+    from: Option<Span>,
+    /// Its includes are being read.
+    active: bool,
+}
+
+struct Loader<'f> {
+    files: &'f dyn Files,
+    sources: Sources,
+    diagnostics: Vec<Diagnostic>,
+    declared: Declared,
+    /// The TOML files by identity.
+    open: HashMap<PathBuf, Opened>,
+}
+
+impl<'f> Loader<'f> {
+    fn new(files: &'f dyn Files) -> Loader<'f> {
+        Loader {
+            files,
+            sources: Sources::default(),
+            diagnostics: Vec::new(),
+            declared: Declared::default(),
+            open: HashMap::new(),
+        }
+    }
+
+    fn finish(mut self) -> Loaded {
+        if self.sources.iter().next().is_none() {
+            return Loaded { gateway: None, diagnostics: self.diagnostics, sources: self.sources };
+        }
+        self.route_files();
+        let gateway = resolve::resolve(&self.declared, &self.sources, self.files, &mut self.diagnostics);
+        let mut diagnostics = self.diagnostics;
+        let place = |diagnostic: &Diagnostic| diagnostic.primary.as_ref().map(|primary| primary.span);
+        diagnostics.sort_by_key(place);
+        let mut lists: HashMap<SourceId, (Span, usize, Severity)> = HashMap::new();
+        for list in &self.declared.route_files {
+            if let Some(source) = list.source {
+                lists.insert(source, (list.path.span, 0, Severity::Warning));
+            }
+        }
+        diagnostics.retain(|diagnostic| {
+            let Some((_, count, worst)) = place(diagnostic).and_then(|span| lists.get_mut(&span.source)) else {
+                return true;
+            };
+            *count += 1;
+            if *count > SHOWN && diagnostic.severity == Severity::Error {
+                *worst = Severity::Error;
+            }
+            *count <= SHOWN
+        });
+        let mut more: Vec<_> = lists.into_values().filter(|list| list.1 > SHOWN).collect();
+        more.sort_by_key(|list| list.0);
+        for (span, count, severity) in more {
+            let message =
+                format!("there is more to say of this list than is shown: {} further findings", count - SHOWN);
+            diagnostics.push(Diagnostic { severity, ..Diagnostic::error(Code::More, span, message) });
+        }
+        let errors = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+        Loaded { gateway: gateway.filter(|_| !errors), diagnostics, sources: self.sources }
+    }
+
+    /// Text of octets that may not be UTF-8, with an error if they are not.
+    fn decode(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf) -> SourceId {
+        match String::from_utf8(bytes) {
+            Ok(text) => self.sources.add(name, text, folder),
+            Err(error) => {
+                let start = error.utf8_error().valid_up_to() as u32;
+                let source = self.sources.add(name, String::from_utf8_lossy(error.as_bytes()).into_owned(), folder);
+                // The first wrong octets have become U+FFFD, three octets long.
+                let span = Span { source, start, end: start + 3 };
+                let found = Diagnostic::error(Code::NotUtf8, span, "the file is not UTF-8 from here on");
+                self.diagnostics.push(found);
+                source
+            }
+        }
+    }
+
+    /// Takes in one TOML text and what it includes.
+    fn text(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf, main: bool, depth: usize) {
+        let source = self.decode(name, bytes, folder);
+        let text = std::sync::Arc::clone(&self.sources.source(source).text);
+        let healed = OnceCell::new();
+        let document = document::parse(&text, &healed);
+        let mut headers_lost = Vec::new();
+        for part in &document.damaged {
+            headers_lost.push(text[part.clone()].lines().next().unwrap_or_default());
+        }
+        let mut reader = Reader { source, diagnostics: &mut self.diagnostics, damaged: document.damaged.clone() };
+        for error in document.errors {
+            let mut found = Diagnostic::error(Code::Syntax, reader.span(error.range), error.message);
+            if let Some((range, label)) = error.related {
+                found = found.related(reader.span(range), label);
+            }
+            found.help = error.help;
+            reader.report(found);
+        }
+        let root = reader.root(&document.root, ROOT_KEYS);
+        version(&mut reader, &root, main);
+        self.declared.read(&mut reader, &root, self.sources.source(source), &headers_lost);
+        let includes: Vec<At<String>> = match root.get("include") {
+            Some(value) => {
+                let values = reader.one_or_more(value).iter();
+                let paths = values.filter_map(|value| reader.path(value));
+                paths.map(|path| At { value: path.value.to_owned(), span: path.span }).collect()
+            }
+            None => Vec::new(),
+        };
+        for include in includes {
+            self.include(source, include, depth + 1);
+        }
+    }
+
+    fn include(&mut self, source: SourceId, include: At<String>, depth: usize) {
+        let path = self.sources.source(source).resolve(&include.value);
+        let identity = self.files.identity(&path);
+        if let Some(opened) = self.open.get(&identity) {
+            let found = if opened.active {
+                let message = format!("`{}` includes itself, directly or through others", path.display());
+                Diagnostic::error(Code::IncludeCycle, include.span, message)
+            } else {
+                let message = format!("`{}` is included twice", path.display());
+                Diagnostic::error(Code::IncludeTwice, include.span, message)
+            };
+            let found = match opened.from {
+                Some(from) => found.related(from, "first here"),
+                None => found,
+            };
+            self.diagnostics.push(found);
+            return;
+        }
+        if depth > DEEPEST {
+            let message = format!("files include each other more than {DEEPEST} deep");
+            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, include.span, message));
+            return;
+        }
+        match self.files.read(&path, LARGEST_FILE) {
+            Ok(bytes) => {
+                self.open.insert(identity.clone(), Opened { from: Some(include.span), active: true });
+                let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+                self.text(&path.display().to_string(), bytes, folder, false, depth);
+                if let Some(opened) = self.open.get_mut(&identity) {
+                    opened.active = false;
+                }
+            }
+            Err(error) => {
+                let (code, message) = explain(&path, &error);
+                self.diagnostics.push(Diagnostic::error(code, include.span, message));
+                // What is missing may stand in there.
+                self.declared.lost_interfaces = true;
+                self.declared.lost_vrfs = true;
+            }
+        }
+    }
+
+    /// Reads the lists of routes.
+    fn route_files(&mut self) {
+        let mut lists = std::mem::take(&mut self.declared.route_files);
+        for list in &mut lists {
+            let path = self.sources.source(list.path.span.source).resolve(&list.path.value);
+            match self.files.read(&path, LARGEST_LIST) {
+                Ok(bytes) => {
+                    let source = self.decode(&path.display().to_string(), bytes, PathBuf::new());
+                    list.source = Some(source);
+                    list.routes = self.list(source);
+                }
+                Err(error) => {
+                    let (code, message) = explain(&path, &error);
+                    self.diagnostics.push(Diagnostic::error(code, list.path.span, message));
+                }
+            }
+        }
+        self.declared.route_files = lists;
+    }
+
+    /// The prefixes of a list, one a line; `#` begins a comment.
+    fn list(&mut self, source: SourceId) -> Vec<LineRoute> {
+        let text = &*self.sources.source(source).text;
+        let mut routes = Vec::with_capacity(text.len() / 16);
+        for (line, content) in (1..).zip(text.split('\n')) {
+            let content = content.split('#').next().unwrap_or_default();
+            let word = content.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}');
+            if word.is_empty() {
+                continue;
+            }
+            let span = || {
+                let start = (word.as_ptr() as usize - text.as_ptr() as usize) as u32;
+                Span { source, start, end: start + word.len() as u32 }
+            };
+            match value::parse_prefix(word) {
+                Ok((prefix, clean)) => {
+                    if !clean {
+                        self.diagnostics.push(value::host_bits(word, prefix, span()));
+                    }
+                    routes.push(LineRoute { prefix, line });
+                }
+                Err(help) => self.diagnostics.push(value::invalid_prefix(word, help, span())),
+            }
+        }
+        routes
+    }
+}
+
+/// `version = 1`, which the main file must say and others may.
+fn version(reader: &mut Reader<'_>, root: &Table<'_>, main: bool) {
+    match root.get("version") {
+        Some(value) => {
+            let is_one = value.get_ref().as_integer().is_some_and(|n| n.radix() == 10 && n.as_str() == "1");
+            if !is_one {
+                reader.error(Code::Version, value, "this weir reads version 1 of the configuration");
+                let last = reader.diagnostics.pop().map(|found| found.help("write `version = 1`"));
+                reader.diagnostics.extend(last);
+            }
+        }
+        None if main && !reader.is_damaged(root.span) => {
+            let found = Diagnostic::error(Code::Version, root.span, "the version of the configuration is missing");
+            reader.report(found.help("begin the file with `version = 1`"));
+        }
+        None => {}
+    }
+}

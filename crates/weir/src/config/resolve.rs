@@ -1,0 +1,228 @@
+//! Holds the declared objects against each other and makes the gateway of them.
+
+mod addresses;
+mod files;
+mod interfaces;
+mod neighbors;
+mod routes;
+
+use std::collections::HashMap;
+
+use weir_plane::model::{Buffers, Gateway, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers};
+
+use super::declare::{Declared, Interface, Kind};
+use super::diagnostic::{Code, Diagnostic};
+use super::source::{At, Files, Sources, Span};
+use addresses::Connected;
+
+/// The name of the VRF that is always there.
+const DEFAULT_VRF: &str = "default";
+
+/// Packets of a vector.
+const VECTOR: u32 = 256;
+
+/// The objects by name, and what is known of them so far.
+pub(super) struct Resolver<'a> {
+    declared: &'a Declared,
+    sources: &'a Sources,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    vrfs: HashMap<&'a str, VrfIndex>,
+    /// Declared interfaces by name, as indices of `declared.interfaces`; of equal names, the first.
+    interfaces: HashMap<&'a str, usize>,
+    /// The VRF of each declared interface, where it is known.
+    vrf_of: Vec<Option<VrfIndex>>,
+    /// The index in the model of each declared interface that has one.
+    index_of: Vec<Option<InterfaceIndex>>,
+    connected: Connected,
+    origins: Origins,
+    origin_sources: Vec<SourceIndex>,
+}
+
+/// Makes the gateway; what it is worth if there were errors, the caller knows.
+pub(super) fn resolve(
+    declared: &Declared,
+    sources: &Sources,
+    files: &dyn Files,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Gateway> {
+    let mut origins = Origins::default();
+    let origin_sources =
+        sources.iter().map(|source| origins.add_source(source.name.clone(), source.text.clone())).collect();
+    let mut resolver = Resolver {
+        declared,
+        sources,
+        diagnostics,
+        vrfs: HashMap::new(),
+        interfaces: HashMap::new(),
+        vrf_of: Vec::new(),
+        index_of: Vec::new(),
+        connected: Connected::default(),
+        origins,
+        origin_sources,
+    };
+    let vrfs = resolver.vrfs();
+    let interfaces = resolver.interfaces();
+    resolver.addresses();
+    let routes = resolver.routes();
+    let neighbors = resolver.neighbors(&routes);
+    let workers = resolver.workers();
+    let buffers = resolver.buffers(&workers);
+    resolver.files(files);
+    resolver.unused();
+    let settings = &declared.settings;
+    let (icmp, limits) = (settings.icmp, settings.limits);
+    Some(Gateway {
+        vrfs,
+        interfaces: interfaces?,
+        routes,
+        neighbors,
+        workers,
+        buffers,
+        icmp,
+        limits,
+        origins: resolver.origins,
+    })
+}
+
+impl<'a> Resolver<'a> {
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// The origin of what begins at a span.
+    fn origin(&mut self, span: Span) -> Origin {
+        let source = self.sources.source(span.source);
+        let line = source.line(span.start);
+        self.origins.add_line(self.origin_sources[span.source.0 as usize], line, source.line_start(line))
+    }
+
+    fn vrfs(&mut self) -> Vec<Vrf> {
+        let mut vrfs = vec![Vrf { name: DEFAULT_VRF.to_owned(), origin: Origin(0) }];
+        let mut first: HashMap<&str, Span> = HashMap::new();
+        self.vrfs.insert(DEFAULT_VRF, VrfIndex(0));
+        let declared = self.declared;
+        for name in &declared.vrfs {
+            if let Some(&first) = first.get(name.value.as_str()) {
+                let message = format!("there are two VRFs `{}`", name.value);
+                self.report(Diagnostic::error(Code::DuplicateName, name.span, message).related(first, "first here"));
+                continue;
+            }
+            first.insert(&name.value, name.span);
+            let origin = self.origin(name.span);
+            if name.value == DEFAULT_VRF {
+                vrfs[0].origin = origin;
+                continue;
+            }
+            let Ok(index) = u16::try_from(vrfs.len()) else {
+                let message = format!("there are more than {} VRFs", u16::MAX);
+                self.report(Diagnostic::error(Code::LimitExceeded, name.span, message));
+                break;
+            };
+            self.vrfs.insert(&name.value, VrfIndex(index));
+            vrfs.push(Vrf { name: name.value.clone(), origin });
+        }
+        vrfs
+    }
+
+    /// The VRF of a name, `default` where there is none.
+    fn vrf(&mut self, name: Option<&'a At<String>>) -> Option<VrfIndex> {
+        let Some(name) = name else { return Some(VrfIndex(0)) };
+        let found = self.vrfs.get(name.value.as_str()).copied();
+        if found.is_none() && !self.declared.lost_vrfs {
+            let unknown = Diagnostic::error(Code::UnknownVrf, name.span, format!("there is no VRF `{}`", name.value));
+            let unknown = unknown.suggest(&name.value, self.vrfs.keys());
+            let help = unknown.help.clone().unwrap_or_else(|| "declare it under `[[vrf]]`".to_owned());
+            self.report(unknown.help(help));
+        }
+        found
+    }
+
+    /// The declared interface of a name.
+    fn interface(&mut self, name: &At<String>) -> Option<usize> {
+        let found = self.interfaces.get(name.value.as_str()).copied();
+        if found.is_none() && !self.declared.lost_interfaces {
+            let message = format!("there is no interface `{}`", name.value);
+            let unknown = Diagnostic::error(Code::UnknownInterface, name.span, message);
+            self.report(unknown.suggest(&name.value, self.interfaces.keys()));
+        }
+        found
+    }
+
+    /// A declared interface.
+    fn declared(&self, interface: usize) -> &'a Interface {
+        &self.declared.interfaces[interface]
+    }
+
+    fn workers(&mut self) -> Workers {
+        let settings = &self.declared.settings;
+        let cores = settings.cores.as_ref().map_or(&[][..], |cores| &cores.value);
+        if let (Some(count), Some(cores)) = (&settings.workers, &settings.cores)
+            && usize::from(count.value) != cores.value.len()
+            && !settings.lost_workers
+        {
+            let message = format!("{} workers need as many cores, not {}", count.value, cores.value.len());
+            let found = Diagnostic::error(Code::CoreCount, cores.span, message);
+            self.report(found.related(count.span, "the number of workers"));
+        }
+        let most = if let Some(cores) = &settings.cores
+            && cores.value.len() > 16
+        {
+            let message = format!("there are {} cores, but at most 16 workers", cores.value.len());
+            self.report(Diagnostic::error(Code::OutOfRange, cores.span, message));
+            16
+        } else {
+            cores.len().max(1)
+        };
+        // At most 16, as just seen.
+        let count = settings.workers.map_or(most as u16, |count| count.value);
+        Workers { count, cores: cores.to_vec() }
+    }
+
+    fn buffers(&mut self, workers: &Workers) -> Buffers {
+        let queues = self.declared.interfaces.iter().map(|interface| match &interface.kind {
+            Some(Kind::Port { queues, .. }) => u32::from(*queues),
+            _ => 0,
+        });
+        let queues: u32 = queues.fold(0, u32::saturating_add);
+        // Each worker holds a vector in hand and each queue one in flight.
+        let least = queues.saturating_add(u32::from(workers.count)).saturating_mul(VECTOR);
+        let default = Buffers::default();
+        let small = match self.declared.settings.small {
+            Some(small) => {
+                if small.value < least {
+                    let message = format!("{} small buffers are too few: {least} are needed", small.value);
+                    let found = Diagnostic::error(Code::TooFewBuffers, small.span, message);
+                    self.report(found.help(format!(
+                        "each of {} and {} needs room for a vector of {VECTOR} packets",
+                        super::plural(usize::from(workers.count), "worker"),
+                        super::plural(queues as usize, "receive queue"),
+                    )));
+                }
+                small.value
+            }
+            None => default.small.max(least.saturating_mul(2)),
+        };
+        Buffers { small, large: self.declared.settings.large.unwrap_or(default.large) }
+    }
+
+    /// Warns of objects that nothing uses.
+    fn unused(&mut self) {
+        let declared = self.declared;
+        if declared.interfaces.is_empty() && !declared.lost_interfaces {
+            if let Some(source) = self.sources.iter().next() {
+                let start = if source.text.starts_with('\u{feff}') { 3 } else { 0 };
+                let span = Span { source: super::source::SourceId(0), start, end: start };
+                let found = Diagnostic::warning(Code::NoInterfaces, span, "the gateway has no interfaces");
+                self.report(found.help("declare them under `[[interface]]`"));
+            }
+            return;
+        }
+        for name in &declared.vrfs {
+            let index = self.vrfs.get(name.value.as_str()).copied();
+            if name.value != DEFAULT_VRF && !self.vrf_of.contains(&index) && !declared.lost_interfaces {
+                let message = format!("no interface belongs to the VRF `{}`", name.value);
+                self.report(Diagnostic::warning(Code::UnusedVrf, name.span, message));
+            }
+        }
+    }
+}

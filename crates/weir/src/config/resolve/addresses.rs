@@ -1,0 +1,120 @@
+//! Our own addresses and the prefixes they connect.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_plane::model::VrfIndex;
+
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::Span;
+use super::Resolver;
+
+/// Connected prefixes by VRF.
+#[derive(Default)]
+pub(super) struct Connected {
+    prefixes: HashMap<(VrfIndex, IpNet), Link>,
+    /// The lengths that occur, for IPv4 and IPv6.
+    lengths: [BTreeSet<u8>; 2],
+    own: HashMap<(VrfIndex, IpAddr), Link>,
+}
+
+/// An interface and the address that makes the connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    /// Index of the declared interface.
+    pub(super) interface: usize,
+    /// The address there.
+    pub(super) span: Span,
+    /// The connected prefix.
+    pub(super) prefix: IpNet,
+}
+
+impl Connected {
+    /// The longest connected prefix that holds an address.
+    pub(super) fn holding(&self, vrf: VrfIndex, address: IpAddr) -> Option<Link> {
+        self.lengths[usize::from(address.is_ipv6())].iter().rev().find_map(|&length| {
+            let prefix = IpNet::new(address, length).ok()?.trunc();
+            self.prefixes.get(&(vrf, prefix)).copied()
+        })
+    }
+
+    /// The connection by exactly this prefix.
+    pub(super) fn exactly(&self, vrf: VrfIndex, prefix: IpNet) -> Option<Link> {
+        self.prefixes.get(&(vrf, prefix)).copied()
+    }
+
+    /// The interface that has this address.
+    pub(super) fn own(&self, vrf: VrfIndex, address: IpAddr) -> Option<Link> {
+        self.own.get(&(vrf, address)).copied()
+    }
+}
+
+/// Whether an address means something on its own link only, so that every link may have it.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+impl Resolver<'_> {
+    /// Takes in the addresses of all interfaces; refuses those that stand twice or whose prefixes overlap.
+    pub(super) fn addresses(&mut self) {
+        let declared = self.declared;
+        let mut links: Vec<(VrfIndex, Link, IpAddr)> = Vec::new();
+        let mut local: HashMap<(usize, IpAddr), Span> = HashMap::new();
+        for (at, interface) in declared.interfaces.iter().enumerate() {
+            let (Some(vrf), Some(_)) = (self.vrf_of[at], self.index_of[at]) else { continue };
+            for address in &interface.addresses {
+                let own = address.value.addr();
+                if is_link_local(own) {
+                    if let Some(first) = local.insert((at, own), address.span) {
+                        let message = format!("`{}` has the address {own} twice", interface.name.value);
+                        let found = Diagnostic::error(Code::DuplicateAddress, address.span, message);
+                        self.report(found.related(first, "first here"));
+                    }
+                    continue;
+                }
+                links.push((vrf, Link { interface: at, span: address.span, prefix: address.value.trunc() }, own));
+            }
+        }
+        for &(vrf, link, own) in &links {
+            if let Some(first) = self.connected.own.get(&(vrf, own)) {
+                let message = format!("the address {own} stands twice in one VRF");
+                let found = Diagnostic::error(Code::DuplicateAddress, link.span, message);
+                let found = found
+                    .related(first.span, format!("first here, on `{}`", self.declared(first.interface).name.value));
+                self.report(found);
+                continue;
+            }
+            self.connected.own.insert((vrf, own), link);
+            self.connected.lengths[usize::from(own.is_ipv6())].insert(link.prefix.prefix_len());
+            self.connected.prefixes.entry((vrf, link.prefix)).or_insert(link);
+        }
+        self.overlaps(links);
+    }
+
+    /// Two prefixes overlap if and only if one holds the other: sorted, the holder stands before what it holds.
+    fn overlaps(&mut self, mut links: Vec<(VrfIndex, Link, IpAddr)>) {
+        links.sort_by_key(|&(vrf, link, _)| (vrf, link.prefix, link.span));
+        let mut holders: Vec<(VrfIndex, Link, IpAddr)> = Vec::new();
+        for (vrf, link, own) in links {
+            while holders
+                .last()
+                .is_some_and(|(other, holder, _)| *other != vrf || !holder.prefix.contains(&link.prefix))
+            {
+                holders.pop();
+            }
+            let other = holders.iter().rev().find(|(_, holder, _)| holder.interface != link.interface);
+            // An address that stands twice has been reported as such.
+            if let Some(&(_, holder, other)) = other
+                && other != own
+            {
+                let (first, second) = if holder.span < link.span { (holder, link) } else { (link, holder) };
+                let name = &self.declared(first.interface).name.value;
+                let message = format!("{} overlaps {}, which is connected to `{name}`", second.prefix, first.prefix);
+                let found = Diagnostic::error(Code::OverlappingPrefixes, second.span, message);
+                self.report(found.related(first.span, format!("the address of `{name}`")));
+            }
+            holders.push((vrf, link, own));
+        }
+    }
+}

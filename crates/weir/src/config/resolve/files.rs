@@ -1,0 +1,40 @@
+//! The files that ports read and write.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use super::super::declare::{FileUse, Kind};
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::Files;
+use super::Resolver;
+
+impl Resolver<'_> {
+    /// Refuses a file that is written twice or written and read; warns of captures that are not there.
+    pub(super) fn files(&mut self, files: &dyn Files) {
+        let declared = self.declared;
+        let uses = declared.interfaces.iter().flat_map(|interface| match &interface.kind {
+            Some(Kind::Port { files, .. }) => files.as_slice(),
+            _ => &[],
+        });
+        let mut first: HashMap<PathBuf, &FileUse> = HashMap::new();
+        for used in uses {
+            let identity = files.identity(&used.path);
+            match first.get(&identity) {
+                Some(other) if used.written || other.written => {
+                    let how = if used.written && other.written { "written twice" } else { "both read and written" };
+                    let message = format!("`{}` would be {how}", used.path.display());
+                    let found = Diagnostic::error(Code::FileConflict, used.span, message);
+                    self.report(found.related(other.span, "first here"));
+                }
+                Some(_) => {}
+                None => {
+                    first.insert(identity, used);
+                }
+            }
+            if !used.written && files.is_missing(&used.path) {
+                let message = format!("there is no file `{}` now", used.path.display());
+                self.report(Diagnostic::warning(Code::CaptureMissing, used.span, message));
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Interfaces: names, parents, VLANs, MTUs.
+
+use std::collections::HashMap;
+
+use weir_plane::model::{self, InterfaceIndex, InterfaceKind, Tag};
+use weir_port::spec::PortSpec;
+
+use super::super::declare::{Interface, Kind};
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::Span;
+use super::Resolver;
+
+/// The MTU of an interface that states none and has no parent.
+const DEFAULT_MTU: u32 = 1500;
+
+/// The least MTU of IPv6 (RFC 8200, section 5).
+const LEAST_MTU_V6: u32 = 1280;
+
+impl<'a> Resolver<'a> {
+    /// Makes the interfaces of the model; `None` if some cannot be made.
+    pub(super) fn interfaces(&mut self) -> Option<Vec<model::Interface>> {
+        let declared = self.declared;
+        let mut unique = Vec::with_capacity(declared.interfaces.len());
+        for (at, interface) in declared.interfaces.iter().enumerate() {
+            match self.interfaces.get(interface.name.value.as_str()) {
+                None => {
+                    self.interfaces.insert(&interface.name.value, at);
+                    unique.push(at);
+                }
+                Some(&first) => {
+                    let message = format!("there are two interfaces `{}`", interface.name.value);
+                    let found = Diagnostic::error(Code::DuplicateName, interface.name.span, message);
+                    self.report(found.related(self.declared(first).name.span, "first here"));
+                }
+            }
+        }
+        for interface in &declared.interfaces {
+            let vrf = self.vrf(interface.vrf.as_ref());
+            self.vrf_of.push(vrf);
+        }
+        let parents = self.parents(&unique);
+        self.vlans(&unique, &parents);
+        self.order(&unique, &parents);
+        let mut interfaces: Vec<(InterfaceIndex, Option<model::Interface>)> = Vec::with_capacity(unique.len());
+        for &at in &unique {
+            let made = self.make(at, parents[at]);
+            interfaces.push((self.index_of[at]?, made));
+        }
+        interfaces.sort_by_key(|interface| interface.0);
+        interfaces.into_iter().map(|interface| interface.1).collect()
+    }
+
+    /// The parent of each VLAN interface.
+    fn parents(&mut self, unique: &[usize]) -> Vec<Option<usize>> {
+        let mut parents = vec![None; self.declared.interfaces.len()];
+        for &at in unique {
+            let Some(Kind::Vlan { parent, .. }) = &self.declared(at).kind else { continue };
+            let Some(found) = self.interface(parent) else { continue };
+            if let Some(Kind::Vlan { .. }) = self.declared(found).kind {
+                let message = if found == at {
+                    format!("`{}` cannot be its own parent", parent.value)
+                } else {
+                    format!("`{}` is a VLAN itself, so it carries none", parent.value)
+                };
+                let found = Diagnostic::error(Code::VlanParent, parent.span, message);
+                let found = found.help("for two tags write `vlan = { outer = …, inner = … }` on the port");
+                self.report(found);
+                continue;
+            }
+            parents[at] = Some(found);
+        }
+        parents
+    }
+
+    /// Refuses equal tags on one parent.
+    fn vlans(&mut self, unique: &[usize], parents: &[Option<usize>]) {
+        let mut seen: HashMap<(usize, Tag, Option<u16>), Span> = HashMap::new();
+        for &at in unique {
+            let (Some(parent), Some(Kind::Vlan { tags: Some(tags), .. })) = (parents[at], &self.declared(at).kind)
+            else {
+                continue;
+            };
+            let (outer, inner) = tags.value;
+            if let Some(&first) = seen.get(&(parent, outer, inner)) {
+                let inner = inner.map_or(String::new(), |inner| format!(".{inner}"));
+                let message =
+                    format!("VLAN {}{inner} stands twice on `{}`", outer.vid, self.declared(parent).name.value);
+                self.report(Diagnostic::error(Code::DuplicateVlan, tags.span, message).related(first, "first here"));
+            } else {
+                seen.insert((parent, outer, inner), tags.span);
+            }
+        }
+    }
+
+    /// Gives indices in the order of the files, but a VLAN whose parent stands below it comes right behind its parent.
+    fn order(&mut self, unique: &[usize], parents: &[Option<usize>]) {
+        self.index_of = vec![None; self.declared.interfaces.len()];
+        let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut next = 0;
+        let mut give = |index_of: &mut Vec<Option<InterfaceIndex>>, at: usize| {
+            index_of[at] = Some(InterfaceIndex(next));
+            next += 1;
+        };
+        for &at in unique {
+            match parents[at] {
+                Some(parent) if self.index_of[parent].is_none() => waiting.entry(parent).or_default().push(at),
+                _ => {
+                    give(&mut self.index_of, at);
+                    for child in waiting.remove(&at).unwrap_or_default() {
+                        give(&mut self.index_of, child);
+                    }
+                }
+            }
+        }
+    }
+
+    fn make(&mut self, at: usize, parent: Option<usize>) -> Option<model::Interface> {
+        let interface = self.declared(at);
+        let mtu = self.mtu(interface, parent);
+        let origin = self.origin(interface.name.span);
+        let addresses = interface.addresses.iter();
+        let addresses =
+            addresses.map(|address| model::Address { net: address.value, origin: self.origin(address.span) }).collect();
+        let kind = match interface.kind.as_ref()? {
+            Kind::Port { port, middleware, queues, .. } => {
+                InterfaceKind::Port { port: port.clone()?, middleware: middleware.clone(), queues: *queues }
+            }
+            Kind::Vlan { tags, .. } => {
+                let (outer, inner) = tags.as_ref()?.value;
+                InterfaceKind::Vlan { parent: self.index_of[parent?]?, outer, inner }
+            }
+        };
+        Some(model::Interface {
+            name: interface.name.value.clone(),
+            kind,
+            mac: interface.mac,
+            mtu,
+            addresses,
+            vrf: self.vrf_of[at]?,
+            origin,
+        })
+    }
+
+    fn mtu(&mut self, interface: &'a Interface, parent: Option<usize>) -> u32 {
+        let parent = parent.map(|parent| self.declared(parent));
+        let of_parent = parent.map(|parent| parent.mtu.map_or(DEFAULT_MTU, |mtu| mtu.value));
+        let mtu = interface.mtu.map_or(of_parent.unwrap_or(DEFAULT_MTU), |mtu| mtu.value);
+        if let (Some(own), Some(parent), Some(of_parent)) = (interface.mtu, parent, of_parent)
+            && own.value > of_parent
+        {
+            let message = format!("an MTU of {} is more than the parent's {of_parent}", own.value);
+            let span = parent.mtu.map_or(parent.name.span, |mtu| mtu.span);
+            let label = if parent.mtu.is_some() { "the parent's MTU" } else { "the parent, with the default MTU" };
+            self.report(Diagnostic::error(Code::Mtu, own.span, message).related(span, label));
+        }
+        let v6 = interface.addresses.iter().find(|address| address.value.addr().is_ipv6());
+        if let Some(v6) = v6
+            && mtu < LEAST_MTU_V6
+        {
+            let message =
+                format!("an interface with an IPv6 address needs an MTU of at least {LEAST_MTU_V6}, not {mtu}");
+            let span = interface.mtu.map_or(interface.name.span, |mtu| mtu.span);
+            self.report(Diagnostic::error(Code::Mtu, span, message).related(v6.span, "the IPv6 address"));
+        }
+        mtu
+    }
+
+    /// Warns of interfaces that nothing passes: no address, no path of a route, no VLAN, and nothing comes in.
+    pub(super) fn unused_interfaces(&mut self, used: &[bool]) {
+        let declared = self.declared;
+        for (at, interface) in declared.interfaces.iter().enumerate() {
+            let brings = match &interface.kind {
+                Some(Kind::Port { port: Some(PortSpec::Null), .. }) => false,
+                Some(Kind::Port { port: Some(PortSpec::Pcap(pcap)), .. }) => pcap.input.is_some(),
+                _ => true,
+            };
+            let parent = declared.interfaces.iter().any(
+                |other| matches!(&other.kind, Some(Kind::Vlan { parent, .. }) if parent.value == interface.name.value),
+            );
+            let idle = interface.addresses.is_empty() && !interface.lost_addresses && !used[at];
+            if idle && !brings && !parent && self.index_of[at].is_some() {
+                let message = format!("nothing passes the interface `{}`", interface.name.value);
+                let found = Diagnostic::warning(Code::UnusedInterface, interface.name.span, message);
+                self.report(found.help("it has no address, no route leads over it, and it receives nothing"));
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The texts that a configuration was read from, and places in them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Index of a text in [`Sources`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub(super) u32);
+
+/// A range of octets in one text, on character boundaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// The text.
+    pub source: SourceId,
+    /// First octet.
+    pub start: u32,
+    /// One past the last octet.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span as a range of indices.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A value and where it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) span: Span,
+}
+
+/// Where a span lies, as people count: lines and columns from 1, columns in characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The file, as the user named it.
+    pub file: Arc<str>,
+    /// Line of the first character.
+    pub line: u32,
+    /// Column of the first character.
+    pub column: u32,
+    /// Line of the character past the last.
+    pub end_line: u32,
+    /// Column of the character past the last.
+    pub end_column: u32,
+}
+
+/// The texts of one configuration, in the order they were read.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    texts: Vec<Source>,
+}
+
+/// One text.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The file, as the user named it.
+    pub name: Arc<str>,
+    /// Its contents.
+    pub text: Arc<str>,
+    /// The folder that paths within it are relative to.
+    pub(super) folder: PathBuf,
+    /// Where each line starts; made when the text is added.
+    lines: Vec<u32>,
+}
+
+impl Sources {
+    /// Adds a text of less than 4 GiB.
+    pub(super) fn add(&mut self, name: &str, text: String, folder: PathBuf) -> SourceId {
+        let id = SourceId(u32::try_from(self.texts.len()).expect("fewer than 2^32 files"));
+        let mut lines = Vec::with_capacity(text.len() / 16 + 1);
+        lines.push(0);
+        lines.extend(text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at as u32 + 1));
+        self.texts.push(Source { name: name.into(), text: text.into(), folder, lines });
+        id
+    }
+
+    /// A text and its name.
+    pub fn source(&self, id: SourceId) -> &Source {
+        &self.texts[id.0 as usize]
+    }
+
+    /// All texts, in the order they were read.
+    pub fn iter(&self) -> impl Iterator<Item = &Source> {
+        self.texts.iter()
+    }
+
+    /// Where a span lies.
+    pub fn position(&self, span: Span) -> Position {
+        let source = self.source(span.source);
+        let (line, column) = source.line_and_column(span.start);
+        let (end_line, end_column) = source.line_and_column(span.end);
+        Position { file: Arc::clone(&source.name), line, column, end_line, end_column }
+    }
+}
+
+impl Source {
+    /// The line (from 1) that an offset lies on.
+    pub(super) fn line(&self, offset: u32) -> u32 {
+        self.lines.partition_point(|&start| start <= offset) as u32
+    }
+
+    /// Where a line (from 1) starts.
+    pub(super) fn line_start(&self, line: u32) -> u32 {
+        self.lines[line as usize - 1]
+    }
+
+    /// The octets of a line (from 1), its line break excluded.
+    pub(super) fn line_range(&self, line: u32) -> Range<usize> {
+        let start = self.line_start(line) as usize;
+        let end = self.lines.get(line as usize).map_or(self.text.len(), |&next| next as usize - 1);
+        let end = if self.text[start..end].ends_with('\r') { end - 1 } else { end };
+        start..end
+    }
+
+    fn line_and_column(&self, offset: u32) -> (u32, u32) {
+        let line = self.line(offset);
+        let before = &self.text[self.line_start(line) as usize..offset as usize];
+        (line, before.chars().filter(|&c| c != '\u{feff}').count() as u32 + 1)
+    }
+
+    /// A path named in this text.
+    pub(super) fn resolve(&self, path: &str) -> PathBuf {
+        if self.folder.as_os_str().is_empty() { PathBuf::from(path) } else { self.folder.join(path) }
+    }
+}
+
+/// Where the configuration gets files from: the disk, or nothing.
+pub(super) trait Files {
+    /// Reads a file of at most `limit` octets.
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError>;
+
+    /// What tells a file apart from others whatever it is called.
+    fn identity(&self, path: &Path) -> PathBuf;
+
+    /// Whether a file is missing, as far as one can tell.
+    fn is_missing(&self, path: &Path) -> bool;
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// It holds more than it may.
+    TooLarge(u64),
+    /// The system said so.
+    Io(std::io::Error),
+    /// There are no files here.
+    NoFiles,
+}
+
+/// The file system.
+pub(super) struct Disk;
+
+impl Files for Disk {
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+        use std::io::Read as _;
+        let file = std::fs::File::open(path).map_err(ReadError::Io)?;
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(ReadError::Io)?;
+        if bytes.len() as u64 > limit { Err(ReadError::TooLarge(limit)) } else { Ok(bytes) }
+    }
+
+    fn identity(&self, path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    }
+
+    fn is_missing(&self, path: &Path) -> bool {
+        matches!(std::fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+/// A text that stands alone.
+pub(super) struct NoFiles;
+
+impl Files for NoFiles {
+    fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
+        Err(ReadError::NoFiles)
+    }
+
+    fn identity(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+
+    fn is_missing(&self, _: &Path) -> bool {
+        false
+    }
+}

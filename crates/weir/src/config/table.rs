@@ -1,0 +1,263 @@
+//! A typed walk over the TOML tree. Every question is asked of a [`Reader`], which writes down what is wrong and
+//! answers `None`, so that the walk goes on and one pass finds everything.
+
+use std::ops::{Range, RangeInclusive};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::{Code, Diagnostic};
+use super::source::{At, SourceId, Span};
+
+/// A value in the tree.
+pub(super) type Value<'d> = &'d Spanned<DeValue<'d>>;
+
+/// A table, and what it stands for.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'d> {
+    entries: &'d DeTable<'d>,
+    /// What it describes, with its article: "an interface".
+    pub(super) what: &'static str,
+    /// Its header, or the whole of it when it stands inline.
+    pub(super) span: Span,
+}
+
+impl<'d> Table<'d> {
+    pub(super) fn get(&self, key: &str) -> Option<Value<'d>> {
+        self.entries.get(key)
+    }
+
+    /// A key and its value.
+    pub(super) fn entry(&self, key: &str) -> Option<(&'d Spanned<std::borrow::Cow<'d, str>>, Value<'d>)> {
+        self.entries.get_key_value(key)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'d Spanned<std::borrow::Cow<'d, str>>, Value<'d>)> + use<'d> {
+        self.entries.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+/// Reads one text's tree.
+pub(super) struct Reader<'r> {
+    pub(super) source: SourceId,
+    pub(super) diagnostics: &'r mut Vec<Diagnostic>,
+    /// Parts of the text where syntax errors took something away.
+    pub(super) damaged: Vec<Range<usize>>,
+}
+
+impl<'r> Reader<'r> {
+    pub(super) fn span(&self, range: Range<usize>) -> Span {
+        // Texts are bounded far below 4 GiB.
+        Span { source: self.source, start: range.start as u32, end: range.end as u32 }
+    }
+
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    pub(super) fn error(&mut self, code: Code, value: Value<'_>, message: impl Into<String>) {
+        let span = self.span(value.span());
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    /// The root of the text.
+    pub(super) fn root<'d>(&mut self, entries: &'d DeTable<'d>, keys: &[&str]) -> Table<'d> {
+        let table = Table { entries, what: "the file", span: self.span(0..0) };
+        self.check_keys(&table, keys);
+        table
+    }
+
+    /// A table with these keys and no others.
+    pub(super) fn table<'d>(&mut self, value: Value<'d>, what: &'static str, keys: &[&str]) -> Option<Table<'d>> {
+        let table = self.open_table(value, what)?;
+        self.check_keys(&table, keys);
+        Some(table)
+    }
+
+    /// A table whose keys are not looked at yet.
+    pub(super) fn open_table<'d>(&mut self, value: Value<'d>, what: &'static str) -> Option<Table<'d>> {
+        match value.get_ref() {
+            DeValue::Table(entries) => Some(Table { entries, what, span: self.span(value.span()) }),
+            _ => self.wrong_type(value, &format!("a table ({what})")),
+        }
+    }
+
+    /// Refuses keys that are none of these.
+    pub(super) fn check_keys(&mut self, table: &Table<'_>, keys: &[&str]) {
+        for (key, _) in table.iter() {
+            let name = key.get_ref();
+            if keys.contains(&&**name) {
+                continue;
+            }
+            let span = self.span(key.span());
+            let unknown = Diagnostic::error(Code::UnknownKey, span, format!("{} has no key `{name}`", table.what));
+            let unknown = unknown.suggest(name, keys);
+            let unknown = match unknown.help {
+                Some(_) => unknown,
+                None => unknown.help(format!("its keys are {}", list(keys))),
+            };
+            self.report(unknown);
+        }
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn require<'d>(&mut self, table: &Table<'d>, key: &str) -> Option<Value<'d>> {
+        let value = table.get(key);
+        if value.is_none() {
+            self.missing(table, key);
+        }
+        value
+    }
+
+    /// Says that a key must be there, unless a syntax error took it away.
+    pub(super) fn missing(&mut self, table: &Table<'_>, key: &str) {
+        if !self.is_damaged(table.span) {
+            self.report(Diagnostic::error(Code::MissingKey, table.span, format!("{} needs `{key}`", table.what)));
+        }
+    }
+
+    /// Whether syntax errors took something away around a place.
+    pub(super) fn is_damaged(&self, span: Span) -> bool {
+        self.damaged.iter().any(|part| part.contains(&span.range().start))
+    }
+
+    /// The tables of `[[key]]`.
+    pub(super) fn tables<'d>(&mut self, root: &Table<'d>, key: &str) -> &'d [Spanned<DeValue<'d>>] {
+        let Some((name, value)) = root.entry(key) else { return &[] };
+        match value.get_ref() {
+            DeValue::Array(values) => values,
+            DeValue::Table(_) => {
+                let span = self.span(name.span());
+                let found = Diagnostic::error(Code::WrongType, span, format!("there can be several `{key}` tables"));
+                self.report(found.help(format!("write `[[{key}]]`")));
+                &[]
+            }
+            _ => {
+                self.wrong_type::<()>(value, &format!("tables, each under `[[{key}]]`"));
+                &[]
+            }
+        }
+    }
+
+    /// The values of an array, or the value itself.
+    pub(super) fn one_or_more<'d>(&mut self, value: Value<'d>) -> &'d [Spanned<DeValue<'d>>] {
+        match value.get_ref() {
+            DeValue::Array(values) => values,
+            _ => std::slice::from_ref(value),
+        }
+    }
+
+    /// The values of an array that must not be empty, or the value itself.
+    pub(super) fn one_at_least<'d>(&mut self, value: Value<'d>, what: &str) -> &'d [Spanned<DeValue<'d>>] {
+        let values = self.one_or_more(value);
+        if values.is_empty() {
+            self.error(Code::EmptyList, value, format!("at least one {what} is needed"));
+        }
+        values
+    }
+
+    pub(super) fn string<'d>(&mut self, value: Value<'d>, what: &str) -> Option<At<&'d str>> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(At { value: text, span: self.span(value.span()) }),
+            _ => self.wrong_type(value, &format!("a string ({what})")),
+        }
+    }
+
+    pub(super) fn boolean(&mut self, value: Value<'_>) -> Option<bool> {
+        match value.get_ref() {
+            DeValue::Boolean(boolean) => Some(*boolean),
+            _ => self.wrong_type(value, "`true` or `false`"),
+        }
+    }
+
+    /// An integer within a range.
+    pub(super) fn integer(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u64>) -> Option<u64> {
+        let DeValue::Integer(integer) = value.get_ref() else {
+            return self.wrong_type(value, &format!("an integer ({what})"));
+        };
+        let number =
+            u64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            let message = format!("{what} is {integer}, which is not within {} to {}", range.start(), range.end());
+            self.error(Code::OutOfRange, value, message);
+        }
+        number
+    }
+
+    pub(super) fn u32(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        let number = self.integer(value, what, u64::from(*range.start())..=u64::from(*range.end()))?;
+        u32::try_from(number).ok()
+    }
+
+    pub(super) fn u16(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u16>) -> Option<u16> {
+        let number = self.integer(value, what, u64::from(*range.start())..=u64::from(*range.end()))?;
+        u16::try_from(number).ok()
+    }
+
+    pub(super) fn u8(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u8>) -> Option<u8> {
+        let number = self.integer(value, what, u64::from(*range.start())..=u64::from(*range.end()))?;
+        u8::try_from(number).ok()
+    }
+
+    /// A probability: a float or integer between 0 and 1.
+    pub(super) fn probability(&mut self, value: Value<'_>, what: &str) -> Option<f64> {
+        let number = match value.get_ref() {
+            DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+            DeValue::Integer(integer) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|number| number as f64)
+            }
+            _ => return self.wrong_type(value, &format!("a number ({what})")),
+        };
+        let number = number.filter(|number| (0.0..=1.0).contains(number));
+        if number.is_none() {
+            self.error(Code::OutOfRange, value, format!("{what} is a probability, from 0.0 to 1.0"));
+        }
+        number
+    }
+
+    /// A path, not empty.
+    pub(super) fn path<'d>(&mut self, value: Value<'d>) -> Option<At<&'d str>> {
+        let path = self.string(value, "a file's path")?;
+        if path.value.is_empty() || path.value.contains('\0') {
+            self.error(Code::InvalidValue, value, "this is no path of a file");
+            return None;
+        }
+        Some(path)
+    }
+
+    /// Says which type was expected and which was found.
+    pub(super) fn wrong_type<T>(&mut self, value: Value<'_>, expected: &str) -> Option<T> {
+        let found = type_name(value.get_ref());
+        self.error(Code::WrongType, value, format!("expected {expected}, found {found}"));
+        None
+    }
+}
+
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "an integer",
+        DeValue::Float(_) => "a float",
+        DeValue::Boolean(_) => "a boolean",
+        DeValue::Datetime(_) => "a date or time",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// `a`, `b` and `c`, each in backquotes.
+pub(super) fn list(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}

@@ -1,0 +1,6 @@
+//! weir: a software gateway that validates, filters and secures packets on one vector data plane.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod config;
