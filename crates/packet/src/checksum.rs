@@ -224,3 +224,159 @@ pub fn decrement_hop_limit(header: &mut [u8]) -> Option<u8> {
     header[ipv6::HOP_LIMIT] = header[ipv6::HOP_LIMIT].checked_sub(1)?;
     Some(header[ipv6::HOP_LIMIT])
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 1071 to the letter: 16-bit words, one after the other, in network order.
+    fn naive(bytes: &[u8]) -> u16 {
+        bytes.chunks(2).fold(0, |sum, word| add(sum, u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])))
+    }
+
+    /// Words with a preference for those where one's complement is odd.
+    fn words() -> impl Strategy<Value = u16> {
+        prop_oneof![Just(0), Just(1), Just(0xfffe), Just(0xffff), Just(0x0100), Just(0xfeff), any::<u16>()]
+    }
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(Sum::new().bytes(&bytes).folded(), 0xddf2);
+        assert_eq!(of(&bytes), !0xddf2);
+        assert_eq!(of(&[]), 0xffff);
+        assert_eq!(Sum::new().bytes(&[0xff; 65_535]).folded(), naive(&[0xff; 65_535]));
+    }
+
+    #[test]
+    fn the_ttl_counts_down_under_every_checksum() {
+        // The identification runs through all values, and with it the checksum; 0x0000 comes up, 0xffff never does.
+        let mut seen_zero = false;
+        for ttl in [1, 2, 64, 128, 255] {
+            for identification in 0..=u16::MAX {
+                let fields = ipv4::Fields {
+                    tos: 0,
+                    total_length: 20,
+                    identification,
+                    dont_fragment: false,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl,
+                    protocol: 6,
+                    source: Ipv4Addr::new(10, 0, 0, 1),
+                    destination: Ipv4Addr::new(192, 0, 2, 9),
+                };
+                let mut header = fields.emit();
+                seen_zero |= header[10..12] == [0, 0];
+                assert_eq!(decrement_ttl(&mut header), Some(ttl - 1));
+                assert_eq!(header, ipv4::Fields { ttl: ttl - 1, ..fields }.emit());
+            }
+        }
+        assert!(seen_zero);
+    }
+
+    #[test]
+    fn the_other_zero_is_mended() {
+        // A peer may send 0xffff where 0x0000 is meant; it is right, and stays right.
+        let mut header = [0u8; 20];
+        header[0] = 0x45;
+        header[8] = 9;
+        let rest = !of(&header);
+        header[4..6].copy_from_slice(&(!rest).to_be_bytes());
+        header[10..12].copy_from_slice(&[0xff, 0xff]);
+        assert!(is_valid(&header));
+        assert_eq!(decrement_ttl(&mut header), Some(8));
+        assert!(is_valid(&header));
+    }
+
+    #[test]
+    fn nothing_to_count_down() {
+        let mut header = [0x45; 20];
+        header[ipv4::TTL] = 0;
+        assert_eq!(decrement_ttl(&mut header), None);
+        assert_eq!(decrement_ttl(&mut header[..19]), None);
+        let mut header = [0; 40];
+        assert_eq!(decrement_hop_limit(&mut header), None);
+        header[ipv6::HOP_LIMIT] = 2;
+        assert_eq!(decrement_hop_limit(&mut header), Some(1));
+        assert_eq!(header[ipv6::HOP_LIMIT], 1);
+        assert_eq!(decrement_hop_limit(&mut header[..39]), None);
+    }
+
+    #[test]
+    fn udp_has_a_way_to_say_none() {
+        assert_eq!((udp(0), udp(1), udp(0xffff)), (0xffff, 1, 0xffff));
+        assert_eq!(Delta::word(1, 2).apply_udp(0), 0);
+        assert_eq!(Delta::word(0x1234, 0x1235).apply_udp(1), 0xffff);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_parts(bytes in proptest::collection::vec(any::<u8>(), 0..300), cuts in any::<[u8; 2]>()) {
+            let whole = Sum::new().bytes(&bytes);
+            prop_assert_eq!(whole.folded(), naive(&bytes));
+            let first = (usize::from(cuts[0]) & !1).min(bytes.len() & !1);
+            let second = (first + (usize::from(cuts[1]) & !1)).min(bytes.len() & !1);
+            let parts = Sum::new().bytes(&bytes[..first]).bytes(&bytes[first..second]).bytes(&bytes[second..]);
+            prop_assert_eq!(parts.folded(), whole.folded());
+        }
+
+        #[test]
+        fn words_are_bytes(a in words(), b in words(), c in any::<u32>()) {
+            let mut bytes = [a.to_be_bytes(), b.to_be_bytes()].concat();
+            bytes.extend_from_slice(&c.to_be_bytes());
+            prop_assert_eq!(Sum::new().word(a).word(b).long(c).folded(), naive(&bytes));
+        }
+
+        #[test]
+        fn an_update_equals_recomputation(
+            mut message in proptest::collection::vec(words(), 20),
+            new in proptest::collection::vec(words(), 8),
+            at in 0usize..12,
+        ) {
+            let bytes = |message: &[u16]| message.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+            // What an IP header or pseudo-header guarantees: not all zero, before and after.
+            message[0] |= 0x4000;
+            let at = at + 1;
+            let wide = |words: &[u16]| words[..8].iter().fold(0u128, |value, word| value << 16 | u128::from(*word));
+            let old = message.clone();
+            let checksum = of(&bytes(&old));
+
+            message[at] = new[0];
+            prop_assert_eq!(update_u16(checksum, old[at], new[0]), of(&bytes(&message)));
+            message[at + 1] = new[1];
+            let long = |words: &[u16]| u32::from(words[0]) << 16 | u32::from(words[1]);
+            prop_assert_eq!(update_u32(checksum, long(&old[at..]), long(&new)), of(&bytes(&message)));
+            message[at..at + 8].copy_from_slice(&new);
+            let delta = Delta::wide(wide(&old[at..]), wide(&new));
+            prop_assert_eq!(delta.apply(checksum), of(&bytes(&message)));
+            prop_assert_eq!(delta.and(Delta::NONE).apply(checksum), delta.apply(checksum));
+        }
+
+        #[test]
+        fn a_header_is_right_or_wrong(mut header in any::<[u8; 20]>(), bit in 0usize..160) {
+            header[0] = 0x45;
+            header[10..12].fill(0);
+            let checksum = of(&header);
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            prop_assert!(is_valid_ipv4(&header) && is_valid(&header));
+            header[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(!is_valid_ipv4(&header) && !is_valid(&header));
+        }
+
+        #[test]
+        fn pseudo_headers(source in any::<u128>(), destination in any::<u128>(), payload in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let length = 8 + payload.len();
+            let udp_header = etherparse::UdpHeader { source_port: 1, destination_port: 2, length: length as u16, checksum: 0 };
+            let message = [udp_header.to_bytes().to_vec(), payload.clone()].concat();
+            let (from, to) = ((source as u32).to_be_bytes(), (destination as u32).to_be_bytes());
+            let ours = pseudo_v4(from.into(), to.into(), 17, length as u16).bytes(&message).checksum();
+            prop_assert_eq!(udp(ours), udp_header.calc_checksum_ipv4_raw(from, to, &payload).unwrap());
+            let (from, to) = (source.to_be_bytes(), destination.to_be_bytes());
+            let ours = pseudo_v6(from.into(), to.into(), 17, length as u32).bytes(&message).checksum();
+            prop_assert_eq!(udp(ours), udp_header.calc_checksum_ipv6_raw(from, to, &payload).unwrap());
+        }
+    }
+}

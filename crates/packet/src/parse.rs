@@ -471,3 +471,294 @@ fn extended(packet: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     }
     Ok(Parsed { l3: l3 as u16, l4, protocol: walk.protocol, flags, l3_length: packet.len() as u32 })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::arbitrary::texts;
+    use crate::text::{Macs, PacketText};
+    use crate::wire::ethernet::ethertype;
+
+    fn frame(text: &str) -> Vec<u8> {
+        let macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 1]), to: MacAddress([2, 0, 0, 0, 0, 2]) };
+        text.parse::<PacketText>().unwrap().frame(macs)
+    }
+
+    fn ip(frame: &[u8]) -> Result<Parsed, Malformed> {
+        let l2 = ethernet(frame)?;
+        match l2.ethertype {
+            ethertype::IPV4 => ipv4(frame, l2.l3.into()),
+            _ => ipv6(frame, l2.l3.into()),
+        }
+    }
+
+    /// Makes the header checksum right again.
+    fn mend(frame: &mut [u8], l3: usize) {
+        let length = usize::from(frame[l3] & 0xf) * 4;
+        frame[l3 + 10..l3 + 12].fill(0);
+        let checksum = checksum::of(&frame[l3..l3 + length]);
+        frame[l3 + 10..l3 + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    const UDP4: &str = "udp from 10.0.0.1 port 1000 to 192.0.2.9 port 53";
+    const UDP6: &str = "udp from 2001:db8::1 port 1000 to 2001:db8::2 port 53";
+
+    #[test]
+    fn the_common_case() {
+        let bytes = frame(UDP4);
+        let parsed = ip(&bytes).unwrap();
+        let flags = ParseFlags::IP4 | ParseFlags::L4 | ParseFlags::L4_HEADER;
+        assert_eq!(parsed, Parsed { l3: 14, l4: 34, protocol: 17, flags, l3_length: 28 });
+        assert_eq!(parsed.ports(&bytes), Some((1000, 53)));
+        let bytes = frame(UDP6);
+        let parsed = ip(&bytes).unwrap();
+        let flags = ParseFlags::IP6 | ParseFlags::L4 | ParseFlags::L4_HEADER;
+        assert_eq!(parsed, Parsed { l3: 14, l4: 54, protocol: 17, flags, l3_length: 48 });
+        assert_eq!(parsed.ports(&bytes), Some((1000, 53)));
+    }
+
+    #[test]
+    fn the_link_layer() {
+        let l2 = ethernet(&frame(&format!("{UDP4} vlan 7 inner 9 mac-to ff:ff:ff:ff:ff:ff"))).unwrap();
+        assert_eq!((l2.l3, l2.ethertype, l2.flags), (22, ethertype::IPV4, ParseFlags::L2_BROADCAST));
+        assert_eq!(l2.tags.outer, Some(Tag { tpid: ethertype::QINQ, tci: 7 }));
+        assert_eq!(l2.tags.inner, Some(Tag { tpid: ethertype::VLAN, tci: 9 }));
+        let l2 = ethernet(&frame(&format!("{UDP4} vlan 7 mac-to 01:00:5e:00:00:01"))).unwrap();
+        assert_eq!((l2.l3, l2.flags, l2.tags.inner), (18, ParseFlags::L2_MULTICAST, None));
+        assert!(l2.flags.intersects(ParseFlags::L2_GROUP) && !l2.flags.contains(ParseFlags::L2_GROUP));
+
+        let tagged = frame(&format!("{UDP4} vlan 7 inner 9"));
+        for length in 0..22 {
+            assert_eq!(ethernet(&tagged[..length]), Err(Malformed::TruncatedEthernet), "{length}");
+        }
+        let mut three = tagged.clone();
+        three[20..22].copy_from_slice(&[0x81, 0]);
+        let l2 = ethernet(&three).unwrap();
+        assert_eq!((l2.ethertype, l2.l3), (ethertype::VLAN, 22), "a third tag is left alone");
+    }
+
+    #[test]
+    fn every_reason_to_refuse_ipv4() {
+        let whole = frame(&format!("{UDP4} length 60"));
+        let with = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = whole.clone();
+            change(&mut bytes);
+            ipv4(&bytes, 14)
+        };
+        let set = |at: usize, value: u8| {
+            move |bytes: &mut Vec<u8>| {
+                bytes[14 + at] = value;
+                mend(bytes, 14);
+            }
+        };
+        assert!(with(&|_| ()).is_ok());
+        assert_eq!(with(&|bytes| bytes.truncate(33)), Err(Malformed::TruncatedIpv4));
+        assert_eq!(with(&set(0, 0x65)), Err(Malformed::BadVersion));
+        assert_eq!(with(&|bytes| bytes[14] = 0x44), Err(Malformed::BadIhl));
+        assert_eq!(with(&set(3, 19)), Err(Malformed::BadTotalLength));
+        assert_eq!(with(&set(3, 61)), Err(Malformed::BadTotalLength));
+        assert_eq!(with(&|bytes| bytes[22] ^= 1), Err(Malformed::BadChecksum));
+        assert_eq!(with(&set(0, 0x46)).map(|p| (p.l4, p.flags.contains(ParseFlags::OPTIONS))), Ok((38, true)));
+        assert_eq!(with(&|bytes| bytes[14] = 0x46), Err(Malformed::BadChecksum));
+        assert_eq!(
+            with(&|bytes| {
+                bytes[14] = 0x4f;
+                bytes.truncate(70);
+            }),
+            Err(Malformed::TruncatedIpv4)
+        );
+        assert_eq!(
+            with(&|bytes| {
+                set(0, 0x4f)(bytes);
+                set(3, 59)(bytes);
+            }),
+            Err(Malformed::BadTotalLength)
+        );
+        assert_eq!(ipv4(&whole, whole.len() + 1), Err(Malformed::TruncatedIpv4));
+        assert_eq!(ipv4(&whole, usize::MAX), Err(Malformed::TruncatedIpv4));
+    }
+
+    #[test]
+    fn every_reason_to_refuse_ipv6() {
+        let packet = |next: u8, payload: &[u8]| {
+            let mut bytes = frame("59 from 2001:db8::1 to 2001:db8::2");
+            bytes[20] = next;
+            bytes[19] = payload.len() as u8;
+            bytes.extend_from_slice(payload);
+            ipv6(&bytes, 14)
+        };
+        let mut bytes = frame(UDP6);
+        assert_eq!(ipv6(&bytes[..53], 14), Err(Malformed::TruncatedIpv6));
+        assert_eq!(ipv6(&bytes[..61], 14), Err(Malformed::BadPayloadLength));
+        bytes[14] = 0x45;
+        assert_eq!(ipv6(&bytes, 14), Err(Malformed::BadVersion));
+        assert_eq!(ipv6(&bytes, usize::MAX), Err(Malformed::TruncatedIpv6));
+
+        let nothing = packet(59, &[]).unwrap();
+        assert_eq!((nothing.l4, nothing.protocol, nothing.flags), (0, 59, ParseFlags::IP6));
+        assert_eq!(packet(0, &[]), Err(Malformed::Jumbogram));
+        let options = packet(0, &[17, 0, 1, 4, 0, 0, 0, 0, 0, 1, 0, 2]).unwrap();
+        assert_eq!((options.l4, options.flags), (62, ParseFlags::IP6 | ParseFlags::OPTIONS | ParseFlags::L4));
+        let truncated = |pointer, first_fragment| Malformed::TruncatedExtensionHeader { pointer, first_fragment };
+        assert_eq!(packet(60, &[17, 1, 0, 0, 0, 0, 0, 0]), Err(truncated(40, false)));
+        assert_eq!(packet(44, &[60, 0, 0, 1, 0, 0, 0, 0, 17, 1]), Err(truncated(48, true)));
+        assert_eq!(truncated(48, true).parameter_problem(), Some((3, 0)));
+        assert_eq!(truncated(48, false).parameter_problem(), Some((0, 49)));
+        let misplaced = Malformed::MisplacedHopByHop { pointer: 40 };
+        assert_eq!(packet(60, &[0, 0, 0, 0, 0, 0, 0, 0]), Err(misplaced));
+        assert_eq!(misplaced.parameter_problem(), Some((1, 40)));
+        let many = Malformed::TooManyExtensionHeaders { pointer: 104 };
+        assert_eq!(packet(60, &[60, 0, 0, 0, 0, 0, 0, 0].repeat(9)), Err(many));
+        assert_eq!(many.parameter_problem(), Some((8, 104)));
+    }
+
+    #[test]
+    fn fragments_are_told_apart() {
+        let fragment = ParseFlags::FRAGMENT;
+        let later = fragment | ParseFlags::LATER_FRAGMENT;
+        for (base, l4, family) in [(UDP4, 34, ParseFlags::IP4), (UDP6, 62, ParseFlags::IP6)] {
+            let first = ip(&frame(&format!("{base} fragment 0+"))).unwrap();
+            assert_eq!((first.l4, first.flags), (l4, family | fragment | ParseFlags::L4 | ParseFlags::L4_HEADER));
+            for part in ["8+", "1480"] {
+                let portless = base.replace(" port 1000", "").replace(" port 53", "");
+                let bytes = frame(&format!("{portless} fragment {part}"));
+                let parsed = ip(&bytes).unwrap();
+                assert_eq!((parsed.l4, parsed.flags, parsed.protocol), (0, family | later, 17));
+                assert_eq!(parsed.ports(&bytes), None);
+                assert!(parsed.transport(&bytes).is_empty());
+            }
+        }
+        let atomic = ip(&frame(&format!("{UDP6} fragment 0"))).unwrap();
+        assert!(!atomic.flags.intersects(fragment) && atomic.flags.contains(ParseFlags::L4));
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_there() {
+        // (protocol, octets for the fields, octets for the header)
+        for (number, fields, header) in
+            [(6, 4, 20), (17, 4, 8), (132, 4, 12), (33, 4, 12), (136, 4, 8), (1, 2, 8), (58, 2, 8)]
+        {
+            for present in 0..24u8 {
+                for v4 in [true, false] {
+                    let mut bytes = frame(if v4 {
+                        "254 from 10.0.0.1 to 10.0.0.2 length 60"
+                    } else {
+                        "254 from ::2 to ::3 length 80"
+                    });
+                    if v4 {
+                        bytes[14 + 9] = number;
+                        bytes[14 + 3] = 20 + present;
+                        mend(&mut bytes, 14);
+                    } else {
+                        bytes[14 + 6] = number;
+                        bytes[14 + 5] = present;
+                    }
+                    let parsed = ip(&bytes).unwrap();
+                    let foreign = number == if v4 { 58 } else { 1 };
+                    assert_eq!(
+                        parsed.flags.contains(ParseFlags::L4),
+                        !foreign && present >= fields,
+                        "{number} {present}"
+                    );
+                    assert_eq!(
+                        parsed.flags.contains(ParseFlags::L4_HEADER),
+                        !foreign && present >= header,
+                        "{number} {present}"
+                    );
+                    let ports = !foreign && present >= 4 && fields == 4;
+                    assert_eq!(parsed.ports(&bytes).is_some(), ports);
+                    assert_eq!(parsed.icmp(&bytes).is_some(), !foreign && present >= 2 && fields == 2);
+                    assert_eq!(parsed.tcp_flags(&bytes).is_some(), number == 6 && present >= 20);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reasons_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> = Malformed::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), Malformed::ALL.len());
+        assert!(
+            names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'))
+        );
+    }
+
+    /// What every successful parse promises.
+    fn promises(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
+        let (start, end) = (usize::from(parsed.l3), usize::from(parsed.l3) + parsed.l3_length as usize);
+        prop_assert!(end <= frame.len());
+        prop_assert_eq!(parsed.packet(frame), &frame[start..end]);
+        let l4 = usize::from(parsed.l4);
+        prop_assert!(l4 == 0 || (start + 20..=end).contains(&l4));
+        let has = |flag| parsed.flags.contains(flag);
+        prop_assert!(has(ParseFlags::IP4) != has(ParseFlags::IP6));
+        prop_assert!(!has(ParseFlags::LATER_FRAGMENT) || (has(ParseFlags::FRAGMENT) && l4 == 0));
+        prop_assert!(!has(ParseFlags::L4_HEADER) || has(ParseFlags::L4));
+        if has(ParseFlags::L4) {
+            let [fields, header] = L4_NEEDS[usize::from(parsed.protocol)];
+            prop_assert!(l4 != 0 && l4 + usize::from(fields) <= end);
+            prop_assert!(!has(ParseFlags::L4_HEADER) || l4 + usize::from(header) <= end);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..120), l3 in 0usize..130) {
+            let _ = ethernet(&bytes);
+            for result in [ipv4(&bytes, l3), ipv6(&bytes, l3)] {
+                if let Ok(parsed) = result {
+                    promises(&bytes, &parsed)?;
+                }
+            }
+        }
+
+        #[test]
+        fn damaged_packets(text in texts(), damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), cut in any::<prop::sample::Index>()) {
+            let mut bytes = frame(&text);
+            let l3 = usize::from(ethernet(&bytes).unwrap().l3);
+            for (at, value) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            bytes.truncate(bytes.len().min(l3 + cut.index(2000)));
+            if bytes.len() >= l3 + 20 && bytes[l3] == 0x45 {
+                mend(&mut bytes, l3);
+            }
+            for result in [ipv4(&bytes, l3), ipv6(&bytes, l3)] {
+                if let Ok(parsed) = result {
+                    promises(&bytes, &parsed)?;
+                }
+            }
+        }
+
+        #[test]
+        fn agrees_with_another_parser(text in texts()) {
+            let bytes = frame(&text);
+            let ours = ip(&bytes).unwrap();
+            promises(&bytes, &ours)?;
+            let Ok(theirs) = etherparse::SlicedPacket::from_ethernet(&bytes) else {
+                // It reads an authentication header where a later fragment has none.
+                prop_assert!(ours.protocol == protocol::AH && ours.flags.contains(ParseFlags::FRAGMENT));
+                return Ok(());
+            };
+            prop_assert_eq!(theirs.is_ip_payload_fragmented(), ours.flags.contains(ParseFlags::FRAGMENT));
+            if ours.flags.contains(ParseFlags::FRAGMENT) {
+                return Ok(());
+            }
+            use etherparse::TransportSlice::*;
+            match theirs.transport {
+                Some(Tcp(tcp)) => {
+                    prop_assert_eq!(ours.ports(&bytes), Some((tcp.source_port(), tcp.destination_port())));
+                    prop_assert_eq!(ours.tcp_flags(&bytes).unwrap().contains(tcp::Flags::SYN), tcp.syn());
+                }
+                Some(Udp(udp)) => prop_assert_eq!(ours.ports(&bytes), Some((udp.source_port(), udp.destination_port()))),
+                Some(Icmpv4(icmp)) => prop_assert_eq!(ours.icmp(&bytes), Some((icmp.type_u8(), icmp.code_u8()))),
+                Some(Icmpv6(icmp)) => prop_assert_eq!(ours.icmp(&bytes), Some((icmp.type_u8(), icmp.code_u8()))),
+                None => {}
+            }
+        }
+    }
+}

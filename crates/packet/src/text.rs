@@ -8,6 +8,8 @@
 //! IP4 10.0.0.1 > 192.0.2.9 tcp 1000 > 443 flags syn ttl 64 length 40
 //! ```
 
+#[cfg(test)]
+pub(crate) mod arbitrary;
 mod describe;
 mod error;
 mod summary;

@@ -168,3 +168,208 @@ const fn mix_v6(seed: &Seed, protocol: u8, first: EndpointV6, second: EndpointV6
     let rest = (first.1 as u64) << 32 | (second.1 as u64) << 16 | protocol as u64;
     finish(seed, fold(networks ^ rest ^ seed.0[2], hosts ^ seed.0[3]))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parse;
+    use crate::text::arbitrary::texts;
+    use crate::text::{Macs, PacketText};
+    use crate::wire::MacAddress;
+
+    const SEED: Seed = Seed::new([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
+
+    fn frame(text: &str) -> (Parsed, Vec<u8>) {
+        let macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 1]), to: MacAddress([2, 0, 0, 0, 0, 2]) };
+        let frame = text.parse::<PacketText>().unwrap().frame(macs);
+        let l3 = usize::from(parse::ethernet(&frame).unwrap().l3);
+        let parsed = if frame[l3] >> 4 == 4 { parse::ipv4(&frame, l3) } else { parse::ipv6(&frame, l3) };
+        (parsed.unwrap(), frame)
+    }
+
+    fn flow(text: &str) -> u32 {
+        let (parsed, frame) = frame(text);
+        flow_hash(&parsed, &frame, &SEED)
+    }
+
+    fn symmetric(text: &str) -> u32 {
+        let (parsed, frame) = frame(text);
+        symmetric_hash(&parsed, &frame, &SEED)
+    }
+
+    #[test]
+    fn what_takes_part() {
+        let base = "udp from 10.0.0.1 port 1 to 10.0.0.2 port 2";
+        for same in [" ttl 9", " length 100", " dscp 3", " vlan 7", " df"] {
+            assert_eq!(flow(&format!("{base}{same}")), flow(base));
+            assert_eq!(symmetric(&format!("{base}{same}")), symmetric(base));
+        }
+        for other in [
+            "udp from 10.0.0.1 port 2 to 10.0.0.2 port 2",
+            "udp from 10.0.0.1 port 1 to 10.0.0.2 port 1",
+            "udp from 10.0.0.3 port 1 to 10.0.0.2 port 2",
+            "udp from 10.0.0.1 port 1 to 10.0.0.3 port 2",
+            "tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2",
+            "udp from 10.0.0.1 port 2 to 10.0.0.2 port 1",
+        ] {
+            assert_ne!(flow(other), flow(base), "{other}");
+            assert_ne!(symmetric(other), symmetric(base), "{other}");
+        }
+        let reply = "udp from 10.0.0.2 port 2 to 10.0.0.1 port 1";
+        assert_ne!(flow(reply), flow(base));
+        assert_eq!(symmetric(reply), symmetric(base));
+        let esp = |spi: u32| flow(&format!("esp from 10.0.0.1 to 10.0.0.2 spi 0x{spi:x}"));
+        assert_ne!(esp(0x100), esp(0x101));
+    }
+
+    #[test]
+    fn fragments_stay_together() {
+        for hash in [flow, symmetric] {
+            let first = hash("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 fragment 0+");
+            assert_eq!(first, hash("udp from 10.0.0.1 to 10.0.0.2 fragment 8+"));
+            assert_eq!(first, hash("udp from 10.0.0.1 to 10.0.0.2 fragment 1480"));
+            assert_ne!(first, hash("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2"));
+            assert_ne!(first, hash("tcp from 10.0.0.1 to 10.0.0.2 fragment 8+"));
+        }
+    }
+
+    #[test]
+    fn echo_requests_and_replies_meet() {
+        for (protocol, from, to) in [("icmp", "10.0.0.1", "10.0.0.2"), ("icmp6", "2001:db8::1", "2001:db8::2")] {
+            let hash = |text: String, identifier: u16| {
+                let (parsed, mut frame) = frame(&text);
+                let at = usize::from(parsed.l4) + 4;
+                frame[at..at + 2].copy_from_slice(&identifier.to_be_bytes());
+                symmetric_hash(&parsed, &frame, &SEED)
+            };
+            let request = format!("{protocol} from {from} to {to} type echo-request");
+            let reply = format!("{protocol} from {to} to {from} type echo-reply");
+            assert_eq!(hash(request.clone(), 7), hash(reply, 7));
+            assert_ne!(hash(request.clone(), 7), hash(request, 8));
+            let error = format!("{protocol} from {from} to {to} type unreachable");
+            assert_eq!(hash(error.clone(), 7), hash(error, 8), "only echoes have an identifier");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_was_not_parsed_has_a_hash_too() {
+        let (parsed, frame) = frame("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2");
+        for length in 0..frame.len() {
+            flow_hash(&parsed, &frame[..length], &SEED);
+            symmetric_hash(&parsed, &frame[..length], &SEED);
+        }
+        assert_eq!(flow_hash(&parsed, &[], &SEED), 0);
+    }
+
+    /// The statistic of a chi-squared test for an even spread over `buckets`, less its mean, in standard deviations.
+    fn unevenness(hashes: impl Iterator<Item = u32>, buckets: usize) -> f64 {
+        let mut counts = vec![0u32; buckets];
+        let mut total = 0u32;
+        for hash in hashes {
+            counts[(u64::from(hash) * buckets as u64 >> 32) as usize] += 1;
+            total += 1;
+        }
+        let expected = f64::from(total) / buckets as f64;
+        let chi: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum();
+        let freedom = buckets as f64 - 1.0;
+        (chi - freedom) / (2.0 * freedom).sqrt()
+    }
+
+    #[test]
+    fn regular_flows_spread_evenly() {
+        let v4 = |bits: u32| Ipv4Addr::from_bits(bits);
+        let v6 = |low: u128| Ipv6Addr::from_bits(0x2001_0db8 << 96 | low);
+        let server = v4(0xc000_0209);
+        type Flows = Box<dyn Fn(&Seed, u32) -> u32>;
+        let sets: [(&str, Flows); 6] = [
+            ("hosts", Box::new(move |s, i| symmetric_hash_v4(s, 6, (v4(0x0a00_0000 + i), 1024), (server, 443)))),
+            ("ports", Box::new(move |s, i| symmetric_hash_v4(s, 6, (v4(0x0a00_0001), i as u16), (server, 443)))),
+            ("networks", Box::new(move |s, i| symmetric_hash_v4(s, 6, (v4(i << 12), 1024), (server, 443)))),
+            ("pairs", Box::new(move |s, i| symmetric_hash_v4(s, 17, (v4(i), 53), (v4(!i), 53)))),
+            (
+                "hosts of IPv6",
+                Box::new(move |s, i| symmetric_hash_v6(s, 6, (v6(i.into()), 1), (v6(u128::MAX >> 64), 2))),
+            ),
+            (
+                "networks of IPv6",
+                Box::new(move |s, i| symmetric_hash_v6(s, 6, (v6(u128::from(i) << 64), 1), (v6(1), 2))),
+            ),
+        ];
+        for random in [[0, 0], [1, 2], [u64::MAX, 0x5555_5555_5555_5555]] {
+            let seed = Seed::new(random);
+            for (name, hash) in &sets {
+                for buckets in [2, 3, 7, 16, 256, 1000] {
+                    let upper = unevenness((0..65_536).map(|i| hash(&seed, i)), buckets);
+                    let lower = unevenness((0..65_536).map(|i| hash(&seed, i).reverse_bits()), buckets);
+                    assert!(upper < 6.0 && lower < 6.0, "{name} over {buckets}: {upper:.1} {lower:.1}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_bit_reaches_every_bit() {
+        // How often each bit of the hash changes with each bit of the flow, over many flows: half of the time.
+        let flows = 4000u64;
+        let random = |n: u64| fold(n ^ 0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03);
+        for bit in 0..104 {
+            let mut changed = [0u32; 32];
+            for n in 0..flows {
+                let hash = |flip: u128| {
+                    let bits = (u128::from(random(2 * n)) << 64 | u128::from(random(2 * n + 1))) ^ flip;
+                    mix_v4(
+                        &SEED,
+                        bits as u8,
+                        (bits >> 8) as u64 & 0xffff_ffff_ffff,
+                        (bits >> 56) as u64 & 0xffff_ffff_ffff,
+                    )
+                };
+                let difference = hash(0) ^ hash(1 << bit);
+                changed.iter_mut().enumerate().for_each(|(i, count)| *count += difference >> i & 1);
+            }
+            for (i, count) in changed.iter().enumerate() {
+                let share = f64::from(*count) / flows as f64;
+                assert!((0.42..0.58).contains(&share), "bit {bit} changes bit {i} in {share} of the cases");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_are_one(text in texts(), random in any::<[u64; 2]>()) {
+            let seed = Seed::new(random);
+            let (parsed, frame) = frame(&text);
+            let (there, l3) = (symmetric_hash(&parsed, &frame, &seed), usize::from(parsed.l3));
+            let mut back = frame.clone();
+            let (at, length) = if parsed.flags.contains(ParseFlags::IP4) { (12, 4) } else { (8, 16) };
+            back[l3 + at..l3 + at + 2 * length].rotate_left(length);
+            if parsed.ports(&frame).is_some() {
+                let l4 = usize::from(parsed.l4);
+                back[l4..l4 + 4].rotate_left(2);
+            }
+            if parsed.protocol != protocol::ESP {
+                prop_assert_eq!(symmetric_hash(&parsed, &back, &seed), there);
+            }
+            // Without a frame at hand it is the same.
+            if let Some((source, destination)) = parsed.ports(&frame).filter(|_| !parsed.flags.contains(ParseFlags::FRAGMENT)) {
+                let packet = etherparse::SlicedPacket::from_ethernet(&frame).unwrap();
+                let ip = packet.net.unwrap();
+                let (from, to) = match ip {
+                    etherparse::NetSlice::Ipv4(ip) => (IpAddr::from(ip.header().source()), IpAddr::from(ip.header().destination())),
+                    etherparse::NetSlice::Ipv6(ip) => (IpAddr::from(ip.header().source()), IpAddr::from(ip.header().destination())),
+                    etherparse::NetSlice::Arp(_) => unreachable!(),
+                };
+                let computed = match (from, to) {
+                    (IpAddr::V4(from), IpAddr::V4(to)) => symmetric_hash_v4(&seed, parsed.protocol, (from, source), (to, destination)),
+                    (IpAddr::V6(from), IpAddr::V6(to)) => symmetric_hash_v6(&seed, parsed.protocol, (from, source), (to, destination)),
+                    _ => unreachable!(),
+                };
+                prop_assert_eq!(computed, there);
+            }
+        }
+    }
+}
