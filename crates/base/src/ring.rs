@@ -64,6 +64,13 @@ impl<T: Send> Producer<T> {
         Ok(())
     }
 
+    /// How many values can surely be pushed now.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        self.head = self.shared.head.0.load(Ordering::Acquire);
+        self.shared.slots.len() - self.tail.wrapping_sub(self.head)
+    }
+
     /// Shows the consumer what was pushed.
     #[inline]
     pub fn flush(&mut self) {

@@ -268,7 +268,7 @@ impl Harness {
 
     /// What was traced.
     pub fn traces(&self) -> Vec<TraceRow> {
-        self.root.with(|root| crate::stats::trace_rows(&self.tracer.traces(), root))
+        self.root.with(|root| crate::show::trace_rows(&self.tracer.traces(), root))
     }
 
     /// How often a reason dropped a packet.
@@ -278,7 +278,7 @@ impl Harness {
 
     /// Where all packets went.
     pub fn conservation(&self) -> Conservation {
-        crate::stats::conservation(std::iter::once(&*self.counters))
+        crate::collect::conservation(std::iter::once(&*self.counters))
     }
 
     /// Pushes out what transmitters have buffered.

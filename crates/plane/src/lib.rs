@@ -3,9 +3,11 @@
 
 #![forbid(unsafe_code)]
 
+mod collect;
 pub mod compile;
 pub mod counters;
 pub mod ecmp;
+pub mod engine;
 pub mod harness;
 pub mod limiter;
 pub mod model;
@@ -15,6 +17,7 @@ pub mod reason;
 pub mod record;
 pub mod rib;
 pub mod root;
+mod show;
 pub mod stats;
 pub mod trace;
 mod worker;

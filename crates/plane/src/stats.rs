@@ -3,11 +3,6 @@
 
 use std::net::IpAddr;
 
-use crate::counters::WorkerCounters;
-use crate::node::Node;
-use crate::root::{NONE, Root};
-use crate::trace::{Step, Trace};
-
 /// One reading of every counter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
@@ -251,47 +246,4 @@ pub struct TraceStep {
     pub packet: String,
     /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
     pub note: String,
-}
-
-/// Adds up where all packets of these workers went.
-pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Conservation {
-    let mut sum = Conservation::default();
-    let (mut out, mut taken) = (0, 0);
-    for worker in workers {
-        // What leaves a worker is read before what came in: a packet that passes in between counts as in only, never
-        // as out only.
-        taken += worker.handed_in.value();
-        out += worker.handed_out.value();
-        sum.transmitted += worker.transmitted.value();
-        sum.local += worker.local.value();
-        sum.dropped += worker.dropped();
-        sum.absorbed += worker.absorbed.value();
-        sum.created += worker.created.value();
-        sum.received += worker.received.value();
-    }
-    sum.held = out.saturating_sub(taken);
-    sum
-}
-
-/// Traces, with names for numbers.
-pub(crate) fn trace_rows(traces: &[Trace], root: &Root) -> Vec<TraceRow> {
-    let interface = |step: &Step| {
-        let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
-        let port = root.ports.get(step.interface as usize).map(|port| port.untagged);
-        let number = if before_parsing { port.unwrap_or(NONE) } else { step.interface };
-        root.interfaces.get(number as usize).map_or_else(String::new, |interface| interface.name.to_string())
-    };
-    let step = |step: &Step| TraceStep {
-        node: step.node.name(),
-        interface: interface(step),
-        packet: step.packet.clone(),
-        note: step.note.clone(),
-    };
-    let row = |(number, trace): (u32, &Trace)| TraceRow {
-        number,
-        worker: trace.worker,
-        time: trace.time.0,
-        steps: trace.steps.iter().map(step).collect(),
-    };
-    (1..).zip(traces).map(row).collect()
 }

@@ -136,7 +136,9 @@ impl Worker {
         self.shared.counters.loops.add(1);
         let now = self.shared.clock.now();
         let handed = self.take_handed();
-        if !self.draining {
+        // While another worker is behind, packets wait where they are: in the port, not in a ring that would overflow.
+        let room = self.peers.iter_mut().flatten().all(|ring| ring.room() >= VECTOR);
+        if room && !self.draining {
             self.poll(now);
         }
         if self.vector.is_empty() {

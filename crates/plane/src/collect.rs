@@ -1,0 +1,149 @@
+//! From workers' counters to plain values, and the difference between two readings.
+
+use weir_port::PortCounters;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::counters::{InterfaceCounters, TrafficCounter, WorkerCounters};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::stats::{Conservation, DropStats, InterfaceStats, NodeStats, Snapshot, Traffic, WorkerStats};
+
+/// Adds up where all packets of these workers went.
+pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Conservation {
+    let mut sum = Conservation::default();
+    let (mut out, mut taken) = (0, 0);
+    for worker in workers {
+        taken += worker.handed_in.value();
+        out += worker.handed_out.value();
+        sum.transmitted += worker.transmitted.value();
+        sum.local += worker.local.value();
+        sum.dropped += worker.dropped();
+        sum.absorbed += worker.absorbed.value();
+        sum.created += worker.created.value();
+        sum.received += worker.received.value();
+    }
+    sum.held = out.saturating_sub(taken);
+    sum
+}
+
+/// A worker's runtime since its start.
+pub(crate) fn worker(number: usize, core: Option<usize>, counters: &WorkerCounters) -> WorkerStats {
+    let nodes = Node::ALL.iter().zip(&counters.nodes);
+    WorkerStats {
+        worker: number,
+        core,
+        nodes: nodes
+            .map(|(node, counters)| NodeStats {
+                name: node.name(),
+                state: node.state(),
+                calls: counters.calls.value(),
+                packets: counters.packets.value(),
+                suspends: 0,
+                ticks: counters.ticks.value(),
+            })
+            .collect(),
+        received: counters.received.value(),
+        transmitted: counters.transmitted.value(),
+        dropped: counters.dropped(),
+        local: counters.local.value(),
+        loops: counters.loops.value(),
+        idle_loops: counters.idle_loops.value(),
+    }
+}
+
+/// Drops by reason, over all workers.
+pub(crate) fn drops<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Vec<DropStats> {
+    let mut packets = [0; Reason::COUNT];
+    for worker in workers {
+        for (sum, counter) in packets.iter_mut().zip(&worker.drops) {
+            *sum += counter.value();
+        }
+    }
+    let row = |(reason, packets): (&Reason, u64)| DropStats {
+        reason: reason.name(),
+        description: reason.description(),
+        severity: reason.severity().name(),
+        node: reason.node(),
+        packets,
+    };
+    Reason::ALL.iter().zip(packets).map(row).collect()
+}
+
+/// An interface's counters, over all workers; the rest is left empty.
+pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounters>, faults: bool) -> InterfaceStats {
+    let sum = |of: fn(&InterfaceCounters) -> &TrafficCounter| {
+        workers.iter().map(of).fold(Traffic::default(), |sum, counter| Traffic {
+            packets: sum.packets + counter.packets.value(),
+            bytes: sum.bytes + counter.bytes.value(),
+        })
+    };
+    let read = |of: fn(&PortCounters) -> &AtomicU64| port.map_or(0, |port| of(port).load(Ordering::Relaxed));
+    let fault_counts = [
+        ("dropped", read(|port| &port.faults.dropped)),
+        ("duplicated", read(|port| &port.faults.duplicated)),
+        ("reordered", read(|port| &port.faults.reordered)),
+        ("corrupted", read(|port| &port.faults.corrupted)),
+        ("truncated", read(|port| &port.faults.truncated)),
+    ];
+    InterfaceStats {
+        rx: sum(|counters| &counters.rx),
+        tx: sum(|counters| &counters.tx),
+        dropped: sum(|counters| &counters.dropped),
+        no_buffer: read(|port| &port.no_buffer),
+        receive_errors: read(|port| &port.receive_errors),
+        transmit_errors: read(|port| &port.transmit_errors),
+        faults: if faults { fault_counts.to_vec() } else { Vec::new() },
+        ..InterfaceStats::default()
+    }
+}
+
+/// A reading less the readings at which its parts were last cleared. Conservation is never cleared: packets under way at
+/// that moment would be missing from one side of it.
+pub(crate) fn since(
+    mut now: Snapshot,
+    runtime: &Snapshot,
+    errors: &Snapshot,
+    interfaces: &Snapshot,
+    elapsed: f64,
+) -> Snapshot {
+    now.elapsed = elapsed;
+    for (worker, before) in now.workers.iter_mut().zip(&runtime.workers) {
+        for (node, before) in worker.nodes.iter_mut().zip(&before.nodes) {
+            node.calls -= before.calls;
+            node.packets -= before.packets;
+            node.ticks -= before.ticks;
+        }
+        worker.received -= before.received;
+        worker.transmitted -= before.transmitted;
+        worker.dropped -= before.dropped;
+        worker.local -= before.local;
+        worker.loops -= before.loops;
+        worker.idle_loops -= before.idle_loops;
+    }
+    for (reason, before) in now.drops.iter_mut().zip(&errors.drops) {
+        reason.packets -= before.packets;
+    }
+    for interface in &mut now.interfaces {
+        if let Some(before) = interfaces.interfaces.iter().find(|before| before.name == interface.name) {
+            subtract(interface, before);
+        }
+    }
+    now
+}
+
+/// An interface whose port was replaced since has counters of its port that began anew: those are never below 0.
+fn subtract(interface: &mut InterfaceStats, before: &InterfaceStats) {
+    for (now, before) in
+        [(&mut interface.rx, before.rx), (&mut interface.tx, before.tx), (&mut interface.dropped, before.dropped)]
+    {
+        now.packets -= before.packets;
+        now.bytes -= before.bytes;
+    }
+    interface.no_buffer = interface.no_buffer.saturating_sub(before.no_buffer);
+    interface.receive_errors = interface.receive_errors.saturating_sub(before.receive_errors);
+    interface.transmit_errors = interface.transmit_errors.saturating_sub(before.transmit_errors);
+    for (now, before) in interface.faults.iter_mut().zip(&before.faults) {
+        now.1 = now.1.saturating_sub(before.1);
+    }
+}

@@ -1,0 +1,102 @@
+//! Routes, neighbours and traces as people want to see them: names for numbers, shares for buckets.
+
+use std::collections::HashMap;
+
+use ipnet::IpNet;
+use weir_packet::wire::MacAddress;
+
+use crate::compile::{Compiler, Map};
+use crate::ecmp::BUCKETS;
+use crate::model::Gateway;
+use crate::rib::{Entry, Source};
+use crate::node::Node;
+use crate::root::{Forwarding, Kind, NONE, Root};
+use crate::stats::{NeighborRow, PathRow, RouteRow, TraceRow, TraceStep};
+use crate::trace::{Step, Trace};
+
+/// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
+pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Root) -> Vec<RouteRow> {
+    let mut rows = Vec::new();
+    for (vrf, &number) in model.vrfs.iter().zip(&map.vrfs) {
+        let Some(rib) = compiler.ribs().get(usize::from(number)) else { continue };
+        let mut entries: Vec<(IpNet, Entry)> = rib.v4.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
+        entries.sort_unstable_by_key(|&(net, _)| net);
+        let mut v6: Vec<(IpNet, Entry)> = rib.v6.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
+        v6.sort_unstable_by_key(|&(net, _)| net);
+        entries.append(&mut v6);
+        rows.extend(entries.into_iter().map(|(net, entry)| RouteRow {
+            vrf: vrf.name.clone(),
+            prefix: net.to_string(),
+            kind: entry.source.name(),
+            paths: paths(entry, compiler, root),
+            origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
+        }));
+    }
+    rows
+}
+
+fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
+    if !matches!(entry.source, Source::Static | Source::Connected | Source::Neighbor) {
+        return Vec::new();
+    }
+    let (weights, buckets) = match Forwarding(entry.forwarding).set() {
+        None => (vec![(entry.forwarding, 1)], None),
+        Some(set) => {
+            let start = set as usize * BUCKETS;
+            (compiler.paths(set).to_vec(), root.buckets.get(start..start + BUCKETS))
+        }
+    };
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for &adjacency in buckets.unwrap_or_default() {
+        *counts.entry(adjacency).or_default() += 1;
+    }
+    let row = |&(number, weight): &(u32, u32)| {
+        let adjacency = root.adjacencies.get(number as usize)?;
+        let interface = root.interfaces.get(adjacency.interface as usize)?;
+        let share = counts.get(&number).map_or(1000, |&count| count * 1000 / BUCKETS);
+        let [a, b, c, d, e, f, ..] = adjacency.l2;
+        Some(PathRow {
+            interface: interface.name.to_string(),
+            address: adjacency.next_hop,
+            weight: weight.try_into().unwrap_or(u8::MAX),
+            share_permille: share as u16,
+            mac: (adjacency.kind == Kind::Rewrite).then(|| MacAddress([a, b, c, d, e, f]).to_string()),
+        })
+    };
+    weights.iter().filter_map(row).collect()
+}
+
+/// Every neighbour, in the order of the configuration.
+pub(crate) fn neighbors(model: &Gateway) -> Vec<NeighborRow> {
+    let row = |neighbor: &crate::model::Neighbor| NeighborRow {
+        interface: model.interfaces[neighbor.interface.0 as usize].name.clone(),
+        address: neighbor.address,
+        mac: neighbor.mac.to_string(),
+        state: "static",
+        origin: model.origins.place(neighbor.origin).map_or_else(String::new, |place| place.to_string()),
+    };
+    model.neighbors.iter().map(row).collect()
+}
+
+/// Traces, with names for numbers.
+pub(crate) fn trace_rows(traces: &[Trace], root: &Root) -> Vec<TraceRow> {
+    let interface = |step: &Step| {
+        let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
+        let port = root.ports.get(step.interface as usize).map(|port| port.untagged);
+        let number = if before_parsing { port.unwrap_or(NONE) } else { step.interface };
+        root.interfaces.get(number as usize).map_or_else(String::new, |interface| interface.name.to_string())
+    };
+    let step = |step: &Step| TraceStep {
+        node: step.node.name(),
+        interface: interface(step),
+        packet: step.packet.clone(),
+        note: step.note.clone(),
+    };
+    let row = |(number, trace): (u32, &Trace)| TraceRow {
+        number,
+        worker: trace.worker,
+        time: trace.time.0,
+        steps: trace.steps.iter().map(step).collect(),
+    };
+    (1..).zip(traces).map(row).collect()
+}
