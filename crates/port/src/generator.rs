@@ -28,6 +28,7 @@ use crate::open::Context;
 use crate::pcap::CaptureError;
 use crate::spec::GeneratorSpec;
 use crate::{Burst, Port, PortCounters, Receiver, Transmitter};
+use frames::Target;
 use mix::mix;
 use stream::{Source, Stream};
 
@@ -187,10 +188,11 @@ impl Receiver for Queue {
         for stream in &mut self.streams {
             stream.admit(now);
         }
+        let mut into = Target { vector, cache, now };
         if let [stream] = &mut self.streams[..] {
-            stream.emit(usize::MAX, vector, cache, now);
+            stream.emit(usize::MAX, &mut into);
         } else {
-            self.interleave(vector, cache, now);
+            self.interleave(&mut into);
         }
         if self.streams.iter().all(Stream::has_ended) {
             Burst::Ended
@@ -204,13 +206,13 @@ impl Receiver for Queue {
 
 impl Queue {
     /// Takes packets in the order in which they fell due, and from streams without a rate by turns what room is left.
-    fn interleave(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) {
-        while vector.room() > 0 {
+    fn interleave(&mut self, into: &mut Target<'_>) {
+        while into.vector.room() > 0 {
             let waiting = self.streams.iter_mut().filter(|stream| stream.is_due() && !stream.is_starved());
             let Some(next) = waiting.min_by(|a, b| a.turn().partial_cmp(&b.turn()).unwrap_or(Ordering::Equal)) else {
                 return;
             };
-            next.emit(1, vector, cache, now);
+            next.emit(1, into);
         }
     }
 }

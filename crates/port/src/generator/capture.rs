@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, MAX_FRAME};
+use weir_packet::buffer::MAX_FRAME;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
-use weir_packet::vector::Vector;
 use weir_packet::wire::ethernet::ethertype;
 
 use super::GeneratorError;
+use super::frames::Target;
 use super::share::{Cursor, Share};
 use crate::pcap::Reader;
 
@@ -65,20 +64,12 @@ impl Frames {
     }
 
     /// Appends up to `count` packets, as many as there are buffers for.
-    pub(super) fn emit(
-        &self,
-        share: &Share,
-        cursor: &mut Cursor,
-        count: usize,
-        vector: &mut Vector,
-        cache: &mut Cache,
-        now: Time,
-    ) -> usize {
+    pub(super) fn emit(&self, share: &Share, cursor: &mut Cursor, count: usize, into: &mut Target<'_>) -> usize {
         for done in 0..count {
             let place = share.place(cursor.index() as u64) as usize;
-            let Some(mut packet) = Packet::copy_of(cache, self.frame(place)) else { return done };
-            packet.set_time(now);
-            if vector.push(packet).is_err() {
+            let Some(mut packet) = Packet::copy_of(into.cache, self.frame(place)) else { return done };
+            packet.set_time(into.now);
+            if into.vector.push(packet).is_err() {
                 return done;
             }
             cursor.advance(share);

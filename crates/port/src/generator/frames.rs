@@ -4,17 +4,28 @@
 use std::sync::Arc;
 
 use weir_base::clock::Time;
+use weir_base::prefetch;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
 use super::share::{Cursor, Share};
-use super::size::Size;
+use super::size::{self, Size};
 use super::template::Template;
 
 /// Octets of ready frames that a queue keeps of a stream at most. With more flows than fit, frames are written from
 /// scratch each time, which costs some ten times as much.
 const READY: usize = 128 << 20;
+
+/// How many packets ahead a slot is asked for.
+const AHEAD: usize = 16;
+
+/// Where packets are put, and when.
+pub(super) struct Target<'a> {
+    pub(super) vector: &'a mut Vector,
+    pub(super) cache: &'a mut Cache,
+    pub(super) now: Time,
+}
 
 /// The first `N` octets of a flow's frames; on cache lines of their own.
 #[derive(Debug, Clone, Copy)]
@@ -37,58 +48,58 @@ impl<const N: usize> Frames<N> {
     }
 
     /// Appends up to `count` packets, as many as there are buffers for.
-    pub(super) fn emit(
-        &self,
-        share: &Share,
-        cursor: &mut Cursor,
-        count: usize,
-        vector: &mut Vector,
-        cache: &mut Cache,
-        now: Time,
-    ) -> usize {
+    pub(super) fn emit(&self, share: &Share, cursor: &mut Cursor, count: usize, into: &mut Target<'_>) -> usize {
         let layout = self.template.layout();
         let sizes = self.template.sizes();
-        match (sizes.fixed(), self.template.is_constant()) {
-            (Some(size), true) => self.emit_with(share, cursor, count, vector, cache, now, |_| size, |_, _, _| ()),
-            _ => {
-                let patch = |size: &Size, frame: &mut [u8], n: u64| size.patch(frame, layout, n as u16);
-                self.emit_with(share, cursor, count, vector, cache, now, |n| sizes.of(n), patch)
+        // The same body, compiled once for each way in which the packets of a flow differ.
+        match sizes.fixed() {
+            Some(size) if !self.template.is_identified() => {
+                self.emit_with(share, cursor, count, into, |_| size, |_, _, _| ())
+            }
+            Some(size) => {
+                let identify = |_: &Size, frame: &mut [u8; N], n: u64| size::identify(frame, layout, n as u16);
+                self.emit_with(share, cursor, count, into, |_| size, identify)
+            }
+            None => {
+                let patch = |size: &Size, frame: &mut [u8; N], n: u64| size.patch(frame, layout, n as u16);
+                self.emit_with(share, cursor, count, into, |n| sizes.of(n), patch)
             }
         }
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "the body of `emit`, once for each way to choose and patch")]
     fn emit_with<'a>(
         &self,
         share: &Share,
         cursor: &mut Cursor,
         count: usize,
-        vector: &mut Vector,
-        cache: &mut Cache,
-        now: Time,
+        into: &mut Target<'_>,
         choose: impl Fn(u64) -> &'a Size,
-        patch: impl Fn(&Size, &mut [u8], u64),
+        patch: impl Fn(&Size, &mut [u8; N], u64),
     ) -> usize {
         let headers = self.template.layout().payload;
         for done in 0..count {
             let n = cursor.number(share);
             let size = choose(n);
             let len = size.frame as usize;
-            let Some(mut packet) = Packet::new(cache, len.max(N)) else { return done };
-            let frame = packet.data_mut();
-            let (head, rest) = frame.split_at_mut(N);
+            let Some(mut packet) = Packet::new(into.cache, len.max(N)) else { return done };
+            let Some((head, rest)) = packet.data_mut().split_first_chunk_mut::<N>() else { return done };
             match self.ready.get(cursor.index()) {
-                Some(slot) => head.copy_from_slice(&slot.0),
-                None => head.copy_from_slice(&slot::<N>(&self.template, share.place(cursor.index() as u64)).0),
+                Some(slot) => *head = slot.0,
+                None => *head = slot::<N>(&self.template, share.place(cursor.index() as u64)).0,
+            }
+            if let Some(ahead) = self.ready.get(cursor.index() + AHEAD) {
+                for line in ahead.0.chunks_exact(64) {
+                    prefetch::read(line.as_ptr());
+                }
             }
             if !rest.is_empty() {
                 rest.copy_from_slice(self.template.payload().range(N - headers, len - headers));
             }
             patch(size, head, n);
             packet.truncate(len);
-            packet.set_time(now);
-            if vector.push(packet).is_err() {
+            packet.set_time(into.now);
+            if into.vector.push(packet).is_err() {
                 return done;
             }
             cursor.advance(share);

@@ -131,6 +131,14 @@ impl Size {
     }
 }
 
+/// Gives a frame with identification 0 another one (IPv4 only).
+#[inline(always)]
+pub(super) fn identify(frame: &mut [u8], layout: &Layout, identification: u16) {
+    let network = &mut frame[layout.l3..layout.l4];
+    put(network, ipv4::IDENTIFICATION, identification);
+    put(network, ipv4::CHECKSUM, Delta::word(0, identification).apply(get(network, ipv4::CHECKSUM)));
+}
+
 #[inline(always)]
 fn get(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])

@@ -3,10 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use weir_base::clock::Time;
-use weir_packet::buffer::Cache;
-use weir_packet::vector::Vector;
 
-use super::frames::Frames;
+use super::frames::{Frames, Target};
 use super::pace::Pace;
 use super::share::{Cursor, Share};
 use super::template::Template;
@@ -104,14 +102,14 @@ impl Stream {
     }
 
     /// Appends up to `most` of the packets that are due, as many as there are room and buffers for.
-    pub(super) fn emit(&mut self, most: usize, vector: &mut Vector, cache: &mut Cache, now: Time) {
+    pub(super) fn emit(&mut self, most: usize, into: &mut Target<'_>) {
         let due = usize::try_from(self.admitted - self.cursor.delivered).unwrap_or(usize::MAX);
-        let count = most.min(due).min(vector.room());
+        let count = most.min(due).min(into.vector.room());
         let (share, cursor) = (&self.share, &mut self.cursor);
         let done = match &self.packets {
-            Packets::Short(frames) => frames.emit(share, cursor, count, vector, cache, now),
-            Packets::Long(frames) => frames.emit(share, cursor, count, vector, cache, now),
-            Packets::Capture(frames) => frames.emit(share, cursor, count, vector, cache, now),
+            Packets::Short(frames) => frames.emit(share, cursor, count, into),
+            Packets::Long(frames) => frames.emit(share, cursor, count, into),
+            Packets::Capture(frames) => frames.emit(share, cursor, count, into),
         };
         self.starved = done < count;
     }

@@ -144,10 +144,9 @@ impl Template {
         self.layout.payload <= octets && (whole <= octets || whole > SLOT_MAX)
     }
 
-    /// Whether every packet of a flow is the same, so that frames can be used as [`Template::write`] left them. Packets
-    /// that routers may cut need different identifications (RFC 6864 section 4.3).
-    pub(super) fn is_constant(&self) -> bool {
-        self.sizes.fixed().is_some() && (self.layout.ipv6 || self.dont_fragment)
+    /// Whether packets need identifications, because routers may cut them (RFC 6864 section 4.3).
+    pub(super) fn is_identified(&self) -> bool {
+        !self.layout.ipv6 && !self.dont_fragment
     }
 
     /// Writes the first octets of flow `index`'s frame, headers and the beginning of an endless payload, for the first
