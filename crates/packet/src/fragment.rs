@@ -172,3 +172,176 @@ fn later_header(header: &[u8], out: &mut [u8; ipv4::MAX_LENGTH]) -> Result<usize
     out[ipv4::VERSION_IHL] = 0x40 | (length / 4) as u8;
     Ok(length)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parse::{self, ParseFlags};
+
+    /// A datagram with these options (padded) and this data.
+    fn datagram(fields: ipv4::Fields, options: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut header = fields.emit().to_vec();
+        header.extend_from_slice(options);
+        header.resize(header.len().next_multiple_of(4), 0);
+        header[0] = 0x40 | (header.len() / 4) as u8;
+        let total = (header.len() + data.len()) as u16;
+        header[2..4].copy_from_slice(&total.to_be_bytes());
+        header[10..12].fill(0);
+        let checksum = checksum::of(&header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        header.extend_from_slice(data);
+        header
+    }
+
+    fn fields() -> ipv4::Fields {
+        ipv4::Fields {
+            tos: 0x20,
+            total_length: 0,
+            identification: 0xbeef,
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 63,
+            protocol: 17,
+            source: Ipv4Addr::new(10, 0, 0, 1),
+            destination: Ipv4Addr::new(192, 0, 2, 9),
+        }
+    }
+
+    fn cut(packet: &[u8], mtu: u32) -> Vec<Vec<u8>> {
+        let mut fragmenter = Fragmenter::new(packet, mtu).unwrap();
+        let mut fragments = Vec::new();
+        let mut left = fragmenter.count();
+        while let Some(length) = fragmenter.next_length() {
+            let mut out = vec![0xaa; length];
+            assert_eq!(fragmenter.next(&mut out[..length - 1]), None, "too short");
+            assert_eq!(fragmenter.next(&mut out), Some(length));
+            fragments.push(out);
+            left -= 1;
+            assert_eq!(fragmenter.count(), left);
+        }
+        assert_eq!((left, fragmenter.next(&mut [0; 2000])), (0, None));
+        fragments
+    }
+
+    #[test]
+    fn the_usual_two() {
+        let packet = datagram(fields(), &[], &[7; 1480]);
+        let fragments = cut(&packet, 1400);
+        let seen: Vec<_> = fragments
+            .iter()
+            .map(|f| ipv4::Fields::parse(f).unwrap())
+            .map(|f| (f.total_length, f.fragment_offset, f.more_fragments, f.identification, f.ttl))
+            .collect();
+        assert_eq!(seen, [(1396, 0, true, 0xbeef, 63), (124, 1376, false, 0xbeef, 63)]);
+        assert_eq!(cut(&packet, 1500), [packet.clone()]);
+        assert_eq!(cut(&packet, u32::MAX), [packet]);
+    }
+
+    #[test]
+    fn options_are_copied_when_they_say_so() {
+        // NOP, record route (first fragment only), router alert (all), timestamp (first only), END.
+        let options = [1, 7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 68, 8, 5, 0, 0, 0, 0, 0];
+        let packet = datagram(fields(), &options, &[7; 100]);
+        let fragments = cut(&packet, 68);
+        assert_eq!(fragments[0][20..40], options);
+        for later in &fragments[1..] {
+            assert_eq!(later[0], 0x46);
+            assert_eq!(later[20..24], [148, 4, 0, 0]);
+        }
+        // A copied option of five octets is padded with END.
+        let packet = datagram(fields(), &[1, 131, 5, 4, 9, 9], &[7; 100]);
+        assert_eq!(cut(&packet, 68)[1][20..28], [131, 5, 4, 9, 9, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_fragment_is_cut_again() {
+        let middle = ipv4::Fields { fragment_offset: 1000, more_fragments: true, ..fields() };
+        let fragments = cut(&datagram(middle, &[], &[7; 96]), 68);
+        let seen: Vec<_> = fragments
+            .iter()
+            .map(|f| ipv4::Fields::parse(f).unwrap())
+            .map(|f| (f.total_length, f.fragment_offset, f.more_fragments))
+            .collect();
+        assert_eq!(seen, [(68, 1000, true), (68, 1048, true)], "more follow after the last of them");
+    }
+
+    #[test]
+    fn every_reason_not_to() {
+        let plain = datagram(fields(), &[], &[7; 100]);
+        let fail = |packet: &[u8], mtu| Fragmenter::new(packet, mtu).map(|_| ()).unwrap_err();
+        assert_eq!(fail(&plain[..19], 68), Cannot::Malformed);
+        assert_eq!(fail(&plain[..119], 68), Cannot::Malformed);
+        assert_eq!(fail(&[0x65; 40], 68), Cannot::Malformed);
+        assert_eq!(fail(&[0x41; 40], 68), Cannot::Malformed);
+        assert_eq!(fail(&plain, 27), Cannot::MtuTooSmall);
+        assert_eq!(fail(&plain, 0), Cannot::MtuTooSmall);
+        let dont = datagram(ipv4::Fields { dont_fragment: true, ..fields() }, &[], &[7; 100]);
+        assert_eq!(fail(&dont, 119), Cannot::DontFragment);
+        assert_eq!(cut(&dont, 120), [dont]);
+        let odd = datagram(ipv4::Fields { more_fragments: true, ..fields() }, &[], &[7; 100]);
+        assert_eq!(fail(&odd, 68), Cannot::Malformed);
+        let far = datagram(ipv4::Fields { fragment_offset: 65_528, ..fields() }, &[], &[7; 100]);
+        assert_eq!(fail(&far, 68), Cannot::TooLong);
+        let bad = datagram(fields(), &[7, 0, 0, 0], &[7; 100]);
+        assert_eq!(fail(&bad, 68), Cannot::Option(ipv4::BadOption { pointer: 21 }));
+    }
+
+    proptest! {
+        #[test]
+        fn putting_together_what_was_cut(
+            data in proptest::collection::vec(any::<u8>(), 0..3000),
+            options in prop_oneof![Just(vec![]), Just(vec![148, 4, 0, 0]), Just(vec![7, 7, 4, 0, 0, 0, 0]), Just([1; 40].to_vec())],
+            mtu in 68u32..2000,
+            offset in 0u16..4000,
+            more in any::<bool>(),
+            padding in 0usize..20,
+        ) {
+            let data = if more { &data[..data.len() & !7] } else { &data[..] };
+            let original = ipv4::Fields { fragment_offset: offset * 8, more_fragments: more, ..fields() };
+            let mut packet = datagram(original, &options, data);
+            packet.resize(packet.len() + padding, 0xee);
+
+            let fragments = cut(&packet, mtu);
+            let mut together = vec![];
+            for (i, fragment) in fragments.iter().enumerate() {
+                prop_assert!(fragment.len() <= mtu as usize);
+                let parsed = parse::ipv4(fragment, 0).unwrap();
+                prop_assert_eq!(parsed.l3_length as usize, fragment.len());
+                let header = ipv4::Header::new(fragment).unwrap();
+                let last = i + 1 == fragments.len();
+                prop_assert_eq!(header.more_fragments(), !last || more);
+                prop_assert_eq!(usize::from(header.fragment_offset()), usize::from(offset) * 8 + together.len());
+                prop_assert_eq!((header.ttl(), header.protocol(), header.identification()), (63, 17, 0xbeef));
+                prop_assert!(!parsed.flags.contains(ParseFlags::OPTIONS) || !options.is_empty());
+                let body = &fragment[header.header_length()..];
+                prop_assert!(last || (!body.is_empty() && body.len() % 8 == 0));
+                // As few as can be: another 8 octets would not have fitted.
+                prop_assert!(last || fragment.len() + 8 > mtu as usize);
+                together.extend_from_slice(body);
+            }
+            prop_assert_eq!(together, data);
+        }
+
+        #[test]
+        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200), first in 0x45u8..0x50, mtu in 0u32..300) {
+            let mut bytes = bytes;
+            if let [version, _, high, low, ..] = &mut bytes[..] {
+                (*version, *high, *low) = (first, 0, *low % 200);
+            }
+            if let Ok(mut fragmenter) = Fragmenter::new(&bytes, mtu) {
+                let mut out = [0; 300];
+                let mut left = fragmenter.count();
+                while let Some(length) = fragmenter.next(&mut out) {
+                    prop_assert!(length <= mtu as usize);
+                    left -= 1;
+                }
+                prop_assert_eq!(left, 0);
+            }
+        }
+    }
+}

@@ -368,3 +368,277 @@ fn answer(message: &mut [u8], request: u8, reply: u8, pseudo: checksum::Sum) -> 
     message[checksum].copy_from_slice(&updated.to_be_bytes());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::parse;
+    use crate::text::{Macs, PacketText, summary};
+    use crate::wire::MacAddress;
+
+    fn frame(text: &str) -> Vec<u8> {
+        let macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 1]), to: MacAddress([2, 0, 0, 0, 0, 2]) };
+        text.parse::<PacketText>().unwrap_or_else(|error| panic!("{text}: {error}")).frame(macs)
+    }
+
+    fn packet(text: &str) -> Vec<u8> {
+        frame(text)[14..].to_vec()
+    }
+
+    const US: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+    const US6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+    #[test]
+    fn errors_over_ipv4() {
+        let offending = packet("udp from 10.0.0.1 port 1000 to 198.51.100.9 port 53 length 100");
+        let mut out = [0xaa; MAX_ERROR_V4];
+        for (error, kind, code, rest) in [
+            (ErrorV4::TimeExceeded { code: 0 }, 11, 0, 0),
+            (ErrorV4::Unreachable { code: 13 }, 3, 13, 0),
+            (ErrorV4::FragmentationNeeded { mtu: 1400 }, 3, 4, 1400),
+            (ErrorV4::FragmentationNeeded { mtu: 70_000 }, 3, 4, 65_535),
+            (ErrorV4::ParameterProblem { pointer: 21 }, 12, 0, 21 << 24),
+        ] {
+            let length = error_v4(&mut out, error, US, &offending).unwrap();
+            assert_eq!(length, 128);
+            let parsed = parse::ipv4(&out[..length], 0).unwrap();
+            assert_eq!((parsed.l3_length, parsed.icmp(&out)), (128, Some((kind, code))));
+            let fields = ipv4::Fields::parse(&out).unwrap();
+            assert_eq!((fields.source, fields.destination.to_string().as_str()), (US, "10.0.0.1"));
+            assert_eq!((fields.tos, fields.ttl, fields.dont_fragment), (0xc0, 64, true));
+            assert!(checksum::is_valid(&out[20..length]));
+            assert_eq!(icmpv4::Header::new(&out[20..]).unwrap().rest(), rest);
+            assert_eq!(out[28..length], offending);
+            assert_eq!(may_answer_v4(&parsed, &out), Err(Silence::Error));
+            let theirs = etherparse::SlicedPacket::from_ip(&out[..length]).unwrap();
+            assert!(matches!(theirs.transport, Some(etherparse::TransportSlice::Icmpv4(_))));
+        }
+    }
+
+    #[test]
+    fn quotations_over_ipv4_end_somewhere() {
+        let mut out = [0; 2000];
+        for (length, expected) in [(28, 56), (548, 576), (549, 576), (1500, 576)] {
+            let offending = packet(&format!("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 length {length}"));
+            assert_eq!(error_v4(&mut out, ErrorV4::TimeExceeded { code: 0 }, US, &offending), Some(expected));
+            assert_eq!(out[28..expected], offending[..expected - 28]);
+            assert!(checksum::is_valid(&out[20..expected]));
+        }
+        // Padding of the link is not quoted; what is not there cannot be.
+        let mut padded = packet("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2");
+        padded.resize(46, 0xee);
+        assert_eq!(error_v4(&mut out, ErrorV4::TimeExceeded { code: 0 }, US, &padded), Some(56));
+        assert_eq!(error_v4(&mut out, ErrorV4::TimeExceeded { code: 0 }, US, &padded[..24]), Some(52));
+        assert_eq!(error_v4(&mut out, ErrorV4::TimeExceeded { code: 0 }, US, &padded[..19]), None);
+        assert_eq!(error_v4(&mut out[..55], ErrorV4::TimeExceeded { code: 0 }, US, &padded), None);
+    }
+
+    #[test]
+    fn errors_over_ipv6() {
+        let mut out = [0; 2000];
+        for (error, kind, code, rest) in [
+            (ErrorV6::TimeExceeded { code: 1 }, 3, 1, 0),
+            (ErrorV6::Unreachable { code: 5 }, 1, 5, 0),
+            (ErrorV6::PacketTooBig { mtu: 1400 }, 2, 0, 1400),
+            (ErrorV6::ParameterProblem { code: 1, pointer: 40 }, 4, 1, 40),
+        ] {
+            for (length, expected) in [(48, 96), (1232, 1280), (1233, 1280), (1500, 1280)] {
+                let text = format!("udp from 2001:db8::9 port 1 to 2001:db8::8 port 2 length {length}");
+                let offending = packet(&text);
+                assert_eq!(error_v6(&mut out, error, US6, &offending), Some(expected));
+                let parsed = parse::ipv6(&out[..expected], 0).unwrap();
+                assert_eq!((parsed.l3_length as usize, parsed.icmp(&out)), (expected, Some((kind, code))));
+                assert_eq!(icmpv6::Header::new(&out[40..]).unwrap().rest(), rest);
+                assert_eq!(out[48..expected], offending[..expected - 48]);
+                let theirs = etherparse::SlicedPacket::from_ip(&out[..expected]).unwrap();
+                let Some(etherparse::TransportSlice::Icmpv6(icmp)) = theirs.transport else { panic!() };
+                let destination: Ipv6Addr = "2001:db8::9".parse().unwrap();
+                assert!(icmp.is_checksum_valid(US6.octets(), destination.octets()));
+                assert_eq!(may_answer_v6(&parsed, &out, error), Err(Silence::Error));
+            }
+        }
+        let offending = packet("udp from 2001:db8::9 port 1 to 2001:db8::8 port 2");
+        let error = ErrorV6::TimeExceeded { code: 0 };
+        assert_eq!(error_v6(&mut out, error, US6, &offending[..39]), None);
+        assert_eq!(error_v6(&mut out[..95], error, US6, &offending), None);
+    }
+
+    #[test]
+    fn never_about_an_error_over_ipv4() {
+        use Silence::*;
+        for (text, answer) in [
+            ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2", Ok(())),
+            ("tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2 fragment 0+", Ok(())),
+            ("udp from 10.0.0.1 to 10.0.0.2 fragment 8", Err(LaterFragment)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 fragment 8", Err(LaterFragment)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type echo-request", Ok(())),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type echo-reply", Ok(())),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type unreachable code 3", Err(Error)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type redirect", Err(Error)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type time-exceeded", Err(Error)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type parameter-problem", Err(Error)),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type source-quench", Err(Error)),
+            ("udp from 10.0.0.1 port 1 to 224.0.0.1 port 2", Err(GroupDestination)),
+            ("udp from 10.0.0.1 port 1 to 255.255.255.255 port 2", Err(GroupDestination)),
+            ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 mac-to ff:ff:ff:ff:ff:ff", Err(GroupLink)),
+            ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 mac-to 01:00:5e:00:00:01", Err(GroupLink)),
+            ("udp from 0.0.0.0 port 1 to 10.0.0.2 port 2", Err(Source)),
+            ("udp from 127.0.0.1 port 1 to 10.0.0.2 port 2", Err(Source)),
+            ("udp from 224.0.0.1 port 1 to 10.0.0.2 port 2", Err(Source)),
+            ("udp from 255.255.255.255 port 1 to 10.0.0.2 port 2", Err(Source)),
+            ("udp from 240.0.0.1 port 1 to 10.0.0.2 port 2", Err(Source)),
+        ] {
+            let frame = frame(text);
+            let mut parsed = parse::ipv4(&frame, 14).unwrap();
+            parsed.flags |= parse::ethernet(&frame).unwrap().flags;
+            assert_eq!(may_answer_v4(&parsed, &frame), answer, "{text}");
+        }
+        // An ICMP message that is cut off before its type may be an error.
+        let mut cut = frame("254 from 10.0.0.1 to 10.0.0.2");
+        cut[14 + 9] = protocol::ICMP;
+        cut[14 + 10..14 + 12].fill(0);
+        let checksum = checksum::of(&cut[14..34]);
+        cut[14 + 10..14 + 12].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!(may_answer_v4(&parse::ipv4(&cut, 14).unwrap(), &cut), Err(Error));
+        assert_eq!(may_answer_v4(&Parsed::default(), &[]), Err(Source));
+    }
+
+    #[test]
+    fn never_about_an_error_over_ipv6() {
+        use Silence::*;
+        let unreachable = ErrorV6::Unreachable { code: 0 };
+        let too_big = ErrorV6::PacketTooBig { mtu: 1280 };
+        let option = ErrorV6::ParameterProblem { code: 2, pointer: 42 };
+        let header = ErrorV6::ParameterProblem { code: 1, pointer: 6 };
+        let udp = |rest: &str| format!("udp from 2001:db8::1 port 1 to 2001:db8::2 port 2{rest}");
+        let icmp = |rest: &str| format!("icmp6 from 2001:db8::1 to 2001:db8::2{rest}");
+        for (text, error, answer) in [
+            (udp(""), unreachable, Ok(())),
+            (udp(" fragment 0+"), unreachable, Ok(())),
+            ("udp from 2001:db8::1 to 2001:db8::2 fragment 8".to_owned(), too_big, Ok(())),
+            (icmp(" fragment 8"), too_big, Err(LaterFragment)),
+            (icmp(" type echo-request"), unreachable, Ok(())),
+            (icmp(" type neighbor-solicitation"), unreachable, Ok(())),
+            (icmp(" type unreachable"), too_big, Err(Error)),
+            (icmp(" type 127"), too_big, Err(Error)),
+            (icmp(" type redirect"), too_big, Err(Error)),
+            ("udp from 2001:db8::1 port 1 to ff02::1 port 2".to_owned(), unreachable, Err(GroupDestination)),
+            ("udp from 2001:db8::1 port 1 to ff02::1 port 2".to_owned(), header, Err(GroupDestination)),
+            ("udp from 2001:db8::1 port 1 to ff02::1 port 2".to_owned(), too_big, Ok(())),
+            ("udp from 2001:db8::1 port 1 to ff02::1 port 2".to_owned(), option, Ok(())),
+            (udp(" mac-to 33:33:00:00:00:01"), unreachable, Err(GroupLink)),
+            (udp(" mac-to ff:ff:ff:ff:ff:ff"), unreachable, Err(GroupLink)),
+            (udp(" mac-to ff:ff:ff:ff:ff:ff"), too_big, Ok(())),
+            ("udp from :: port 1 to 2001:db8::2 port 2".to_owned(), too_big, Err(Source)),
+            ("udp from ff02::1 port 1 to 2001:db8::2 port 2".to_owned(), too_big, Err(Source)),
+        ] {
+            let frame = frame(&text);
+            let mut parsed = parse::ipv6(&frame, 14).unwrap();
+            parsed.flags |= parse::ethernet(&frame).unwrap().flags;
+            assert_eq!(may_answer_v6(&parsed, &frame, error), answer, "{text} {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_chain_of_headers_is_answered() {
+        let mut broken = frame("254 from 2001:db8::1 to 2001:db8::2 length 48");
+        broken[20] = protocol::DESTINATION_OPTIONS;
+        broken[55] = 9;
+        let malformed = parse::ipv6(&broken, 14).unwrap_err();
+        let error = ErrorV6::of_malformed(malformed).unwrap();
+        assert_eq!(error, ErrorV6::ParameterProblem { code: 0, pointer: 41 });
+        assert_eq!(may_answer_malformed_v6(&broken, 14, ParseFlags::empty(), error), Ok(()));
+        let answer = may_answer_malformed_v6(&broken, 14, ParseFlags::L2_BROADCAST, error);
+        assert_eq!(answer, Err(Silence::GroupLink));
+        assert_eq!(may_answer_malformed_v6(&[], 14, ParseFlags::empty(), error), Err(Silence::Source));
+        assert_eq!(ErrorV6::of_malformed(Malformed::BadVersion), None);
+    }
+
+    #[test]
+    fn echoes_come_back() {
+        let mut echo = frame("icmp from 10.0.0.1 to 192.0.2.1 ttl 9 dscp 3 length 100");
+        echo[14 + 24] = 0x12;
+        echo[14 + 22..14 + 24].fill(0);
+        let checksum = checksum::of(&echo[34..]);
+        echo[14 + 22..14 + 24].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!(echo_reply_v4(&mut echo[14..]), Ok(()));
+        let line = "IP4 192.0.2.1 > 10.0.0.1 icmp echo-reply ttl 64 length 100 dscp 3";
+        assert_eq!(summary(&echo).to_string(), line);
+        assert!(checksum::is_valid(&echo[34..]));
+        assert_eq!(echo[14 + 24], 0x12);
+
+        let mut echo = frame("icmp6 from 2001:db8::9 to 2001:db8::1 ttl 9 length 100");
+        assert_eq!(echo_reply_v6(&mut echo[14..]), Ok(()));
+        let line = "IP6 2001:db8::1 > 2001:db8::9 icmp6 echo-reply ttl 64 length 100";
+        assert_eq!(summary(&echo).to_string(), line);
+        let theirs = etherparse::SlicedPacket::from_ethernet(&echo).unwrap();
+        let Some(etherparse::TransportSlice::Icmpv6(icmp)) = theirs.transport else { panic!() };
+        let destination: Ipv6Addr = "2001:db8::9".parse().unwrap();
+        assert!(icmp.is_checksum_valid(US6.octets(), destination.octets()));
+    }
+
+    #[test]
+    fn an_empty_echo_has_the_other_zero() {
+        let mut echo = packet("icmp from 10.0.0.1 to 192.0.2.1");
+        assert_eq!(echo_reply_v4(&mut echo), Ok(()));
+        assert_eq!(echo[20..], [0, 0, 0xff, 0xff, 0, 0, 0, 0]);
+        assert!(checksum::is_valid(&echo[20..]));
+    }
+
+    #[test]
+    fn what_is_no_echo_is_left_alone() {
+        use NotAnswered::*;
+        for (text, answer) in [
+            ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2", NotEcho),
+            ("icmp from 10.0.0.1 to 10.0.0.2 type echo-reply", NotEcho),
+            ("icmp from 10.0.0.1 to 10.0.0.2 fragment 0+", Fragment),
+            ("icmp from 10.0.0.1 to 10.0.0.2 fragment 8", Fragment),
+            ("icmp from 0.0.0.0 to 10.0.0.2", Address),
+            ("icmp from 10.0.0.1 to 224.0.0.1", Address),
+            ("icmp from 10.0.0.1 to 255.255.255.255", Address),
+            ("udp from 2001:db8::1 port 1 to 2001:db8::2 port 2", NotEcho),
+            ("icmp6 from 2001:db8::1 to 2001:db8::2 type echo-reply", NotEcho),
+            ("icmp6 from 2001:db8::1 to 2001:db8::2 fragment 0+", Options),
+            ("icmp6 from :: to 2001:db8::2", Address),
+            ("icmp6 from 2001:db8::1 to ff02::1", Address),
+        ] {
+            let mut bytes = packet(text);
+            let before = bytes.clone();
+            let got = if bytes[0] == 0x45 { echo_reply_v4(&mut bytes) } else { echo_reply_v6(&mut bytes) };
+            assert_eq!(got, Err(answer), "{text}");
+            assert_eq!(bytes, before);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_echoes(text in prop_oneof![Just("icmp from 10.0.0.1 to 10.0.0.2 length 60"), Just("icmp6 from ::5 to ::6 length 80")], bit in 0usize..320, cut in 0usize..81) {
+            let whole = packet(text);
+            let v4 = whole[0] == 0x45;
+            let reply = |bytes: &mut [u8]| if v4 { echo_reply_v4(bytes) } else { echo_reply_v6(bytes) };
+            // A flipped bit in the message is seen by its checksum, whatever else it may look like.
+            let header = if v4 { 20 } else { 40 };
+            let mut flipped = whole.clone();
+            flipped[header + bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(reply(&mut flipped).is_err());
+            let cut = cut.min(whole.len() - 1);
+            prop_assert_eq!(reply(&mut whole[..cut].to_vec()), Err(NotAnswered::NotEcho));
+        }
+
+        #[test]
+        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..100), room in 0usize..1300, code in any::<u8>()) {
+            let mut out = vec![0; room];
+            for length in [
+                error_v4(&mut out, ErrorV4::Unreachable { code }, US, &bytes),
+                error_v6(&mut out, ErrorV6::Unreachable { code }, US6, &bytes),
+            ] {
+                prop_assert!(length.is_none_or(|length| length <= room.min(MAX_ERROR_V6)));
+            }
+            let mut copy = bytes.clone();
+            let _ = echo_reply_v4(&mut copy);
+            let _ = echo_reply_v6(&mut copy);
+        }
+    }
+}
