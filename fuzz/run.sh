@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Fuzzes on stable Rust, with coverage but without sanitizers, and without cargo-fuzz.
+#
+#   fuzz/run.sh [SECONDS] [TARGET…]      60 seconds each unless given; all targets unless named
+#
+# A target is a file in fuzz_targets/ with a [[bin]] entry in Cargo.toml. What a target learns stays in corpus/TARGET, what
+# makes it fail in artifacts/TARGET; seeds/TARGET, where there is one, is read as well. Exits 1 if any target fails.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=60
+if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
+    seconds=$1
+    shift
+fi
+
+targets=("$@")
+if [ ${#targets[@]} -eq 0 ]; then
+    for file in fuzz_targets/*.rs; do
+        targets+=("$(basename "$file" .rs)")
+    done
+fi
+
+# libfuzzer-sys compiles libFuzzer, which is C++.
+compiler=${CXX:-c++}
+if ! command -v "${compiler%% *}" >/dev/null; then
+    echo "fuzz/run.sh: no C++ compiler: install one (g++ or clang), or name it in CXX" >&2
+    exit 1
+fi
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+# With a target of its own, RUSTFLAGS leave build scripts alone: they could not be linked with coverage.
+RUSTFLAGS="--cfg fuzzing \
+-Cpasses=sancov-module \
+-Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+-Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares \
+-Ccodegen-units=1 ${RUSTFLAGS:-}" \
+    cargo build --release --target "$host" "${targets[@]/#/--bin=}"
+built=${CARGO_TARGET_DIR:-target}/$host/release
+
+failed=()
+for target in "${targets[@]}"; do
+    mkdir -p "corpus/$target" "artifacts/$target"
+    directories=("corpus/$target")
+    if [ -d "seeds/$target" ]; then
+        directories+=("seeds/$target")
+    fi
+    options=(-max_total_time="$seconds" -artifact_prefix="artifacts/$target/" -timeout=10 -rss_limit_mb=2048)
+    if [ -f "seeds/$target.dict" ]; then
+        options+=(-dict="seeds/$target.dict")
+    fi
+    echo "== $target: $seconds s"
+    log=$(mktemp)
+    if "$built/$target" "${options[@]}" -print_final_stats=1 "${directories[@]}" >"$log" 2>&1; then
+        grep -E '^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)|^Done' "$log" || true
+    else
+        tail -n 40 "$log"
+        failed+=("$target")
+    fi
+    rm -f "$log"
+done
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "failed: ${failed[*]}" >&2
+    exit 1
+fi
