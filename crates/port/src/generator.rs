@@ -4,9 +4,9 @@
 //! depend on `n` and the stream's seed alone, whatever the queues and bursts in which it is taken. What is sent to a
 //! generator vanishes.
 
-mod capture;
 mod flows;
 mod frames;
+mod looped;
 pub(crate) mod mix;
 mod pace;
 mod payload;
@@ -24,7 +24,7 @@ use weir_packet::buffer::Cache;
 use weir_packet::vector::Vector;
 
 use crate::null::Sink;
-use crate::open::Context;
+use crate::open::{Context, OpenError};
 use crate::pcap::CaptureError;
 use crate::spec::GeneratorSpec;
 use crate::{Burst, Port, PortCounters, Receiver, Transmitter};
@@ -32,13 +32,10 @@ use frames::Target;
 use mix::mix;
 use stream::{Source, Stream};
 
-/// Why a generator cannot be made.
+/// Why a stream cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum GeneratorError {
-    /// There is nothing to generate.
-    #[error("a generator needs at least one stream")]
-    NoStreams,
+pub enum StreamError {
     /// Source and destination are not all IPv4 or all IPv6.
     #[error("source and destination must be of one address family")]
     Families,
@@ -139,18 +136,16 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    pub(crate) fn open(spec: &GeneratorSpec, queues: u16, context: &Context) -> Result<Generator, GeneratorError> {
+    pub(crate) fn open(spec: &GeneratorSpec, queues: u16, context: &Context) -> Result<Generator, OpenError> {
         if spec.streams.is_empty() {
-            return Err(GeneratorError::NoStreams);
+            return Err(OpenError::NoStreams);
         }
         let start = Arc::new(OnceLock::new());
         let queues = u64::from(queues.max(1));
         let mut of_queue: Vec<Vec<Stream>> = (0..queues).map(|_| Vec::new()).collect();
         for (index, stream) in spec.streams.iter().enumerate() {
-            if stream.rate == Some(0) {
-                return Err(GeneratorError::Rate);
-            }
-            let source = Source::new(&stream.source, &Link::of(context, index), context.max_frame)?;
+            let source = Source::new(stream, &Link::of(context, index), context.max_frame)
+                .map_err(|error| OpenError::Stream { number: index + 1, error })?;
             for (queue, streams) in of_queue.iter_mut().enumerate() {
                 streams.push(Stream::new(&source, stream, queue as u64, queues, &start));
             }

@@ -1,10 +1,12 @@
 //! Opening ports.
 
+use std::path::{Path, PathBuf};
+
 use crate::Port;
-use crate::generator::{Generator, GeneratorError};
+use crate::generator::{Generator, StreamError};
 use crate::null::Null;
-use crate::pcap::{CaptureError, CapturePort};
-use crate::spec::{Middleware, PortSpec};
+use crate::pcap::{CaptureError, CapturePort, is_same};
+use crate::spec::{Middleware, PortSpec, StreamSource, StreamSpec};
 use crate::{capture, fault};
 
 /// What a port is told of the interface it is for.
@@ -22,12 +24,41 @@ pub struct Context {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// There is nothing to generate.
+    #[error("a generator needs at least one stream")]
+    NoStreams,
     /// A stream of the generator cannot be made.
-    #[error(transparent)]
-    Generator(#[from] GeneratorError),
+    #[error("stream {number}: {error}")]
+    Stream {
+        /// Which, from 1 on.
+        number: usize,
+        /// Why.
+        error: StreamError,
+    },
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+}
+
+impl PortSpec {
+    /// The files that it reads and writes.
+    fn files(&self) -> Vec<&Path> {
+        match self {
+            PortSpec::Generator(spec) => spec.streams.iter().filter_map(StreamSpec::file).collect(),
+            PortSpec::Pcap(spec) => spec.input.iter().chain(&spec.output).map(PathBuf::as_path).collect(),
+            PortSpec::Null => Vec::new(),
+        }
+    }
+}
+
+impl StreamSpec {
+    /// The file that it reads.
+    fn file(&self) -> Option<&Path> {
+        match &self.source {
+            StreamSource::Capture(path) => Some(path),
+            StreamSource::Template(_) => None,
+        }
+    }
 }
 
 /// Opens a port with `queues` receive queues and wraps it in `middleware`. Kinds that have but one receive queue, or none,
@@ -41,6 +72,11 @@ pub fn open(
     queues: u16,
     context: &Context,
 ) -> Result<Box<dyn Port>, OpenError> {
+    if let Some(path) = &middleware.capture
+        && spec.files().iter().any(|file| is_same(file, path))
+    {
+        return Err(CaptureError::SameFile { path: path.clone() }.into());
+    }
     let mut port: Box<dyn Port> = match spec {
         PortSpec::Generator(spec) => Box::new(Generator::open(spec, queues, context)?),
         PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),

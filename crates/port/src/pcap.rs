@@ -9,7 +9,7 @@ mod reader;
 mod writer;
 
 pub use error::CaptureError;
-pub(crate) use port::CapturePort;
+pub(crate) use port::{CapturePort, is_same};
 pub use reader::{Reader, Record};
 pub use writer::Writer;
 pub(crate) use writer::encode;

@@ -282,7 +282,10 @@ fn nonsense_is_refused_with_a_reason() {
         weir_port::open(&spec, &Middleware::default(), 1, &context()).err().expect("refused").to_string()
     };
     let size = |size| message(TemplateSpec { size, ..template() });
-    assert_eq!(size(SizeSpec::Fixed(41)), "frames of 41 octets are too short for their headers, which take 42");
+    assert_eq!(
+        size(SizeSpec::Fixed(41)),
+        "stream 1: frames of 41 octets are too short for their headers, which take 42"
+    );
     assert!(size(SizeSpec::Range(60, u32::MAX)).contains("at most 65549"));
     assert!(size(SizeSpec::Range(70_000, 80_000)).contains("too long"));
     assert!(size(SizeSpec::Range(u32::MAX, u32::MAX)).contains("too long"));

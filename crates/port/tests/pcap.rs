@@ -457,7 +457,11 @@ fn a_port_refuses_files_at_once() {
     assert!(all(&mut *port(input(&empty)).receivers()[0], Time(0)).is_empty());
     let file = Scratch::with("same.pcap", &write(&three()));
     let spec = PcapSpec { output: Some(file.path().into()), ..input(&file) };
-    assert!(refusal(spec).contains("same.pcap: both input and output"));
+    assert!(refusal(spec).contains("same.pcap: one file for two purposes"));
+    assert_eq!(std::fs::read(file.path()).unwrap(), write(&three()), "the input is as it was");
+    let middleware = Middleware { capture: Some(file.path().into()), fault: None };
+    let opened = weir_port::open(&PortSpec::Pcap(input(&file)), &middleware, 1, &context());
+    assert!(opened.err().unwrap().to_string().contains("one file for two purposes"));
     assert_eq!(std::fs::read(file.path()).unwrap(), write(&three()), "the input is as it was");
     let missing = Scratch::new("missing.pcap");
     assert!(refusal(input(&missing)).contains("missing.pcap: cannot be opened: No such file"));

@@ -3,7 +3,7 @@
 //! The four ranges span a space of tuples. A permutation of that space that depends on the seed alone sends flow 0, 1,
 //! 2, … to tuples all over it: no two flows are equal, and no memory is spent on remembering which were given away.
 
-use super::GeneratorError;
+use super::StreamError;
 use super::mix::mix;
 
 /// The most values of one address range that are told apart: a longer range is cut into that many blocks of equal
@@ -37,7 +37,7 @@ impl Flows {
         source_port: (u16, u16),
         destination_port: (u16, u16),
         seed: u64,
-    ) -> Result<Flows, GeneratorError> {
+    ) -> Result<Flows, StreamError> {
         let wide = |(low, high): (u16, u16)| (u128::from(low), u128::from(high));
         let source = Range::new("source", source, seed)?;
         let destination = Range::new("destination", destination, seed)?;
@@ -89,8 +89,8 @@ struct Range {
 }
 
 impl Range {
-    fn new(name: &'static str, (low, high): (u128, u128), seed: u64) -> Result<Range, GeneratorError> {
-        let last = high.checked_sub(low).ok_or(GeneratorError::Reversed { range: name })?;
+    fn new(name: &'static str, (low, high): (u128, u128), seed: u64) -> Result<Range, StreamError> {
+        let last = high.checked_sub(low).ok_or(StreamError::Reversed { range: name })?;
         // Saturates for the whole IPv6 address space only, whose last address is never drawn then.
         let size = last.saturating_add(1);
         let values = size.min(MOST);

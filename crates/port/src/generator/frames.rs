@@ -13,7 +13,7 @@ use super::share::{Cursor, Share};
 use super::size::{self, Size};
 use super::template::Template;
 
-/// Octets of ready frames that a queue keeps of a stream at most. With more flows than fit, frames are written from
+/// Octets of ready frames that are kept of a stream at most, over all queues. With more flows than fit, frames are written from
 /// scratch each time, which costs some ten times as much.
 const READY: usize = 128 << 20;
 
@@ -42,7 +42,7 @@ pub(super) struct Frames<const N: usize> {
 
 impl<const N: usize> Frames<N> {
     pub(super) fn new(template: Arc<Template>, share: &Share) -> Frames<N> {
-        let count = if share.len() as usize <= READY / N { share.len() } else { 0 };
+        let count = if template.flows() <= (READY / N) as u64 { share.len() } else { 0 };
         let ready = (0..count).map(|index| slot(&template, share.place(index))).collect();
         Frames { template, ready }
     }

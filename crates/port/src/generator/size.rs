@@ -3,7 +3,7 @@
 use weir_packet::checksum::Delta;
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::GeneratorError;
+use super::StreamError;
 use super::payload::Payload;
 use super::template::Layout;
 use crate::spec::{SizeSpec, Transport};
@@ -36,24 +36,24 @@ impl Sizes {
         layout: &Layout,
         payload: &Payload,
         longest: usize,
-    ) -> Result<Sizes, GeneratorError> {
+    ) -> Result<Sizes, StreamError> {
         let least = layout.payload as u32;
         let frames: Vec<u32> = match spec {
             SizeSpec::Fixed(size) => vec![size],
-            SizeSpec::Range(low, high) if low > high => return Err(GeneratorError::Reversed { range: "size" }),
+            SizeSpec::Range(low, high) if low > high => return Err(StreamError::Reversed { range: "size" }),
             // A frame longer than the longest is refused below; there is no need to list the others first.
             SizeSpec::Range(low, high) => (low..=high.min(longest as u32 + 1)).collect(),
             // Where the headers alone are longer than 60 octets, the small frames are as short as they can be.
             SizeSpec::Imix => IMIX.iter().flat_map(|&(size, times)| vec![size.max(least); times]).collect(),
         };
         if let Some(&size) = frames.iter().find(|&&size| size < least) {
-            return Err(GeneratorError::TooShort { size, least });
+            return Err(StreamError::TooShort { size, least });
         }
         if let Some(&size) = frames.iter().find(|&&size| size as usize > longest) {
-            return Err(GeneratorError::TooLong { size, most: longest });
+            return Err(StreamError::TooLong { size, most: longest });
         }
         let Some(&first) = frames.first() else {
-            return Err(GeneratorError::TooLong { size: u32::MAX, most: longest });
+            return Err(StreamError::TooLong { size: u32::MAX, most: longest });
         };
         let sums = payload.sums();
         let first = Size::new(first as usize, layout, &sums);

@@ -8,20 +8,23 @@ use super::frames::{Frames, Target};
 use super::pace::Pace;
 use super::share::{Cursor, Share};
 use super::template::Template;
-use super::{GeneratorError, Link, capture};
+use super::{Link, StreamError, looped};
 use crate::spec::{StreamSource, StreamSpec};
 
 /// Where packets come from, shared by all queues.
 pub(super) enum Source {
     Template(Arc<Template>),
-    Capture(Arc<capture::Frames>),
+    Capture(Arc<looped::Looped>),
 }
 
 impl Source {
-    pub(super) fn new(spec: &StreamSource, link: &Link, max_frame: usize) -> Result<Source, GeneratorError> {
-        Ok(match spec {
+    pub(super) fn new(spec: &StreamSpec, link: &Link, max_frame: usize) -> Result<Source, StreamError> {
+        if spec.rate == Some(0) {
+            return Err(StreamError::Rate);
+        }
+        Ok(match &spec.source {
             StreamSource::Template(spec) => Source::Template(Arc::new(Template::new(spec, link, max_frame)?)),
-            StreamSource::Capture(path) => Source::Capture(capture::Frames::read(path, max_frame)?),
+            StreamSource::Capture(path) => Source::Capture(looped::Looped::read(path, max_frame)?),
         })
     }
 }
@@ -30,7 +33,7 @@ impl Source {
 enum Packets {
     Short(Frames<64>),
     Long(Frames<128>),
-    Capture(Arc<capture::Frames>),
+    Capture(Arc<looped::Looped>),
 }
 
 /// One queue's share of a stream, and how far it has come.

@@ -10,7 +10,7 @@ use weir_packet::wire::{ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp
 use super::flows::{Flows, Tuple};
 use super::payload::Payload;
 use super::size::{Size, Sizes};
-use super::{GeneratorError, Link};
+use super::{Link, StreamError};
 use crate::spec::{TemplateSpec, Transport};
 
 /// The longest headers: Ethernet, two tags, IPv6, TCP.
@@ -87,19 +87,19 @@ impl Layout {
 
 impl Template {
     /// Compiles a template.
-    pub(super) fn new(spec: &TemplateSpec, link: &Link, max_frame: usize) -> Result<Template, GeneratorError> {
+    pub(super) fn new(spec: &TemplateSpec, link: &Link, max_frame: usize) -> Result<Template, StreamError> {
         let families = [spec.source.0, spec.source.1, spec.destination.0, spec.destination.1];
         if families.iter().any(|address| address.is_ipv6() != families[0].is_ipv6()) {
-            return Err(GeneratorError::Families);
+            return Err(StreamError::Families);
         }
         if spec.vlan.len() > 2 {
-            return Err(GeneratorError::Tags { count: spec.vlan.len() });
+            return Err(StreamError::Tags { count: spec.vlan.len() });
         }
         if let Some((_, id)) = spec.vlan.iter().find(|(_, id)| *id > vlan::VlanId::MAX.number()) {
-            return Err(GeneratorError::VlanId { id: *id });
+            return Err(StreamError::VlanId { id: *id });
         }
         if spec.flows == 0 || spec.flows > MAX_FLOWS {
-            return Err(GeneratorError::Flows { flows: spec.flows, most: MAX_FLOWS });
+            return Err(StreamError::Flows { flows: spec.flows, most: MAX_FLOWS });
         }
         let layout = Layout::of(spec);
         let payload = Payload::new(spec.size, layout.payload);

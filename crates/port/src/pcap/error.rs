@@ -79,8 +79,8 @@ pub enum CaptureError {
         /// The link type, as the pcap formats number them.
         link_type: u16,
     },
-    /// The file would be overwritten while it is read.
-    #[error("{}: both input and output", path.display())]
+    /// The file would be overwritten while it is read, or be written twice.
+    #[error("{}: one file for two purposes", path.display())]
     SameFile {
         /// The file.
         path: PathBuf,

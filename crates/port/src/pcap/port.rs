@@ -1,6 +1,7 @@
 //! The port over capture files.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,11 +48,12 @@ impl CapturePort {
     }
 }
 
-fn is_same(input: &Path, output: &Path) -> bool {
-    match (input.canonicalize(), output.canonicalize()) {
-        (Ok(input), Ok(output)) => input == output,
-        // One of them does not exist.
-        _ => false,
+/// Whether both paths lead to one file; it may not exist.
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
+    match (identity(a), identity(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
     }
 }
 

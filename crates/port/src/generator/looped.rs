@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 use weir_packet::wire::ethernet::ethertype;
 
-use super::GeneratorError;
+use super::StreamError;
 use super::frames::Target;
 use super::share::{Cursor, Share};
 use crate::pcap::Reader;
@@ -20,7 +20,7 @@ const SEED: Seed = Seed::new([0, 0]);
 
 /// All frames of a capture.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct Looped {
     octets: Vec<u8>,
     /// Where each frame ends.
     ends: Vec<usize>,
@@ -28,26 +28,26 @@ pub(super) struct Frames {
     flows: Vec<u32>,
 }
 
-impl Frames {
+impl Looped {
     /// Reads a capture to its end.
-    pub(super) fn read(path: &Path, max_frame: usize) -> Result<Arc<Frames>, GeneratorError> {
+    pub(super) fn read(path: &Path, max_frame: usize) -> Result<Arc<Looped>, StreamError> {
         let mut reader = Reader::open(path)?;
-        let mut frames = Frames { octets: Vec::new(), ends: Vec::new(), flows: Vec::new() };
+        let mut frames = Looped { octets: Vec::new(), ends: Vec::new(), flows: Vec::new() };
         while let Some(record) = reader.read()? {
             let most = max_frame.min(MAX_FRAME);
             if record.frame.len() > most {
                 let (path, record) = (path.to_owned(), frames.ends.len() as u64 + 1);
-                return Err(GeneratorError::FrameTooLong { path, record, most });
+                return Err(StreamError::FrameTooLong { path, record, most });
             }
             if frames.octets.len() + record.frame.len() > LARGEST || frames.ends.len() == u32::MAX as usize {
-                return Err(GeneratorError::CaptureTooLarge { path: path.to_owned(), most: LARGEST });
+                return Err(StreamError::CaptureTooLarge { path: path.to_owned(), most: LARGEST });
             }
             frames.octets.extend_from_slice(record.frame);
             frames.ends.push(frames.octets.len());
             frames.flows.push(flow(record.frame));
         }
         if frames.ends.is_empty() {
-            return Err(GeneratorError::EmptyCapture { path: path.to_owned() });
+            return Err(StreamError::EmptyCapture { path: path.to_owned() });
         }
         Ok(Arc::new(frames))
     }
