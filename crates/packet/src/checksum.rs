@@ -100,13 +100,13 @@ pub fn is_valid(bytes: &[u8]) -> bool {
     Sum::new().bytes(bytes).is_valid()
 }
 
-/// Whether the checksum of an IPv4 header without options is right: five loads and a fold.
+/// Whether the checksum of an IPv4 header without options is right: five loads, and one multiplication in place of the
+/// folds. To fold is to take the remainder by 0xffff, and a right sum folds to 0xffff: it is a multiple, other than zero.
 #[inline]
 pub fn is_valid_ipv4(header: &[u8; ipv4::LENGTH]) -> bool {
     let (words, _) = header.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    // At most 5 · (2^32 - 1): below 2^35. Two folds leave 16 bits and a carry, which `folded` takes in.
-    Sum((sum & 0xffff_ffff) + (sum >> 32)).shorter().is_valid()
+    sum.is_multiple_of(0xffff) && sum != 0
 }
 
 /// The pseudo-header of TCP, UDP and the like over IPv4 (RFC 9293 section 3.1). `length` is that of the transport header and
@@ -278,6 +278,11 @@ mod tests {
     }
 
     #[test]
+    fn zeros_are_not_right() {
+        assert!(!is_valid_ipv4(&[0; 20]) && !is_valid(&[0; 20]) && is_valid_ipv4(&[0xff; 20]));
+    }
+
+    #[test]
     fn the_other_zero_is_mended() {
         // A peer may send 0xffff where 0x0000 is meant; it is right, and stays right.
         let mut header = [0u8; 20];
@@ -364,6 +369,14 @@ mod tests {
             prop_assert!(is_valid_ipv4(&header) && is_valid(&header));
             header[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(!is_valid_ipv4(&header) && !is_valid(&header));
+        }
+
+        #[test]
+        fn both_ways_to_verify_agree(words in proptest::collection::vec(words(), 10)) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            let header: &[u8; 20] = bytes.first_chunk().unwrap();
+            prop_assert_eq!(is_valid_ipv4(header), is_valid(header));
+            prop_assert_eq!(is_valid(header), naive(header) == 0xffff);
         }
 
         #[test]

@@ -5,7 +5,8 @@
 //! flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
 //! later step has to ask again, and none can read what is not there.
 //!
-//! Nothing here allocates or panics, whatever the bytes.
+//! Nothing here allocates or panics, whatever the bytes. The three functions are always inlined: a [`Parsed`] that went through
+//! memory would be written field by field and read as a whole, which stalls the CPU for longer than the parsing takes.
 
 mod hash;
 pub mod martian;
@@ -289,24 +290,27 @@ pub struct L2 {
 ///
 /// # Errors
 /// [`Malformed::TruncatedEthernet`] if the frame ends within them.
-#[inline]
+#[inline(always)]
 pub fn ethernet(frame: &[u8]) -> Result<L2, Malformed> {
     let header = ethernet::Header::new(frame).map_err(|_| Malformed::TruncatedEthernet)?;
     let destination = header.destination();
-    let broadcast = destination.is_broadcast();
     let mut l2 = L2 {
         destination,
         source: header.source(),
         ethertype: header.ethertype(),
         tags: Tags::default(),
         l3: ethernet::LENGTH as u16,
-        flags: ParseFlags::L2_BROADCAST.when(broadcast)
-            | ParseFlags::L2_MULTICAST.when(destination.is_group() && !broadcast),
+        flags: if destination.is_group() { group_flags(destination) } else { ParseFlags::empty() },
     };
     if vlan::is_tag(l2.ethertype) {
         tags(frame, &mut l2)?;
     }
     Ok(l2)
+}
+
+/// Which kind of group a frame went to.
+fn group_flags(destination: MacAddress) -> ParseFlags {
+    if destination.is_broadcast() { ParseFlags::L2_BROADCAST } else { ParseFlags::L2_MULTICAST }
 }
 
 /// Takes up to two tags off.
@@ -328,28 +332,31 @@ fn tags(frame: &[u8], l2: &mut L2) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// What a transport protocol needs to be present for [`ParseFlags::L4`] and [`ParseFlags::L4_HEADER`], in octets;
-/// 255 where it has neither. One load answers for all protocols, without a branch.
-const L4_NEEDS: [[u8; 2]; 256] = {
+/// What a transport protocol needs to be present for [`ParseFlags::L4`] and [`ParseFlags::L4_HEADER`], in octets; 255
+/// where it has neither. One load answers for all protocols, without a branch.
+type Needs = [[u8; 2]; 256];
+
+const NEEDS_V4: Needs = needs(protocol::ICMP);
+const NEEDS_V6: Needs = needs(protocol::ICMPV6);
+
+/// The table of a family. The other family's ICMP means nothing in it.
+const fn needs(icmp: u8) -> Needs {
     let mut needs = [[u8::MAX; 2]; 256];
     needs[protocol::TCP as usize] = [4, tcp::LENGTH as u8];
     needs[protocol::UDP as usize] = [4, udp::LENGTH as u8];
     needs[protocol::UDP_LITE as usize] = [4, 8];
     needs[protocol::SCTP as usize] = [4, 12];
     needs[protocol::DCCP as usize] = [4, 12];
-    needs[protocol::ICMP as usize] = [2, icmpv4::LENGTH as u8];
-    needs[protocol::ICMPV6 as usize] = [2, icmpv4::LENGTH as u8];
+    needs[icmp as usize] = [2, icmpv4::LENGTH as u8];
     needs
-};
+}
 
-/// The flags of a transport header of which `present` octets are within the packet. `foreign` is the ICMP of the
-/// other family, which means nothing in this one.
+/// The flags of a transport header of which `present` octets are within the packet.
 #[inline(always)]
-fn l4_flags(protocol: u8, foreign: u8, present: usize) -> ParseFlags {
-    let [fields, header] = L4_NEEDS[usize::from(protocol)];
-    let known = fields != u8::MAX && protocol != foreign;
-    ParseFlags::L4.when(known & (present >= usize::from(fields)))
-        | ParseFlags::L4_HEADER.when(known & (present >= usize::from(header)))
+fn l4_flags(needs: &Needs, protocol: u8, present: usize) -> ParseFlags {
+    let [fields, header] = needs[usize::from(protocol)];
+    let present = present.min(254) as u8;
+    ParseFlags::L4.when(present >= fields) | ParseFlags::L4_HEADER.when(present >= header)
 }
 
 /// Checks an IPv4 header (RFC 1812 section 5.2.2) and finds the transport header. `l3` is where the header starts, in
@@ -359,7 +366,7 @@ fn l4_flags(protocol: u8, foreign: u8, present: usize) -> ParseFlags {
 ///
 /// # Errors
 /// The first check that fails, in the order of the RFC. All of them mean a silent drop.
-#[inline]
+#[inline(always)]
 pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     let packet = frame.get(l3..).unwrap_or(&[]);
     let Some(header) = packet.first_chunk::<{ ipv4::LENGTH }>() else { return Err(Malformed::TruncatedIpv4) };
@@ -379,7 +386,7 @@ pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     let protocol = header[ipv4::PROTOCOL];
     let fragment = be16(header, ipv4::FRAGMENT);
     let (l4, flags) = if fragment & ipv4::OFFSET_MASK == 0 {
-        let flags = l4_flags(protocol, protocol::ICMPV6, total - header_length);
+        let flags = l4_flags(&NEEDS_V4, protocol, total - header_length);
         (l3 + header_length, flags | ParseFlags::FRAGMENT.when(fragment & ipv4::MORE_FRAGMENTS != 0))
     } else {
         (0, ParseFlags::FRAGMENT | ParseFlags::LATER_FRAGMENT)
@@ -413,7 +420,7 @@ fn long_header(packet: &[u8], header: &[u8; ipv4::LENGTH]) -> Result<usize, Malf
 ///
 /// # Errors
 /// The first check that fails; [`Malformed::parameter_problem`] says what to tell the sender of it.
-#[inline]
+#[inline(always)]
 pub fn ipv6(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     let packet = frame.get(l3..).unwrap_or(&[]);
     let Some(header) = packet.first_chunk::<{ ipv6::LENGTH }>() else { return Err(Malformed::TruncatedIpv6) };
@@ -434,7 +441,7 @@ pub fn ipv6(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
         l3: l3 as u16,
         l4: (l3 + ipv6::LENGTH) as u16,
         protocol,
-        flags: l4_flags(protocol, protocol::ICMP, payload) | ParseFlags::IP6,
+        flags: l4_flags(&NEEDS_V6, protocol, payload) | ParseFlags::IP6,
         l3_length: total as u32,
     })
 }
@@ -467,7 +474,7 @@ fn extended(packet: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     if let Some(at) = walk.l4 {
         let beyond = Malformed::TruncatedExtensionHeader { pointer: clamp(walk.pointer), first_fragment: false };
         l4 = u16::try_from(l3 + at).map_err(|_| beyond)?;
-        flags |= l4_flags(walk.protocol, protocol::ICMP, packet.len() - at);
+        flags |= l4_flags(&NEEDS_V6, walk.protocol, packet.len() - at);
     }
     Ok(Parsed { l3: l3 as u16, l4, protocol: walk.protocol, flags, l3_length: packet.len() as u32 })
 }
@@ -697,7 +704,8 @@ mod tests {
         prop_assert!(!has(ParseFlags::LATER_FRAGMENT) || (has(ParseFlags::FRAGMENT) && l4 == 0));
         prop_assert!(!has(ParseFlags::L4_HEADER) || has(ParseFlags::L4));
         if has(ParseFlags::L4) {
-            let [fields, header] = L4_NEEDS[usize::from(parsed.protocol)];
+            let needs = if has(ParseFlags::IP4) { &NEEDS_V4 } else { &NEEDS_V6 };
+            let [fields, header] = needs[usize::from(parsed.protocol)];
             prop_assert!(l4 != 0 && l4 + usize::from(fields) <= end);
             prop_assert!(!has(ParseFlags::L4_HEADER) || l4 + usize::from(header) <= end);
         }

@@ -44,8 +44,8 @@ impl MacAddress {
 
     /// Whether this is the address of all stations.
     #[inline]
-    pub const fn is_broadcast(self) -> bool {
-        matches!(self.0, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff])
+    pub fn is_broadcast(self) -> bool {
+        self == MacAddress::BROADCAST
     }
 
     /// Whether the group bit is set: multicast or broadcast.
@@ -56,8 +56,8 @@ impl MacAddress {
 
     /// Whether a single station can have this address: neither a group nor zero.
     #[inline]
-    pub const fn is_unicast(self) -> bool {
-        !self.is_group() && !matches!(self.0, [0, 0, 0, 0, 0, 0])
+    pub fn is_unicast(self) -> bool {
+        !self.is_group() && self != MacAddress::ZERO
     }
 
     /// Whether the address was assigned locally rather than by a manufacturer.
