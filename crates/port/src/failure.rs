@@ -18,9 +18,11 @@ pub enum Failure {
 pub(crate) struct FailureSlot(Arc<OnceLock<Failure>>);
 
 impl FailureSlot {
-    pub(crate) fn note(&self, error: CaptureError) {
-        // A later failure is a consequence of the first.
-        let _ = self.0.set(Failure::Capture(Arc::new(error)));
+    pub(crate) fn note(&self, error: CaptureError) -> Failure {
+        let failure = Failure::Capture(Arc::new(error));
+        // A later failure is more likely a consequence than a cause.
+        let _ = self.0.set(failure.clone());
+        failure
     }
 
     pub(crate) fn failure(&self) -> Option<Failure> {

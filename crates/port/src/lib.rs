@@ -4,6 +4,45 @@
 //! The control thread opens it and gives its queues away: every worker owns the receive queues it polls and one
 //! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
 //! wraps a queue.
+//!
+//! ```
+//! use weir_base::clock::Time;
+//! use weir_packet::buffer::{Pool, PoolSize};
+//! use weir_packet::vector::Vector;
+//! use weir_port::spec::*;
+//! use weir_port::{Burst, Context, open};
+//!
+//! let template = TemplateSpec {
+//!     source: ("10.0.0.1".parse()?, "10.0.255.254".parse()?),
+//!     destination: ("192.0.2.1".parse()?, "192.0.2.1".parse()?),
+//!     protocol: Transport::Udp,
+//!     source_port: (1024, 65535),
+//!     destination_port: (53, 53),
+//!     size: SizeSpec::Imix,
+//!     flows: 10_000,
+//!     ttl: 64,
+//!     dont_fragment: true,
+//!     vlan: vec![],
+//!     source_mac: None,
+//!     destination_mac: None,
+//!     seed: 1,
+//! };
+//! let stream = StreamSpec { source: StreamSource::Template(template), rate: Some(1_000_000), count: None };
+//! let spec = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
+//! let context = Context { name: "lan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 1514 };
+//! let mut port = open(&spec, &Middleware::default(), 1, &context)?;
+//! let mut queue = port.receivers().remove(0);
+//!
+//! let mut cache = Pool::new(PoolSize { small: 512, large: 0 })?.cache();
+//! let mut vector = Vector::new();
+//! assert_eq!(queue.receive(&mut vector, &mut cache, Time(0)), Burst::Idle);
+//! assert_eq!(vector.len(), 1, "the first packet is due at once");
+//! assert_eq!(queue.receive(&mut vector, &mut cache, Time(50_000)), Burst::Idle);
+//! assert_eq!(vector.len(), 51, "50 more in 50 µs");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![deny(unsafe_code)]
 
 pub mod capture;
 mod failure;

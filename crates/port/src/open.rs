@@ -16,7 +16,8 @@ pub struct Context {
     pub name: String,
     /// The interface's MAC address: where generators send when their template names no other.
     pub mac: [u8; 6],
-    /// The longest frame of the interface, in octets: generators refuse to make longer ones.
+    /// The longest frame of the interface, in octets, with link-layer header and tags: generators refuse to make longer
+    /// ones.
     pub max_frame: usize,
 }
 

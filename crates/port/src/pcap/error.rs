@@ -102,17 +102,3 @@ pub enum CaptureError {
         source: io::Error,
     },
 }
-
-impl From<CaptureError> for io::Error {
-    fn from(error: CaptureError) -> io::Error {
-        let kind = match &error {
-            CaptureError::Open { source, .. }
-            | CaptureError::Read { source, .. }
-            | CaptureError::Create { source, .. }
-            | CaptureError::Write { source, .. } => source.kind(),
-            CaptureError::Truncated { .. } => io::ErrorKind::UnexpectedEof,
-            _ => io::ErrorKind::InvalidData,
-        };
-        io::Error::new(kind, error)
-    }
-}

@@ -40,7 +40,7 @@ impl CapturePort {
         let output = match &spec.output {
             Some(path) => {
                 let writer = Writer::create(path)?;
-                Some(Arc::new(Mutex::new(Output { writer, broken: false })))
+                Some(Arc::new(Mutex::new(Output { writer, failure: None })))
             }
             None => None,
         };
@@ -193,8 +193,8 @@ impl Receiver for Source {
 /// The output file.
 struct Output {
     writer: Writer<File>,
-    /// It could not be written: it may end in half a record, so nothing more is added.
-    broken: bool,
+    /// Why it could not be written. It may end in half a record, so nothing more is added.
+    failure: Option<Failure>,
 }
 
 /// A transmit queue. Workers take turns at the file, a burst at a time: this port is for replays and tests.
@@ -216,12 +216,12 @@ impl Transmitter for FileQueue {
         let mut output = self.output();
         for (done, &place) in frame.places().iter().enumerate() {
             let packet = &vector[place];
-            let written = if output.broken { Ok(()) } else { output.writer.write(packet.time(), packet.data()) };
-            if let Err(error) = written {
-                self.failure.note(error);
-                output.broken = true;
+            if output.failure.is_none()
+                && let Err(error) = output.writer.write(packet.time(), packet.data())
+            {
+                output.failure = Some(self.failure.note(error));
             }
-            if output.broken {
+            if output.failure.is_some() {
                 count(&self.counters.transmit_errors, (frame.len() - done) as u64);
                 return done;
             }
@@ -231,15 +231,11 @@ impl Transmitter for FileQueue {
 
     fn flush(&mut self) -> std::io::Result<()> {
         let mut output = self.output();
-        if output.broken {
-            return Ok(());
+        if output.failure.is_none()
+            && let Err(error) = output.writer.flush()
+        {
+            output.failure = Some(self.failure.note(error));
         }
-        if let Err(error) = output.writer.flush() {
-            output.broken = true;
-            let message = std::io::Error::other(error.to_string());
-            self.failure.note(error);
-            return Err(message);
-        }
-        Ok(())
+        output.failure.clone().map_or(Ok(()), |failure| Err(std::io::Error::other(failure)))
     }
 }
