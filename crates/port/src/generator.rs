@@ -84,15 +84,9 @@ pub enum StreamError {
     /// A rate of nothing.
     #[error("a rate of 0 packets per second never sends anything")]
     Rate,
-    /// The capture cannot be read.
+    /// The capture cannot be read, or holds no packets to repeat.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The capture holds no packets to be repeated.
-    #[error("{}: no packets to repeat", path.display())]
-    EmptyCapture {
-        /// The file.
-        path: PathBuf,
-    },
     /// The capture does not fit into memory.
     #[error("{}: more than {most} octets of packets, too many to repeat from memory", path.display())]
     CaptureTooLarge {

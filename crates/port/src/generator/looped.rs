@@ -11,7 +11,7 @@ use weir_packet::wire::ethernet::ethertype;
 use super::StreamError;
 use super::frames::Target;
 use super::share::{Cursor, Share};
-use crate::pcap::Reader;
+use crate::pcap::{CaptureError, Reader};
 
 /// Octets of frames that a looped capture may hold.
 const LARGEST: usize = 512 << 20;
@@ -47,7 +47,7 @@ impl Looped {
             frames.flows.push(flow(record.frame));
         }
         if frames.ends.is_empty() {
-            return Err(StreamError::EmptyCapture { path: path.to_owned() });
+            return Err(CaptureError::NoPackets { path: path.to_owned() }.into());
         }
         Ok(Arc::new(frames))
     }
