@@ -1,12 +1,13 @@
 //! The one pass over a header stack: what every packet is checked for, and what later steps ask it.
 //!
-//! [`ethernet`] reads addresses, tags and the type; [`ipv4`] and [`ipv6`] check an IP header and find the transport
+//! [`ethernet()`] reads addresses, tags and the type; [`ipv4()`] and [`ipv6()`] check an IP header and find the transport
 //! header. A packet that passes has a [`Parsed`]: where its headers start, its protocol, and [`ParseFlags`]. What the
 //! flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
 //! later step has to ask again, and none can read what is not there.
 //!
-//! Nothing here allocates or panics, whatever the bytes. The three functions are always inlined: a [`Parsed`] that went through
-//! memory would be written field by field and read as a whole, which stalls the CPU for longer than the parsing takes.
+//! Nothing here allocates or panics, whatever the bytes. The three functions are always inlined: a [`Parsed`] that went
+//! through memory would be written field by field and read as a whole, which stalls the CPU for longer than the
+//! parsing takes.
 
 mod hash;
 pub mod martian;
@@ -113,7 +114,7 @@ pub struct Parsed {
     /// The protocol behind the IP header and, in IPv6, behind its extension headers. In a later IPv6 fragment, what
     /// the fragment header names, which may be an extension header.
     pub protocol: u8,
-    /// What the packet is and has. The link-layer flags come from [`ethernet`]: join them with `|=`.
+    /// What the packet is and has. The link-layer flags come from [`ethernet()`]: join them with `|=`.
     pub flags: ParseFlags,
     /// Length of the packet from the IP header on, in octets, as that header says; never more than there are.
     pub l3_length: u32,
@@ -452,7 +453,7 @@ fn clamp(pointer: usize) -> u16 {
     u16::try_from(pointer).unwrap_or(u16::MAX)
 }
 
-/// The rest of [`ipv6`] for a packet with extension headers, or with nothing behind its header.
+/// The rest of [`ipv6()`] for a packet with extension headers, or with nothing behind its header.
 #[cold]
 fn extended(packet: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     let hop_by_hop = packet.get(ipv6::NEXT_HEADER) == Some(&protocol::HOP_BY_HOP);
@@ -716,10 +717,8 @@ mod tests {
         #[test]
         fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..120), l3 in 0usize..130) {
             let _ = ethernet(&bytes);
-            for result in [ipv4(&bytes, l3), ipv6(&bytes, l3)] {
-                if let Ok(parsed) = result {
-                    promises(&bytes, &parsed)?;
-                }
+            for parsed in [ipv4(&bytes, l3), ipv6(&bytes, l3)].into_iter().flatten() {
+                promises(&bytes, &parsed)?;
             }
         }
 
@@ -735,10 +734,8 @@ mod tests {
             if bytes.len() >= l3 + 20 && bytes[l3] == 0x45 {
                 mend(&mut bytes, l3);
             }
-            for result in [ipv4(&bytes, l3), ipv6(&bytes, l3)] {
-                if let Ok(parsed) = result {
-                    promises(&bytes, &parsed)?;
-                }
+            for parsed in [ipv4(&bytes, l3), ipv6(&bytes, l3)].into_iter().flatten() {
+                promises(&bytes, &parsed)?;
             }
         }
 

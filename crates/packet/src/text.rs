@@ -10,10 +10,12 @@
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
-mod describe;
+mod description;
 mod error;
+mod packet;
+mod reader;
 mod summary;
 
-pub use describe::{Macs, PacketText};
 pub use error::TextError;
+pub use packet::{Macs, PacketText};
 pub use summary::{Summary, summary};

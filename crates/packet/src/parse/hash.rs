@@ -270,7 +270,7 @@ mod tests {
         let mut counts = vec![0u32; buckets];
         let mut total = 0u32;
         for hash in hashes {
-            counts[(u64::from(hash) * buckets as u64 >> 32) as usize] += 1;
+            counts[((u64::from(hash) * buckets as u64) >> 32) as usize] += 1;
             total += 1;
         }
         let expected = f64::from(total) / buckets as f64;
