@@ -124,9 +124,10 @@ pub(super) struct Neighbor {
 impl Declared {
     /// Takes in all that one file declares, but for what it includes.
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source, headers_lost: &[&str]) {
-        // A damaged chunk whose header is neither may have held anything before its header was broken.
-        self.lost_interfaces |= headers_lost.iter().any(|header| header.contains("interface"));
-        self.lost_vrfs |= headers_lost.iter().any(|header| header.contains("vrf"));
+        // What stands before the first header may be an include, of anything.
+        let lost = |name: &str| headers_lost.iter().any(|header| header.contains(name) || !header.contains('['));
+        self.lost_interfaces |= lost("interface");
+        self.lost_vrfs |= lost("vrf");
         self.settings.read(reader, root);
         for value in reader.tables(root, "vrf") {
             let table = reader.table(value, "a VRF", &["name"]);

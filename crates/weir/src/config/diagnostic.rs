@@ -239,7 +239,7 @@ impl Diagnostic {
 }
 
 /// The candidate within a third of the word's length in edits, the closest first.
-fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
+pub(super) fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
     // Comparing a very long word with many others is quadratic and pointless.
     const LONGEST: usize = 64;
     const MOST: usize = 10_000;

@@ -12,7 +12,7 @@ use super::table::{Reader, Table};
 use super::{document, resolve, value};
 
 /// Octets of a TOML file, at most.
-const LARGEST_FILE: u64 = 256 << 20;
+const LARGEST_FILE: u64 = 64 << 20;
 
 /// Octets of a list of routes, at most.
 const LARGEST_LIST: u64 = 2 << 30;
@@ -129,6 +129,9 @@ impl<'f> Loader<'f> {
             diagnostics.push(Diagnostic { severity, ..Diagnostic::error(Code::More, span, message) });
         }
         let errors = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+        // What seems unused may be used by what is wrong.
+        let unused = [Code::UnusedVrf, Code::UnusedInterface, Code::NoInterfaces];
+        diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         Loaded { gateway: gateway.filter(|_| !errors), diagnostics, sources: self.sources }
     }
 
@@ -279,9 +282,9 @@ fn version(reader: &mut Reader<'_>, root: &Table<'_>, main: bool) {
         Some(value) => {
             let is_one = value.get_ref().as_integer().is_some_and(|n| n.radix() == 10 && n.as_str() == "1");
             if !is_one {
-                reader.error(Code::Version, value, "this weir reads version 1 of the configuration");
-                let last = reader.diagnostics.pop().map(|found| found.help("write `version = 1`"));
-                reader.diagnostics.extend(last);
+                let span = reader.span(value.span());
+                let found = Diagnostic::error(Code::Version, span, "this weir reads version 1 of the configuration");
+                reader.report(found.help("write `version = 1`"));
             }
         }
         None if main && !reader.is_damaged(root.span) => {

@@ -63,3 +63,6 @@ pub fn load(path: &Path) -> Loaded {
 pub fn parse_str(name: &str, text: &str) -> Loaded {
     load::parse(name, text, &source::NoFiles)
 }
+
+#[cfg(test)]
+mod tests;

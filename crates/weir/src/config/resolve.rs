@@ -143,7 +143,9 @@ impl<'a> Resolver<'a> {
         if found.is_none() && !self.declared.lost_interfaces {
             let message = format!("there is no interface `{}`", name.value);
             let unknown = Diagnostic::error(Code::UnknownInterface, name.span, message);
-            self.report(unknown.suggest(&name.value, self.interfaces.keys()));
+            let unknown = unknown.suggest(&name.value, self.interfaces.keys());
+            let help = unknown.help.clone().unwrap_or_else(|| "declare it under `[[interface]]`".to_owned());
+            self.report(unknown.help(help));
         }
         found
     }

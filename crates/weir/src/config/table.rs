@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Code, Diagnostic};
+use super::diagnostic::{Code, Diagnostic, closest};
 use super::source::{At, SourceId, Span};
 
 /// A value in the tree.
@@ -16,6 +16,8 @@ pub(super) type Value<'d> = &'d Spanned<DeValue<'d>>;
 #[derive(Clone, Copy)]
 pub(super) struct Table<'d> {
     entries: &'d DeTable<'d>,
+    /// The keys it may have; empty: not looked at.
+    keys: &'d [&'d str],
     /// What it describes, with its article: "an interface".
     pub(super) what: &'static str,
     /// Its header, or the whole of it when it stands inline.
@@ -69,29 +71,30 @@ impl<'r> Reader<'r> {
     }
 
     /// The root of the text.
-    pub(super) fn root<'d>(&mut self, entries: &'d DeTable<'d>, keys: &[&str]) -> Table<'d> {
-        let table = Table { entries, what: "the file", span: self.span(0..0) };
-        self.check_keys(&table, keys);
+    pub(super) fn root<'d>(&mut self, entries: &'d DeTable<'d>, keys: &'d [&'d str]) -> Table<'d> {
+        let table = Table { entries, keys, what: "the file", span: self.span(0..0) };
+        self.check_keys(&table);
         table
     }
 
     /// A table with these keys and no others.
-    pub(super) fn table<'d>(&mut self, value: Value<'d>, what: &'static str, keys: &[&str]) -> Option<Table<'d>> {
-        let table = self.open_table(value, what)?;
-        self.check_keys(&table, keys);
+    pub(super) fn table<'d>(&mut self, value: Value<'d>, what: &'static str, keys: &'d [&'d str]) -> Option<Table<'d>> {
+        let table = Table { keys, ..self.open_table(value, what)? };
+        self.check_keys(&table);
         Some(table)
     }
 
     /// A table whose keys are not looked at yet.
     pub(super) fn open_table<'d>(&mut self, value: Value<'d>, what: &'static str) -> Option<Table<'d>> {
         match value.get_ref() {
-            DeValue::Table(entries) => Some(Table { entries, what, span: self.span(value.span()) }),
+            DeValue::Table(entries) => Some(Table { entries, keys: &[], what, span: self.span(value.span()) }),
             _ => self.wrong_type(value, &format!("a table ({what})")),
         }
     }
 
-    /// Refuses keys that are none of these.
-    pub(super) fn check_keys(&mut self, table: &Table<'_>, keys: &[&str]) {
+    /// Refuses keys that are none of the table's.
+    fn check_keys(&mut self, table: &Table<'_>) {
+        let keys = table.keys;
         for (key, _) in table.iter() {
             let name = key.get_ref();
             if keys.contains(&&**name) {
@@ -117,11 +120,18 @@ impl<'r> Reader<'r> {
         value
     }
 
-    /// Says that a key must be there, unless a syntax error took it away.
+    /// Says that a key must be there, unless its absence has been explained.
     pub(super) fn missing(&mut self, table: &Table<'_>, key: &str) {
-        if !self.is_damaged(table.span) {
+        if !self.is_excused(table, key) {
             self.report(Diagnostic::error(Code::MissingKey, table.span, format!("{} needs `{key}`", table.what)));
         }
+    }
+
+    /// Whether a syntax error took a key away, or it has been found misspelt.
+    pub(super) fn is_excused(&self, table: &Table<'_>, key: &str) -> bool {
+        let meant =
+            |found: &str| !table.keys.contains(&found) && closest(found, table.keys).is_some_and(|is| is == key);
+        self.is_damaged(table.span) || table.iter().any(|(found, _)| meant(found.get_ref()))
     }
 
     /// Whether syntax errors took something away around a place.
@@ -186,7 +196,7 @@ impl<'r> Reader<'r> {
         let number =
             u64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| range.contains(number));
         if number.is_none() {
-            let message = format!("{what} is {integer}, which is not within {} to {}", range.start(), range.end());
+            let message = outside(&integer.to_string(), what, *range.start(), *range.end());
             self.error(Code::OutOfRange, value, message);
         }
         number
@@ -251,6 +261,11 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     }
+}
+
+/// What to say of a number outside its range.
+pub(super) fn outside(number: &str, what: &str, least: u64, most: u64) -> String {
+    format!("{number} is not within {least} to {most}, the range of {what}")
 }
 
 /// `a`, `b` and `c`, each in backquotes.

@@ -10,7 +10,7 @@ use weir_plane::model::Tag;
 
 use super::diagnostic::{Code, Diagnostic};
 use super::source::At;
-use super::table::{Reader, Value, list};
+use super::table::{Reader, Value, list, outside};
 
 /// Characters of a name, at most: as many as an interface name of the kernel and a VLAN suffix need, and short enough
 /// for tables on a terminal.
@@ -165,7 +165,7 @@ impl Reader<'_> {
         match value.get_ref() {
             DeValue::Integer(_) => self.u16(value, what, 0..=u16::MAX).map(|port| (port, port)),
             DeValue::String(_) => {
-                let (first, last) = self.number_range(value, what, 0, u64::from(u16::MAX))?;
+                let (first, last) = self.number_range(value, what, "`53` or `1024-65535`", 0, u64::from(u16::MAX))?;
                 Some((u16::try_from(first).ok()?, u16::try_from(last).ok()?))
             }
             _ => self.wrong_type(value, &format!("an integer or a range ({what})")),
@@ -173,7 +173,14 @@ impl Reader<'_> {
     }
 
     /// A number or two with a hyphen between, in a string.
-    pub(super) fn number_range(&mut self, value: Value<'_>, what: &str, least: u64, most: u64) -> Option<(u64, u64)> {
+    pub(super) fn number_range(
+        &mut self,
+        value: Value<'_>,
+        what: &str,
+        shape: &str,
+        least: u64,
+        most: u64,
+    ) -> Option<(u64, u64)> {
         let text = self.string(value, what)?;
         let parse = |part: &str| {
             let part = part.trim();
@@ -183,12 +190,13 @@ impl Reader<'_> {
         };
         let (first, last) = text.value.split_once('-').unwrap_or((text.value, text.value));
         let (Some(first), Some(last)) = (parse(first), parse(last)) else {
-            let invalid = Diagnostic::error(Code::InvalidRange, text.span, format!("`{}` is no {what}", text.value));
-            self.report(invalid.help("write a number or a range, as in `1024-65535`"));
+            let message = format!("`{}` is not {what}", text.value);
+            let invalid = Diagnostic::error(Code::InvalidRange, text.span, message);
+            self.report(invalid.help(format!("it looks like {shape}")));
             return None;
         };
         if first < least || last > most || first > most {
-            let message = format!("{what} is {}, which is not within {least} to {most}", text.value);
+            let message = outside(text.value, what, least, most);
             self.report(Diagnostic::error(Code::OutOfRange, text.span, message));
             return None;
         }
@@ -210,13 +218,13 @@ impl Reader<'_> {
             DeValue::String(_) => {
                 let text = self.string(value, what)?;
                 let Some(number) = parse_quantity(text.value) else {
-                    let message = format!("`{}` is no {what}", text.value);
+                    let message = format!("`{}` is not {what}", text.value);
                     let invalid = Diagnostic::error(Code::InvalidValue, text.span, message);
                     self.report(invalid.help("write a whole number, or one with k, M or G, as in `2.5M`"));
                     return None;
                 };
                 if !(1..=MOST).contains(&number) {
-                    let message = format!("{what} is {}, which is not within 1 to {MOST}", text.value);
+                    let message = outside(text.value, what, 1, MOST);
                     self.report(Diagnostic::error(Code::OutOfRange, text.span, message));
                     return None;
                 }
@@ -325,7 +333,10 @@ pub(super) fn host_bits(text: &str, net: IpNet, span: super::source::Span) -> Di
 
 /// What is wrong with the length of something that else looks like a prefix.
 fn length_help(text: &str) -> Option<&'static str> {
-    let (address, _) = text.split_once('/')?;
+    let (address, length) = text.split_once('/')?;
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     match address.parse::<IpAddr>().ok()? {
         IpAddr::V4(_) => Some("the length of an IPv4 prefix is 0 to 32"),
         IpAddr::V6(_) => Some("the length of an IPv6 prefix is 0 to 128"),

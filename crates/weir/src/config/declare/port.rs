@@ -87,9 +87,9 @@ pub(super) fn read(
             "generator" => port = generator(reader, value, source, files),
             "pcap" => port = pcap(reader, value, source, files),
             "null" => {
-                reader.error(Code::WrongType, value, "a `null` port has no settings");
-                let last = reader.diagnostics.pop().map(|found| found.help("write `port = \"null\"`"));
-                reader.diagnostics.extend(last);
+                let span = reader.span(value.span());
+                let found = Diagnostic::error(Code::WrongType, span, "a `null` port has no settings");
+                reader.report(found.help("write `port = \"null\"`"));
             }
             name => {
                 let span = reader.span(key.span());
@@ -144,8 +144,8 @@ fn generator(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, files: 
 
 fn stream(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, files: &mut Vec<FileUse>) -> Option<StreamSpec> {
     let table = reader.table(value, "a stream", STREAM_KEYS)?;
-    let rate = table.get("rate").and_then(|value| reader.quantity(value, "rate"));
-    let count = table.get("count").and_then(|value| reader.quantity(value, "count"));
+    let rate = table.get("rate").and_then(|value| reader.quantity(value, "a rate"));
+    let count = table.get("count").and_then(|value| reader.quantity(value, "a count"));
     let packets = match table.get("capture") {
         Some(value) => {
             refuse(reader, &table, TEMPLATE_KEYS, "has no meaning beside `capture`: the packets are the file's");
@@ -273,7 +273,8 @@ fn size(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SizeSpec> {
         DeValue::Integer(_) => reader.u32(value, WHAT, least..=most).map(SizeSpec::Fixed),
         DeValue::String(text) if text == "imix" => Some(SizeSpec::Imix),
         DeValue::String(_) => {
-            let (first, last) = reader.number_range(value, WHAT, u64::from(least), u64::from(most))?;
+            let (first, last) =
+                reader.number_range(value, WHAT, "`1500`, `64-1500` or `imix`", u64::from(least), u64::from(most))?;
             let (first, last) = (u32::try_from(first).ok()?, u32::try_from(last).ok()?);
             Some(if first == last { SizeSpec::Fixed(first) } else { SizeSpec::Range(first, last) })
         }

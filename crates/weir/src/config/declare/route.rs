@@ -51,7 +51,7 @@ fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
             None
         }
         (None, None) => {
-            if !reader.is_damaged(table.span) {
+            if !reader.is_excused(table, "via") && !reader.is_excused(table, "type") {
                 let message = format!("{} needs `via`, or a `type`", table.what);
                 let found = Diagnostic::error(Code::MissingKey, table.span, message);
                 reader.report(found.help("write `via = { address = \"…\" }`, or `type = \"blackhole\"`"));

@@ -45,7 +45,7 @@ impl Settings {
         root: &Table<'d>,
         name: &'static str,
         what: &'static str,
-        keys: &[&str],
+        keys: &'d [&'d str],
     ) -> Option<Table<'d>> {
         let (key, value) = root.entry(name)?;
         let span = reader.span(key.span());
@@ -99,8 +99,8 @@ impl Settings {
     }
 
     fn icmp(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
-        let keys = &["error-rate", "error-burst", "echo-rate", "echo-burst"];
-        let Some(table) = self.open(reader, root, "icmp", "`[icmp]`", keys) else { return };
+        const KEYS: &[&str] = &["error-rate", "error-burst", "echo-rate", "echo-burst"];
+        let Some(table) = self.open(reader, root, "icmp", "`[icmp]`", KEYS) else { return };
         let mut set = |key: &str, what: &str, least: u32, target: &mut u32| {
             let value = table.get(key).and_then(|value| reader.u32(value, what, least..=MOST_RATE));
             *target = value.unwrap_or(*target);

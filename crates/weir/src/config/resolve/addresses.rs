@@ -56,6 +56,13 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
 }
 
 impl Resolver<'_> {
+    /// The longest connected prefix of an interface that holds an address.
+    pub(super) fn link(&self, interface: usize, address: IpAddr) -> Option<Link> {
+        let holding = self.declared(interface).addresses.iter().filter(|own| own.value.contains(&address));
+        let longest = holding.max_by_key(|own| own.value.prefix_len())?;
+        Some(Link { interface, span: longest.span, prefix: longest.value.trunc() })
+    }
+
     /// Takes in the addresses of all interfaces; refuses those that stand twice or whose prefixes overlap.
     pub(super) fn addresses(&mut self) {
         let declared = self.declared;

@@ -1,6 +1,6 @@
 //! Interfaces: names, parents, VLANs, MTUs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_plane::model::{self, InterfaceIndex, InterfaceKind, Tag};
 use weir_port::spec::PortSpec;
@@ -168,15 +168,19 @@ impl<'a> Resolver<'a> {
     /// Warns of interfaces that nothing passes: no address, no path of a route, no VLAN, and nothing comes in.
     pub(super) fn unused_interfaces(&mut self, used: &[bool]) {
         let declared = self.declared;
+        let parents: HashSet<&str> = (declared.interfaces.iter())
+            .filter_map(|interface| match &interface.kind {
+                Some(Kind::Vlan { parent, .. }) => Some(parent.value.as_str()),
+                _ => None,
+            })
+            .collect();
         for (at, interface) in declared.interfaces.iter().enumerate() {
             let brings = match &interface.kind {
                 Some(Kind::Port { port: Some(PortSpec::Null), .. }) => false,
                 Some(Kind::Port { port: Some(PortSpec::Pcap(pcap)), .. }) => pcap.input.is_some(),
                 _ => true,
             };
-            let parent = declared.interfaces.iter().any(
-                |other| matches!(&other.kind, Some(Kind::Vlan { parent, .. }) if parent.value == interface.name.value),
-            );
+            let parent = parents.contains(interface.name.value.as_str());
             let idle = interface.addresses.is_empty() && !interface.lost_addresses && !used[at];
             if idle && !brings && !parent && self.index_of[at].is_some() {
                 let message = format!("nothing passes the interface `{}`", interface.name.value);

@@ -1,8 +1,10 @@
 //! Neighbours: on which link, and each once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 
-use weir_plane::model::{Neighbor, Route, RouteTarget, VrfIndex};
+use ipnet::IpNet;
+use weir_plane::model::{InterfaceIndex, Neighbor, Route, RouteTarget, VrfIndex};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Span;
@@ -51,9 +53,9 @@ impl Resolver<'_> {
         &mut self,
         vrf: VrfIndex,
         at: usize,
-        address: std::net::IpAddr,
+        address: IpAddr,
         span: Span,
-        off_link: &mut Vec<(usize, std::net::IpAddr, Span)>,
+        off_link: &mut Vec<(usize, IpAddr, Span)>,
     ) {
         if let Some(own) = self.connected.own(vrf, address) {
             let message = format!("the neighbour {address} is our own address");
@@ -65,7 +67,7 @@ impl Resolver<'_> {
         if is_link_local(address) {
             return;
         }
-        match self.connected.holding(vrf, address) {
+        match self.link(at, address).or_else(|| self.connected.holding(vrf, address)) {
             Some(link) if link.interface == at => self.not_an_edge(link, address, span, "neighbour"),
             _ if self.declared(at).lost_addresses => {}
             _ => off_link.push((at, address, span)),
@@ -73,29 +75,28 @@ impl Resolver<'_> {
     }
 
     /// Warns of neighbours that are neither in a connected prefix nor behind a route straight to the link.
-    fn off_link(&mut self, routes: &[Route], candidates: Vec<(usize, std::net::IpAddr, Span)>) {
+    fn off_link(&mut self, routes: &[Route], candidates: Vec<(usize, IpAddr, Span)>) {
         if candidates.is_empty() {
             return;
         }
-        // Routes of a list share their paths, so most of a million are told apart from the few by looking at these.
-        let straight: Vec<&Route> = routes
-            .iter()
-            .filter(
-                |route| matches!(&route.target, RouteTarget::Via(hops) if hops.iter().any(|hop| hop.address.is_none())),
-            )
-            .collect();
+        let mut straight: HashSet<(InterfaceIndex, IpNet)> = HashSet::new();
+        let mut lengths: BTreeSet<u8> = BTreeSet::new();
+        for route in routes {
+            let RouteTarget::Via(hops) = &route.target else { continue };
+            for hop in hops.iter().filter(|hop| hop.address.is_none()) {
+                straight.insert((hop.interface, route.prefix));
+                lengths.insert(route.prefix.prefix_len());
+            }
+        }
         for (at, address, span) in candidates {
-            let index = self.index_of[at];
-            let reached = straight.iter().any(|route| {
-                route.prefix.contains(&address)
-                    && matches!(&route.target, RouteTarget::Via(hops)
-                        if hops.iter().any(|hop| hop.address.is_none() && Some(hop.interface) == index))
+            let reached = self.index_of[at].is_some_and(|interface| {
+                let prefixes = lengths.iter().filter_map(|&length| IpNet::new(address, length).ok());
+                prefixes.map(|prefix| prefix.trunc()).any(|prefix| straight.contains(&(interface, prefix)))
             });
             if !reached {
                 let name = &self.declared(at).name.value;
-                let message = format!(
-                    "the neighbour {address} lies in no connected prefix of `{name}`, nor does a route lead to it"
-                );
+                let message =
+                    format!("no connected prefix of `{name}` and no route to its link holds the neighbour {address}");
                 let found = Diagnostic::warning(Code::NeighborOffLink, span, message);
                 self.report(found.help("no packet will be sent to it"));
             }

@@ -172,7 +172,8 @@ impl Resolver<'_> {
             }
             return named;
         }
-        match self.connected.holding(vrf, ip) {
+        let own_link = named.and_then(|named| self.link(named, ip));
+        match own_link.or_else(|| self.connected.holding(vrf, ip)) {
             Some(link) if named.is_none_or(|named| named == link.interface) => {
                 self.not_an_edge(link, ip, address.span, "gateway");
                 Some(link.interface)
@@ -229,6 +230,8 @@ impl Resolver<'_> {
             self.vrfs.values().filter(|other| **other != vrf).find_map(|&other| self.connected.holding(other, ip))
         {
             found = found.related(elsewhere.span, "connected in another VRF");
+        } else {
+            found = found.help("a gateway lies on a link of ours: some interface needs an address in its prefix");
         }
         self.report(found);
     }

@@ -1,0 +1,227 @@
+//! What the texts mean: the model that comes of them. What is said of wrong ones, `tests/check` shows.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use proptest::prelude::*;
+use weir_plane::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, RouteTarget, Tag, VrfIndex};
+use weir_port::spec::{PcapSpec, PortSpec, SizeSpec, StreamSource, Transport};
+
+use super::*;
+
+/// The files of the tests of `weir check`.
+fn file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check").join(name)
+}
+
+fn gateway(text: &str) -> Gateway {
+    let loaded = parse_str("test.toml", text);
+    let diagnostics = loaded.text(false);
+    loaded.gateway.unwrap_or_else(|| panic!("{diagnostics}"))
+}
+
+#[test]
+fn a_whole_gateway() {
+    let loaded = load(&file("valid.in/full.toml"));
+    assert_eq!(loaded.text(false), "");
+    let gateway = loaded.gateway.expect("no errors");
+
+    let names: Vec<_> = gateway.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    assert_eq!(names, ["lan", "lan.100", "qinq", "wan"], "a VLAN stands behind its parent");
+    assert_eq!(gateway.vrfs.iter().map(|vrf| vrf.name.as_str()).collect::<Vec<_>>(), ["default", "blue"]);
+    assert_eq!((gateway.workers.count, &gateway.workers.cores[..]), (2, &[2, 3][..]));
+    assert_eq!((gateway.buffers.small, gateway.buffers.large), (16384, 128));
+    assert_eq!((gateway.icmp.error_rate, gateway.icmp.error_burst), (0, 0), "no rate, no burst");
+    assert_eq!((gateway.icmp.echo_rate, gateway.icmp.echo_burst), (100, 10));
+
+    let lan = &gateway.interfaces[0];
+    assert_eq!(lan.mtu, 9000);
+    let InterfaceKind::Port { port: PortSpec::Generator(generator), middleware, queues: 2 } = &lan.kind else {
+        panic!("{:?}", lan.kind)
+    };
+    let fault = middleware.fault.expect("faults");
+    assert_eq!((fault.drop, fault.reorder, fault.corrupt, fault.seed), (0.01, 1.0, 0.0, 7));
+    assert_eq!(middleware.capture, Some(file("valid.in/lan.pcap")), "relative to the file");
+    let StreamSource::Template(first) = &generator.streams[0].source else { panic!("a template") };
+    assert_eq!((first.flows, first.size, first.protocol), (1000, SizeSpec::Imix, Transport::Udp));
+    assert_eq!((generator.streams[0].rate, generator.streams[0].count), (Some(2_500_000), None));
+    let ends = |first: &str, last: &str| (first.parse::<IpAddr>().unwrap(), last.parse::<IpAddr>().unwrap());
+    assert_eq!(first.source, ends("10.0.0.0", "10.0.0.255"));
+    assert_eq!(first.destination, ends("192.0.2.1", "192.0.2.9"));
+    let StreamSource::Template(second) = &generator.streams[1].source else { panic!("a template") };
+    assert_eq!((second.flows, second.size), (10_000, SizeSpec::Range(80, 1500)), "ten thousand flows, if there can be");
+    assert_eq!((second.source_port, second.destination_port), ((1024, 65535), (9, 9)));
+    let StreamSource::Template(third) = &generator.streams[2].source else { panic!("a template") };
+    assert_eq!((third.flows, &third.vlan[..]), (1, &[(0x88a8, 7), (0x8100, 8)][..]));
+
+    let vlan = &gateway.interfaces[1];
+    let outer = Tag { tpid: 0x8100, vid: 100 };
+    assert_eq!(vlan.kind, InterfaceKind::Vlan { parent: InterfaceIndex(0), outer, inner: None });
+    assert_eq!((vlan.mtu, vlan.vrf), (9000, VrfIndex(1)), "the parent's MTU, a VRF of its own");
+    let outer = Tag { tpid: 0x88a8, vid: 100 };
+    assert_eq!(gateway.interfaces[2].kind, InterfaceKind::Vlan { parent: InterfaceIndex(0), outer, inner: Some(200) });
+    let InterfaceKind::Port { port, .. } = &gateway.interfaces[3].kind else { panic!("a port") };
+    let output = Some(file("valid.in/out.pcap"));
+    assert_eq!(*port, PortSpec::Pcap(PcapSpec { output, ..PcapSpec::default() }));
+
+    let hops = |index: usize| match &gateway.routes[index].target {
+        RouteTarget::Via(hops) => hops.to_vec(),
+        other => panic!("{other:?}"),
+    };
+    let hop = |interface, address: &str, weight| NextHop {
+        interface: InterfaceIndex(interface),
+        address: address.parse().ok(),
+        weight,
+    };
+    assert_eq!(
+        hops(0),
+        [hop(3, "198.51.100.254", 3), hop(0, "fe80::2", 1)],
+        "found by its connected prefix, and named"
+    );
+    assert_eq!(hops(1), [hop(0, "2001:db8::2", 1)]);
+    assert_eq!(gateway.routes[2].target, RouteTarget::Blackhole);
+    assert_eq!((hops(3), gateway.routes[3].vrf), (vec![hop(1, "", 1)], VrfIndex(1)), "straight to the link");
+    assert_eq!(gateway.neighbors.len(), 2);
+}
+
+#[test]
+fn defaults() {
+    let gateway = gateway("version = 1\n[[interface]]\nname = 'a'\nport = 'null'\n");
+    let interface = &gateway.interfaces[0];
+    assert_eq!((interface.mtu, interface.mac, interface.vrf), (1500, None, VrfIndex(0)));
+    assert_eq!((gateway.workers.count, gateway.buffers.small), (1, 8192));
+    let many = "port = 'null'\nqueues = 16\n";
+    let many = format!("version = 1\n[[interface]]\nname = 'a'\n{many}[[interface]]\nname = 'b'\n{many}");
+    assert_eq!(self::gateway(&many).buffers.small, 33 * 256 * 2, "room for two vectors a queue and worker");
+}
+
+#[test]
+fn origins_name_file_line_and_text() {
+    let place = |gateway: &Gateway, origin| {
+        let place = gateway.origins.place(origin).expect("a place");
+        (place.file.rsplit_once("check/").expect("a test's file").1.to_owned(), place.line, place.text.to_string())
+    };
+    let loaded = load(&file("include.in/good.toml")).gateway.expect("no errors");
+    let expected = ("include.in/parts/interfaces.toml".to_owned(), 2, "name = \"wan\"".to_owned());
+    assert_eq!(place(&loaded, loaded.interfaces[0].origin), expected);
+    let expected = ("include.in/good.toml".to_owned(), 5, "prefix = \"203.0.113.0/24\"".to_owned());
+    assert_eq!(place(&loaded, loaded.routes[0].origin), expected);
+
+    let loaded = load(&file("route-file.in/good.toml")).gateway.expect("no errors");
+    let expected =
+        ("route-file.in/lists/good.txt".to_owned(), 3, "11.0.0.0/8    # indented, with a comment".to_owned());
+    assert_eq!(place(&loaded, loaded.routes[1].origin), expected);
+    let RouteTarget::Via(first) = &loaded.routes[0].target else { panic!("paths") };
+    let RouteTarget::Via(last) = &loaded.routes[2].target else { panic!("paths") };
+    assert!(std::sync::Arc::ptr_eq(first, last), "the routes of a list share their paths");
+    assert_eq!(loaded.origins.place(Origin(0)), None, "what is built in has no place");
+}
+
+#[test]
+fn a_text_alone_touches_no_file() {
+    let loaded = parse_str(
+        "text",
+        "version = 1\ninclude = '/etc/passwd'\n[[route-file]]\npath = '/etc/passwd'\ntype = 'local'\n",
+    );
+    let codes: Vec<Code> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(codes, [Code::FileUnreadable, Code::FileUnreadable]);
+    assert_eq!(loaded.sources.iter().count(), 1);
+}
+
+#[test]
+fn places_count_lines_and_characters() {
+    let loaded = parse_str("text", "\u{feff}version = 1\r\n# é\r\nx = 'é' # é\r\n[[interface]]\r\nname='é'");
+    let at = |code| {
+        let found = loaded.diagnostics.iter().find(|diagnostic| diagnostic.code == code).expect("found");
+        let position = loaded.sources.position(found.primary.as_ref().expect("a place").span);
+        (position.line, position.column, position.end_line, position.end_column)
+    };
+    assert_eq!(at(Code::UnknownKey), (3, 1, 3, 2));
+    assert_eq!(at(Code::InvalidName), (5, 6, 5, 9));
+    assert!(loaded.text(false).contains("--> text:5:6"), "both ways of saying it agree");
+}
+
+/// Nothing that is said points outside the text, and both renderings stand it.
+fn holds(text: &str) {
+    let loaded = parse_str("fuzz", text);
+    for diagnostic in &loaded.diagnostics {
+        for label in diagnostic.primary.iter().chain(&diagnostic.related) {
+            let text = &loaded.sources.source(label.span.source).text;
+            assert!(text.get(label.span.range()).is_some(), "{diagnostic:?}");
+        }
+    }
+    assert_eq!(loaded.gateway.is_none(), loaded.count(Severity::Error) > 0);
+    loaded.text(true);
+    loaded.json();
+}
+
+/// Lines of configurations, right and wrong.
+const LINES: &[&str] = &[
+    "version = 1",
+    "include = \"a.toml\"",
+    "[workers]",
+    "count = 2",
+    "cores = [0, 1]",
+    "[buffers]",
+    "small = 8192",
+    "[[vrf]]",
+    "name = \"blue\"",
+    "[[interface]]",
+    "name = \"wan\"",
+    "name = \"lan\"",
+    "port = \"null\"",
+    "vrf = \"blue\"",
+    "parent = \"wan\"",
+    "vlan = 7",
+    "vlan = { outer = 1, inner = 2 }",
+    "address = [\"10.0.0.1/24\", \"2001:db8::1/64\"]",
+    "address = \"10.0.1.1/16\"",
+    "mtu = 1280",
+    "port = { generator = { source = \"10.0.0.0/24\", destination = \"::1-::2\" } }",
+    "port = {",
+    "}",
+    "[",
+    "]",
+    "\"\"\"",
+    "[[route]]",
+    "prefix = \"10.9.9.9/8\"",
+    "prefix = \"::/0\"",
+    "via = { address = \"10.0.0.2\" }",
+    "via = [{ interface = \"lan\" }, {}]",
+    "type = \"blackhole\"",
+    "[[neighbor]]",
+    "interface = \"wan\"",
+    "address = \"10.0.0.9\"",
+    "mac = \"02:00:00:00:00:01\"",
+    "[[route-file]]",
+    "path = \"x\"",
+    "a.b.c = 1",
+    "= 5",
+    "é = \"\u{1f980}\"",
+    "\r",
+    "# comment",
+    "[interface.port]",
+    "fault = { drop = 2 }",
+    "\u{feff}",
+    "\0",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_answered(text in "\\PC{0,200}") {
+        holds(&text);
+    }
+
+    #[test]
+    fn any_mixture_of_lines_is_answered(picks in prop::collection::vec(0..LINES.len(), 0..40), cut in any::<prop::sample::Index>()) {
+        let text = picks.iter().map(|&pick| LINES[pick]).collect::<Vec<_>>().join("\n");
+        holds(&text);
+        let mut cut = cut.index(text.len() + 1);
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        holds(&text[..cut]);
+    }
+}
