@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use super::arena::{Arena, Block, UNIT};
 
-/// The largest block is `UNIT << TOP` octets: a chunk of the IPv6 shape.
-const TOP: u8 = 10;
+/// The largest block is `UNIT << TOP` octets: a chunk of IPv6.
+const TOP: u8 = 12;
 
 /// Ends a list of free blocks.
 const NONE: u32 = u32::MAX;
@@ -142,7 +142,7 @@ mod tests {
         let mut taken = Vec::new();
         for _ in 0..20_000 {
             if random.chance(0.55) {
-                let bound = 1 << random.below(14);
+                let bound = 1 << random.below(16);
                 let order = Order::for_octets(1 + random.below(bound) as usize);
                 let Some(block) = buddy.allocate(order) else { continue };
                 let units = block.0 as usize..block.0 as usize + order.octets() / UNIT;

@@ -22,13 +22,14 @@ pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + '
     const DIRECTORY: u8;
     /// Bits that a chunk resolves.
     const CHUNK: u8;
-    /// Bits that a node resolves: 6 or 8.
-    const STRIDE: u8;
     /// The address of zeros.
     const ZERO: Self;
 
     /// The `bits` bits that follow the first `depth` ones; bits past the end of the address read as zero.
     fn slot(self, depth: u8, bits: u8) -> usize;
+
+    /// Bits 0 to 63 of the address, or bits 64 to 127, the first one on top; bits past the end are zero.
+    fn half(self, lower: bool) -> u64;
 
     /// The address with all but the first `len` bits cleared.
     #[must_use]
@@ -49,12 +50,15 @@ impl Key for u32 {
     const BITS: u8 = 32;
     const DIRECTORY: u8 = 10;
     const CHUNK: u8 = 8;
-    const STRIDE: u8 = 6;
     const ZERO: u32 = 0;
 
-    #[inline(always)]
     fn slot(self, depth: u8, bits: u8) -> usize {
         ((self << depth) >> (32 - bits)) as usize
+    }
+
+    #[inline(always)]
+    fn half(self, lower: bool) -> u64 {
+        if lower { 0 } else { u64::from(self) << 32 }
     }
 
     fn truncate(self, len: u8) -> u32 {
@@ -76,17 +80,17 @@ impl Key for u32 {
 
 impl Key for u128 {
     const BITS: u8 = 128;
-    const DIRECTORY: u8 = 12;
-    const CHUNK: u8 = 12;
-    const STRIDE: u8 = 8;
+    const DIRECTORY: u8 = 14;
+    const CHUNK: u8 = 14;
     const ZERO: u128 = 0;
 
-    #[inline(always)]
     fn slot(self, depth: u8, bits: u8) -> usize {
-        let end = depth + bits;
-        // The upper half alone decides nearly every lookup, and 64-bit shifts are the cheap ones.
-        let tail = if end <= 64 { ((self >> 64) as u64) >> (64 - end) } else { (self >> (128 - end)) as u64 };
-        tail as usize & ((1 << bits) - 1)
+        ((self << depth) >> (128 - bits)) as usize
+    }
+
+    #[inline(always)]
+    fn half(self, lower: bool) -> u64 {
+        if lower { self as u64 } else { (self >> 64) as u64 }
     }
 
     fn truncate(self, len: u8) -> u128 {
@@ -237,5 +241,6 @@ mod tests {
         assert_eq!((key.slot(0, 12), key.slot(12, 12), key.slot(24, 8)), (0x123, 0x456, 0x78));
         assert_eq!((key.slot(56, 8), key.slot(64, 8), key.slot(120, 8)), (0xf0, 0x0f, 0x21));
         assert_eq!(u32::MAX.slot(30, 6), 0b11_0000);
+        assert_eq!(u128::MAX.slot(124, 6), 0b11_1100);
     }
 }

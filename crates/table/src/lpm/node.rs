@@ -1,25 +1,36 @@
 //! The layout of blocks, and how the writer reads and builds them.
 //!
-//! A **leaf** is a word: a value, or, with the top bit set, the number of a block one level down. A **chunk** is an array
-//! of leaves, one per slot. A **node** stores a leaf per *run* of equal slots instead:
+//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block one level down. The bit
+//! below the top one tells the two kinds of blocks apart. An **array** has a leaf for every slot. A **node** stores a leaf
+//! per *run* of equal slots instead:
 //!
 //! ```text
-//! stride 6:   starts: u64 | leaf 0 | leaf 1 | …                     up to 14 leaves in a cache line
-//! stride 8:   starts: [u64; 4] | before: [u8; 4] | leaf 0 | …       up to 7
+//! starts: u64 | leaf 0 | leaf 1 | …                     up to 14 leaves in a cache line
 //! ```
 //!
 //! Bit `s` of `starts` says that a run begins at slot `s`; the bit of slot 0, where a run always begins, stays clear, so
-//! that the number of set bits up to a slot *is* the index of its leaf. `before[w]` counts the bits of the words below `w`,
-//! which spares the lookup three of four population counts.
+//! that the number of set bits up to a slot *is* the index of its leaf.
+//!
+//! A node with more runs would span cache lines, of which a lookup would touch two where it touches one of an array: it
+//! becomes an array.
 
 use std::sync::atomic::Ordering;
 
 use super::arena::{Arena, Block};
 use super::buddy::Order;
-use super::key::Key;
 
 /// Marks a leaf that refers to a block.
 pub(crate) const CHILD: u32 = 1 << 31;
+
+/// Marks, among the leaves that refer to a block, those that refer to an array.
+pub(crate) const ARRAY: u32 = 1 << 30;
+
+/// What a leaf refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Child {
+    Array(Block),
+    Node(Block),
+}
 
 /// What a slot holds, as the writer sees it.
 ///
@@ -35,24 +46,33 @@ impl Fill {
     /// No route, other than the default.
     pub(crate) const NOTHING: Fill = Fill { leaf: 0, len: 0 };
 
-    pub(crate) fn block(block: Block) -> Fill {
+    pub(crate) fn array(block: Block) -> Fill {
+        Fill { leaf: block.0 | CHILD | ARRAY, len: 0 }
+    }
+
+    pub(crate) fn node(block: Block) -> Fill {
         Fill { leaf: block.0 | CHILD, len: 0 }
     }
 
-    pub(crate) fn child(self) -> Option<Block> {
+    pub(crate) fn child(self) -> Option<Child> {
         child(self.leaf)
     }
 }
 
-/// The block that a leaf refers to.
-pub(crate) fn child(leaf: u32) -> Option<Block> {
-    (leaf & CHILD != 0).then_some(Block(leaf & !CHILD))
+/// What a leaf refers to, if it does.
+pub(crate) fn child(leaf: u32) -> Option<Child> {
+    let block = Block(leaf & !(CHILD | ARRAY));
+    match (leaf & CHILD != 0, leaf & ARRAY != 0) {
+        (false, _) => None,
+        (true, true) => Some(Child::Array(block)),
+        (true, false) => Some(Child::Node(block)),
+    }
 }
 
 /// A run of equal slots in a node; it ends where the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) start: u8,
+    pub(crate) start: u16,
     pub(crate) fill: Fill,
 }
 
@@ -85,69 +105,51 @@ impl Lens {
     }
 }
 
-/// Words of `starts` in a node of this family.
-pub(crate) const fn start_words<K: Key>() -> usize {
-    1 << (K::STRIDE - 6)
-}
+/// Bits that a block resolves, other than a chunk: as many as the population count of a word can tell apart.
+pub(crate) const STRIDE: u8 = 6;
 
-/// Where the leaves of a node begin.
-pub(crate) const fn header<K: Key>() -> usize {
-    let words = start_words::<K>();
-    words * 8 + if words > 1 { 4 } else { 0 }
-}
+/// Where the leaves of a node begin, in octets.
+pub(crate) const HEADER: usize = 8;
+
+/// More runs than this do not stay a node: these fill a cache line.
+pub(crate) const MAX_RUNS: usize = 14;
 
 /// The order of a node with so many runs.
-pub(crate) fn node_order<K: Key>(runs: usize) -> Order {
-    Order::for_octets(header::<K>() + runs * 4)
+pub(crate) fn node_order(runs: usize) -> Order {
+    Order::for_octets(HEADER + runs * 4)
 }
 
-/// The order of a chunk.
-pub(crate) fn chunk_order<K: Key>() -> Order {
-    Order::for_octets(4 << K::CHUNK)
+/// The order of an array of `1 << bits` slots.
+pub(crate) fn array_order(bits: u8) -> Order {
+    Order::for_octets(4 << bits)
 }
 
 /// How many runs a node has.
-pub(crate) fn run_count<K: Key>(arena: &Arena, node: Block) -> usize {
-    let bits = |w| arena.pair(node.word(8 * w)).load(Ordering::Relaxed).count_ones() as usize;
-    1 + (0..start_words::<K>()).map(bits).sum::<usize>()
+pub(crate) fn run_count(arena: &Arena, node: Block) -> usize {
+    1 + arena.pair(node.word(0)).load(Ordering::Relaxed).count_ones() as usize
 }
 
 /// Reads the runs of a node.
-pub(crate) fn runs<K: Key>(arena: &Arena, lens: &Lens, node: Block) -> Vec<Run> {
-    let first = node.word(header::<K>());
-    let mut runs = Vec::with_capacity(run_count::<K>(arena, node) + 2);
+pub(crate) fn runs(arena: &Arena, lens: &Lens, node: Block) -> Vec<Run> {
+    let first = node.word(HEADER);
+    let mut runs = Vec::with_capacity(run_count(arena, node) + 2);
     runs.push(Run { start: 0, fill: lens.fill(arena, first) });
-    for w in 0..start_words::<K>() {
-        let mut bits = arena.pair(node.word(8 * w)).load(Ordering::Relaxed);
-        while bits != 0 {
-            let start = (64 * w) as u8 + bits.trailing_zeros() as u8;
-            bits &= bits - 1;
-            runs.push(Run { start, fill: lens.fill(arena, first + runs.len()) });
-        }
+    let mut starts = arena.pair(node.word(0)).load(Ordering::Relaxed);
+    while starts != 0 {
+        runs.push(Run { start: starts.trailing_zeros() as u16, fill: lens.fill(arena, first + runs.len()) });
+        starts &= starts - 1;
     }
     runs
 }
 
 /// Writes a node into a block that no reader sees yet.
-pub(crate) fn write_node<K: Key>(arena: &Arena, lens: &mut Lens, node: Block, runs: &[Run]) {
-    let mut starts = [0u64; 4];
-    let first = node.word(header::<K>());
+pub(crate) fn write_node(arena: &Arena, lens: &mut Lens, node: Block, runs: &[Run]) {
+    let first = node.word(HEADER);
+    let mut starts = 0u64;
     for (index, run) in runs.iter().enumerate() {
-        if index > 0 {
-            starts[usize::from(run.start / 64)] |= 1 << (run.start % 64);
-        }
+        starts |= 1 << run.start;
         arena.word(first + index).store(run.fill.leaf, Ordering::Relaxed);
         lens.set(first + index, run.fill.len);
     }
-    let mut before = [0u8; 4];
-    let mut count = 0;
-    for w in 0..start_words::<K>() {
-        arena.pair(node.word(8 * w)).store(starts[w], Ordering::Relaxed);
-        before[w] = count;
-        // Slot 0 has no bit, so that at most 255 are set.
-        count += starts[w].count_ones() as u8;
-    }
-    if start_words::<K>() > 1 {
-        arena.word(node.word(32)).store(u32::from_ne_bytes(before), Ordering::Relaxed);
-    }
+    arena.pair(node.word(0)).store(starts & !1, Ordering::Relaxed);
 }

@@ -19,7 +19,7 @@ use super::arena::{Arena, Block, UNIT};
 use super::buddy::{Buddy, Order};
 use super::key::{Key, Prefix};
 use super::limbo::{Entry, Limbo};
-use super::node::{self, Fill, Lens, Run};
+use super::node::{self, Child, Fill, Lens, Run};
 use super::table::Table;
 
 /// There is no memory left for the plan.
@@ -75,7 +75,7 @@ impl<K: Key> Trie<K> {
     pub(crate) fn new(domain: &Domain, limit: usize) -> std::io::Result<Trie<K>> {
         // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers. This
         // is address space: memory is taken when it is touched.
-        let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min((1 << 31) * UNIT);
+        let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min((1 << 30) * UNIT);
         let arena = Arc::new(Arena::new(reserve)?);
         Ok(Trie {
             buddy: Buddy::new(arena.clone(), reserve),
@@ -150,80 +150,108 @@ impl<K: Key> Trie<K> {
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
         match old.child() {
-            Some(block) if depth == K::DIRECTORY => self.edit_chunk(block, prefix, new, budget),
-            Some(block) => self.edit_node(block, depth, prefix, new, budget),
+            Some(Child::Array(block)) => self.edit_array(block, depth, prefix, new, budget),
+            Some(Child::Node(block)) => self.edit_node(block, depth, prefix, new, budget),
             None if inside => Ok(if old.len <= prefix.len() { new } else { old }),
-            None if depth == K::DIRECTORY => self.new_chunk(old, prefix, new, budget),
-            None => self.new_node(old, depth, prefix, new, budget),
+            None => {
+                let runs = self.painted(&[Run { start: 0, fill: old }], depth, prefix, new, budget)?;
+                self.build(&runs, depth, budget)
+            }
         }
     }
 
-    fn new_chunk(&mut self, old: Fill, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<Fill, NoRoom> {
-        let (slots, inside) = slots(prefix, K::DIRECTORY, K::CHUNK);
-        let block = self.allocate(node::chunk_order::<K>(), budget)?;
-        let first = block.word(0);
-        for word in first..first + (1 << K::CHUNK) {
-            self.set(word, old);
+    /// A block for these runs at `depth`.
+    fn build(&mut self, runs: &[Run], depth: u8, budget: Budget) -> Result<Fill, NoRoom> {
+        if depth > K::DIRECTORY && runs.len() <= node::MAX_RUNS {
+            let block = self.allocate(node::node_order(runs.len()), budget)?;
+            node::write_node(&self.arena, &mut self.lens, block, runs);
+            return Ok(Fill::node(block));
         }
-        for slot in slots {
-            let fill = self.touch(old, K::DIRECTORY + K::CHUNK, inside, prefix, new, budget)?;
-            self.set(first + slot, fill);
+        let block = self.allocate(node::array_order(bits_at::<K>(depth)), budget)?;
+        let ends = runs.iter().skip(1).map(|next| usize::from(next.start)).chain([1 << bits_at::<K>(depth)]);
+        for (run, end) in runs.iter().zip(ends) {
+            for slot in usize::from(run.start)..end {
+                self.set(block.word(0) + slot, run.fill);
+            }
         }
-        Ok(Fill::block(block))
+        Ok(Fill::array(block))
     }
 
-    fn edit_chunk(&mut self, block: Block, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<Fill, NoRoom> {
-        let (slots, inside) = slots(prefix, K::DIRECTORY, K::CHUNK);
+    fn edit_array(
+        &mut self,
+        block: Block,
+        depth: u8,
+        prefix: &Prefix<K>,
+        new: Fill,
+        budget: Budget,
+    ) -> Result<Fill, NoRoom> {
+        let bits = bits_at::<K>(depth);
+        let (slots, inside) = slots(prefix, depth, bits);
         let first = block.word(0);
         let mut changes = Vec::new();
         for slot in slots {
             let old = self.lens.fill(&self.arena, first + slot);
-            let fill = self.touch(old, K::DIRECTORY + K::CHUNK, inside, prefix, new, budget)?;
+            let fill = self.touch(old, depth + bits, inside, prefix, new, budget)?;
             if fill != old {
                 changes.push((slot, fill));
             }
         }
-        let Some(&(_, some)) = changes.first() else { return Ok(Fill::block(block)) };
+        let Some(&(_, some)) = changes.first() else { return Ok(Fill::array(block)) };
 
-        if some.child().is_none() && some.len <= K::DIRECTORY && self.becomes_uniform(first, &changes, some) {
-            self.plan.stale.push((block, node::chunk_order::<K>()));
-            return Ok(some);
+        // Reading all slots is only worth it if a run may have gone.
+        if changes.iter().any(|(_, fill)| fill.child().is_none()) {
+            if depth > K::DIRECTORY {
+                let runs = self.array_runs(first, bits, &changes);
+                // Well below the number at which a node would become an array again.
+                if runs.len() <= node::MAX_RUNS / 2 {
+                    self.plan.stale.push((block, node::array_order(bits)));
+                    return match runs[..] {
+                        [Run { fill, .. }] if collapses(fill, depth) => Ok(fill),
+                        _ => self.build(&runs, depth, budget),
+                    };
+                }
+            } else if collapses(some, depth) && self.becomes_uniform(first, &changes, some) {
+                self.plan.stale.push((block, node::array_order(bits)));
+                return Ok(some);
+            }
         }
         if self.may_store(block) {
             self.plan.stores.extend(changes.iter().map(|&(slot, fill)| (first + slot, fill)));
-            return Ok(Fill::block(block));
+            return Ok(Fill::array(block));
         }
-        let copy = self.allocate(node::chunk_order::<K>(), budget)?;
-        for slot in 0..1 << K::CHUNK {
+        let copy = self.allocate(node::array_order(bits), budget)?;
+        for slot in 0..1 << bits {
             let fill = self.lens.fill(&self.arena, first + slot);
             self.set(copy.word(0) + slot, fill);
         }
         for (slot, fill) in changes {
             self.set(copy.word(0) + slot, fill);
         }
-        self.plan.stale.push((block, node::chunk_order::<K>()));
-        Ok(Fill::block(copy))
+        self.plan.stale.push((block, node::array_order(bits)));
+        Ok(Fill::array(copy))
     }
 
-    /// Whether every slot of the chunk is `fill` once the changes (in order of slots) are made.
+    /// The runs of an array once the changes (in order of slots) are made.
+    fn array_runs(&self, first: usize, bits: u8, changes: &[(usize, Fill)]) -> Vec<Run> {
+        let mut changes = changes.iter().peekable();
+        let mut runs: Vec<Run> = Vec::with_capacity(1 << bits);
+        for slot in 0..1 << bits {
+            let fill = match changes.next_if(|change| change.0 == slot) {
+                Some(change) => change.1,
+                None => self.lens.fill(&self.arena, first + slot),
+            };
+            push_run(&mut runs, slot, fill);
+        }
+        runs
+    }
+
+    /// Whether every slot of a chunk is `fill` once the changes (in order of slots) are made.
     fn becomes_uniform(&self, first: usize, changes: &[(usize, Fill)], fill: Fill) -> bool {
         let mut changes = changes.iter().peekable();
         (0..1 << K::CHUNK).all(|slot| match changes.next_if(|change| change.0 == slot) {
             Some(change) => change.1 == fill,
             None => self.lens.fill(&self.arena, first + slot) == fill,
         })
-    }
-
-    fn new_node(
-        &mut self,
-        old: Fill,
-        depth: u8,
-        prefix: &Prefix<K>,
-        new: Fill,
-        budget: Budget,
-    ) -> Result<Fill, NoRoom> {
-        let runs = self.painted(&[Run { start: 0, fill: old }], depth, prefix, new, budget)?;
-        self.build_node(&runs, budget)
     }
 
     fn edit_node(
@@ -234,37 +262,30 @@ impl<K: Key> Trie<K> {
         new: Fill,
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
-        let before = node::runs::<K>(&self.arena, &self.lens, block);
+        let before = node::runs(&self.arena, &self.lens, block);
         let after = self.painted(&before, depth, prefix, new, budget)?;
         if before == after {
-            return Ok(Fill::block(block));
+            return Ok(Fill::node(block));
         }
-        let order = node::node_order::<K>(before.len());
+        let order = node::node_order(before.len());
         if let [Run { fill, .. }] = after[..]
-            && fill.child().is_none()
-            && fill.len <= depth
+            && collapses(fill, depth)
         {
             self.plan.stale.push((block, order));
             return Ok(fill);
         }
         let same_starts = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| a.start == b.start);
         if same_starts && self.may_store(block) {
-            let first = block.word(node::header::<K>());
+            let first = block.word(node::HEADER);
             let changed = (0..after.len()).filter(|&index| before[index] != after[index]);
             self.plan.stores.extend(changed.map(|index| (first + index, after[index].fill)));
-            return Ok(Fill::block(block));
+            return Ok(Fill::node(block));
         }
         self.plan.stale.push((block, order));
-        self.build_node(&after, budget)
+        self.build(&after, depth, budget)
     }
 
-    fn build_node(&mut self, runs: &[Run], budget: Budget) -> Result<Fill, NoRoom> {
-        let block = self.allocate(node::node_order::<K>(runs.len()), budget)?;
-        node::write_node::<K>(&self.arena, &mut self.lens, block, runs);
-        Ok(Fill::block(block))
-    }
-
-    /// The runs of a node after the painting.
+    /// The runs of a block after the painting.
     fn painted(
         &mut self,
         runs: &[Run],
@@ -273,29 +294,25 @@ impl<K: Key> Trie<K> {
         new: Fill,
         budget: Budget,
     ) -> Result<Vec<Run>, NoRoom> {
-        let (slots, inside) = slots(prefix, depth, K::STRIDE);
+        let bits = bits_at::<K>(depth);
+        let (slots, inside) = slots(prefix, depth, bits);
         let mut after = Vec::with_capacity(runs.len() + 2);
-        let mut push = |start: usize, fill: Fill| {
-            let joins = |last: &Run| last.fill == fill && fill.child().is_none();
-            if !after.last().is_some_and(joins) {
-                after.push(Run { start: start as u8, fill });
-            }
-        };
         for (index, run) in runs.iter().enumerate() {
             let start = usize::from(run.start);
-            let end = runs.get(index + 1).map_or(1 << K::STRIDE, |next| usize::from(next.start));
+            let end = runs.get(index + 1).map_or(1 << bits, |next| usize::from(next.start));
             let (from, to) = (start.max(slots.start), end.min(slots.end));
             if from >= to {
-                push(start, run.fill);
+                push_run(&mut after, start, run.fill);
                 continue;
             }
             if start < from {
-                push(start, run.fill);
+                push_run(&mut after, start, run.fill);
             }
             // A reference is a run of one slot, and around the prefix there is one slot: no block gets two owners.
-            push(from, self.touch(run.fill, depth + K::STRIDE, inside, prefix, new, budget)?);
+            let fill = self.touch(run.fill, depth + bits, inside, prefix, new, budget)?;
+            push_run(&mut after, from, fill);
             if to < end {
-                push(to, run.fill);
+                push_run(&mut after, to, run.fill);
             }
         }
         Ok(after)
@@ -411,13 +428,18 @@ impl<K: Key> Trie<K> {
     /// Frees the block that a leaf refers to, and those below it, as far as they were born in `generation`. A block that
     /// was not has no such block below it.
     fn free_born_in(&mut self, generation: u32, leaf: u32, depth: u8) {
-        let Some(block) = node::child(leaf).filter(|block| self.born[block.0 as usize] == generation) else { return };
-        let (first, count, order, bits) = if depth == K::DIRECTORY {
-            (block.word(0), 1 << K::CHUNK, node::chunk_order::<K>(), K::CHUNK)
-        } else {
-            let count = node::run_count::<K>(&self.arena, block);
-            (block.word(node::header::<K>()), count, node::node_order::<K>(count), K::STRIDE)
+        let bits = bits_at::<K>(depth);
+        let (block, first, count, order) = match node::child(leaf) {
+            None => return,
+            Some(Child::Array(block)) => (block, block.word(0), 1 << bits, node::array_order(bits)),
+            Some(Child::Node(block)) => {
+                let count = node::run_count(&self.arena, block);
+                (block, block.word(node::HEADER), count, node::node_order(count))
+            }
         };
+        if self.born[block.0 as usize] != generation {
+            return;
+        }
         for word in first..first + count {
             let leaf = self.arena.word(word).load(Ordering::Relaxed);
             self.free_born_in(generation, leaf, depth + bits);
@@ -436,5 +458,23 @@ fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> (std::ops::Range<us
     match (depth + bits).checked_sub(prefix.len()) {
         Some(free) => (first..first + (1 << free), true),
         None => (first..first + 1, false),
+    }
+}
+
+/// How many bits a block at `depth` resolves.
+fn bits_at<K: Key>(depth: u8) -> u8 {
+    if depth == K::DIRECTORY { K::CHUNK } else { node::STRIDE }
+}
+
+/// Whether a block at `depth` that holds nothing but `fill` can be replaced by it. A value of a longer prefix cannot
+/// stand in the slot above: the prefix would not be inside of it.
+fn collapses(fill: Fill, depth: u8) -> bool {
+    fill.child().is_none() && fill.len <= depth
+}
+
+/// Adds slots from `start` on to the runs of a block. Every reference is a run of its own.
+fn push_run(runs: &mut Vec<Run>, start: usize, fill: Fill) {
+    if !runs.last().is_some_and(|last| last.fill == fill && fill.child().is_none()) {
+        runs.push(Run { start: start as u16, fill });
     }
 }

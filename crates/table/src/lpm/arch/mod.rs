@@ -1,9 +1,13 @@
 //! The lookup bodies, and which of them this CPU runs.
 //!
-//! [`scalar`] is the body for every CPU. On x86-64 it is compiled once more with the bit-counting instructions that the
-//! baseline lacks.
+//! [`passes`] is the one algorithm. It is compiled for every CPU, once more for x86-64 with the bit-counting instructions
+//! that the baseline lacks, and once with AVX-512 for what happens between passes. Nodes are read one key at a time even
+//! there: a gather takes longer than as many loads.
 
-mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod passes;
+mod portable;
 
 use super::key::Key;
 use super::table::View;
@@ -17,18 +21,31 @@ use super::table::View;
 pub(crate) unsafe fn lookup<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
-        // SAFETY: the CPU has the features; the rest is the caller's promise.
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the CPU has the features; the rest is the caller's promise.
+            return unsafe { with_avx512(view, key, out) };
+        }
+        // SAFETY: as above.
         return unsafe { with_bit_counting(view, key, out) };
     }
     // SAFETY: the caller's promise.
-    unsafe { scalar::lookup(view, key, out) }
+    unsafe { passes::lookup::<K, portable::Portable>(view, key, out) }
 }
 
 /// # Safety
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")]
+#[target_feature(enable = "popcnt,bmi1,bmi2,avx512f")]
+unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
+    // SAFETY: the caller's promise.
+    unsafe { passes::lookup::<K, avx512::Avx512>(view, key, out) }
+}
+
+/// # Safety
+/// As for [`lookup`], and the CPU has the features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt,bmi1,bmi2")]
 unsafe fn with_bit_counting<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { scalar::lookup(view, key, out) }
+    unsafe { passes::lookup::<K, portable::Portable>(view, key, out) }
 }
