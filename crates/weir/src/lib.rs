@@ -4,3 +4,6 @@
 
 pub mod cli;
 pub mod config;
+pub mod control;
+pub mod demo;
+pub mod render;

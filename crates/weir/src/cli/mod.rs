@@ -1,6 +1,18 @@
 //! The command line: one file for each subcommand.
 
 mod check;
+mod clear;
+mod completions;
+mod connection;
+mod error;
+mod live;
+mod log;
+mod man;
+mod output;
+mod reload;
+mod run;
+mod show;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -20,6 +32,20 @@ pub struct Cli {
 pub enum Command {
     /// Says everything that is wrong with a configuration
     Check(check::Check),
+    /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
+    Run(run::Run),
+    /// Makes the running gateway read its configuration again, all of it or nothing
+    Reload(reload::Reload),
+    /// Shows what a running gateway does
+    Show(show::Show),
+    /// Follows packets through the graph of a running gateway
+    Trace(trace::Trace),
+    /// Sets the counters of a running gateway back to zero
+    Clear(clear::Clear),
+    /// Prints the manual page, or writes one page for each command
+    Man(man::Man),
+    /// Prints the completions of a shell
+    Completions(completions::Completions),
 }
 
 /// How a command ended. What clap refuses ends with 2.
@@ -44,8 +70,15 @@ impl From<Exit> for ExitCode {
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command {
-        Command::Check(check) => check.run(),
-    }
-    .into()
+    let result = match cli.command {
+        Command::Check(check) => return check.run().into(),
+        Command::Run(run) => run.run(),
+        Command::Reload(reload) => reload.run(),
+        Command::Show(show) => show.run(),
+        Command::Trace(trace) => trace.run(),
+        Command::Clear(clear) => clear.run(),
+        Command::Man(man) => man.run(),
+        Command::Completions(completions) => completions.run(),
+    };
+    error::conclude(result).into()
 }

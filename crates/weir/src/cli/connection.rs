@@ -1,0 +1,29 @@
+//! The options of commands that talk to a gateway.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::control::client::Client;
+use crate::control::path::SocketPath;
+
+/// Where the gateway is.
+#[derive(Debug, Args)]
+pub(super) struct Connection {
+    /// The control socket [default: /run/weir/control.sock for root, weir/control.sock in $XDG_RUNTIME_DIR for others]
+    #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", hide_env_values = true)]
+    socket: Option<PathBuf>,
+}
+
+impl Connection {
+    /// The socket's place.
+    pub(super) fn place(&self) -> SocketPath {
+        // An empty variable stands for none.
+        SocketPath::new(self.socket.as_deref().filter(|path| !path.as_os_str().is_empty()))
+    }
+
+    /// Someone who can ask.
+    pub(super) fn client(&self) -> Client {
+        Client::new(&self.place().path)
+    }
+}

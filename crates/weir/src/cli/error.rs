@@ -1,0 +1,56 @@
+//! How commands fail, and what the process says then.
+
+use std::io::Write as _;
+
+use super::Exit;
+use crate::control::client::ClientError;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// It failed at run time.
+    #[error("{0}")]
+    Failed(String),
+    /// The configuration is invalid, and its findings have been shown.
+    #[error("the configuration is invalid")]
+    InvalidConfig,
+    /// There is no gateway to talk to, or it does not do what it is asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Nobody reads what is written.
+    #[error("standard output was closed")]
+    Closed,
+}
+
+impl Error {
+    /// The process's exit code: the one place that decides it.
+    fn exit(&self) -> Exit {
+        match self {
+            Error::Failed(_) => Exit::Failed,
+            Error::InvalidConfig => Exit::InvalidConfig,
+            Error::Client(error) => match error {
+                ClientError::NoGateway { .. } | ClientError::NotOurs(_) => Exit::NoGateway,
+                ClientError::Late { .. } | ClientError::Answer { .. } => Exit::Failed,
+                ClientError::Refused(_) if error.invalid_configuration().is_some() => Exit::InvalidConfig,
+                ClientError::Refused(_) => Exit::Failed,
+            },
+            // Whoever closed it had enough.
+            Error::Closed => Exit::Done,
+        }
+    }
+
+    /// Whether there is anything left to say.
+    fn is_silent(&self) -> bool {
+        matches!(self, Error::InvalidConfig | Error::Closed)
+    }
+}
+
+/// Says on standard error what went wrong, if anything did.
+pub(super) fn conclude(result: Result<(), Error>) -> Exit {
+    let Err(error) = result else { return Exit::Done };
+    if !error.is_silent() {
+        // There is nobody left to tell when this fails.
+        let _ = writeln!(std::io::stderr(), "error: {error}");
+    }
+    error.exit()
+}

@@ -1,0 +1,214 @@
+//! `weir run`: the gateway itself.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use weir_plane::model;
+
+use super::connection::Connection;
+use super::error::Error;
+use super::live::Live;
+use super::log;
+use super::output::{colour, print};
+use crate::control::running::Running;
+use crate::control::socket::Socket;
+use crate::control::{Gateway as _, ReloadError, server};
+use crate::render::Report as _;
+use crate::render::summary::{Ended, Summary};
+use crate::{config, demo, render};
+
+/// How often failures and the end of inputs are looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The configuration, a TOML file
+    #[arg(required_unless_present = "demo")]
+    config: Option<PathBuf>,
+    /// Run a built-in configuration: needs no file, no privileges and no interface; implies --live
+    #[arg(long, conflicts_with = "config")]
+    demo: bool,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// End when all inputs have ended (finite generators, captures); else the gateway goes on serving its socket
+    #[arg(long)]
+    exit_when_done: bool,
+    /// Show rates while running, if standard output is a terminal
+    #[arg(long, conflicts_with = "json")]
+    live: bool,
+    /// Write the summary, or what is wrong with the configuration, as JSON
+    #[arg(long)]
+    json: bool,
+    /// What to log on standard error: a level (error, warn, info, debug, trace, off), or levels of modules as in
+    /// `warn,weir::control=debug` [default: info; warn beside a live table]
+    #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true)]
+    log_level: Option<Targets>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A positive number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("not a time to run for".to_owned()),
+    }
+}
+
+impl Run {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let live = if (self.live || self.demo) && !self.json { Live::new() } else { None };
+        let level = if live.is_some() { LevelFilter::WARN } else { LevelFilter::INFO };
+        log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)));
+        let gateway = self.load()?;
+        // Before any port is opened: a second gateway must not touch what the first one uses.
+        let socket = Socket::take(&self.connection.place()).map_err(failed)?;
+        let running = Arc::new(Running::start(gateway, self.config.as_deref()).map_err(failed)?);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
+        let ended = runtime.block_on(self.serve(&running, &socket, live));
+        // Waits for requests that are still being worked on, which hold the gateway.
+        drop(runtime);
+        drop(socket);
+        let Some(running) = Arc::into_inner(running) else {
+            return Err(Error::Failed("the gateway is still in use".to_owned()));
+        };
+        let stopped = running.stop();
+        let ended = ended?;
+        let failures = stopped.failures.len() as u64;
+        let summary = Summary::new(&stopped.snapshot, ended, stopped.uptime, stopped.generation, stopped.failures);
+        print(&if self.json { render::json(&summary) + "\n" } else { summary.text() })?;
+        match failures {
+            0 => Ok(()),
+            n => Err(Error::Failed(format!("{} while running", render::number::plural(n, "port failure")))),
+        }
+    }
+
+    /// The validated configuration; what is wrong with it is said as `weir check` says it.
+    fn load(&self) -> Result<model::Gateway, Error> {
+        let loaded = match &self.config {
+            Some(file) => config::load(file),
+            None => demo::load(),
+        };
+        if self.json && loaded.gateway.is_none() {
+            print(&(loaded.json() + "\n"))?;
+        } else {
+            let text = loaded.text(colour(std::io::stderr().is_terminal()));
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+        loaded.gateway.ok_or(Error::InvalidConfig)
+    }
+
+    /// The control thread's work, until there is a reason to end.
+    async fn serve(&self, running: &Arc<Running>, socket: &Socket, mut live: Option<Live>) -> Result<Ended, Error> {
+        let failed_signal = |error: std::io::Error| Error::Failed(format!("cannot wait for signals: {error}"));
+        let listen = |kind: SignalKind| -> Result<Signal, Error> { signal(kind).map_err(failed_signal) };
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut hangup = listen(SignalKind::hangup())?;
+
+        let failed_socket = |error: std::io::Error| Error::Failed(format!("the control socket failed: {error}"));
+        let listener = socket.listener().and_then(tokio::net::UnixListener::from_std).map_err(failed_socket)?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let gateway = Arc::clone(running);
+        let until = async {
+            let _ = stopped.await;
+        };
+        let mut server = tokio::spawn(server::serve(listener, gateway, until));
+        tracing::info!(socket = %socket.path().display(), generation = running.version().generation, "running");
+
+        let deadline = self.duration.and_then(|duration| Instant::now().checked_add(duration));
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ended = loop {
+            let time_is_up = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = terminate.recv() => break Ended::Signal,
+                _ = interrupt.recv() => break Ended::Signal,
+                () = time_is_up => break Ended::Duration,
+                ended = &mut server => {
+                    let reason = match ended {
+                        Ok(Ok(())) => "the control socket was closed".to_owned(),
+                        Ok(Err(error)) => format!("the control socket failed: {error}"),
+                        Err(error) => format!("the control socket's server failed: {error}"),
+                    };
+                    return Err(Error::Failed(reason));
+                }
+                _ = hangup.recv() => {
+                    let gateway = Arc::clone(running);
+                    tokio::task::spawn_blocking(move || log_reload(&gateway));
+                }
+                _ = tick.tick() => {
+                    for failure in running.note_failures() {
+                        tracing::error!("{failure}");
+                    }
+                    if let Some(live) = live.as_mut().filter(|live| live.is_due()) {
+                        live.draw(running.snapshot());
+                    }
+                    if self.exit_when_done && running.finished() {
+                        break Ended::Done;
+                    }
+                }
+            }
+        };
+        if let Some(live) = &mut live {
+            live.clear();
+        }
+        tracing::info!("ending");
+        let _ = stop.send(());
+        // However serving ended, the run has.
+        let _ = server.await;
+        Ok(ended)
+    }
+}
+
+fn failed(error: impl std::error::Error) -> Error {
+    Error::Failed(error.to_string())
+}
+
+/// What SIGHUP does.
+fn log_reload(gateway: &Running) {
+    match gateway.reload() {
+        Ok(reloaded) => {
+            if let Some(warnings) = &reloaded.warnings {
+                let _ = std::io::stderr().write_all(warnings.text.as_bytes());
+            }
+            tracing::info!(generation = reloaded.generation, routes = reloaded.routes, "reloaded");
+        }
+        Err(error) => {
+            if let ReloadError::Invalid(loaded) = &error {
+                let text = loaded.text(colour(std::io::stderr().is_terminal()));
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            tracing::error!("not reloaded: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_run_for() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["0", "-1", "nan", "inf", "1e300", "soon", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `weir show`: what a running gateway tells of itself.
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::error::Error;
+use super::output::print;
+use crate::control::client::Client;
+use crate::render::Report;
+use crate::render::buffers::Buffers;
+use crate::render::errors::Errors;
+use crate::render::interfaces::Interfaces;
+use crate::render::neighbors::Neighbors;
+use crate::render::routes::Routes;
+use crate::render::runtime::Runtime;
+use crate::render::tables::Tables;
+use crate::render::trace::Traces;
+use crate::render::version::Version;
+
+/// Shows what a running gateway does
+#[derive(Debug, Args)]
+pub struct Show {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    connection: Connection,
+    /// Write JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Each worker's rates, and the calls, packets and clocks of its nodes
+    Runtime {
+        /// Nodes that never ran, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Why packets were dropped, and where all of them went
+    Errors {
+        /// Reasons that did not occur, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// What interfaces are, and what passed them
+    Interfaces,
+    /// The forwarding tables
+    Routes {
+        /// Only those of this VRF
+        #[arg(long, value_name = "NAME")]
+        vrf: Option<String>,
+        /// Only the first so many
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
+    /// Addresses on links and their hardware addresses
+    Neighbors,
+    /// Traced packets and the nodes they passed
+    Trace,
+    /// Packet buffers and how many are free
+    Buffers,
+    /// Everything that is bounded, and how full it is
+    Tables,
+    /// Which gateway answers, and what it runs
+    Version,
+}
+
+impl Show {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let asker = Asker { client: self.connection.client(), json: self.json };
+        match &self.what {
+            What::Runtime { all } => asker.show::<Runtime>(&format!("/v1/show/runtime?all={all}")),
+            What::Errors { all } => asker.show::<Errors>(&format!("/v1/show/errors?all={all}")),
+            What::Interfaces => asker.show::<Interfaces>("/v1/show/interfaces"),
+            What::Routes { vrf, limit } => asker.show::<Routes>(&routes(vrf.as_deref(), *limit)),
+            What::Neighbors => asker.show::<Neighbors>("/v1/show/neighbors"),
+            What::Trace => asker.show::<Traces>("/v1/show/trace"),
+            What::Buffers => asker.show::<Buffers>("/v1/show/buffers"),
+            What::Tables => asker.show::<Tables>("/v1/show/tables"),
+            What::Version => asker.show::<Version>("/v1/show/version"),
+        }
+    }
+}
+
+struct Asker {
+    client: Client,
+    json: bool,
+}
+
+impl Asker {
+    fn show<R: Report>(&self, target: &str) -> Result<(), Error> {
+        let (report, json) = self.client.show::<R>(target)?;
+        if self.json { print(&json) } else { print(&report.text()) }
+    }
+}
+
+/// The target of `show routes`.
+fn routes(vrf: Option<&str>, limit: Option<usize>) -> String {
+    let vrf = vrf.map(|vrf| format!("vrf={}", escaped(vrf)));
+    let limit = limit.map(|limit| format!("limit={limit}"));
+    let query: Vec<String> = vrf.into_iter().chain(limit).collect();
+    format!("/v1/show/routes?{}", query.join("&"))
+}
+
+/// A value of a query, whatever is in it.
+fn escaped(value: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_can_be_asked_for() {
+        assert_eq!(routes(None, None), "/v1/show/routes?");
+        assert_eq!(routes(Some("a&b é"), Some(3)), "/v1/show/routes?vrf=a%26b%20%C3%A9&limit=3");
+    }
+}

@@ -1,0 +1,36 @@
+//! `weir trace`: which packets to follow through the graph.
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::error::Error;
+use crate::control::TraceRequest;
+
+/// Follows packets through the graph of a running gateway
+#[derive(Debug, Args)]
+pub struct Trace {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Traces the next packets that come to a node; `weir show trace` shows them
+    Add {
+        /// The node, as `weir show runtime --all` names it
+        node: String,
+        /// How many packets
+        #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+    },
+}
+
+impl Trace {
+    pub(super) fn run(self) -> Result<(), Error> {
+        let What::Add { node, count } = self.what;
+        self.connection.client().post("/v1/trace", &TraceRequest { node, count })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! A gateway made up for tests.
+
+use std::sync::Mutex;
+
+use weir_plane::stats;
+
+use super::{Clear, Gateway, ReloadError, UnknownNode};
+use crate::config;
+use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::sample;
+use crate::render::version::Version;
+
+/// Answers from the samples, and notes what it was told.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) told: Mutex<Vec<String>>,
+    /// What the next reload reads.
+    pub(crate) configuration: Mutex<String>,
+}
+
+impl Fake {
+    fn note(&self, what: String) {
+        self.told.lock().unwrap().push(what);
+    }
+}
+
+impl Gateway for Fake {
+    fn version(&self) -> Version {
+        Version { version: "0.1.0".into(), pid: 1, configuration: "fake".into(), generation: 1, uptime: 1.0 }
+    }
+
+    fn snapshot(&self) -> stats::Snapshot {
+        sample::snapshot()
+    }
+
+    fn routes(&self) -> Vec<stats::RouteRow> {
+        sample::routes()
+    }
+
+    fn neighbors(&self) -> Vec<stats::NeighborRow> {
+        sample::neighbors()
+    }
+
+    fn failures(&self) -> Vec<String> {
+        vec!["lan: unplugged".into()]
+    }
+
+    fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
+        if node == "drop" {
+            self.note(format!("trace {node} {count}"));
+            return Ok(());
+        }
+        Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
+    }
+
+    fn traces(&self) -> Vec<stats::TraceRow> {
+        sample::traces()
+    }
+
+    fn clear(&self, what: Clear) {
+        self.note(format!("clear {what:?}"));
+    }
+
+    fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let text = self.configuration.lock().unwrap().clone();
+        if text == "panic" {
+            panic!("asked for");
+        }
+        let loaded = config::parse_str("fake.toml", &text);
+        if loaded.gateway.is_none() {
+            return Err(ReloadError::Invalid(Box::new(loaded)));
+        }
+        Ok(Reloaded { generation: 2, warnings: Findings::of(&loaded), ..Default::default() })
+    }
+}

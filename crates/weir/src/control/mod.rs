@@ -1,0 +1,117 @@
+//! The control socket: HTTP with JSON over a Unix socket that only its owner may open. `weir run` serves it, the other
+//! commands are its clients.
+
+pub mod client;
+pub mod path;
+pub mod refusal;
+pub mod running;
+pub mod server;
+pub mod socket;
+
+#[cfg(test)]
+pub(crate) mod fake;
+
+use serde::{Deserialize, Serialize};
+use weir_plane::stats;
+
+use crate::config::Loaded;
+use crate::render::reloaded::Reloaded;
+use crate::render::version::Version;
+
+/// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
+pub trait Gateway: Send + Sync + 'static {
+    /// Who it is, and what it runs.
+    fn version(&self) -> Version;
+    /// One reading of every counter.
+    fn snapshot(&self) -> stats::Snapshot;
+    /// The forwarding tables.
+    fn routes(&self) -> Vec<stats::RouteRow>;
+    /// Addresses on links.
+    fn neighbors(&self) -> Vec<stats::NeighborRow>;
+    /// Ports that failed while running, each once.
+    fn failures(&self) -> Vec<String>;
+    /// Traces the next packets that come to a node.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
+    /// The packets traced so far.
+    fn traces(&self) -> Vec<stats::TraceRow>;
+    /// Sets counters back, or forgets traces.
+    fn clear(&self, what: Clear);
+    /// Reads the configuration again and runs it, all of it or nothing.
+    ///
+    /// # Errors
+    /// When the configuration is invalid or cannot be run; the old one goes on.
+    fn reload(&self) -> Result<Reloaded, ReloadError>;
+}
+
+/// What can be cleared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clear {
+    /// The counters of nodes and workers
+    Runtime,
+    /// The counters of drop reasons
+    Errors,
+    /// The counters of interfaces
+    Interfaces,
+    /// Traced packets, and what is still to be traced
+    Trace,
+    /// All of these
+    All,
+}
+
+/// A node that the graph does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no node `{node}`; there are {}", nodes.join(", "))]
+pub struct UnknownNode {
+    /// What was asked for.
+    pub node: String,
+    /// All there are.
+    pub nodes: Vec<String>,
+}
+
+/// Why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The configuration is invalid; its findings say why.
+    #[error("the configuration is invalid; the old one goes on")]
+    Invalid(Box<Loaded>),
+    /// Something changed that a running gateway cannot change.
+    #[error("{0}; the old configuration goes on")]
+    NeedsRestart(String),
+    /// The gateway has no file to read.
+    #[error("the gateway runs a built-in configuration: there is no file to reload")]
+    NoFile,
+    /// It could not be run.
+    #[error("{0}; the old configuration goes on")]
+    Failed(String),
+}
+
+/// The body of `POST /v1/trace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRequest {
+    /// Packets that come to this node are traced from there on.
+    pub node: String,
+    /// How many.
+    pub count: u32,
+}
+
+/// The body of `POST /v1/clear`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClearRequest {
+    /// What to clear.
+    pub what: Clear,
+}
+
+/// The body of `POST /v1/reload`; may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// Colour the findings' text.
+    #[serde(default)]
+    pub colour: bool,
+}

@@ -1,0 +1,184 @@
+//! The real gateway behind the control socket.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use weir_base::clock::Clock;
+use weir_base::random::Random;
+use weir_plane::engine::{self, Engine, EngineError};
+use weir_plane::model::{self, Origins};
+use weir_plane::node::Node;
+use weir_plane::stats;
+
+use super::{Clear, Gateway, ReloadError, UnknownNode};
+use crate::config;
+use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::version::Version;
+
+/// An engine, and where its configuration comes from.
+pub struct Running {
+    engine: Engine,
+    /// The file, read again by a reload; `None` for the built-in configuration.
+    file: Option<PathBuf>,
+    started: Instant,
+    /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
+    reloading: Mutex<()>,
+    failures: Mutex<Vec<String>>,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The operating system gave no randomness.
+    #[error("no randomness for the seeds of hashes: {0}")]
+    Random(std::io::Error),
+    /// The engine says why; in front of it the place in the configuration, where there is one.
+    #[error("{0}")]
+    Engine(String),
+}
+
+impl Running {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// When a port cannot be opened or the system has no room.
+    pub fn start(gateway: model::Gateway, file: Option<&Path>) -> Result<Running, StartError> {
+        let random = Random::from_system().map_err(StartError::Random)?;
+        let options = engine::Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true };
+        let origins = gateway.origins.clone();
+        let engine = Engine::start(gateway, options).map_err(|error| StartError::Engine(placed(&error, &origins)))?;
+        Ok(Running {
+            engine,
+            file: file.map(Path::to_owned),
+            started: Instant::now(),
+            reloading: Mutex::default(),
+            failures: Mutex::default(),
+        })
+    }
+
+    /// Takes note of ports that failed; returns those that had not been noted yet.
+    pub fn note_failures(&self) -> Vec<String> {
+        let new = self.engine.faults();
+        self.failures_so_far().extend(new.iter().cloned());
+        new
+    }
+
+    /// Nothing will ever happen again by itself: all inputs have ended, and nothing is under way.
+    pub fn finished(&self) -> bool {
+        self.engine.finished()
+    }
+
+    /// Stops the workers once all that was received has been dealt with.
+    pub fn stop(self) -> Stopped {
+        let Running { engine, started, failures, .. } = self;
+        let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failures.extend(engine.faults());
+        let generation = engine.generation();
+        let snapshot = engine.stop();
+        Stopped { snapshot, generation, uptime: started.elapsed().as_secs_f64(), failures }
+    }
+
+    fn failures_so_far(&self) -> MutexGuard<'_, Vec<String>> {
+        // A list of texts is whole at all times.
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is left of a gateway.
+#[derive(Debug)]
+pub struct Stopped {
+    /// The last reading of every counter.
+    pub snapshot: stats::Snapshot,
+    /// The generation that ran last.
+    pub generation: u64,
+    /// Seconds that it ran.
+    pub uptime: f64,
+    /// Ports that failed.
+    pub failures: Vec<String>,
+}
+
+impl Gateway for Running {
+    fn version(&self) -> Version {
+        Version {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            configuration: self.file.as_ref().map_or_else(|| "built in".to_owned(), |file| file.display().to_string()),
+            generation: self.engine.generation(),
+            uptime: self.started.elapsed().as_secs_f64(),
+        }
+    }
+
+    fn snapshot(&self) -> stats::Snapshot {
+        self.engine.snapshot()
+    }
+
+    fn routes(&self) -> Vec<stats::RouteRow> {
+        self.engine.routes()
+    }
+
+    fn neighbors(&self) -> Vec<stats::NeighborRow> {
+        self.engine.neighbors()
+    }
+
+    fn failures(&self) -> Vec<String> {
+        self.failures_so_far().clone()
+    }
+
+    fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
+            node: unknown.name,
+            nodes: Node::ALL.iter().map(|node| node.name().to_owned()).collect(),
+        })
+    }
+
+    fn traces(&self) -> Vec<stats::TraceRow> {
+        self.engine.traces()
+    }
+
+    fn clear(&self, what: Clear) {
+        self.engine.clear(match what {
+            Clear::Runtime => engine::Clear::Runtime,
+            Clear::Errors => engine::Clear::Errors,
+            Clear::Interfaces => engine::Clear::Interfaces,
+            Clear::Trace => engine::Clear::Trace,
+            Clear::All => engine::Clear::All,
+        });
+    }
+
+    fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
+        // It guards no value that a panic could have left half-written.
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = config::load(file);
+        let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
+        let origins = gateway.origins.clone();
+        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before) } =
+            self.engine.reload(gateway).map_err(|error| match &error {
+                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                _ => ReloadError::Failed(placed(&error, &origins)),
+            })?;
+        let interfaces = |names: Vec<String>| names.into_iter().map(|name| format!("interface {name}")).collect();
+        let warnings = Findings::of(&loaded);
+        Ok(Reloaded {
+            generation,
+            added: interfaces(added),
+            removed: interfaces(removed),
+            changed: interfaces(changed),
+            routes,
+            routes_before,
+            warnings,
+        })
+    }
+}
+
+/// An engine's error, with the place in the configuration that it is about in front.
+fn placed(error: &EngineError, origins: &Origins) -> String {
+    match error {
+        EngineError::Port { origin, .. } => match origins.place(*origin) {
+            Some(place) => format!("{place}: {error}"),
+            None => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
+}

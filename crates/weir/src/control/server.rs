@@ -1,0 +1,184 @@
+//! The gateway's side of the control socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{Response, StatusCode, header};
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::refusal::{Kind, Refusal};
+use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
+use crate::render::routes::Filter;
+use crate::render::{self, Report};
+use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables, trace};
+
+/// Octets of a request's body, at most.
+const BODY_LIMIT: usize = 64 << 10;
+
+/// How long clients may take to end what they began when the gateway stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A gateway, shared by the requests to it.
+type Shared = Arc<dyn Gateway>;
+
+/// Every answer that is not empty is one line of JSON.
+type Answer = Result<Response<Body>, Refused>;
+
+/// A refusal on its way out.
+struct Refused(Refusal);
+
+impl axum::response::IntoResponse for Refused {
+    fn into_response(self) -> Response<Body> {
+        document(self.0.kind.status(), &self.0)
+    }
+}
+
+/// Serves the gateway until `stop` comes, then lets the requests end that were begun.
+///
+/// # Errors
+/// When the socket cannot be used.
+pub async fn serve(
+    listener: tokio::net::UnixListener,
+    gateway: Arc<dyn Gateway>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let (stopping, stopped) = tokio::sync::oneshot::channel::<()>();
+    let graceful = axum::serve(listener, router(gateway)).with_graceful_shutdown(async move {
+        stop.await;
+        // Nobody listens any more when the server has ended by itself.
+        let _ = stopping.send(());
+    });
+    let out_of_patience = async move {
+        let _ = stopped.await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        ended = graceful => ended,
+        () = out_of_patience => Ok(()),
+    }
+}
+
+/// What is served where.
+pub fn router(gateway: Arc<dyn Gateway>) -> Router {
+    Router::new()
+        .route("/v1/show/version", get(|g| show(g, |g| g.version())))
+        .route("/v1/show/runtime", get(show_runtime))
+        .route("/v1/show/errors", get(show_errors))
+        .route("/v1/show/interfaces", get(|g| show(g, |g| interfaces::Interfaces::new(&g.snapshot(), g.failures()))))
+        .route("/v1/show/routes", get(show_routes))
+        .route("/v1/show/neighbors", get(|g| show(g, |g| neighbors::Neighbors::new(g.neighbors()))))
+        .route("/v1/show/trace", get(|g| show(g, |g| trace::Traces::new(g.traces()))))
+        .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
+        .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
+        .route("/v1/trace", post(add_trace))
+        .route("/v1/clear", post(clear))
+        .route("/v1/reload", post(reload))
+        .fallback(async || Refused(Refusal::new(Kind::NotFound, "there is nothing of this name")))
+        .method_not_allowed_fallback(async || Refused(Refusal::new(Kind::MethodNotAllowed, "not by this method")))
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(gateway)
+}
+
+/// The query of shows that leave out what did not occur.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct All {
+    #[serde(default)]
+    all: bool,
+}
+
+async fn show_runtime(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
+    let All { all } = asked(query)?;
+    show(gateway, move |g| runtime::Runtime::new(&g.snapshot(), all)).await
+}
+
+async fn show_errors(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
+    let All { all } = asked(query)?;
+    show(gateway, move |g| errors::Errors::new(&g.snapshot(), all)).await
+}
+
+async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryRejection>) -> Answer {
+    let filter = asked(query)?;
+    show(gateway, move |g| routes::Routes::new(g.routes(), &filter)).await
+}
+
+async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
+    let TraceRequest { node, count } = parsed(&received(body)?)?;
+    if count == 0 {
+        return Err(Refused(Refusal::new(Kind::BadRequest, "`count` is at least 1")));
+    }
+    apart(gateway, move |g| g.trace_add(&node, count)).await?.map_err(|unknown| Refused(unknown.into()))?;
+    Ok(empty())
+}
+
+async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
+    let ClearRequest { what } = parsed(&received(body)?)?;
+    apart(gateway, move |g| g.clear(what)).await?;
+    Ok(empty())
+}
+
+async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
+    let body = received(body)?;
+    let ReloadRequest { colour } = if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
+    apart(gateway, move |g| match g.reload() {
+        Ok(reloaded) => Ok(document(200, &reloaded)),
+        Err(error) => Err(Refused(Refusal::of_reload(&error, colour))),
+    })
+    .await?
+}
+
+/// Takes a report and answers with it.
+async fn show<R: Report>(
+    State(gateway): State<Shared>,
+    report: impl FnOnce(&dyn Gateway) -> R + Send + 'static,
+) -> Answer {
+    apart(gateway, move |g| document(200, &report(g))).await
+}
+
+/// Asks the gateway on a thread apart, so that a long answer holds up neither signals nor other clients.
+async fn apart<T: Send + 'static>(
+    gateway: Shared,
+    ask: impl FnOnce(&dyn Gateway) -> T + Send + 'static,
+) -> Result<T, Refused> {
+    tokio::task::spawn_blocking(move || ask(&*gateway)).await.map_err(|error| {
+        tracing::error!(%error, "a request to the gateway failed");
+        Refused(Refusal::new(Kind::Failed, "the gateway failed to answer; its log says more"))
+    })
+}
+
+fn document<R: Report>(status: u16, report: &R) -> Response<Body> {
+    let mut response = Response::new(Body::from(render::json(report) + "\n"));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    response
+}
+
+fn empty() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
+    let bad = |rejection: QueryRejection| Refused(Refusal::new(Kind::BadRequest, rejection.body_text()));
+    query.map(|Query(query)| query).map_err(bad)
+}
+
+fn received(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refused> {
+    body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Refused(Refusal::new(Kind::TooLarge, format!("a request has at most {BODY_LIMIT} octets")))
+        }
+        _ => Refused(Refusal::new(Kind::BadRequest, rejection.body_text())),
+    })
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    serde_json::from_slice(body).map_err(|error| Refused(Refusal::new(Kind::BadRequest, error.to_string())))
+}

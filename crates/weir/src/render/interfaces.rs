@@ -1,0 +1,217 @@
+//! `show interfaces`: what each interface is, and what passed it.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use weir_plane::stats;
+
+use super::Report;
+use super::table::{Align, Table};
+
+/// Every interface, in the order of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interfaces {
+    /// Each interface.
+    pub interfaces: Vec<Interface>,
+    /// Ports that failed while the gateway ran, each once.
+    pub failures: Vec<String>,
+}
+
+/// An interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// `up` or `down`.
+    pub state: String,
+    /// Kind of its port, or `vlan`.
+    pub kind: String,
+    /// Hardware address.
+    pub mac: String,
+    /// Largest IP packet, in octets.
+    pub mtu: u32,
+    /// VRF.
+    pub vrf: String,
+    /// Addresses with the length of their prefix.
+    pub addresses: Vec<String>,
+    /// Where it was declared.
+    pub origin: String,
+    /// What passed it.
+    #[serde(flatten)]
+    pub counters: Counters,
+    /// What fault injection did; empty without it.
+    pub faults: Vec<Fault>,
+}
+
+/// What passed an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Octets received.
+    pub rx_bytes: u64,
+    /// Packets transmitted.
+    pub tx_packets: u64,
+    /// Octets transmitted.
+    pub tx_bytes: u64,
+    /// Packets dropped after they were received here.
+    pub dropped_packets: u64,
+    /// Octets of those.
+    pub dropped_bytes: u64,
+    /// Frames for which no buffer was left.
+    pub no_buffer: u64,
+    /// Frames that the port could not deliver.
+    pub receive_errors: u64,
+    /// Frames that the port refused to send.
+    pub transmit_errors: u64,
+}
+
+/// A kind of injected fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What was done.
+    pub fault: String,
+    /// To how many packets.
+    pub packets: u64,
+}
+
+impl Interfaces {
+    /// Of a snapshot, and the ports that failed.
+    pub fn new(snapshot: &stats::Snapshot, failures: Vec<String>) -> Self {
+        Interfaces { interfaces: snapshot.interfaces.iter().map(Interface::new).collect(), failures }
+    }
+}
+
+impl Interface {
+    fn new(interface: &stats::InterfaceStats) -> Self {
+        let fault = |&(fault, packets): &(&'static str, u64)| Fault { fault: fault.to_owned(), packets };
+        Interface {
+            name: interface.name.clone(),
+            state: if interface.up { "up" } else { "down" }.to_owned(),
+            kind: interface.kind.to_owned(),
+            mac: interface.mac.clone(),
+            mtu: interface.mtu,
+            vrf: interface.vrf.clone(),
+            addresses: interface.addresses.clone(),
+            origin: interface.origin.clone(),
+            counters: Counters::new(interface),
+            faults: interface.faults.iter().map(fault).collect(),
+        }
+    }
+}
+
+impl Counters {
+    fn new(interface: &stats::InterfaceStats) -> Self {
+        Counters {
+            rx_packets: interface.rx.packets,
+            rx_bytes: interface.rx.bytes,
+            tx_packets: interface.tx.packets,
+            tx_bytes: interface.tx.bytes,
+            dropped_packets: interface.dropped.packets,
+            dropped_bytes: interface.dropped.bytes,
+            no_buffer: interface.no_buffer,
+            receive_errors: interface.receive_errors,
+            transmit_errors: interface.transmit_errors,
+        }
+    }
+}
+
+/// What passed the interfaces, as a table.
+pub fn traffic(interfaces: &[Interface]) -> String {
+    let names = [
+        "RX packets",
+        "RX bytes",
+        "TX packets",
+        "TX bytes",
+        "Dropped",
+        "Dropped bytes",
+        "No buffer",
+        "RX errors",
+        "TX errors",
+    ];
+    let columns: Vec<_> =
+        std::iter::once(("Name", Align::Left)).chain(names.into_iter().map(|name| (name, Align::Right))).collect();
+    let mut table = Table::new(&columns);
+    for Interface { name, counters, .. } in interfaces {
+        table.row([
+            name.clone(),
+            counters.rx_packets.to_string(),
+            counters.rx_bytes.to_string(),
+            counters.tx_packets.to_string(),
+            counters.tx_bytes.to_string(),
+            counters.dropped_packets.to_string(),
+            counters.dropped_bytes.to_string(),
+            counters.no_buffer.to_string(),
+            counters.receive_errors.to_string(),
+            counters.transmit_errors.to_string(),
+        ]);
+    }
+    table.text()
+}
+
+/// What fault injection did, and which ports failed: lines, or nothing.
+fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
+    let mut text = String::new();
+    for interface in interfaces.iter().filter(|interface| !interface.faults.is_empty()) {
+        let faults: Vec<_> =
+            interface.faults.iter().map(|Fault { fault, packets }| format!("{packets} {fault}")).collect();
+        let _ = writeln!(text, "injected faults on {}: {}", interface.name, faults.join(", "));
+    }
+    for failure in failures {
+        let _ = writeln!(text, "failed: {failure}");
+    }
+    text
+}
+
+impl Report for Interfaces {
+    const SCHEMA: &'static str = "weir.show.interfaces/1";
+
+    fn text(&self) -> String {
+        let columns = ["Name", "State", "Kind", "MAC", "MTU", "VRF", "Addresses", "Declared"];
+        let mut table = Table::new(&columns.map(|name| (name, if name == "MTU" { Align::Right } else { Align::Left })));
+        for interface in &self.interfaces {
+            table.row([
+                interface.name.clone(),
+                interface.state.clone(),
+                interface.kind.clone(),
+                interface.mac.clone(),
+                interface.mtu.to_string(),
+                interface.vrf.clone(),
+                interface.addresses.join(","),
+                interface.origin.clone(),
+            ]);
+        }
+        let troubles = troubles(&self.interfaces, &self.failures);
+        let gap = if troubles.is_empty() { "" } else { "\n" };
+        format!("{}\n{}{gap}{troubles}", table.text(), traffic(&self.interfaces))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn what_each_is_then_what_passed_it() {
+        let interfaces = Interfaces::new(&sample::snapshot(), vec!["lan: the capture is cut short".into()]);
+        assert_eq!(
+            interfaces.text(),
+            "\
+Name  State  Kind       MAC                 MTU  VRF      Addresses                         Declared
+wan   up     generator  02:00:00:00:00:01  1500  default  198.51.100.1/24,2001:db8:1::1/64  edge.toml:3
+lan   down   null       -                  9000  default  -                                 edge.toml:9
+
+Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  No buffer  RX errors  TX errors
+wan         2000    128000           0         0      100           6400          0          0          0
+lan            0         0        1900    121600        0              0          0          0          2
+
+injected faults on wan: 3 dropped, 1 corrupted
+failed: lan: the capture is cut short
+"
+        );
+        assert_eq!(read::<Interfaces>(&json(&interfaces)).unwrap(), interfaces);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a reload changed.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Report;
+use crate::config::Loaded;
+
+/// The outcome of a reload that succeeded.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reloaded {
+    /// The generation that runs now.
+    pub generation: u64,
+    /// What is new, in words.
+    pub added: Vec<String>,
+    /// What is gone.
+    pub removed: Vec<String>,
+    /// What is different.
+    pub changed: Vec<String>,
+    /// Routes now.
+    pub routes: usize,
+    /// Routes before.
+    pub routes_before: usize,
+    /// Warnings about the configuration, when there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Findings>,
+}
+
+/// What was found in a configuration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Findings {
+    /// As `weir check` prints it.
+    pub text: String,
+    /// As `weir check --json` prints it.
+    pub check: Box<RawValue>,
+}
+
+impl Findings {
+    /// Of a configuration; `None` when nothing was found.
+    pub fn of(loaded: &Loaded) -> Option<Findings> {
+        if loaded.diagnostics.is_empty() {
+            return None;
+        }
+        // What was printed as JSON is JSON.
+        let check = RawValue::from_string(loaded.json()).ok()?;
+        Some(Findings { text: loaded.text(false), check })
+    }
+}
+
+impl Report for Reloaded {
+    const SCHEMA: &'static str = "weir.reload/1";
+
+    /// Without the warnings, which are not part of what was asked for.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let _ =
+            writeln!(text, "generation {}, routes {} (before: {})", self.generation, self.routes, self.routes_before);
+        for (sign, lines) in [('+', &self.added), ('-', &self.removed), ('~', &self.changed)] {
+            for line in lines {
+                let _ = writeln!(text, "{sign} {line}");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read};
+    use super::*;
+
+    #[test]
+    fn a_line_a_change() {
+        let nothing = Reloaded { generation: 2, routes: 5, routes_before: 5, ..Default::default() };
+        assert_eq!(nothing.text(), "generation 2, routes 5 (before: 5)\n");
+        let reloaded = Reloaded {
+            generation: 3,
+            added: vec!["interface lan".into()],
+            removed: vec!["interface dmz".into()],
+            changed: vec!["interface wan".into()],
+            ..Default::default()
+        };
+        let text = "generation 3, routes 0 (before: 0)\n+ interface lan\n- interface dmz\n~ interface wan\n";
+        assert_eq!(reloaded.text(), text);
+        assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);
+    }
+
+    #[test]
+    fn warnings_are_carried_both_ways() {
+        let loaded = crate::config::parse_str("edge.toml", "version = 1\n");
+        assert!(loaded.gateway.is_some() && !loaded.diagnostics.is_empty());
+        let reloaded = Reloaded { warnings: Findings::of(&loaded), ..Default::default() };
+        let read = read::<Reloaded>(&json(&reloaded)).unwrap().warnings.unwrap();
+        assert_eq!(read.text, loaded.text(false));
+        assert_eq!(read.check.get(), loaded.json());
+    }
+}

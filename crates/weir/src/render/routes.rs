@@ -1,0 +1,162 @@
+//! `show routes`: the forwarding tables.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weir_plane::stats;
+
+use super::Report;
+use super::table::{Align, Table};
+
+/// Routes, each VRF's in the order of their prefixes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routes {
+    /// How many there are that were asked for; more than are listed when a limit was given.
+    pub total: usize,
+    /// Each route.
+    pub routes: Vec<Route>,
+}
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// VRF.
+    pub vrf: String,
+    /// Destination prefix.
+    pub prefix: String,
+    /// `via`, `blackhole`, `unreachable`, `local`, `connected` or `neighbor`.
+    pub kind: String,
+    /// Its paths.
+    pub paths: Vec<Path>,
+    /// Where it was declared; empty when built in.
+    pub origin: String,
+}
+
+/// A path of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Path {
+    /// Egress interface.
+    pub interface: String,
+    /// Next hop; without one the destination is on the link.
+    pub address: Option<IpAddr>,
+    /// Configured weight.
+    pub weight: u8,
+    /// Share of flows it takes now, in thousandths.
+    pub share_permille: u16,
+    /// Hardware address of the next hop, when known.
+    pub mac: Option<String>,
+}
+
+/// Which routes are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Only this VRF's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vrf: Option<String>,
+    /// Only this many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+impl Routes {
+    /// Those of the routes that are asked for.
+    pub fn new(mut rows: Vec<stats::RouteRow>, filter: &Filter) -> Self {
+        if let Some(vrf) = &filter.vrf {
+            rows.retain(|row| row.vrf == *vrf);
+        }
+        let total = rows.len();
+        rows.truncate(filter.limit.unwrap_or(usize::MAX));
+        Routes { total, routes: rows.into_iter().map(Route::new).collect() }
+    }
+}
+
+impl Route {
+    fn new(row: stats::RouteRow) -> Self {
+        let stats::RouteRow { vrf, prefix, kind, paths, origin } = row;
+        Route { vrf, prefix, kind: kind.to_owned(), paths: paths.into_iter().map(Path::new).collect(), origin }
+    }
+}
+
+impl Path {
+    fn new(row: stats::PathRow) -> Self {
+        let stats::PathRow { interface, address, weight, share_permille, mac } = row;
+        Path { interface, address, weight, share_permille, mac }
+    }
+
+    /// `198.51.100.254 on wan`, or `on wan`.
+    fn text(&self) -> String {
+        match self.address {
+            Some(address) => format!("{address} on {}", self.interface),
+            None => format!("on {}", self.interface),
+        }
+    }
+}
+
+impl Report for Routes {
+    const SCHEMA: &'static str = "weir.show.routes/1";
+
+    /// One line a path, so that a route of many paths takes several.
+    fn text(&self) -> String {
+        let mut table = Table::new(&[
+            ("VRF", Align::Left),
+            ("Prefix", Align::Left),
+            ("Kind", Align::Left),
+            ("Path", Align::Left),
+            ("MAC", Align::Left),
+            ("Weight", Align::Right),
+            ("Share", Align::Right),
+            ("Declared", Align::Left),
+        ]);
+        for Route { vrf, prefix, kind, paths, origin } in &self.routes {
+            let mut row = |path: [String; 4]| {
+                let [path, mac, weight, share] = path;
+                table.row([vrf.clone(), prefix.clone(), kind.clone(), path, mac, weight, share, origin.clone()]);
+            };
+            if paths.is_empty() {
+                row(Default::default());
+            }
+            for path in paths {
+                let share = format!("{:.1} %", f64::from(path.share_permille) / 10.0);
+                row([path.text(), path.mac.clone().unwrap_or_default(), path.weight.to_string(), share]);
+            }
+        }
+        let mut text = table.text();
+        if self.routes.len() < self.total {
+            let _ = writeln!(text, "{} of {} routes", self.routes.len(), self.total);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn one_line_a_path() {
+        let routes = Routes::new(sample::routes(), &Filter::default());
+        assert_eq!(
+            routes.text(),
+            "\
+VRF      Prefix          Kind         Path                   MAC                Weight    Share  Declared
+default  0.0.0.0/0       via          198.51.100.254 on wan  02:00:00:00:00:fe       3   75.0 %  edge.toml:20
+default  0.0.0.0/0       via          192.0.2.254 on lan     -                       1   25.0 %  edge.toml:20
+default  192.0.2.0/24    connected    on lan                 -                       1  100.0 %  edge.toml:9
+default  203.0.113.0/24  blackhole    -                      -                       -        -  edge.toml:24
+default  ff00::/8        unreachable  -                      -                       -        -  -
+"
+        );
+        assert_eq!(read::<Routes>(&json(&routes)).unwrap(), routes);
+    }
+
+    #[test]
+    fn a_limit_says_what_it_left_out() {
+        let filter = Filter { limit: Some(1), ..Filter::default() };
+        assert!(Routes::new(sample::routes(), &filter).text().ends_with("1 of 4 routes\n"));
+        let filter = Filter { vrf: Some("blue".into()), ..Filter::default() };
+        assert_eq!(Routes::new(sample::routes(), &filter), Routes { total: 0, routes: vec![] });
+    }
+}

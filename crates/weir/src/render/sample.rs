@@ -1,0 +1,122 @@
+//! A made-up snapshot for tests of rendering.
+
+use weir_plane::stats::*;
+
+pub(crate) fn snapshot() -> Snapshot {
+    let node = |name, state, calls, packets, ticks| NodeStats { name, state, calls, packets, suspends: 0, ticks };
+    let drop =
+        |reason, description, severity, node, packets| DropStats { reason, description, severity, node, packets };
+    let traffic = |packets, bytes| Traffic { packets, bytes };
+    Snapshot {
+        elapsed: 2.0,
+        tick_frequency: 2.0e9,
+        workers: vec![WorkerStats {
+            worker: 0,
+            core: Some(2),
+            nodes: vec![
+                node("rx", "polling", 10, 2000, 24_000),
+                node("ethernet-input", "active", 20, 1000, 25_500),
+                node("drop", "active", 0, 0, 0),
+            ],
+            received: 2000,
+            transmitted: 1900,
+            dropped: 100,
+            local: 0,
+            loops: 50,
+            idle_loops: 40,
+        }],
+        drops: vec![
+            drop("no-route", "No route covers the destination.", "warning", "ip-lookup", 40),
+            drop("blackhole", "A blackhole route covers the destination.", "info", "ip-lookup", 60),
+            drop("no-buffer", "The buffer pool is exhausted.", "error", "any", 0),
+        ],
+        interfaces: vec![
+            InterfaceStats {
+                name: "wan".into(),
+                kind: "generator",
+                up: true,
+                mac: "02:00:00:00:00:01".into(),
+                mtu: 1500,
+                vrf: "default".into(),
+                addresses: vec!["198.51.100.1/24".into(), "2001:db8:1::1/64".into()],
+                rx: traffic(2000, 128_000),
+                tx: traffic(0, 0),
+                dropped: traffic(100, 6400),
+                faults: vec![("dropped", 3), ("corrupted", 1)],
+                origin: "edge.toml:3".into(),
+                ..Default::default()
+            },
+            InterfaceStats {
+                name: "lan".into(),
+                kind: "null",
+                mtu: 9000,
+                vrf: "default".into(),
+                tx: traffic(1900, 121_600),
+                transmit_errors: 2,
+                origin: "edge.toml:9".into(),
+                ..Default::default()
+            },
+        ],
+        conservation: Conservation { received: 2000, transmitted: 1900, dropped: 100, ..Default::default() },
+        buffers: BufferStats { small: (8192, 8000), large: (64, 64), huge_pages: false },
+        tables: vec![TableStats {
+            name: "fib4 default".into(),
+            used: 12,
+            limit: 2_000_000,
+            bytes: 1_572_864,
+            when_full: "new routes are refused",
+        }],
+    }
+}
+
+pub(crate) fn routes() -> Vec<RouteRow> {
+    let path = |interface: &str, address: Option<&str>, weight, share_permille, mac: Option<&str>| PathRow {
+        interface: interface.into(),
+        address: address.map(|address| address.parse().unwrap()),
+        weight,
+        share_permille,
+        mac: mac.map(Into::into),
+    };
+    let route = |prefix: &str, kind, paths, origin: &str| RouteRow {
+        vrf: "default".into(),
+        prefix: prefix.into(),
+        kind,
+        paths,
+        origin: origin.into(),
+    };
+    let two = vec![
+        path("wan", Some("198.51.100.254"), 3, 750, Some("02:00:00:00:00:fe")),
+        path("lan", Some("192.0.2.254"), 1, 250, None),
+    ];
+    vec![
+        route("0.0.0.0/0", "via", two, "edge.toml:20"),
+        route("192.0.2.0/24", "connected", vec![path("lan", None, 1, 1000, None)], "edge.toml:9"),
+        route("203.0.113.0/24", "blackhole", vec![], "edge.toml:24"),
+        route("ff00::/8", "unreachable", vec![], ""),
+    ]
+}
+
+pub(crate) fn neighbors() -> Vec<NeighborRow> {
+    vec![NeighborRow {
+        interface: "wan".into(),
+        address: "198.51.100.254".parse().unwrap(),
+        mac: "02:00:00:00:00:fe".into(),
+        state: "static",
+        origin: "edge.toml:30".into(),
+    }]
+}
+
+pub(crate) fn traces() -> Vec<TraceRow> {
+    let step = |node, note: &str| TraceStep {
+        node,
+        interface: "wan".into(),
+        packet: "IP4 10.0.0.1 > 192.0.2.9 udp 1 > 2 ttl 64 length 46".into(),
+        note: note.into(),
+    };
+    vec![TraceRow {
+        number: 1,
+        worker: 0,
+        time: 3_723_000_000_042,
+        steps: vec![step("ethernet-input", ""), step("drop", "ttl-expired")],
+    }]
+}

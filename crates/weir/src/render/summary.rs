@@ -1,0 +1,182 @@
+//! What `weir run` says at its end.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use weir_plane::stats;
+
+use super::Report;
+use super::errors::{self, Drop};
+use super::interfaces::{self, Interface, Interfaces};
+use super::number::{plural, ratio, short};
+use super::runtime::{self, Node, Rates};
+use super::sum::Sum;
+
+/// A run, from its start to its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Why it ended.
+    pub ended: Ended,
+    /// Seconds that the gateway ran.
+    pub uptime: f64,
+    /// Seconds that the counters cover: less than `uptime` when they were cleared.
+    pub elapsed: f64,
+    /// The generation of the configuration that ran last.
+    pub generation: u64,
+    /// How many workers there were.
+    pub workers: usize,
+    /// Packets per second over all workers.
+    pub rates: Rates,
+    /// Every interface.
+    pub interfaces: Vec<Interface>,
+    /// Every node that ran, all workers together.
+    pub nodes: Vec<Node>,
+    /// Every drop reason that occurred.
+    pub errors: Vec<Drop>,
+    /// Where all packets went.
+    pub conservation: Sum,
+    /// Ports that failed.
+    pub failures: Vec<String>,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// It was told to by a signal.
+    Signal,
+    /// Its time was up.
+    Duration,
+    /// All inputs had ended, and it was to end with them.
+    Done,
+}
+
+impl Ended {
+    fn text(self) -> &'static str {
+        match self {
+            Ended::Signal => "ended by a signal",
+            Ended::Duration => "ended when its time was up",
+            Ended::Done => "ended with its inputs",
+        }
+    }
+}
+
+impl Summary {
+    /// Of the last snapshot.
+    pub fn new(snapshot: &stats::Snapshot, ended: Ended, uptime: f64, generation: u64, failures: Vec<String>) -> Self {
+        let per_second = |of: fn(&stats::WorkerStats) -> u64| {
+            ratio(snapshot.workers.iter().map(of).sum::<u64>() as f64, snapshot.elapsed)
+        };
+        Summary {
+            ended,
+            uptime,
+            elapsed: snapshot.elapsed,
+            generation,
+            workers: snapshot.workers.len(),
+            rates: Rates {
+                received: per_second(|worker| worker.received),
+                transmitted: per_second(|worker| worker.transmitted),
+                drop: per_second(|worker| worker.dropped),
+                punt: per_second(|worker| worker.local),
+            },
+            interfaces: Interfaces::new(snapshot, Vec::new()).interfaces,
+            nodes: together(&snapshot.workers).iter().filter(|node| node.calls > 0).map(Node::new).collect(),
+            errors: errors::Errors::new(snapshot, false).errors,
+            conservation: Sum::new(&snapshot.conservation),
+            failures,
+        }
+    }
+}
+
+/// The nodes of all workers, each node's counters added up.
+pub(super) fn together(workers: &[stats::WorkerStats]) -> Vec<stats::NodeStats> {
+    let mut nodes: Vec<stats::NodeStats> = Vec::new();
+    for node in workers.iter().flat_map(|worker| &worker.nodes) {
+        match nodes.iter_mut().find(|known| known.name == node.name) {
+            Some(known) => {
+                known.calls += node.calls;
+                known.packets += node.packets;
+                known.suspends += node.suspends;
+                known.ticks += node.ticks;
+            }
+            None => nodes.push(node.clone()),
+        }
+    }
+    nodes
+}
+
+impl Report for Summary {
+    const SCHEMA: &'static str = "weir.run/1";
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let workers = plural(self.workers as u64, "worker");
+        let _ = writeln!(
+            text,
+            "ran {:.1} s with {workers}, generation {}, {}",
+            self.uptime,
+            self.generation,
+            self.ended.text()
+        );
+        let [received, transmitted, drop, punt] =
+            [self.rates.received, self.rates.transmitted, self.rates.drop, self.rates.punt].map(short);
+        let _ = writeln!(
+            text,
+            "packets per second over {:.1} s: in {received}, out {transmitted}, drop {drop}, punt {punt}\n",
+            self.elapsed
+        );
+        text.push_str(&interfaces::traffic(&self.interfaces));
+        if !self.nodes.is_empty() {
+            text.push('\n');
+            text.push_str(&runtime::nodes(&self.nodes));
+        }
+        if !self.errors.is_empty() {
+            text.push('\n');
+            text.push_str(&errors::table(&self.errors));
+        }
+        text.push('\n');
+        text.push_str(&self.conservation.text());
+        for failure in &self.failures {
+            let _ = writeln!(text, "failed: {failure}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn all_of_it_on_one_page() {
+        let mut snapshot = sample::snapshot();
+        let second = stats::WorkerStats { worker: 1, core: None, ..snapshot.workers[0].clone() };
+        snapshot.workers.push(second);
+        let summary = Summary::new(&snapshot, Ended::Duration, 2.04, 1, vec!["interface lan: gone".into()]);
+        assert_eq!(
+            summary.text(),
+            "\
+ran 2.0 s with 2 workers, generation 1, ended when its time was up
+packets per second over 2.0 s: in 2.00 k, out 1.90 k, drop 100, punt 0
+
+Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  No buffer  RX errors  TX errors
+wan         2000    128000           0         0      100           6400          0          0          0
+lan            0         0        1900    121600        0              0          0          0          2
+
+Name            State    Calls  Vectors  Suspends  Clocks  Vectors/Call
+rx              polling     20     4000         0  1.20e1        200.00
+ethernet-input  active      40     2000         0  2.55e1         50.00
+
+Count  Node       Reason     Severity  Description
+   40  ip-lookup  no-route   warning   No route covers the destination.
+   60  ip-lookup  blackhole  info      A blackhole route covers the destination.
+
+received 2000 + created 0 = transmitted 1900 + local 0 + held 0 + dropped 100 + absorbed 0
+every packet is accounted for
+failed: interface lan: gone
+"
+        );
+        assert_eq!(read::<Summary>(&json(&summary)).unwrap(), summary);
+    }
+}
