@@ -2,8 +2,8 @@
 //!
 //! A checksum is the complement of the one's-complement sum of 16-bit words. Such a sum has two zeros, 0x0000 and
 //! 0xffff; over bytes that are not all zero it comes out as 0xffff, never as 0x0000, so that the checksum of a real
-//! header is 0x0000 ..= 0xfffe. Updates here keep to that form, so that an updated checksum equals a recomputed one, bit
-//! for bit. Values are in host order: store them with `to_be_bytes`.
+//! header is 0x0000 ..= 0xfffe. Updates here keep to that form, so that an updated checksum equals a recomputed one,
+//! bit for bit. Values are in host order: store them with `to_be_bytes`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -101,7 +101,8 @@ pub fn is_valid(bytes: &[u8]) -> bool {
 }
 
 /// Whether the checksum of an IPv4 header without options is right: five loads, and one multiplication in place of the
-/// folds. To fold is to take the remainder by 0xffff, and a right sum folds to 0xffff: it is a multiple, other than zero.
+/// folds. To fold is to take the remainder by 0xffff, and a right sum folds to 0xffff: it is a multiple, other than
+/// zero.
 #[inline]
 pub fn is_valid_ipv4(header: &[u8; ipv4::LENGTH]) -> bool {
     let (words, _) = header.as_chunks::<4>();
@@ -109,15 +110,15 @@ pub fn is_valid_ipv4(header: &[u8; ipv4::LENGTH]) -> bool {
     sum.is_multiple_of(0xffff) && sum != 0
 }
 
-/// The pseudo-header of TCP, UDP and the like over IPv4 (RFC 9293 section 3.1). `length` is that of the transport header and
-/// its payload in octets.
+/// The pseudo-header of TCP, UDP and the like over IPv4 (RFC 9293 section 3.1). `length` is that of the transport
+/// header and its payload in octets.
 #[inline]
 pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, length: u16) -> Sum {
     Sum::new().long(source.to_bits()).long(destination.to_bits()).word(u16::from(protocol)).word(length)
 }
 
-/// The pseudo-header of an upper layer over IPv6 (RFC 8200 section 8.1). `length` is that of the upper-layer header and its
-/// payload in octets.
+/// The pseudo-header of an upper layer over IPv6 (RFC 8200 section 8.1). `length` is that of the upper-layer header
+/// and its payload in octets.
 #[inline]
 pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, length: u32) -> Sum {
     Sum::new().bytes(&source.octets()).bytes(&destination.octets()).long(length).word(u16::from(protocol))
@@ -165,8 +166,8 @@ impl Delta {
         Delta(add(self.0, other.0))
     }
 
-    /// The checksum after the change. Equal to a recomputed one as long as the bytes under it are not all zero, which an IP
-    /// header or a pseudo-header rules out.
+    /// The checksum after the change. Equal to a recomputed one as long as the bytes under it are not all zero, which
+    /// an IP header or a pseudo-header rules out.
     #[inline]
     pub const fn apply(self, checksum: u16) -> u16 {
         let sum = add(!checksum, self.0);
@@ -380,9 +381,15 @@ mod tests {
         }
 
         #[test]
-        fn pseudo_headers(source in any::<u128>(), destination in any::<u128>(), payload in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn pseudo_headers(
+            source in any::<u128>(),
+            destination in any::<u128>(),
+            payload in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
             let length = 8 + payload.len();
-            let udp_header = etherparse::UdpHeader { source_port: 1, destination_port: 2, length: length as u16, checksum: 0 };
+            let (source_port, destination_port, checksum) = (1, 2, 0);
+            let udp_header =
+                etherparse::UdpHeader { source_port, destination_port, length: length as u16, checksum };
             let message = [udp_header.to_bytes().to_vec(), payload.clone()].concat();
             let (from, to) = ((source as u32).to_be_bytes(), (destination as u32).to_be_bytes());
             let ours = pseudo_v4(from.into(), to.into(), 17, length as u16).bytes(&message).checksum();

@@ -73,6 +73,20 @@ impl Packet {
         Some(Packet { buffer, start: HEADROOM as u16, len: len as u32, ..Packet::EMPTY })
     }
 
+    /// Makes this packet what [`Packet::new`] returns. Field by field: a packet that is built elsewhere and moved here is
+    /// read back as a whole right after it was written in parts, which stalls the CPU.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, cache: &mut Cache, len: usize) -> Option<()> {
+        let buffer = cache.take(len)?;
+        let Packet { start, l3, l4, trace, flags, protocol, reason, interface, forwarding, hash, ordinal, time, offload, .. } = self;
+        (*start, *l3, *l4, *trace, *protocol, *reason) = (HEADROOM as u16, 0, 0, 0, 0, 0);
+        (*interface, *forwarding, *hash, *ordinal) = (0, 0, 0, 0);
+        (*flags, *time, *offload) = (ParseFlags::empty(), Time(0), Offload::default());
+        self.buffer = buffer;
+        self.len = len as u32;
+        Some(())
+    }
+
     /// A frame with these octets.
     #[inline]
     pub fn copy_of(cache: &mut Cache, frame: &[u8]) -> Option<Packet> {
@@ -138,6 +152,28 @@ impl Packet {
     pub fn l3_mut(&mut self) -> &mut [u8] {
         let l3 = usize::from(self.l3);
         self.data_mut().get_mut(l3..).unwrap_or_default()
+    }
+
+    /// The first `N` octets from the network-layer header on, if the frame has them.
+    #[inline(always)]
+    pub fn l3_header<const N: usize>(&self) -> Option<&[u8; N]> {
+        let l3 = usize::from(self.l3);
+        if l3 + N > self.len as usize {
+            return None;
+        }
+        // SAFETY: l3 + N octets of the frame are there, as was checked, and the packet owns them (see `data`).
+        Some(unsafe { &*self.first().add(l3).cast::<[u8; N]>().as_ptr() })
+    }
+
+    /// The first `N` octets from the network-layer header on, to be changed.
+    #[inline(always)]
+    pub fn l3_header_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let l3 = usize::from(self.l3);
+        if l3 + N > self.len as usize {
+            return None;
+        }
+        // SAFETY: as above; `&mut self` makes the access exclusive.
+        Some(unsafe { &mut *self.first().add(l3).cast::<[u8; N]>().as_ptr() })
     }
 
     /// Octets in front of the network-layer header.
@@ -223,10 +259,23 @@ impl Packet {
         self.flags = parsed.flags;
     }
 
-    /// What the parser found.
+    /// What the parser found, of the frame as it is now.
+    #[inline(always)]
+    pub fn parsed(&self) -> Parsed {
+        let l3_length = self.len.saturating_sub(u32::from(self.l3));
+        Parsed { l3: self.l3, l4: self.l4, protocol: self.protocol, flags: self.flags, l3_length }
+    }
+
+    /// The flags that the parser found.
     #[inline(always)]
     pub fn flags(&self) -> ParseFlags {
         self.flags
+    }
+
+    /// Replaces the flags.
+    #[inline(always)]
+    pub fn set_flags(&mut self, flags: ParseFlags) {
+        self.flags = flags;
     }
 
     /// The transport protocol (IANA number), behind any extension headers.

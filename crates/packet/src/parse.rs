@@ -1,8 +1,8 @@
 //! The one pass over a header stack: what every packet is checked for, and what later steps ask it.
 //!
-//! [`ethernet()`] reads addresses, tags and the type; [`ipv4()`] and [`ipv6()`] check an IP header and find the transport
-//! header. A packet that passes has a [`Parsed`]: where its headers start, its protocol, and [`ParseFlags`]. What the
-//! flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
+//! [`ethernet()`] reads addresses, tags and the type; [`ipv4()`] and [`ipv6()`] check an IP header and find the
+//! transport header. A packet that passes has a [`Parsed`]: where its headers start, its protocol, and [`ParseFlags`].
+//! What the flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
 //! later step has to ask again, and none can read what is not there.
 //!
 //! Nothing here allocates or panics, whatever the bytes. The three functions are always inlined: a [`Parsed`] that went
@@ -723,7 +723,11 @@ mod tests {
         }
 
         #[test]
-        fn damaged_packets(text in texts(), damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), cut in any::<prop::sample::Index>()) {
+        fn damaged_packets(
+            text in texts(),
+            damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
             let mut bytes = frame(&text);
             let l3 = usize::from(ethernet(&bytes).unwrap().l3);
             for (at, value) in damage {
@@ -759,7 +763,9 @@ mod tests {
                     prop_assert_eq!(ours.ports(&bytes), Some((tcp.source_port(), tcp.destination_port())));
                     prop_assert_eq!(ours.tcp_flags(&bytes).unwrap().contains(tcp::Flags::SYN), tcp.syn());
                 }
-                Some(Udp(udp)) => prop_assert_eq!(ours.ports(&bytes), Some((udp.source_port(), udp.destination_port()))),
+                Some(Udp(udp)) => {
+                    prop_assert_eq!(ours.ports(&bytes), Some((udp.source_port(), udp.destination_port())));
+                }
                 Some(Icmpv4(icmp)) => prop_assert_eq!(ours.icmp(&bytes), Some((icmp.type_u8(), icmp.code_u8()))),
                 Some(Icmpv6(icmp)) => prop_assert_eq!(ours.icmp(&bytes), Some((icmp.type_u8(), icmp.code_u8()))),
                 None => {}

@@ -1,5 +1,6 @@
 //! Vectors of packets, and lists of places in them.
 
+use crate::buffer::Cache;
 use crate::packet::Packet;
 
 /// Most packets of a vector.
@@ -47,6 +48,16 @@ impl Vector {
         self.packets[self.len] = packet;
         self.len += 1;
         Ok((self.len - 1) as u8)
+    }
+
+    /// Makes a frame of `len` octets at the next place, as [`Packet::new`] does, without moving it there. `None` when there
+    /// is no place, no buffer, or no buffer of that length.
+    #[inline(always)]
+    pub fn add(&mut self, cache: &mut Cache, len: usize) -> Option<&mut Packet> {
+        let slot = self.packets.get_mut(self.len)?;
+        slot.fill(cache, len)?;
+        self.len += 1;
+        Some(slot)
     }
 
     /// The packets, by place.
@@ -131,6 +142,15 @@ impl Frame {
     #[inline(always)]
     pub fn push(&mut self, place: u8) {
         self.push_if(place, true);
+    }
+
+    /// Adds all places of another list. Both together have no place twice, so they fit.
+    #[inline]
+    pub fn extend(&mut self, other: &Frame) {
+        let start = self.len.min(VECTOR);
+        let count = other.len.min(VECTOR - start);
+        self.places[start..start + count].copy_from_slice(&other.places[..count]);
+        self.len = start + count;
     }
 
     /// Forgets all places.

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod collect;
 pub mod compile;
 pub mod counters;

@@ -9,113 +9,133 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, L2, ParseFlags, Parsed, martian};
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::ipv4;
+use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 
 use super::{Context, Next};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{Interface, NONE, Root};
+use crate::root::{NONE, Root};
 
 /// How far ahead frames are asked for.
 const AHEAD: usize = 8;
 
-/// Octets received on one interface, added up before they are counted.
-struct Tally {
-    interface: u32,
+/// The interface of a port's untagged frames, as the loop holds it: looked up once for each run of packets of a port,
+/// with what it received since.
+struct Own {
+    port: u32,
+    number: u32,
+    /// Its hardware address, as the upper 48 bits of the first eight octets of a frame.
+    mac: u64,
     packets: u64,
     bytes: u64,
 }
 
-impl Tally {
-    const NONE: Tally = Tally { interface: NONE, packets: 0, bytes: 0 };
+impl Own {
+    const NONE: Own = Own { port: NONE, number: NONE, mac: 0, packets: 0, bytes: 0 };
 
-    fn flush(&mut self, root: &Root, worker: usize) {
-        if let Some(interface) = root.interfaces.get(self.interface as usize) {
+    /// Counts what came on the interface so far, and looks another port's up.
+    #[cold]
+    fn change(&mut self, root: &Root, worker: usize, port: u32) {
+        if let Some(interface) = root.interfaces.get(self.number as usize) {
             interface.counters[worker].rx.add(self.packets, self.bytes);
         }
-        *self = Tally::NONE;
+        let number = root.ports.get(port as usize).map_or(NONE, |port| port.untagged);
+        let mac = root.interfaces.get(number as usize).map(|interface| interface.mac);
+        // No frame's address is that of an interface that is not there: the usual case never applies.
+        let mac = mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        *self = Own { port, number, mac, packets: 0, bytes: 0 };
     }
-}
-
-/// Where parsed packets go: to the worker that owns their flow, or on.
-struct After {
-    ip4: Node,
-    ip6: Node,
 }
 
 /// Takes packets whose interface field holds the number of their *port*.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     let root = context.root;
-    let after = match context.peers.len() {
-        0 | 1 => After { ip4: Node::Ip4Lookup, ip6: Node::Ip6Lookup },
-        _ => After { ip4: Node::Handover, ip6: Node::Handover },
-    };
-    let mut tally = Tally::NONE;
+    let (mut v4, mut v6) = (Frame::new(), Frame::new());
+    let mut own = Own::NONE;
     let places = frame.places();
     for (index, &place) in places.iter().enumerate() {
         if let Some(&ahead) = places.get(index + AHEAD) {
             vector[ahead].prefetch();
         }
         let packet = &mut vector[place];
-        let l2 = match parse::ethernet(packet.data()) {
-            Ok(l2) => l2,
-            Err(malformed) => {
-                count_untagged(context, packet);
-                context.next.refuse(packet, place, malformed.into());
-                continue;
-            }
-        };
-        let number = match interface_of(root, packet.interface(), &l2) {
-            Ok(number) => number,
-            Err(reason) => {
-                count_untagged(context, packet);
-                context.next.refuse(packet, place, reason);
-                continue;
-            }
-        };
-        packet.set_interface(number);
-        if tally.interface != number {
-            tally.flush(root, context.worker);
-            tally.interface = number;
+        if packet.interface() != own.port {
+            own.change(root, context.worker, packet.interface());
         }
-        tally.packets += 1;
-        tally.bytes += packet.len() as u64;
-        let interface = &root.interfaces[number as usize];
-        match admit(interface, packet, &l2) {
-            Ok(Family::V4) => context.next.push(after.ip4, place),
-            Ok(Family::V6) => context.next.push(after.ip6, place),
+        // Two calls rather than a common value: what the usual case knows stays in registers.
+        let admitted = match untagged_for(packet, own.mac) {
+            Some(ethertype) => {
+                packet.set_interface(own.number);
+                own.packets += 1;
+                own.bytes += packet.len() as u64;
+                admit(packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
+            }
+            None => any(root, context.worker, packet),
+        };
+        match admitted {
+            Ok(Family::V4) => v4.push(place),
+            Ok(Family::V6) => v6.push(place),
             Err(refusal) => refuse(context.next, packet, place, refusal),
         }
     }
-    tally.flush(root, context.worker);
-}
-
-/// A frame whose interface is not known counts for the port's own.
-#[cold]
-fn count_untagged(context: &Context<'_>, packet: &mut Packet) {
-    let port = packet.interface() as usize;
-    let number = context.root.ports.get(port).map_or(NONE, |port| port.untagged);
-    packet.set_interface(number);
-    if let Some(interface) = context.root.interfaces.get(number as usize) {
-        interface.counters[context.worker].rx.add(1, packet.len() as u64);
-    }
-}
-
-#[inline(always)]
-fn interface_of(root: &Root, port: u32, l2: &L2) -> Result<u32, Reason> {
-    let demux = root.ports.get(port as usize).ok_or(Reason::InterfaceGone)?;
-    let number = match l2.tags.outer {
-        None => demux.untagged,
-        Some(outer) => {
-            let inner = l2.tags.inner.map_or(0, |inner| inner.vid());
-            if outer.vid() == 0 && inner == 0 {
-                demux.untagged // a priority tag: no VLAN at all (IEEE 802.1Q, 6.9)
-            } else {
-                *demux.tagged.get(&(outer.tpid, outer.vid(), inner)).ok_or(Reason::UnknownVlan)?
-            }
-        }
+    own.change(root, context.worker, NONE);
+    let (ip4, ip6) = match context.peers.len() {
+        0 | 1 => (Node::Ip4Lookup, Node::Ip6Lookup),
+        _ => (Node::Handover, Node::Handover),
     };
-    if (number as usize) < root.interfaces.len() { Ok(number) } else { Err(Reason::InterfaceGone) }
+    context.next.extend(ip4, &v4);
+    context.next.extend(ip6, &v6);
+}
+
+/// What the rest of the node needs of the link layer.
+#[derive(Clone, Copy)]
+struct Link {
+    ethertype: u16,
+    l3: u16,
+    flags: ParseFlags,
+}
+
+/// The ethertype of a frame without tags that is sent to this address: told by comparing, without taking anything apart.
+#[inline(always)]
+fn untagged_for(packet: &Packet, mac: u64) -> Option<u16> {
+    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>()?;
+    let [a, b, c, d, e, f, g, h, _, _, _, _, x, y] = *header;
+    let ethertype = u16::from_be_bytes([x, y]);
+    (u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 16 == mac && !vlan::is_tag(ethertype)).then_some(ethertype)
+}
+
+/// Finds the interface of any frame, counts it there, and admits it.
+#[cold]
+fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Family, Refusal> {
+    let found = interface_of(root, packet);
+    // A frame whose interface is not known counts for the port's own.
+    let number = match found {
+        Ok((number, _)) => number,
+        Err(_) => root.ports.get(packet.interface() as usize).map_or(NONE, |port| port.untagged),
+    };
+    packet.set_interface(number);
+    if let Some(interface) = root.interfaces.get(number as usize) {
+        interface.counters[worker].rx.add(1, packet.len() as u64);
+    }
+    let (_, l2) = found?;
+    let own = root.interfaces.get(number as usize).is_some_and(|interface| interface.mac == l2.destination.0);
+    if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
+        return Err(Reason::NotOurMac.into());
+    }
+    admit(packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
+fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
+    let port = root.ports.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
+    let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;
+    let mut number = port.untagged;
+    if let Some(outer) = l2.tags.outer {
+        let inner = l2.tags.inner.map_or(0, |inner| inner.vid());
+        // A tag of VLAN 0 gives a priority, and is no VLAN at all (IEEE 802.1Q, 6.9).
+        if (outer.vid(), inner) != (0, 0) {
+            number = *port.tagged.get(&(outer.tpid, outer.vid(), inner)).ok_or(Reason::UnknownVlan)?;
+        }
+    }
+    if (number as usize) < root.interfaces.len() { Ok((number, l2)) } else { Err(Reason::InterfaceGone) }
 }
 
 enum Family {
@@ -144,10 +164,7 @@ fn refuse(next: &mut Next, packet: &mut Packet, place: u8, refusal: Refusal) {
 }
 
 #[inline(always)]
-fn admit(interface: &Interface, packet: &mut Packet, l2: &L2) -> Result<Family, Refusal> {
-    if l2.destination.0 != interface.mac && !l2.flags.intersects(ParseFlags::L2_GROUP) {
-        return Err(Reason::NotOurMac.into());
-    }
+fn admit(packet: &mut Packet, l2: Link) -> Result<Family, Refusal> {
     let l3 = usize::from(l2.l3);
     match l2.ethertype {
         ethertype::IPV4 => {
@@ -186,35 +203,49 @@ fn settle(packet: &mut Packet, parsed: &Parsed) {
     packet.truncate(usize::from(parsed.l3) + parsed.l3_length as usize);
 }
 
+/// First octets of IPv4 addresses that no packet to be forwarded comes from or goes to: a first look that the usual
+/// packet passes at once.
+const SPECIAL_V4: [bool; 256] = {
+    let mut special = [false; 256];
+    special[0] = true;
+    special[127] = true;
+    let mut first = 224;
+    while first < 256 {
+        special[first] = true;
+        first += 1;
+    }
+    special
+};
+
 #[inline(always)]
-fn admit_v4(packet: &mut Packet, parsed: &Parsed) -> Result<(), Refusal> {
-    let Some(header) = packet.l3().first_chunk::<{ ipv4::LENGTH }>() else {
+fn admit_v4(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
+    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else {
         return Err(Reason::TruncatedIpv4.into());
     };
-    let [_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
-    if martian::source_v4(Ipv4Addr::new(s0, s1, s2, s3)) {
-        return Err(Reason::MartianSource.into());
-    }
-    if d0 >= 224 {
-        return Err(if [d0, d1, d2, d3] == [255; 4] {
-            Reason::Broadcast
-        } else if d0 < 240 {
-            Reason::Multicast
-        } else {
-            Reason::MartianDestination
-        }
-        .into());
-    }
-    if martian::destination_v4(Ipv4Addr::new(d0, d1, d2, d3)) {
-        return Err(Reason::MartianDestination.into());
-    }
-    if parsed.flags.intersects(ParseFlags::L2_GROUP) {
-        return Err(Reason::LinkLayerBroadcast.into());
-    }
-    if parsed.flags.contains(ParseFlags::OPTIONS) {
-        return check_options(packet.l3());
+    let special = SPECIAL_V4[usize::from(header[ipv4::SOURCE])] | SPECIAL_V4[usize::from(header[ipv4::DESTINATION])];
+    if special | parsed.flags.intersects(ParseFlags::L2_GROUP | ParseFlags::OPTIONS) {
+        return admit_special_v4(packet, header, parsed);
     }
     Ok(())
+}
+
+#[cold]
+fn admit_special_v4(packet: &Packet, header: &[u8; ipv4::LENGTH], parsed: &Parsed) -> Result<(), Refusal> {
+    let [_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
+    let destination = Ipv4Addr::new(d0, d1, d2, d3);
+    if martian::source_v4(Ipv4Addr::new(s0, s1, s2, s3)) {
+        Err(Reason::MartianSource.into())
+    } else if destination.is_broadcast() {
+        Err(Reason::Broadcast.into())
+    } else if destination.is_multicast() {
+        Err(Reason::Multicast.into())
+    } else if martian::destination_v4(destination) {
+        Err(Reason::MartianDestination.into())
+    } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
+        Err(Reason::LinkLayerBroadcast.into())
+    } else {
+        check_options(packet.l3())
+    }
 }
 
 /// RFC 1812, 5.2.4.1 and 4.2.2.1: options are walked, and what is malformed is refused aloud. Source routes are refused
@@ -238,26 +269,30 @@ fn check_options(packet: &[u8]) -> Result<(), Refusal> {
 
 #[inline(always)]
 fn admit_v6(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
-    let l3 = packet.l3();
-    let (Some(source), Some(destination)) = (address(l3, 8), address(l3, 24)) else {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else {
         return Err(Reason::TruncatedIpv6.into());
     };
-    if martian::source_v6(source) {
-        return Err(Reason::MartianSource.into());
-    }
-    if destination.is_multicast() {
-        return Err(Reason::Multicast.into());
-    }
-    if martian::destination_v6(destination) {
-        return Err(Reason::MartianDestination.into());
-    }
-    if parsed.flags.intersects(ParseFlags::L2_GROUP) {
-        return Err(Reason::LinkLayerBroadcast.into());
+    // ::/8 holds the unspecified and loopback addresses, ff00::/8 the multicast ones.
+    let special = |first: u8| first == 0 || first == 0xff;
+    if special(header[ipv6::SOURCE]) | special(header[ipv6::DESTINATION]) | parsed.flags.intersects(ParseFlags::L2_GROUP) {
+        return admit_special_v6(header, parsed);
     }
     Ok(())
 }
 
-#[inline(always)]
-pub(super) fn address(l3: &[u8], at: usize) -> Option<Ipv6Addr> {
-    Some(Ipv6Addr::from(*l3.get(at..)?.first_chunk::<16>()?))
+#[cold]
+fn admit_special_v6(header: &[u8; ipv6::LENGTH], parsed: &Parsed) -> Result<(), Refusal> {
+    let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
+    let (source, destination) = (address(ipv6::SOURCE), address(ipv6::DESTINATION));
+    if martian::source_v6(source) {
+        Err(Reason::MartianSource.into())
+    } else if destination.is_multicast() {
+        Err(Reason::Multicast.into())
+    } else if martian::destination_v6(destination) {
+        Err(Reason::MartianDestination.into())
+    } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
+        Err(Reason::LinkLayerBroadcast.into())
+    } else {
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{ipv4, ipv6};
 
 use super::{Context, ORIGINATED};
 use crate::node::Node;
@@ -24,17 +25,19 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     let places = frame.places();
     for (key, &place) in keys.iter_mut().zip(places) {
         // Parsed packets have a whole header; anything else finds no route.
-        *key = destination::<4, 16>(&vector[place]);
+        *key = destination::<4, 16, { ipv4::LENGTH }>(&vector[place]);
     }
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
             tables.v4.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        let adjacency = dispatch(context, &mut vector[place], place, value, Node::Ip4Rewrite);
+        let adjacency = dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip4Rewrite);
         note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)), adjacency);
     }
+    context.next.extend(Node::Ip4Rewrite, &usual);
 }
 
 pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
@@ -42,25 +45,27 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     let mut values = [0u32; VECTOR];
     let places = frame.places();
     for (key, &place) in keys.iter_mut().zip(places) {
-        *key = destination::<16, 24>(&vector[place]);
+        *key = destination::<16, 24, { ipv6::LENGTH }>(&vector[place]);
     }
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
             tables.v6.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if link_local(context, &mut vector[place], place, key) {
             continue;
         }
-        let adjacency = dispatch(context, &mut vector[place], place, value, Node::Ip6Rewrite);
+        let adjacency = dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip6Rewrite);
         note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)), adjacency);
     }
+    context.next.extend(Node::Ip6Rewrite, &usual);
 }
 
 #[inline(always)]
-fn destination<const N: usize, const AT: usize>(packet: &Packet) -> [u8; N] {
-    packet.l3().get(AT..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+fn destination<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> [u8; N] {
+    packet.l3_header::<HEADER>().and_then(|header| header.get(AT..)?.first_chunk()).copied().unwrap_or([0; N])
 }
 
 /// Calls `look_up` for each run of packets of one VRF: once in the usual case.
@@ -85,16 +90,23 @@ fn by_vrf(
     }
 }
 
-/// Sends a packet where its route leads, and returns the adjacency's number.
+/// Sends a packet where its route leads, and returns the adjacency's number. Those that are rewritten gather in `usual`.
 #[inline(always)]
-fn dispatch(context: &mut Context<'_>, packet: &mut Packet, place: u8, value: u32, rewrite: Node) -> u32 {
+fn dispatch(
+    context: &mut Context<'_>,
+    usual: &mut Frame,
+    packet: &mut Packet,
+    place: u8,
+    value: u32,
+    rewrite: Node,
+) -> u32 {
     let root = context.root;
     let number = Forwarding(value)
         .resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
     packet.set_forwarding(number);
     let kind = root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
     if kind == Kind::Rewrite {
-        context.next.push(rewrite, place);
+        usual.push(place);
     } else {
         exceptional(context, packet, place, kind, rewrite);
     }

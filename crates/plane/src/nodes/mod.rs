@@ -74,16 +74,10 @@ impl Next {
         self.frames[node as usize].push(place);
     }
 
-    /// The packet leaves by this port.
+    /// Adds a whole list: nodes gather the usual case in a list of their own, whose length stays in a register.
     #[inline(always)]
-    pub(crate) fn send(&mut self, port: u32, packet: &mut Packet, place: u8) {
-        match self.ports.get_mut(port as usize) {
-            Some(frame) => {
-                frame.push(place);
-                self.push(Node::Output, place);
-            }
-            None => self.refuse(packet, place, Reason::NoPort),
-        }
+    pub(crate) fn extend(&mut self, node: Node, places: &Frame) {
+        self.frames[node as usize].extend(places);
     }
 
     /// The packet is dropped.
@@ -139,7 +133,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, vector: &mut Vector, fr
         Node::Ip4Fragment => fragment::run(context, vector, frame),
         Node::Local => local::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
-        Node::Output => output::run(context, vector),
+        Node::Output => output::run(context, vector, frame),
         Node::Drop => discard::run(context, vector, frame),
     }
 }

@@ -1,5 +1,6 @@
 //! `output`: hands packets to the egress ports.
 
+use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use super::{Context, ORIGINATED};
@@ -7,13 +8,29 @@ use crate::reason::Reason;
 use crate::record::Fate;
 use crate::root::{NONE, Root};
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector) {
-    for port in 0..context.next.ports.len() {
-        if context.next.ports[port].is_empty() {
-            continue;
+/// Sorts packets by egress port, and sends each port its own.
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let root = context.root;
+    let port = |packet: &Packet| {
+        let adjacency = root.adjacencies.get(packet.forwarding() as usize);
+        adjacency.map_or(NONE, |adjacency| adjacency.port)
+    };
+    let Some(&first) = frame.places().first() else { return };
+    let only = port(&vector[first]);
+    if frame.places().iter().all(|&place| port(&vector[place]) == only) {
+        return transmit(context, vector, frame, only as usize);
+    }
+    for &place in frame.places() {
+        match context.next.ports.get_mut(port(&vector[place]) as usize) {
+            Some(port) => port.push(place),
+            None => context.next.refuse(&mut vector[place], place, Reason::NoPort),
         }
+    }
+    for port in 0..context.next.ports.len() {
         let frame = std::mem::take(&mut context.next.ports[port]);
-        transmit(context, vector, &frame, port);
+        if !frame.is_empty() {
+            transmit(context, vector, &frame, port);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ipv4, ipv6, protocol};
+use weir_packet::wire::{ethernet, ipv4, ipv6, protocol};
 
 use super::{Context, ORIGINATED};
 use crate::node::Node;
@@ -17,12 +17,10 @@ use crate::root::{Adjacency, Kind, invented_mac};
 /// What differs between the families.
 pub(super) trait Family {
     const ETHERTYPE: u16;
-    /// Octets of the fixed header.
-    const HEADER: usize;
     /// Where the TTL or hop limit stands in the header.
     const TTL: usize;
-    /// Counts it down.
-    fn decrement(header: &mut [u8]);
+    /// Counts it down, unless it is 1 or 0: then nothing is changed, and the answer is false.
+    fn decrement_above_one(packet: &mut Packet) -> bool;
     /// Deals with a packet that is too long for its link.
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8);
     /// The destination.
@@ -34,12 +32,12 @@ pub(super) struct V6;
 
 impl Family for V4 {
     const ETHERTYPE: u16 = ethertype::IPV4;
-    const HEADER: usize = ipv4::LENGTH;
     const TTL: usize = ipv4::TTL;
 
     #[inline(always)]
-    fn decrement(header: &mut [u8]) {
-        checksum::decrement_ttl(header);
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
+        header[ipv4::TTL] > 1 && checksum::decrement_ttl(header).is_some()
     }
 
     #[cold]
@@ -59,12 +57,12 @@ impl Family for V4 {
 
 impl Family for V6 {
     const ETHERTYPE: u16 = ethertype::IPV6;
-    const HEADER: usize = ipv6::LENGTH;
     const TTL: usize = ipv6::HOP_LIMIT;
 
     #[inline(always)]
-    fn decrement(header: &mut [u8]) {
-        checksum::decrement_hop_limit(header);
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
+        header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
     }
 
     #[cold]
@@ -79,36 +77,60 @@ impl Family for V6 {
 
 pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     let root = context.root;
+    let mut out = Frame::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
         let Some(adjacency) = root.adjacencies.get(packet.forwarding() as usize) else {
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        let length = packet.len() - packet.l3_offset();
-        let Some(header) = packet.l3_mut().get_mut(..F::HEADER) else {
-            context.next.refuse(packet, place, Reason::NoHeadroom);
-            continue;
-        };
-        let ttl = header[F::TTL];
-        // Errors are judged on the packet as it came; only what leaves is changed.
-        if ttl <= 1 && !packet.flags().contains(ORIGINATED) {
-            context.next.refuse_aloud(packet, place, Reason::TtlExpired);
-            continue;
+        if usual::<F>(packet, adjacency) || any::<F>(context, packet, place, adjacency) {
+            out.push(place);
         }
-        if length > adjacency.mtu as usize && segment_length(packet, length) > adjacency.mtu as usize {
-            F::too_long(context, packet, place);
-            continue;
-        }
-        if !packet.flags().contains(ORIGINATED) {
-            F::decrement(packet.l3_mut());
-        }
-        if put_link_layer::<F>(packet, adjacency).is_err() {
-            context.next.refuse(packet, place, Reason::NoHeadroom);
-            continue;
-        }
-        context.next.send(adjacency.port, packet, place);
     }
+    context.next.extend(Node::Output, &out);
+}
+
+/// Rewrites a packet that is forwarded over plain Ethernet and fits; false, with nothing changed, for any other.
+#[inline(always)]
+fn usual<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+    let length = packet.len() - packet.l3_offset();
+    let plain = (packet.l3_offset() == ethernet::LENGTH)
+        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
+        & (adjacency.kind == Kind::Rewrite)
+        & (length <= adjacency.mtu as usize)
+        & !packet.flags().contains(ORIGINATED);
+    if !plain || !F::decrement_above_one(packet) {
+        return false;
+    }
+    let Some(header) = packet.data_mut().first_chunk_mut::<{ ethernet::LENGTH }>() else { return false };
+    header[..12].copy_from_slice(&adjacency.l2[..12]);
+    header[12..].copy_from_slice(&F::ETHERTYPE.to_be_bytes());
+    true
+}
+
+/// Rewrites any packet, or says why not; true when it is ready to leave.
+#[cold]
+fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
+    let length = packet.len() - packet.l3_offset();
+    let originated = packet.flags().contains(ORIGINATED);
+    // Errors are judged on the packet as it came; only what leaves is changed.
+    if !originated && packet.l3().get(F::TTL).is_none_or(|&ttl| ttl <= 1) {
+        context.next.refuse_aloud(packet, place, Reason::TtlExpired);
+        return false;
+    }
+    if length > adjacency.mtu as usize && segment_length(packet, length) > adjacency.mtu as usize {
+        F::too_long(context, packet, place);
+        return false;
+    }
+    if !originated {
+        F::decrement_above_one(packet);
+    }
+    if put_link_layer::<F>(packet, adjacency).is_err() {
+        context.next.refuse(packet, place, Reason::NoHeadroom);
+        return false;
+    }
+    true
 }
 
 /// The length that counts against an MTU: that of a packet's longest segment.
@@ -129,12 +151,7 @@ fn segment_length(packet: &Packet, length: usize) -> usize {
 #[inline(always)]
 pub(super) fn put_link_layer<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> Result<(), ()> {
     let room = packet.replace_l2(usize::from(adjacency.l2_len)).map_err(drop)?;
-    if let Ok(untagged) = <&mut [u8; 14]>::try_from(&mut *room) {
-        // The usual case, as a copy of known size.
-        untagged.copy_from_slice(&adjacency.l2[..14]);
-    } else {
-        room.copy_from_slice(&adjacency.l2[..usize::from(adjacency.l2_len)]);
-    }
+    room.copy_from_slice(&adjacency.l2[..usize::from(adjacency.l2_len)]);
     if let Some(ethertype) = room.last_chunk_mut::<2>() {
         *ethertype = F::ETHERTYPE.to_be_bytes();
     }
