@@ -3,8 +3,8 @@
 #
 #   fuzz/run.sh [SECONDS] [TARGET…]      60 seconds each unless given; all targets unless named
 #
-# A target is a file in fuzz_targets/ with a [[bin]] entry in Cargo.toml. What a target learns stays in corpus/TARGET, what
-# makes it fail in artifacts/TARGET; seeds/TARGET, where there is one, is read as well. Exits 1 if any target fails.
+# A target is a file in fuzz_targets/ with a [[bin]] entry in Cargo.toml. What a target learns stays in corpus/TARGET,
+# what makes it fail in artifacts/TARGET; seeds/TARGET, where there is one, is read too. Exits 1 if any target fails.
 set -euo pipefail
 cd "$(dirname "$0")"
 

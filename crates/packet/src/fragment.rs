@@ -1,7 +1,8 @@
 //! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7).
 //!
-//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All of them are as long as the
-//! link allows, in multiples of 8 octets, but the last; the order is that of the data. (IPv6 routers do not fragment.)
+//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All of them are as long as
+//! the link allows, in multiples of 8 octets, but the last; the order is that of the data. (IPv6 routers do not
+//! fragment.)
 
 use crate::checksum;
 use crate::wire::{self, ipv4};
@@ -47,11 +48,13 @@ pub struct Fragmenter<'a> {
 }
 
 impl<'a> Fragmenter<'a> {
-    /// Prepares to cut the datagram at the start of `packet`, whose header has passed [`crate::parse::ipv4`], for a link that takes packets
-    /// of `mtu` octets. What follows the datagram's end is left out. A datagram that fits comes out as it is, in one piece, whatever its flags.
+    /// Prepares to cut the datagram at the start of `packet`, whose header has passed [`crate::parse::ipv4`], for a
+    /// link that takes packets of `mtu` octets. What follows the datagram's end is left out. A datagram that fits
+    /// comes out as it is, in one piece, whatever its flags.
     ///
     /// # Errors
-    /// [`Cannot`]. Every link has an MTU of 68 octets at least (RFC 791), with which [`Cannot::MtuTooSmall`] does not happen.
+    /// [`Cannot`]. Every link has an MTU of 68 octets at least (RFC 791), with which [`Cannot::MtuTooSmall`] does not
+    /// happen.
     pub fn new(packet: &'a [u8], mtu: u32) -> Result<Fragmenter<'a>, Cannot> {
         let view = ipv4::Header::new(packet).map_err(|_| Cannot::Malformed)?;
         let (total, header_length) = (usize::from(view.total_length()), view.header_length());
@@ -111,8 +114,9 @@ impl<'a> Fragmenter<'a> {
         }
     }
 
-    /// Writes the next fragment to the start of `out` and returns its length in octets; `None` after the last. Also `None`, and the
-    /// fragment is still to come, if `out` is shorter than [`next_length`](Self::next_length); the MTU is always enough.
+    /// Writes the next fragment to the start of `out` and returns its length in octets; `None` after the last. Also
+    /// `None`, and the fragment is still to come, if `out` is shorter than [`next_length`](Self::next_length); the MTU
+    /// is always enough.
     pub fn next(&mut self, out: &mut [u8]) -> Option<usize> {
         let length = self.next_length()?;
         let out = out.get_mut(..length)?;
@@ -295,7 +299,12 @@ mod tests {
         #[test]
         fn putting_together_what_was_cut(
             data in proptest::collection::vec(any::<u8>(), 0..3000),
-            options in prop_oneof![Just(vec![]), Just(vec![148, 4, 0, 0]), Just(vec![7, 7, 4, 0, 0, 0, 0]), Just([1; 40].to_vec())],
+            options in prop_oneof![
+                Just(vec![]),
+                Just(vec![148, 4, 0, 0]),
+                Just(vec![7, 7, 4, 0, 0, 0, 0]),
+                Just([1; 40].to_vec()),
+            ],
             mtu in 68u32..2000,
             offset in 0u16..4000,
             more in any::<bool>(),
@@ -328,7 +337,11 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200), first in 0x45u8..0x50, mtu in 0u32..300) {
+        fn arbitrary_bytes(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            first in 0x45u8..0x50,
+            mtu in 0u32..300,
+        ) {
             let mut bytes = bytes;
             if let [version, _, high, low, ..] = &mut bytes[..] {
                 (*version, *high, *low) = (first, 0, *low % 200);

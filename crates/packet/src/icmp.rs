@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6 messages that a gateway sends: errors about packets it refuses, and echo replies.
 //!
-//! Three questions are kept apart: *may* an error be sent about this packet ([`may_answer_v4`], [`may_answer_v6`]), what
-//! does it look like ([`error_v4`], [`error_v6`]), and is there a token left to send it (the caller's limiter).
+//! Three questions are kept apart: *may* an error be sent about this packet ([`may_answer_v4`], [`may_answer_v6`]),
+//! what does it look like ([`error_v4`], [`error_v6`]), and is there a token left to send it (the caller's limiter).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -112,10 +112,10 @@ impl ErrorV6 {
     }
 }
 
-/// Builds an ICMP error with its IP header at the start of `out`, and returns its length in octets, 56 to
-/// [`MAX_ERROR_V4`] for any whole packet. `source` is an address of ours; `offending` starts with the IPv4 header of the packet that it is
-/// about, goes back to its source, and is quoted as far as the error's length allows (RFC 1812 section 4.3.2.3), without
-/// what follows its total length.
+/// Builds an ICMP error with its IP header at the start of `out`, and returns its length in octets, 48 to
+/// [`MAX_ERROR_V4`] for any whole packet. `source` is an address of ours; `offending` starts with the IPv4 header of
+/// the packet that it is about, goes back to its source, and is quoted as far as the error's length allows (RFC 1812
+/// section 4.3.2.3), without what follows its total length.
 ///
 /// The datagram is atomic (RFC 6864): it may not be fragmented, so its identification means nothing and is zero.
 ///
@@ -124,8 +124,7 @@ pub fn error_v4(out: &mut [u8], error: ErrorV4, source: Ipv4Addr, offending: &[u
     const HEADERS: usize = ipv4::LENGTH + icmpv4::LENGTH;
     let header = ipv4::Header::new(offending).ok()?;
     let total = usize::from(header.total_length()).max(ipv4::LENGTH);
-    let quoted = offending.get(..total.min(MAX_ERROR_V4 - HEADERS)).unwrap_or(offending);
-    let quoted = &quoted[..quoted.len().min(MAX_ERROR_V4 - HEADERS)];
+    let quoted = &offending[..offending.len().min(total).min(MAX_ERROR_V4 - HEADERS)];
     let length = HEADERS + quoted.len();
     let out = out.get_mut(..length)?;
     let fields = ipv4::Fields {
@@ -148,9 +147,9 @@ pub fn error_v4(out: &mut [u8], error: ErrorV4, source: Ipv4Addr, offending: &[u
 }
 
 /// Builds an ICMPv6 error with its IP header at the start of `out`, and returns its length in octets, at most
-/// [`MAX_ERROR_V6`]. `source` is an address of ours; `offending` starts with the IPv6 header of the packet that it is about,
-/// goes back to its source, and is quoted as far as the error's length allows (RFC 4443 section 2.4(c)), without what
-/// follows its payload length.
+/// [`MAX_ERROR_V6`]. `source` is an address of ours; `offending` starts with the IPv6 header of the packet that it is
+/// about, goes back to its source, and is quoted as far as the error's length allows (RFC 4443 section 2.4(c)),
+/// without what follows its payload length.
 ///
 /// `None`, with nothing written, if `offending` is no whole header or `out` is too short; [`MAX_ERROR_V6`] is enough.
 pub fn error_v6(out: &mut [u8], error: ErrorV6, source: Ipv6Addr, offending: &[u8]) -> Option<usize> {
@@ -208,8 +207,8 @@ pub enum Silence {
 }
 
 /// Whether an ICMP error may be sent about a packet that [`crate::parse::ipv4`] passed: not about ICMP errors, later
-/// fragments, packets to groups of hosts or stations, or from sources that are no single host (RFC 1122 section 3.2.2, RFC 1812
-/// section 4.3.2.7). The broadcast addresses of our own links are for the caller to know.
+/// fragments, packets to groups of hosts or stations, or from sources that are no single host (RFC 1122 section 3.2.2,
+/// RFC 1812 section 4.3.2.7). The broadcast addresses of our own links are for the caller to know.
 ///
 /// # Errors
 /// Why not.
@@ -232,9 +231,10 @@ pub fn may_answer_v4(parsed: &Parsed, frame: &[u8]) -> Result<(), Silence> {
     }
 }
 
-/// Whether `error` may be sent about a packet that [`crate::parse::ipv6`] passed: not about ICMPv6 errors and redirects, packets to
-/// groups of hosts or stations (packet too big and unrecognised options excepted), or from sources that are no single
-/// host (RFC 4443 section 2.4(e)). Later fragments may be answered in IPv6, unless what they belong to may be an ICMPv6 error.
+/// Whether `error` may be sent about a packet that [`crate::parse::ipv6`] passed: not about ICMPv6 errors and
+/// redirects, packets to groups of hosts or stations (packet too big and unrecognised options excepted), or from
+/// sources that are no single host (RFC 4443 section 2.4(e)). Later fragments may be answered in IPv6, unless what
+/// they belong to may be an ICMPv6 error.
 ///
 /// # Errors
 /// Why not.
@@ -294,8 +294,8 @@ pub enum NotAnswered {
 }
 
 /// Turns an ICMP echo request into its reply, in place. `packet` starts with an IPv4 header that has passed
-/// [`crate::parse::ipv4`], and may go on after the datagram's end. Addresses change places, the TTL becomes [`TTL`]; type of
-/// service, identification and data stay (RFC 1122 section 3.2.2.6).
+/// [`crate::parse::ipv4`], and may go on after the datagram's end. Addresses change places, the TTL becomes [`TTL`];
+/// type of service, identification and data stay (RFC 1122 section 3.2.2.6).
 ///
 /// # Errors
 /// Why not; the packet is as it was.
@@ -322,8 +322,8 @@ pub fn echo_reply_v4(packet: &mut [u8]) -> Result<(), NotAnswered> {
 }
 
 /// Turns an ICMPv6 echo request into its reply, in place. `packet` starts with an IPv6 header that has passed
-/// [`crate::parse::ipv6`], and may go on after the packet's end. Addresses change places, the hop limit becomes [`TTL`]; traffic class,
-/// flow label and data stay.
+/// [`crate::parse::ipv6`], and may go on after the packet's end. Addresses change places, the hop limit becomes
+/// [`TTL`]; traffic class, flow label and data stay.
 ///
 /// # Errors
 /// Why not; the packet is as it was.
@@ -614,7 +614,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_echoes(text in prop_oneof![Just("icmp from 10.0.0.1 to 10.0.0.2 length 60"), Just("icmp6 from ::5 to ::6 length 80")], bit in 0usize..320, cut in 0usize..81) {
+        fn damaged_echoes(
+            text in prop_oneof![
+                Just("icmp from 10.0.0.1 to 10.0.0.2 length 60"),
+                Just("icmp6 from ::5 to ::6 length 80"),
+            ],
+            bit in 0usize..320,
+            cut in 0usize..81,
+        ) {
             let whole = packet(text);
             let v4 = whole[0] == 0x45;
             let reply = |bytes: &mut [u8]| if v4 { echo_reply_v4(bytes) } else { echo_reply_v6(bytes) };
@@ -628,7 +635,11 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..100), room in 0usize..1300, code in any::<u8>()) {
+        fn arbitrary_bytes(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            room in 0usize..1300,
+            code in any::<u8>(),
+        ) {
             let mut out = vec![0; room];
             for length in [
                 error_v4(&mut out, ErrorV4::Unreachable { code }, US, &bytes),

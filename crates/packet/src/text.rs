@@ -1,5 +1,5 @@
-//! Packets as text: a line that a user writes becomes a frame ([`PacketText`]), a frame becomes a line that a user reads
-//! ([`summary`]).
+//! Packets as text: a line that a user writes becomes a frame ([`PacketText`]), a frame becomes a line that a user
+//! reads ([`summary`]).
 //!
 //! Both speak as the rules do:
 //!

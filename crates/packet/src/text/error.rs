@@ -47,7 +47,8 @@ pub(super) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 
 /// The least number of insertions, deletions, replacements and swaps of neighbours that make one word of the other.
 fn distance(a: &[u8], b: &[u8]) -> usize {
-    // Rows of the table of distances between prefixes: of the prefix of `a` at hand, of the one before, and before that.
+    // Rows of the table of distances between prefixes: of the prefix of `a` at hand, of the one before, and before
+    // that.
     let mut before: Vec<usize> = vec![];
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

@@ -240,7 +240,8 @@ mod tests {
                     prop_assert_eq!(tcp.checksum(), right);
                 }
                 (Some(etherparse::NetSlice::Ipv4(ip)), Some(etherparse::TransportSlice::Udp(udp))) => {
-                    let right = udp.to_header().calc_checksum_ipv4_raw(ip.header().source(), ip.header().destination(), udp.payload()).unwrap();
+                    let (from, to) = (ip.header().source(), ip.header().destination());
+                    let right = udp.to_header().calc_checksum_ipv4_raw(from, to, udp.payload()).unwrap();
                     prop_assert_eq!(udp.checksum(), right);
                 }
                 (Some(etherparse::NetSlice::Ipv6(ip)), Some(etherparse::TransportSlice::Icmpv6(icmp))) => {
@@ -259,7 +260,11 @@ mod tests {
         }
 
         #[test]
-        fn almost_right_texts_are_answered(text in texts(), cut in any::<prop::sample::Index>(), with in "[ a-z0-9x+.:,]{0,4}") {
+        fn almost_right_texts_are_answered(
+            text in texts(),
+            cut in any::<prop::sample::Index>(),
+            with in "[ a-z0-9x+.:,]{0,4}",
+        ) {
             let at = cut.index(text.len() + 1);
             let text = format!("{}{with}{}", &text[..at], &text[at..]);
             match text.parse::<PacketText>() {

@@ -217,7 +217,7 @@ pub enum BadChain {
     /// More than [`MAX_EXTENSIONS`].
     #[error("more than {MAX_EXTENSIONS} extension headers")]
     TooMany {
-        /// Where the first header beyond the limit starts (RFC 8883 section 2.4).
+        /// Where the first header beyond the limit starts (RFC 8883).
         pointer: usize,
     },
     /// Hop-by-hop options that do not follow the fixed header (RFC 8200 section 4.1).
