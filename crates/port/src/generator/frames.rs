@@ -6,7 +6,6 @@ use std::sync::Arc;
 use weir_base::clock::Time;
 use weir_base::prefetch;
 use weir_packet::buffer::Cache;
-use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
 use super::share::{Cursor, Share};
@@ -82,8 +81,9 @@ impl<const N: usize> Frames<N> {
             let n = cursor.number(share);
             let size = choose(n);
             let len = size.frame as usize;
-            let Some(mut packet) = Packet::new(into.cache, len.max(N)) else { return done };
-            let Some((head, rest)) = packet.data_mut().split_first_chunk_mut::<N>() else { return done };
+            let Some(packet) = into.vector.add(into.cache, len.max(N)) else { return done };
+            let frame = packet.data_mut().split_first_chunk_mut::<N>();
+            let (head, rest) = frame.expect("a frame that was made with at least N octets has them");
             match self.ready.get(cursor.index()) {
                 Some(slot) => *head = slot.0,
                 None => *head = slot::<N>(&self.template, share.place(cursor.index() as u64)).0,
@@ -99,9 +99,6 @@ impl<const N: usize> Frames<N> {
             patch(size, head, n);
             packet.truncate(len);
             packet.set_time(into.now);
-            if into.vector.push(packet).is_err() {
-                return done;
-            }
             cursor.advance(share);
         }
         count
