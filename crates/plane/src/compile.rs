@@ -405,11 +405,21 @@ impl Pass<'_> {
             let rib = &mut ribs[usize::from(self.map.vrfs[usize::from(interface.vrf.0)])];
             for address in interface.addresses.iter().filter(|address| !is_link_local(address.net.addr())) {
                 rib.add(address.net.addr().into(), Entry { forwarding: local, source: Source::Local, origin: address.origin });
-                if let IpNet::V4(net) = address.net {
-                    for end in ends(net) {
-                        let entry = Entry { forwarding: broadcast, source: Source::Broadcast, origin: address.origin };
-                        rib.add(IpAddr::V4(end).into(), entry);
+                match address.net {
+                    IpNet::V4(net) => {
+                        for end in ends(net) {
+                            let entry =
+                                Entry { forwarding: broadcast, source: Source::Broadcast, origin: address.origin };
+                            rib.add(IpAddr::V4(end).into(), entry);
+                        }
                     }
+                    // The subnet's routers share its first address (RFC 4291, 2.6.1), but not where two routers are all
+                    // that there is (RFC 6164).
+                    IpNet::V6(net) if net.prefix_len() < 127 => {
+                        let entry = Entry { forwarding: local, source: Source::Local, origin: address.origin };
+                        rib.add(IpAddr::V6(net.network()).into(), entry);
+                    }
+                    IpNet::V6(_) => {}
                 }
             }
         }
@@ -427,7 +437,7 @@ impl Pass<'_> {
             let vrf = usize::from(self.map.vrfs[usize::from(route.vrf.0)]);
             let previous = self.previous.get(vrf).and_then(|rib| rib.get(route.prefix));
             let (forwarding, source) = match &route.target {
-                RouteTarget::Via(paths) => (self.via(paths, previous), Source::Static),
+                RouteTarget::Via(paths) => (self.via(route.prefix, paths, previous), Source::Static),
                 RouteTarget::Blackhole => (self.terminal(Kind::Blackhole), Source::Blackhole),
                 RouteTarget::Unreachable => (self.terminal(Kind::Unreachable), Source::Unreachable),
                 RouteTarget::Local => (local, Source::Local),
@@ -436,11 +446,18 @@ impl Pass<'_> {
         }
         for neighbor in gateway.neighbors.iter().filter(|neighbor| !is_link_local(neighbor.address)) {
             let interface = &gateway.interfaces[neighbor.interface.0 as usize];
-            // Only on its own link: a neighbour outside every connected prefix is a next hop and no destination.
-            if interface.addresses.iter().any(|address| address.net.contains(&neighbor.address)) {
+            let rib = &mut ribs[usize::from(self.map.vrfs[usize::from(interface.vrf.0)])];
+            // A neighbour is a destination only where the route for its address leads onto its link: it overrules no
+            // more specific route elsewhere, and none that discards.
+            let on_link = self.next_hop(neighbor.interface, None);
+            let leads_there = |entry: Entry| match Forwarding(entry.forwarding).set() {
+                Some(set) => self.set(set).contains(&on_link),
+                None => entry.forwarding == on_link,
+            };
+            if rib.covering(neighbor.address).is_some_and(|(_, entry)| leads_there(entry)) {
                 let forwarding = self.next_hop(neighbor.interface, Some(neighbor.address));
                 let entry = Entry { forwarding, source: Source::Neighbor, origin: neighbor.origin };
-                ribs[usize::from(self.map.vrfs[usize::from(interface.vrf.0)])].add(neighbor.address.into(), entry);
+                rib.add(neighbor.address.into(), entry);
             }
         }
         ribs
@@ -478,10 +495,14 @@ impl Pass<'_> {
     }
 
     /// What a route over these paths leads to. Flows keep the path they had under `previous` where they can.
-    fn via(&mut self, paths: &[NextHop], previous: Option<Entry>) -> u32 {
+    fn via(&mut self, prefix: IpNet, paths: &[NextHop], previous: Option<Entry>) -> u32 {
         let mut weights: Paths = Vec::new();
         for path in paths {
-            let adjacency = self.next_hop(path.interface, path.address);
+            // The one host of a host route is the next hop where the route is on the link and the host is known there.
+            let host = Some(prefix.addr()).filter(|&host| {
+                prefix.prefix_len() == prefix.max_prefix_len() && self.macs.contains_key(&(path.interface, host))
+            });
+            let adjacency = self.next_hop(path.interface, path.address.or(host));
             // The same path named twice has the sum of its weights.
             match weights.iter_mut().find(|(other, _)| *other == adjacency) {
                 Some((_, weight)) => *weight += u32::from(path.weight),
