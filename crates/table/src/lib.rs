@@ -1,3 +1,4 @@
 //! The search structures of weir. Pure: they know keys and values, and no packets.
 
 pub mod lpm;
+pub mod peer;

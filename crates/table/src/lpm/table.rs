@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use weir_base::reclaim::{Domain, Guard};
 
@@ -19,7 +19,8 @@ use super::writer::NO_ROUTE;
 pub struct Table<K: Key> {
     arena: Arc<Arena>,
     directory: Box<[AtomicU32]>,
-    default: AtomicU32,
+    /// What a lookup answers that finds nothing else; above it, how often it was set.
+    default: AtomicU64,
     domain: Domain,
     generation: u32,
     alive: Arc<AtomicBool>,
@@ -31,7 +32,7 @@ impl<K: Key> Table<K> {
         Table {
             arena,
             directory: (0..1usize << K::DIRECTORY).map(|_| AtomicU32::new(0)).collect(),
-            default: AtomicU32::new(NO_ROUTE),
+            default: AtomicU64::new(u64::from(NO_ROUTE)),
             domain: domain.clone(),
             generation: 1,
             alive: Arc::new(AtomicBool::new(true)),
@@ -45,7 +46,7 @@ impl<K: Key> Table<K> {
         Table {
             arena: self.arena.clone(),
             directory: self.directory.iter().map(copy).collect(),
-            default: copy(&self.default),
+            default: AtomicU64::new(self.default.load(Ordering::Relaxed)),
             domain: self.domain.clone(),
             generation: self.generation + 1,
             alive: Arc::new(AtomicBool::new(true)),
@@ -67,7 +68,8 @@ impl<K: Key> Table<K> {
     }
 
     pub(crate) fn set_default(&self, value: u32) {
-        self.default.store(value, Ordering::Release);
+        let times = self.default.load(Ordering::Relaxed) >> 32;
+        self.default.store((times.wrapping_add(1) << 32) | u64::from(value), Ordering::Release);
     }
 
     /// The value of the longest prefix that contains `key`, or [`NO_ROUTE`].
@@ -100,17 +102,22 @@ impl<K: Key> Table<K> {
     #[inline]
     pub fn lookup_each(&self, guard: &Guard<'_>, key: impl Fn(usize) -> K, out: &mut [u32]) {
         assert!(self.domain.owns(guard), "guard of another domain");
-        // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
-        unsafe { arch::lookup(&self.view(), key, out) };
+        // The default route is a word of its own. If it is set while we look, then "nothing found" and what that means
+        // may come from different times; and the answer may be one that never was right.
+        loop {
+            let default = self.default.load(Ordering::Acquire);
+            // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
+            unsafe { arch::lookup(&self.view(default as u32), &key, out) };
+            // No load of the lookup may be done after the one that finds the default unchanged.
+            fence(Ordering::Acquire);
+            if self.default.load(Ordering::Relaxed) == default {
+                return;
+            }
+        }
     }
 
-    fn view(&self) -> View<'_, K> {
-        View {
-            base: self.arena.base(),
-            directory: &self.directory,
-            default: self.default.load(Ordering::Acquire),
-            family: PhantomData,
-        }
+    fn view(&self, default: u32) -> View<'_, K> {
+        View { base: self.arena.base(), directory: &self.directory, default, family: PhantomData }
     }
 }
 
@@ -133,4 +140,49 @@ pub(crate) struct View<'t, K> {
     pub(crate) directory: &'t [AtomicU32],
     pub(crate) default: u32,
     pub(crate) family: PhantomData<K>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Draw, inside, uniform};
+    use super::super::writer::{Limits, Value, Writer};
+    use super::super::{arch, soak};
+    use super::*;
+    use weir_base::random::Random;
+
+    /// The body that this CPU runs is held against the oracle elsewhere; here the others against it.
+    fn bodies_agree<K: Draw>() {
+        let mut random = Random::from_seed(1);
+        for pool in soak::shapes::<K>(&mut random) {
+            let domain = Domain::new();
+            let mut writer = Writer::new(&domain, Limits { max_routes: 1 << 16, max_bytes: 64 << 20 });
+            for prefix in pool.iter().filter(|prefix| prefix.len() > 0) {
+                writer.insert(*prefix, Value::new(1 + random.below(100) as u32).unwrap()).unwrap();
+            }
+            let (table, mut reader) = (writer.table(), domain.reader().unwrap());
+            let guard = reader.pin();
+            for count in [0, 1, 15, 16, 17, 255, 256, 257, 1000] {
+                let mut keys = inside(&pool, count, &mut random);
+                keys.extend(uniform::<K>(count, &mut random));
+                let mut usual = vec![0; keys.len()];
+                table.lookup_batch(&guard, &keys, &mut usual);
+                for body in arch::bodies::<K>() {
+                    let mut out = vec![0; keys.len()];
+                    // SAFETY: the guard is held; only bodies for this CPU are listed.
+                    unsafe { body(&table.view(NO_ROUTE), &keys, &mut out) };
+                    assert_eq!(out, usual);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ipv4_bodies_agree() {
+        bodies_agree::<u32>();
+    }
+
+    #[test]
+    fn ipv6_bodies_agree() {
+        bodies_agree::<u128>();
+    }
 }
