@@ -10,6 +10,8 @@ pub mod socket;
 
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;

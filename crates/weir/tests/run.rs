@@ -1,0 +1,326 @@
+//! The gateway as a process: what it serves, how it reloads, and how it ends.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const CONFIG: &str = r#"version = 1
+
+[[interface]]
+name = "in"
+address = "10.0.0.1/24"
+port = { generator = { source = "10.0.0.10-10.0.0.20", destination = "192.0.2.1-192.0.2.250", rate = 20000 } }
+
+[[interface]]
+name = "out"
+address = "10.0.1.1/24"
+port = "null"
+
+[[route]]
+prefix = "192.0.2.0/25"
+via = { address = "10.0.1.2" }
+
+[[route]]
+prefix = "192.0.2.128/25"
+type = "blackhole"
+
+[[neighbor]]
+interface = "out"
+address = "10.0.1.2"
+mac = "02:00:00:00:00:02"
+"#;
+
+/// Everything that `weir show` takes.
+const SHOWS: [&str; 9] =
+    ["runtime", "errors", "interfaces", "routes", "neighbors", "trace", "buffers", "tables", "version"];
+
+/// A folder of the test's own, gone afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("weir-run-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn config(&self, text: &str) -> PathBuf {
+        let path = self.0.join("weir.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).env("WEIR_SOCKET", self.0.join("control.sock")).env_remove("WEIR_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.weir(arguments).output().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A gateway that runs; killed when the test fails.
+struct Gateway {
+    child: Option<Child>,
+    folder: Folder,
+}
+
+impl Gateway {
+    fn start(name: &str, config: &str) -> Gateway {
+        let folder = Folder::new(name);
+        let path = folder.config(config);
+        let child = folder.weir(&["run", path.to_str().unwrap()]).spawn().unwrap();
+        let gateway = Gateway { child: Some(child), folder };
+        gateway.wait_for(|gateway| gateway.folder.output(&["show", "version"]).status.success());
+        gateway
+    }
+
+    fn wait_for(&self, what: impl Fn(&Gateway) -> bool) {
+        let start = Instant::now();
+        while !what(self) {
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing came of it");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.folder.output(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        text(&output.stdout)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(arguments)).unwrap()
+    }
+
+    fn generation(&self) -> u64 {
+        self.json(&["show", "version", "--json"])["generation"].as_u64().unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
+    }
+
+    fn end(mut self, signal: Signal) -> Output {
+        self.signal(signal);
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn serves_every_show_and_ends_cleanly_on_sigterm() {
+    let gateway = Gateway::start("serves", CONFIG);
+    let socket = gateway.folder.0.join("control.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o7777, 0o600);
+
+    gateway.ok(&["trace", "add", "drop", "2"]);
+    gateway.wait_for(|gateway| gateway.json(&["show", "trace", "--json"])["packets"].as_array().unwrap().len() == 2);
+    for what in SHOWS {
+        let json = gateway.json(&["show", what, "--json"]);
+        assert_eq!(json["schema"], format!("weir.show.{what}/1"));
+        assert!(!gateway.ok(&["show", what]).is_empty());
+    }
+    let runtime = gateway.ok(&["show", "runtime"]);
+    assert!(runtime.starts_with("Thread 1 weir_wk_0"), "{runtime}");
+    assert!(runtime.contains("\nip4-lookup "), "{runtime}");
+    assert!(!runtime.contains("\nicmp-error "), "{runtime}");
+    assert!(gateway.ok(&["show", "runtime", "--all"]).contains("\nicmp-error "));
+    assert!(gateway.ok(&["show", "errors"]).contains(" blackhole "));
+    assert!(gateway.ok(&["show", "routes"]).contains("10.0.1.2 on out"));
+    assert!(gateway.ok(&["show", "neighbors"]).contains("02:00:00:00:00:02"));
+
+    gateway.ok(&["clear", "trace"]);
+    assert_eq!(gateway.ok(&["show", "trace"]), "no packet was traced\n");
+    let received = |gateway: &Gateway| {
+        gateway.json(&["show", "interfaces", "--json"])["interfaces"][0]["rx-packets"].as_u64().unwrap()
+    };
+    gateway.wait_for(|gateway| received(gateway) > 20_000);
+    gateway.ok(&["clear", "all"]);
+    assert!(received(&gateway) < 20_000);
+
+    let unknown = gateway.folder.output(&["trace", "add", "ip4-lokup", "1"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("ip4-lookup"), "{}", text(&unknown.stderr));
+
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let closed = gateway.folder.weir(&["show", "routes"]).stdout(writer).output().unwrap();
+    assert_eq!((closed.status.code(), text(&closed.stderr)), (Some(0), String::new()));
+
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("ended by a signal"), "{summary}");
+    assert!(summary.ends_with("every packet is accounted for\n"), "{summary}");
+    assert!(!socket.exists());
+}
+
+#[test]
+fn reloads_all_or_nothing() {
+    let gateway = Gateway::start("reloads", CONFIG);
+    let first = gateway.generation();
+
+    let more = format!("{CONFIG}\n[[interface]]\nname = \"dmz\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n");
+    gateway.folder.config(&more);
+    assert!(gateway.ok(&["reload"]).contains("+ interface dmz"));
+    assert_eq!(gateway.generation(), first + 1);
+
+    let path = gateway.folder.config("version = 1\n[[interface]]\nname = \"in\"\nprot = \"null\"\n");
+    let check = gateway.folder.output(&["check", path.to_str().unwrap()]);
+    let bad = gateway.folder.output(&["reload"]);
+    assert_eq!(bad.status.code(), Some(3));
+    assert_eq!(text(&bad.stdout), "");
+    assert!(text(&bad.stderr).starts_with(&text(&check.stderr)), "{}", text(&bad.stderr));
+    let check = gateway.folder.output(&["check", "--json", path.to_str().unwrap()]);
+    let bad = gateway.folder.output(&["reload", "--json"]);
+    assert_eq!((bad.status.code(), text(&bad.stdout)), (Some(3), text(&check.stdout)));
+    assert_eq!(gateway.generation(), first + 1);
+    assert!(gateway.ok(&["show", "interfaces"]).contains("dmz"));
+
+    gateway.folder.config(&format!("{CONFIG}\n[buffers]\nsmall = 4096\n"));
+    let restart = gateway.folder.output(&["reload"]);
+    assert_eq!(restart.status.code(), Some(1));
+    assert!(text(&restart.stderr).contains("restart"), "{}", text(&restart.stderr));
+
+    gateway.folder.config(CONFIG);
+    gateway.signal(Signal::HUP);
+    gateway.wait_for(|gateway| gateway.generation() == first + 2);
+    assert!(!gateway.ok(&["show", "interfaces"]).contains("dmz"));
+    gateway.folder.config("");
+    gateway.signal(Signal::HUP);
+    let output = gateway.end(Signal::INT);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_second_gateway_is_refused_and_the_first_not_disturbed() {
+    let gateway = Gateway::start("second", CONFIG);
+    let config = gateway.folder.0.join("weir.toml");
+    let second = gateway.folder.output(&["run", config.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1));
+    let says = text(&second.stderr);
+    assert!(says.contains("another gateway is running on") && says.contains("control.sock"), "{says}");
+    assert_eq!(text(&second.stdout), "");
+    gateway.ok(&["show", "version"]);
+    // Killed without a chance to tidy up: the next one takes its place.
+    let output = gateway.folder.weir(&["run", config.to_str().unwrap(), "--duration", "0.2"]);
+    let mut output = output;
+    gateway.signal(Signal::KILL);
+    gateway.wait_for(|gateway| !gateway.folder.output(&["show", "version"]).status.success());
+    assert!(gateway.folder.0.join("control.sock").exists());
+    let next = output.output().unwrap();
+    assert_eq!(next.status.code(), Some(0), "{}", text(&next.stderr));
+}
+
+#[test]
+fn ends_when_its_inputs_have_and_every_packet_is_accounted_for() {
+    let folder = Folder::new("done");
+    let config = folder.config(&CONFIG.replace("rate = 20000", "count = 10000"));
+    let output = folder.output(&["run", config.to_str().unwrap(), "--exit-when-done", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((summary["schema"].as_str(), summary["ended"].as_str()), (Some("weir.run/1"), Some("done")));
+    let sum = &summary["conservation"];
+    assert_eq!((sum["received"].as_u64(), sum["imbalance"].as_i64()), (Some(10_000), Some(0)));
+    assert_eq!(sum["transmitted"].as_u64().unwrap() + sum["dropped"].as_u64().unwrap(), 10_000);
+}
+
+#[test]
+fn the_demonstration_shows_all_that_it_promises() {
+    let folder = Folder::new("demo");
+    let output = folder.output(&["run", "--demo", "--duration", "1", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["conservation"]["imbalance"], 0);
+    let named = |list: &str, key: &str| -> Vec<String> {
+        let list = summary[list].as_array().unwrap();
+        list.iter().map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
+    };
+    let nodes = named("nodes", "name");
+    for node in
+        ["ip4-lookup", "ip6-lookup", "ip4-rewrite", "ip6-rewrite", "ip4-fragment", "icmp-error", "local", "drop"]
+    {
+        assert!(nodes.iter().any(|name| name == node), "{node} in {nodes:?}");
+    }
+    let reasons = named("errors", "reason");
+    for reason in
+        ["ttl-expired", "blackhole", "unreachable", "no-route", "mtu-exceeded", "martian-source", "no-neighbor"]
+    {
+        assert!(reasons.iter().any(|name| name == reason), "{reason} in {reasons:?}");
+    }
+    for error in ["no-buffer", "handover-full", "transmit-full", "fragment-failed"] {
+        assert!(!reasons.iter().any(|name| name == error), "{error} in {reasons:?}");
+    }
+}
+
+#[test]
+fn an_invalid_configuration_opens_nothing() {
+    let folder = Folder::new("invalid");
+    let config = folder.config("version = 1\n[[interface]]\n");
+    let config = config.to_str().unwrap();
+    let output = folder.output(&["run", config]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(output.stderr, folder.output(&["check", config]).stderr);
+    let output = folder.output(&["run", "--json", config]);
+    assert_eq!((output.status.code(), output.stdout), (Some(3), folder.output(&["check", "--json", config]).stdout));
+    assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn a_port_that_cannot_be_opened_is_named_with_its_place() {
+    let folder = Folder::new("port");
+    let config = folder.config(
+        "version = 1\n\n[[interface]]\nname = \"in\"\naddress = \"10.0.0.1/24\"\nport = { pcap = { input = \"absent.pcap\" } }\n",
+    );
+    let output = folder.output(&["run", config.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let says = text(&output.stderr);
+    assert!(says.contains("weir.toml:3: interface in: ") && says.contains("absent.pcap"), "{says}");
+    assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let folder = Folder::new("man");
+    let pages = folder.0.join("man");
+    fs::create_dir(&pages).unwrap();
+    let output = folder.output(&["man", "--dir", pages.to_str().unwrap()]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+    for page in ["weir.1", "weir-run.1", "weir-show.1", "weir-show-runtime.1", "weir-trace-add.1", "weir-check.1"] {
+        assert!(pages.join(page).exists(), "{page}");
+    }
+    let main = text(&folder.output(&["man"]).stdout);
+    assert!(main.contains(".TH weir 1"), "{main}");
+    fs::set_permissions(&pages, Permissions::from_mode(0o500)).unwrap();
+    let absent = folder.output(&["man", "--dir", Path::new("/nonexistent").to_str().unwrap()]);
+    assert_eq!(absent.status.code(), Some(1));
+}
