@@ -56,6 +56,8 @@ pub(super) struct Interface {
     pub(super) mac: Option<MacAddress>,
     pub(super) mtu: Option<At<u32>>,
     pub(super) vrf: Option<At<String>>,
+    /// There is a VRF, but it could not be read.
+    pub(super) lost_vrf: bool,
     pub(super) addresses: Vec<At<IpNet>>,
     /// Some address could not be read.
     pub(super) lost_addresses: bool,

@@ -34,6 +34,9 @@ pub(super) struct Document<'t> {
 /// Statements of one chunk that are blanked out before the chunk is given up.
 const PASSES: usize = 64;
 
+/// Errors of syntax that are reported of one text.
+const MOST_ERRORS: usize = 100;
+
 /// Reads `text`; `healed` keeps the text without its errors, if it has any.
 pub(super) fn parse<'t>(text: &'t str, healed: &'t OnceCell<String>) -> Document<'t> {
     let (root, errors) = DeTable::parse_recoverable(text);
@@ -49,18 +52,26 @@ pub(super) fn parse<'t>(text: &'t str, healed: &'t OnceCell<String>) -> Document
     let healed = healed.get_or_init(|| String::from_utf8(bytes).unwrap_or_default());
     let (root, remaining) = DeTable::parse_recoverable(healed);
     for error in remaining {
-        report(&mut errors, describe(text, 0..text.len(), &error));
+        report(&mut errors, text, 0..text.len(), &error);
     }
     Document { root: root.into_inner(), errors, damaged }
 }
 
-/// Adds an error unless it is known.
-fn report(errors: &mut Vec<SyntaxError>, error: SyntaxError) -> bool {
-    let new = !errors.iter().any(|known| known.range == error.range && known.message == error.message);
-    if new {
-        errors.push(error);
+/// Adds an error unless it is known. Of very many, the last one shown says that there are more.
+fn report(errors: &mut Vec<SyntaxError>, text: &str, chunk: Range<usize>, error: &toml::de::Error) {
+    if errors.len() > MOST_ERRORS {
+        return;
     }
-    new
+    let mut error = describe(text, chunk, error);
+    if errors.iter().any(|known| known.range == error.range && known.message == error.message) {
+        return;
+    }
+    if errors.len() == MOST_ERRORS {
+        error.message = format!("there are more than {MOST_ERRORS} errors of syntax; this is one more");
+        error.related = None;
+        error.help = None;
+    }
+    errors.push(error);
 }
 
 /// Cuts at lines that look like table headers.
@@ -129,22 +140,17 @@ impl Healing {
             found.sort_by_key(|error| error.span().map_or(0, |span| span.start));
             let mut fatal = None;
             for error in &found {
-                let described = describe(text, chunk.clone(), error);
-                if is_harmless(error) {
-                    report(&mut self.errors, described);
-                    continue;
+                report(&mut self.errors, text, chunk.clone(), error);
+                if !is_harmless(text, &chunk, error) {
+                    fatal = Some(floor(text, (chunk.start + error.span().map_or(0, |span| span.start)).min(chunk.end)));
+                    break;
                 }
-                fatal = Some((described, chunk.start + error.span().map_or(0, |span| span.start)));
-                break;
             }
-            let Some((described, at)) = fatal else { return };
-            report(&mut self.errors, described);
+            let Some(at) = fatal else { return };
             if !self.damaged.contains(&chunk) {
                 self.damaged.push(chunk.clone());
             }
-            for line in culprits(text, chunk.clone(), at) {
-                self.blank(line);
-            }
+            self.blank(culprit(text, chunk.clone(), at));
         }
         self.blank(chunk);
     }
@@ -155,9 +161,18 @@ impl Healing {
 }
 
 /// Errors behind which the tree is right all the same.
-fn is_harmless(error: &toml::de::Error) -> bool {
-    let empty = error.span().is_none_or(|span| span.is_empty());
-    !empty && (error.message().starts_with("string values must be quoted") || error.message() == "duplicate key")
+fn is_harmless(text: &str, chunk: &Range<usize>, error: &toml::de::Error) -> bool {
+    let Some(span) = error.span().filter(|span| !span.is_empty()) else { return false };
+    let written = text.get(chunk.start + span.start..chunk.start + span.end).unwrap_or_default();
+    error.message() == "duplicate key" || error.message().starts_with(UNQUOTED) && is_word(written)
+}
+
+/// What the parser says of a value that is no TOML.
+const UNQUOTED: &str = "string values must be quoted";
+
+/// Whether a value without quotes was probably meant as a string.
+fn is_word(written: &str) -> bool {
+    written.starts_with(|c: char| c.is_alphabetic()) && !written.contains(char::is_whitespace)
 }
 
 /// The line of `at`, and whether nothing but blanks stands before `at` on it.
@@ -168,14 +183,14 @@ fn line_of(text: &str, chunk: &Range<usize>, at: usize) -> (Range<usize>, bool) 
 }
 
 /// What to blank out for an error at `at`.
-fn culprits(text: &str, chunk: Range<usize>, at: usize) -> Vec<Range<usize>> {
+fn culprit(text: &str, chunk: Range<usize>, at: usize) -> Range<usize> {
     let (line, at_start) = line_of(text, &chunk, at);
     if is_header(&text[line.clone()]) && line.start == chunk.start {
-        return vec![chunk];
+        return chunk;
     }
     let content = text[line.clone()].trim();
     if !at_start || content.starts_with('=') {
-        return vec![line];
+        return line;
     }
     let above =
         || lines(text, chunk.start..line.start.max(chunk.start)).rev().filter(|l| !text[l.clone()].trim().is_empty());
@@ -183,12 +198,12 @@ fn culprits(text: &str, chunk: Range<usize>, at: usize) -> Vec<Range<usize>> {
         // The statement above was never closed.
         let open = above().find(|l| is_statement(&text[l.clone()]) && unclosed(&text[l.start..line.start]) > 0);
         if let Some(open) = open {
-            return vec![open.start..line.start];
+            return open.start..line.start;
         }
     } else if let Some(previous) = above().next().filter(|l| !is_header(&text[l.clone()])) {
-        return vec![previous, line];
+        return previous.start..line.end;
     }
-    vec![line]
+    line
 }
 
 /// Puts an error of the parser into our words and places. Its span counts from the start of the chunk.
@@ -199,12 +214,16 @@ fn describe(text: &str, chunk: Range<usize>, error: &toml::de::Error) -> SyntaxE
     let mut message = error.message().to_owned();
     let mut related = None;
     let mut help = None;
-    if message.starts_with("string values must be quoted") {
+    if message.starts_with(UNQUOTED) {
+        let written = &text[range.clone()];
         if range.is_empty() {
             message = "a value is missing".to_owned();
-        } else {
+        } else if is_word(written) {
             message = "a string must stand in quotes".to_owned();
-            help = Some(format!("write `\"{}\"`", &text[range.clone()]));
+            help = Some(format!("write `\"{written}\"`"));
+        } else {
+            message = format!("`{written}` is no value of TOML");
+            help = Some("strings stand in quotes, lists in brackets".to_owned());
         }
     } else if message == "duplicate key" {
         let key = &text[range.clone()];

@@ -1,9 +1,9 @@
 //! The configuration: TOML files into the validated model, and everything that is wrong with them in one pass.
 //!
 //! A text passes through four steps, each of which goes on past errors:
-//! [`document`] makes a tree of it, syntax errors or not; [`declare`] walks the tree and takes down what each object
-//! says ([`table`] and [`value`] read the values); [`load`](mod@load) follows includes and lists of routes;
-//! [`resolve`] holds the objects against each other and makes the [`Gateway`]. There is a gateway if and only if
+//! `document` makes a tree of it, syntax errors or not; `declare` walks the tree and takes down what each object
+//! says (`table` and `value` read the values); `load` follows includes and lists of routes;
+//! `resolve` holds the objects against each other and makes the [`Gateway`]. There is a gateway if and only if
 //! there is no error.
 
 mod declare;

@@ -225,3 +225,41 @@ proptest! {
         holds(&text[..cut]);
     }
 }
+
+/// Each text has one error of syntax, and behind it a key that does not exist: both are found, and nothing else.
+#[test]
+fn one_statement_lost_is_one_error() {
+    for broken in [
+        "mtu 5",
+        "mtu",
+        "mtu =",
+        "= 5",
+        "mtu = 05",
+        "mtu = [1, 2",
+        "mtu = { a = 1",
+        "mtu = [\n1,\n2",
+        "mtu = 'a",
+        "mtu = \"\\q\"",
+        "mtu = 5 6",
+        "mtu = ]",
+        "[[interface]",
+        "mtu = 'a'b",
+        "é = 5",
+        "a..b = 1",
+        "mtu = \"\u{1}\"",
+    ] {
+        let text = format!(
+            "version = 1\n[[interface]]\nname = 'a'\nport = 'null'\n{broken}\nqueues = 2\n\n[[vrf]]\nname = 'b'\nx = 1\n"
+        );
+        let loaded = parse_str("text", &text);
+        let codes: Vec<Code> = loaded.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+        assert_eq!(codes, [Code::Syntax, Code::UnknownKey], "{}", loaded.text(false));
+    }
+}
+
+#[test]
+fn very_many_errors_are_cut_short() {
+    let text = format!("version = 1\n{}", "a = 1\n".repeat(50_000));
+    let loaded = parse_str("text", &text);
+    assert_eq!(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::Syntax).count(), 101);
+}

@@ -25,6 +25,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         Some(super::At { value: mtu, span })
     });
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let lost_vrf = table.has("vrf") && vrf.is_none();
     let mut addresses = Vec::new();
     let mut lost_addresses = reader.is_damaged(table.span);
     if let Some(value) = table.get("address") {
@@ -35,7 +36,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
             }
         }
     }
-    Some(Interface { name: name?, kind, mac, mtu, vrf, addresses, lost_addresses })
+    Some(Interface { name: name?, kind, mac, mtu, vrf, lost_vrf, addresses, lost_addresses })
 }
 
 fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<Kind> {

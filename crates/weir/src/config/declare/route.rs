@@ -19,6 +19,9 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Route> {
     let prefix = reader.require(&table, "prefix").and_then(|value| reader.prefix(value));
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
     let target = target(reader, &table);
+    if table.has("vrf") && vrf.is_none() {
+        return None;
+    }
     Some(Route { vrf, prefix: prefix?, target })
 }
 
@@ -27,6 +30,9 @@ pub(super) fn read_file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Rou
     let path = reader.require(&table, "path").and_then(|value| reader.path(value));
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
     let target = target(reader, &table);
+    if table.has("vrf") && vrf.is_none() {
+        return None;
+    }
     let path = path.map(|path| At { value: path.value.to_owned(), span: path.span });
     Some(RouteFile { path: path?, vrf, target, source: None, routes: Vec::new() })
 }

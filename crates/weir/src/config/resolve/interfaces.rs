@@ -35,7 +35,7 @@ impl<'a> Resolver<'a> {
             }
         }
         for interface in &declared.interfaces {
-            let vrf = self.vrf(interface.vrf.as_ref());
+            let vrf = if interface.lost_vrf { None } else { self.vrf(interface.vrf.as_ref()) };
             self.vrf_of.push(vrf);
         }
         let parents = self.parents(&unique);
