@@ -47,7 +47,8 @@ pub(crate) struct Buddy {
 
 impl Buddy {
     pub(crate) fn new(arena: Arc<Arena>, octets: usize) -> Buddy {
-        let capacity = octets / UNIT >> TOP << TOP;
+        let top = 1 << TOP;
+        let capacity = octets / UNIT / top * top;
         Buddy { arena, heads: [NONE; TOP as usize + 1], state: Vec::new(), capacity, used: 0 }
     }
 

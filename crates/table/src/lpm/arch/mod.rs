@@ -57,14 +57,21 @@ pub(crate) type Body<K> = unsafe fn(&View<'_, K>, &[K], &mut [u32]);
 /// Every body that this CPU can run.
 #[cfg(test)]
 pub(crate) fn bodies<K: Key>() -> Vec<Body<K>> {
-    // SAFETY (of all three): the caller's promise.
-    let mut bodies: Vec<Body<K>> =
-        vec![|view, keys, out| unsafe { passes::lookup::<K, portable::Portable>(view, |index| keys[index], out) }];
+    let mut bodies: Vec<Body<K>> = vec![|view, keys, out| {
+        // SAFETY: the caller's promise.
+        unsafe { passes::lookup::<K, portable::Portable>(view, |index| keys[index], out) }
+    }];
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
-        bodies.push(|view, keys, out| unsafe { with_bit_counting(view, |index| keys[index], out) });
+        bodies.push(|view, keys, out| {
+            // SAFETY: the CPU has the features; the rest is the caller's promise.
+            unsafe { with_bit_counting(view, |index| keys[index], out) }
+        });
         if is_x86_feature_detected!("avx512f") {
-            bodies.push(|view, keys, out| unsafe { with_avx512(view, |index| keys[index], out) });
+            bodies.push(|view, keys, out| {
+                // SAFETY: as above.
+                unsafe { with_avx512(view, |index| keys[index], out) }
+            });
         }
     }
     bodies
