@@ -185,7 +185,7 @@ fn updates<K: Draw>(
     let keys = sample::inside(prefixes, 1 << 16, random);
     let (table, mut reader): (Arc<Table<K>>, _) = (writer.table(), domain.reader()?);
     let stop = AtomicBool::new(false);
-    let (count, elapsed, looked_up) = thread::scope(|scope| {
+    let (count, elapsed, on_cpu, looked_up) = thread::scope(|scope| {
         let looker = scope.spawn(|| {
             let mut out = [0; BATCH];
             let mut count = 0u64;
@@ -197,7 +197,7 @@ fn updates<K: Draw>(
             }
             count
         });
-        let (start, mut count) = (Instant::now(), 0u64);
+        let (start, began, mut count) = (Instant::now(), time_on_cpu(), 0u64);
         let mut withdrawn = Vec::new();
         while start.elapsed() < Duration::from_secs(2) {
             for _ in 0..512 {
@@ -212,13 +212,21 @@ fn updates<K: Draw>(
             }
         }
         let elapsed = start.elapsed();
+        let on_cpu = time_on_cpu().zip(began).map_or(elapsed, |(end, began)| end - began);
         stop.store(true, Ordering::Relaxed);
-        (count, elapsed, looker.join().expect("the reader does not panic"))
+        (count, elapsed, on_cpu, looker.join().expect("the reader does not panic"))
     });
     println!(
-        "  {:.0} updates/s, while a reader did {:.1} million lookups/s",
+        "  {:.0} updates/s ({:.0} per second that the writer had a CPU), while a reader did {:.1} million lookups/s",
         count as f64 / elapsed.as_secs_f64(),
+        count as f64 / on_cpu.as_secs_f64(),
         looked_up as f64 / elapsed.as_secs_f64() / 1e6
     );
     Ok(())
+}
+
+/// How long this thread has run, without what other work on the machine took from it.
+fn time_on_cpu() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(stat.split(' ').next()?.parse().ok()?))
 }
