@@ -304,7 +304,7 @@ fn a_port_that_cannot_be_opened_is_named_with_its_place() {
     let output = folder.output(&["run", config.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let says = text(&output.stderr);
-    assert!(says.contains("weir.toml:3: interface in: ") && says.contains("absent.pcap"), "{says}");
+    assert!(says.contains("weir.toml:4: interface in: ") && says.contains("absent.pcap"), "{says}");
     assert!(!folder.0.join("control.sock").exists());
 }
 

@@ -10,7 +10,7 @@ use crate::control::path::SocketPath;
 /// Where the gateway is.
 #[derive(Debug, Args)]
 pub(super) struct Connection {
-    /// The control socket [default: /run/weir/control.sock for root, weir/control.sock in $XDG_RUNTIME_DIR for others]
+    /// The control socket [default: /run/weir/control.sock as root, else weir/control.sock in $XDG_RUNTIME_DIR]
     #[arg(long, global = true, value_name = "PATH", env = "WEIR_SOCKET", hide_env_values = true)]
     socket: Option<PathBuf>,
 }

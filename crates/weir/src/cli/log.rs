@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -16,4 +16,31 @@ pub(super) fn start(filter: Targets) {
         .with_target(false);
     // Another log was started before: then that one goes on.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+}
+
+/// Reads a filter: levels, and levels of modules, apart by commas.
+pub(super) fn filter(text: &str) -> Result<Targets, String> {
+    for part in text.split(',').map(str::trim) {
+        let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
+        // What parses filters would take another word for the name of a module, and log nothing.
+        if level.parse::<LevelFilter>().is_err() || level.is_empty() {
+            return Err(format!("`{level}` is no level: error, warn, info, debug, trace or off"));
+        }
+    }
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_levels_and_levels_of_modules() {
+        for good in ["info", "off", "warn,weir::control=debug", "WARN, weir=trace"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["loud", "", "info,", "weir=loud", "weir::control"] {
+            assert!(filter(bad).is_err(), "{bad}");
+        }
+    }
 }

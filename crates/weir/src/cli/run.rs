@@ -50,7 +50,7 @@ pub struct Run {
     json: bool,
     /// What to log on standard error: a level (error, warn, info, debug, trace, off), or levels of modules as in
     /// `warn,weir::control=debug` [default: info; warn beside a live table]
-    #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true)]
+    #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true, value_parser = log::filter)]
     log_level: Option<Targets>,
     #[command(flatten)]
     connection: Connection,

@@ -23,6 +23,14 @@ pub enum SocketError {
     /// Something else lies there.
     #[error("{} is there already and is no socket", .0.display())]
     NotASocket(PathBuf),
+    /// There is no folder to put it in.
+    #[error("the control socket cannot be {}: there is no folder {}", path.display(), folder.display())]
+    NoFolder {
+        /// The socket.
+        path: PathBuf,
+        /// What is not there.
+        folder: PathBuf,
+    },
     /// The folder belongs to another user, or others may write to it.
     #[error("{} is no folder of our own that nobody else can write to; name a socket with --socket", .0.display())]
     Untrusted(PathBuf),
@@ -65,6 +73,8 @@ impl Socket {
         };
         if place.own_folder {
             own_folder(folder)?;
+        } else if !folder.is_dir() {
+            return Err(SocketError::NoFolder { path: path.clone(), folder: folder.to_owned() });
         }
         let lock = Lock::take(path)?;
         match std::fs::symlink_metadata(path) {
@@ -258,7 +268,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.0.join("weir"), folder.0.join("link")).unwrap();
         assert!(matches!(Socket::take(&link), Err(SocketError::Untrusted(_))));
         let absent = SocketPath { path: folder.0.join("absent/control.sock"), own_folder: false };
-        assert!(matches!(Socket::take(&absent), Err(SocketError::Io { .. })), "somebody else's folder is not made");
+        assert!(matches!(Socket::take(&absent), Err(SocketError::NoFolder { .. })), "somebody else's folder is not made");
     }
 
     #[test]
