@@ -5,7 +5,8 @@
 //! in one transaction per table, and nothing is visible before all of them succeeded.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_base::reclaim::Domain;
@@ -186,7 +187,7 @@ impl Compiler {
             interfaces: gateway.interfaces.iter().map(|interface| assign(&mut numbers.interfaces, &interface.name)).collect(),
             vrfs: gateway.vrfs.iter().map(|vrf| assign(&mut numbers.vrfs, &vrf.name) as u16).collect(),
         };
-        let interfaces = self.interfaces(gateway, ports, &map);
+        let mut interfaces = self.interfaces(gateway, ports, &map);
         let mut pass = Pass {
             gateway,
             map: &map,
@@ -198,7 +199,12 @@ impl Compiler {
             previous: &self.ribs,
         };
         let ribs = pass.ribs();
+        let links = pass.links();
         let (adjacencies, buckets) = (pass.adjacencies, pass.buckets);
+        for (&number, (on_link, link_local)) in map.interfaces.iter().zip(links) {
+            let interface = &mut interfaces[number as usize];
+            (interface.on_link, interface.link_local) = (on_link, link_local.into());
+        }
         let tables = self.write(gateway, &map, &ribs)?;
 
         numbers.adjacencies.end();
@@ -278,6 +284,8 @@ impl Compiler {
                 mac,
                 mtu: interface.mtu,
                 addresses: interface.addresses.as_slice().into(),
+                on_link: Adjacency::NO_ROUTE,
+                link_local: Arc::default(),
                 counters,
             };
             // New numbers come in ascending order, one past the last.
@@ -461,6 +469,21 @@ impl Pass<'_> {
             }
         }
         ribs
+    }
+
+    /// What leads to each interface's link: the adjacency of anybody on it, and those of its link-local neighbours.
+    fn links(&mut self) -> Vec<(u32, HashMap<Ipv6Addr, u32>)> {
+        let interfaces = (0..self.gateway.interfaces.len()).map(|index| InterfaceIndex(index as u32));
+        let mut links: Vec<_> = interfaces.map(|index| (self.next_hop(index, None), HashMap::new())).collect();
+        for neighbor in &self.gateway.neighbors {
+            if let IpAddr::V6(address) = neighbor.address
+                && address.is_unicast_link_local()
+            {
+                let number = self.next_hop(neighbor.interface, Some(neighbor.address));
+                links[neighbor.interface.0 as usize].1.insert(address, number);
+            }
+        }
+        links
     }
 
     fn terminal(&mut self, kind: Kind) -> u32 {

@@ -57,6 +57,10 @@ pub struct Interface {
     pub mtu: u32,
     /// Our addresses on it.
     pub addresses: Arc<[Address]>,
+    /// The adjacency of whoever is on its link and has none of his own.
+    pub on_link: u32,
+    /// The adjacencies of known neighbours with link-local addresses, which no table has.
+    pub link_local: Arc<HashMap<Ipv6Addr, u32>>,
     /// Its counters, by worker.
     pub counters: Arc<[InterfaceCounters]>,
 }
@@ -70,17 +74,26 @@ impl Interface {
         })
     }
 
-    /// Our primary IPv6 address here; a link-local one only when there is no other.
+    /// Our primary IPv6 address here for whoever is not on the link: none that is link-local.
     pub fn ipv6(&self) -> Option<Ipv6Addr> {
-        let mut addresses = self.addresses.iter().filter_map(|address| match address.net.addr() {
+        self.addresses_v6().find(|address| !address.is_unicast_link_local())
+    }
+
+    /// The IPv6 address that we answer from to link-local ones here.
+    pub fn ipv6_on_link(&self) -> Option<Ipv6Addr> {
+        self.addresses_v6().find(Ipv6Addr::is_unicast_link_local).or_else(|| self.ipv6())
+    }
+
+    fn addresses_v6(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.addresses.iter().filter_map(|address| match address.net.addr() {
             IpAddr::V6(address) => Some(address),
             IpAddr::V4(_) => None,
-        });
-        let first = addresses.next()?;
-        if !first.is_unicast_link_local() {
-            return Some(first);
-        }
-        addresses.find(|address| !address.is_unicast_link_local()).or(Some(first))
+        })
+    }
+
+    /// The adjacency of a neighbour with a link-local address.
+    pub fn neighbor(&self, address: Ipv6Addr) -> u32 {
+        self.link_local.get(&address).copied().unwrap_or(self.on_link)
     }
 }
 

@@ -99,7 +99,7 @@ fn extension_headers() {
     // Nine are too many (RFC 8883): the pointer is to the ninth.
     let nine = [vec![pad(destination); 8], vec![pad(udp)]].concat().concat();
     rig.told_frame("lan", &with_extensions(&plain, destination, &nine), Reason::TooManyExtensionHeaders)
-        .assert_icmp("2001:db8:a::1", 4, 6, 40 + 64);
+        .assert_icmp("2001:db8:a::1", 4, 8, 40 + 64);
     // Hop-by-hop options that do not come first: the pointer is to the octet that names them.
     let late = [pad(hop), pad(udp)].concat();
     rig.told_frame("lan", &with_extensions(&plain, destination, &late), Reason::MisplacedHopByHop)

@@ -11,7 +11,7 @@ use weir_packet::wire::{icmpv4, icmpv6, ipv4};
 
 use super::{Context, ORIGINATED, discard, lookup};
 use crate::reason::Reason;
-use crate::root::{Forwarding, Interface, Root};
+use crate::root::{Forwarding, Interface, Kind, Root};
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
@@ -50,7 +50,8 @@ fn answer(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Option<
             icmp::may_answer_v6(&packet.parsed(), packet.data(), error).ok()?;
         }
         let to = Ipv6Addr::from(*packet.l3().get(8..)?.first_chunk::<16>()?);
-        let source = source(context, packet, IpAddr::V6(to), Interface::ipv6)?;
+        let address = if to.is_unicast_link_local() { Interface::ipv6_on_link } else { Interface::ipv6 };
+        let source = source(context, packet, IpAddr::V6(to), address)?;
         build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, source, packet.l3()))
     }
 }
@@ -114,7 +115,7 @@ fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
 }
 
 /// Our address on the interface that the error leaves by (RFC 1812, 4.3.2.4); when it has none, on the one that the
-/// packet came in on; else any in the VRF.
+/// packet came in on; else any in the VRF. `None` also where nothing can go back: no error is made for nobody.
 fn source<A>(
     context: &Context<'_>,
     packet: &Packet,
@@ -126,11 +127,16 @@ fn source<A>(
     let tables = root.vrfs.get(usize::from(ingress.vrf))?;
     let value = match to {
         IpAddr::V4(to) => tables.v4.lookup(context.guard, u32::from(to)),
+        // Back by the link that the packet came by.
+        IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
         IpAddr::V6(to) => tables.v6.lookup(context.guard, u128::from(to)),
     };
     // Any path of a multipath set will do: which one the error takes is decided by its hash, which needs its source.
-    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize);
-    let egress = adjacency.and_then(|adjacency| root.interfaces.get(adjacency.interface as usize));
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
+    if !matches!(adjacency.kind, Kind::Rewrite | Kind::Neighbor) {
+        return None;
+    }
+    let egress = root.interfaces.get(adjacency.interface as usize);
     let any = || {
         let mut rest = root.interfaces.iter().filter(|other| other.present && other.vrf == ingress.vrf);
         rest.find_map(&address)

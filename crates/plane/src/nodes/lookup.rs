@@ -7,7 +7,7 @@ use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::{Context, ORIGINATED};
+use super::{Context, ORIGINATED, link_local};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
@@ -54,7 +54,7 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     });
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        if link_local(context, &mut vector[place], place, key) {
+        if link_local::settle(context, &mut vector[place], place, key, value) {
             continue;
         }
         let adjacency = dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip6Rewrite);
@@ -114,7 +114,7 @@ fn dispatch(
 }
 
 #[cold]
-fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, rewrite: Node) {
+pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, rewrite: Node) {
     match kind {
         Kind::Rewrite => context.next.push(rewrite, place),
         Kind::Neighbor if context.root.invent_neighbors => context.next.push(rewrite, place),
@@ -125,38 +125,6 @@ fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: 
         Kind::NoRoute => context.next.refuse_aloud(packet, place, Reason::NoRoute),
         Kind::Unreachable => context.next.refuse_aloud(packet, place, Reason::Unreachable),
     }
-}
-
-/// Link-local addresses mean something on one link only, so no table has them: they are ours or nobody's. True when
-/// the packet has been dealt with.
-#[inline(always)]
-fn link_local(context: &mut Context<'_>, packet: &mut Packet, place: u8, destination: &[u8; 16]) -> bool {
-    const fn is_link_local(first: u8, second: u8) -> bool {
-        first == 0xfe && second & 0xc0 == 0x80
-    }
-    let to = is_link_local(destination[0], destination[1]);
-    let from = packet.l3().get(8..10).is_some_and(|octets| is_link_local(octets[0], octets[1]));
-    if !to && !from {
-        return false;
-    }
-    settle_link_local(context, packet, place, Ipv6Addr::from(*destination), to)
-}
-
-#[cold]
-fn settle_link_local(context: &mut Context<'_>, packet: &mut Packet, place: u8, destination: Ipv6Addr, to: bool) -> bool {
-    let root = context.root;
-    let interface = root.interfaces.get(packet.interface() as usize);
-    let ours = interface
-        .is_some_and(|interface| interface.addresses.iter().any(|address| address.net.addr() == IpAddr::V6(destination)));
-    if ours {
-        context.next.push(Node::Local, place);
-    } else if to {
-        context.next.refuse(packet, place, Reason::LinkLocal);
-    } else {
-        // From a link-local source to somewhere else: beyond its scope (RFC 4443, 3.1, code 2).
-        context.next.refuse_aloud(packet, place, Reason::LinkLocal);
-    }
-    true
 }
 
 #[inline(always)]

@@ -6,6 +6,7 @@ mod ethernet_input;
 mod fragment;
 mod handover;
 mod icmp_error;
+mod link_local;
 mod local;
 mod lookup;
 mod neighbor;

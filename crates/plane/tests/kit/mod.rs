@@ -231,7 +231,8 @@ pub struct Result {
 impl Rig {
     pub fn new(model: Gateway, invent_neighbors: bool) -> Rig {
         let harness = Harness::new(model, Options { seed: 7, invent_neighbors }).unwrap();
-        let mut rig = Rig { harness, sent: Sent::default(), room: Arc::new(Mutex::new(usize::MAX)), now: 1 };
+        let mut rig = Rig { harness, sent: Sent::default(), room: Arc::new(Mutex::new(usize::MAX)), now: 0 };
+        rig.advance(1);
         rig.connect();
         rig
     }
