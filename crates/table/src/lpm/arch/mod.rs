@@ -35,7 +35,7 @@ pub(crate) unsafe fn lookup<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K
 /// # Safety
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi1,bmi2,avx512f")]
+#[target_feature(enable = "popcnt,bmi2,avx512f")]
 unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
     unsafe { passes::lookup::<K, avx512::Avx512>(view, key, out) }
@@ -44,7 +44,7 @@ unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out:
 /// # Safety
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi1,bmi2")]
+#[target_feature(enable = "popcnt,bmi2")]
 unsafe fn with_bit_counting<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
     unsafe { passes::lookup::<K, portable::Portable>(view, key, out) }
