@@ -222,7 +222,7 @@ pub struct Rig {
 }
 
 /// What became of a packet.
-pub struct Result {
+pub struct Passage {
     pub outcome: Outcome,
     /// The names of ports, and the frames that left by them.
     pub out: Vec<(String, Vec<u8>)>,
@@ -267,16 +267,16 @@ impl Rig {
     }
 
     /// Sends what a text describes through the port of an interface, with the tags that are in the text.
-    pub fn send(&mut self, interface: &str, text: &str) -> Result {
+    pub fn send(&mut self, interface: &str, text: &str) -> Passage {
         let frame = self.frame(interface, text);
         self.put(interface, &frame)
     }
 
     /// Sends a frame.
-    pub fn put(&mut self, interface: &str, frame: &[u8]) -> Result {
+    pub fn put(&mut self, interface: &str, frame: &[u8]) -> Passage {
         let mut all = self.put_all(interface, std::slice::from_ref(&frame));
         assert_eq!(all.0.len(), 1);
-        Result { outcome: all.0.remove(0), out: all.1 }
+        Passage { outcome: all.0.remove(0), out: all.1 }
     }
 
     /// Sends up to 256 frames in one vector.
@@ -364,7 +364,7 @@ impl Rig {
     }
 }
 
-impl Result {
+impl Passage {
     /// The only frame that came out.
     #[track_caller]
     pub fn only(&self) -> Seen {
