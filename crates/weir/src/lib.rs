@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod control;
 pub mod demo;
 pub mod render;
+pub mod replay;

@@ -1,15 +1,19 @@
 //! The command line: one file for each subcommand.
 
+mod bench;
 mod check;
 mod clear;
 mod completions;
+mod configuration;
 mod connection;
 mod error;
+mod explain;
 mod live;
 mod log;
 mod man;
 mod output;
 mod reload;
+mod replay;
 mod run;
 mod show;
 mod trace;
@@ -34,6 +38,10 @@ pub enum Command {
     Check(check::Check),
     /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
     Run(run::Run),
+    /// Sends captured packets through the gateway and says what becomes of each
+    Replay(replay::Replay),
+    /// Says what becomes of a packet, and which line of the configuration decides
+    Explain(explain::Explain),
     /// Makes the running gateway read its configuration again, all of it or nothing
     Reload(reload::Reload),
     /// Shows what a running gateway does
@@ -42,19 +50,23 @@ pub enum Command {
     Trace(trace::Trace),
     /// Sets the counters of a running gateway back to zero
     Clear(clear::Clear),
+    /// Measures what forwarding costs on this machine
+    Bench(bench::Bench),
     /// Prints the manual page, or writes one page for each command
     Man(man::Man),
     /// Prints the completions of a shell
     Completions(completions::Completions),
 }
 
-/// How a command ended. What clap refuses ends with 2.
+/// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Done.
     Done = 0,
     /// Failed at run time.
     Failed = 1,
+    /// It was not called as it can be.
+    Usage = 2,
     /// The configuration is invalid.
     InvalidConfig = 3,
     /// There is no gateway to talk to.
@@ -73,10 +85,13 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Check(check) => return check.run().into(),
         Command::Run(run) => run.run(),
+        Command::Replay(replay) => replay.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Reload(reload) => reload.run(),
         Command::Show(show) => show.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Man(man) => man.run(),
         Command::Completions(completions) => completions.run(),
     };

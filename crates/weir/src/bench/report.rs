@@ -1,0 +1,135 @@
+//! The report of `weir bench forward`.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::forward::Cost;
+use super::lpm::Lpm;
+use crate::render::Report;
+use crate::render::table::Align::{Left, Right};
+use crate::render::table::Table;
+
+/// What `weir bench forward` measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forward {
+    /// Ticks of the time-stamp counter per second.
+    pub tick_frequency: f64,
+    /// The CPU, as it names itself.
+    pub cpu: String,
+    /// Windows per load: what medians are of.
+    pub windows: usize,
+    /// The loads.
+    pub forward: Vec<Cost>,
+    /// What the full tables are.
+    pub prefixes: String,
+    /// The full tables.
+    pub lpm: Vec<Lpm>,
+}
+
+impl Report for Forward {
+    const SCHEMA: &'static str = "weir.bench.forward/1";
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}, {:.2} GHz time-stamp counter; one worker, packets from memory", self.cpu, self.tick_frequency / 1e9);
+        let _ = writeln!(text, "ticks per packet: median, 10th and 90th percentile of {} windows\n", self.windows);
+        let mut table = Table::new(&[
+            ("Load", Left),
+            ("Prefixes", Right),
+            ("Flows", Right),
+            ("Frame", Right),
+            ("Total", Right),
+            ("p10", Right),
+            ("p90", Right),
+            ("Target", Left),
+            ("VPP", Right),
+            ("Mpps", Right),
+            ("Table", Right),
+        ]);
+        for cost in &self.forward {
+            table.row([
+                cost.family.clone(),
+                cost.prefixes.to_string(),
+                cost.flows.to_string(),
+                format!("{}B", cost.size),
+                format!("{:.1}", cost.total.median),
+                format!("{:.1}", cost.total.p10),
+                format!("{:.1}", cost.total.p90),
+                cost.target.map_or(String::new(), |target| target.text()),
+                cost.vpp.map_or(String::new(), |vpp| vpp.to_string()),
+                format!("{:.1}", cost.rate / 1e6),
+                size(cost.table_bytes as f64),
+            ]);
+        }
+        text.push_str(&table.text());
+        text.push('\n');
+        let mut table = Table::new(&[("Load", Left), ("Prefixes", Right), ("Node", Left), ("Ticks", Right), ("p10", Right), ("p90", Right)]);
+        for cost in &self.forward {
+            for node in &cost.nodes {
+                table.row([
+                    cost.family.clone(),
+                    cost.prefixes.to_string(),
+                    node.name.clone(),
+                    format!("{:.1}", node.ticks.median),
+                    format!("{:.1}", node.ticks.p10),
+                    format!("{:.1}", node.ticks.p90),
+                ]);
+            }
+        }
+        text.push_str(&table.text());
+        if !self.lpm.is_empty() {
+            let _ = writeln!(text, "\nlongest-prefix match, ticks per lookup; prefixes: {}", self.prefixes);
+            text.push_str(&self.lookups().text());
+            for lpm in &self.lpm {
+                let _ = writeln!(
+                    text,
+                    "{}: {} routes, {:.1} B per route ({:.1} B more for the writer), filled in {:.2} s, {:.0} updates/s ({}) beside {:.0} M lookups/s",
+                    lpm.family,
+                    lpm.routes,
+                    lpm.bytes_per_route,
+                    lpm.writer_bytes_per_route,
+                    lpm.fill_seconds,
+                    lpm.updates_per_second,
+                    if lpm.updates_met { "≥ 500000" } else { "≥ 500000 missed" },
+                    lpm.lookups_beside / 1e6,
+                );
+            }
+        }
+        text
+    }
+}
+
+impl Forward {
+    fn lookups(&self) -> Table {
+        let mut table = Table::new(&[("Family", Left), ("Keys", Left), ("Who", Left), ("Ticks", Right), ("Target", Left), ("Ours/theirs", Right)]);
+        for lpm in &self.lpm {
+            for lookups in &lpm.lookups {
+                table.row([
+                    lpm.family.clone(),
+                    lookups.keys.clone(),
+                    "weir".to_owned(),
+                    format!("{:.1}", lookups.ticks.median),
+                    lookups.target.map_or(String::new(), |target| target.text()),
+                    String::new(),
+                ]);
+                for peer in &lookups.peers {
+                    table.row([
+                        lpm.family.clone(),
+                        lookups.keys.clone(),
+                        peer.name.clone(),
+                        format!("{:.1}", peer.median),
+                        String::new(),
+                        format!("{:.2}", peer.ratio),
+                    ]);
+                }
+            }
+        }
+        table
+    }
+}
+
+fn size(bytes: f64) -> String {
+    if bytes >= 1e6 { format!("{:.1}MB", bytes / 1e6) } else { format!("{:.0}kB", bytes / 1e3) }
+}

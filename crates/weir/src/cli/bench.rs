@@ -1,0 +1,108 @@
+//! `weir bench`: what forwarding and each policy cost on this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::error::Error;
+use super::output::print;
+use crate::bench::lpm::{self, Effort};
+use crate::bench::prefixes::Prefixes;
+use crate::bench::report::Forward;
+use crate::bench::{forward, plot};
+use crate::render::{self, Report as _};
+
+/// Measures what forwarding costs on this machine
+#[derive(Debug, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Plain forwarding between memory ports, and longest-prefix match in full tables
+    Forward(ForwardArgs),
+}
+
+#[derive(Debug, Args)]
+struct ForwardArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Write plots into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// The full table: a file of ADDRESS/LENGTH lines, plain or .gz; else one is made
+    #[arg(long, value_name = "FILE")]
+    prefixes: Option<PathBuf>,
+    /// Directory of built peers (bench/peers/build.sh) to measure against
+    #[arg(long, value_name = "DIR")]
+    peers: Option<PathBuf>,
+    /// The CPU to run on; else the last one that may be used
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// A tenth of the effort, and small tables: shows that it works
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Bench {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        match &self.what {
+            What::Forward(args) => args.run(),
+        }
+    }
+}
+
+impl ForwardArgs {
+    fn run(&self) -> Result<(), Error> {
+        // Read first: a mistake in it should not cost the time of the rest.
+        let prefixes = match &self.prefixes {
+            Some(path) => Prefixes::read(path).map_err(|error| Error::Failed(format!("cannot read prefixes: {error}")))?,
+            None if self.quick => Prefixes::made_of(20_000, 5_000, 1),
+            None => Prefixes::made(1),
+        };
+        let allowed = weir_base::affinity::allowed().unwrap_or_default();
+        if let Some(cpu) = self.cpu.or(allowed.last().copied()) {
+            weir_base::affinity::pin(cpu).map_err(|error| Error::Failed(format!("cannot run on CPU {cpu}: {error}")))?;
+        }
+        let loads = if self.quick { &forward::LOADS[..3] } else { &forward::LOADS[..] };
+        let windows = if self.quick { 20 } else { 400 };
+        let costs = forward::measure(loads, windows, |_| ()).map_err(|error| Error::Failed(error.to_string()))?;
+        // The reader that looks up beside the updates wants a CPU of its own.
+        let mut report = Forward {
+            tick_frequency: weir_base::tsc::frequency(),
+            cpu: cpu_name(),
+            windows,
+            forward: costs,
+            prefixes: prefixes.origin.clone(),
+            lpm: Vec::new(),
+        };
+        let effort = Effort {
+            keys: if self.quick { 1 << 16 } else { 1 << 20 },
+            repeats: if self.quick { 3 } else { 15 },
+            updates: Duration::from_millis(if self.quick { 200 } else { 2000 }),
+            peers: self.peers.clone(),
+        };
+        let failed = |error: lpm::LpmError| Error::Failed(error.to_string());
+        if !prefixes.v4.is_empty() {
+            report.lpm.push(lpm::measure(&prefixes.v4, &effort, &allowed).map_err(failed)?);
+        }
+        if !prefixes.v6.is_empty() {
+            report.lpm.push(lpm::measure(&prefixes.v6, &effort, &allowed).map_err(failed)?);
+        }
+        if let Some(directory) = &self.svg {
+            plot::forward(&report.forward, directory).map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+    }
+}
+
+/// What `/proc/cpuinfo` calls the CPU.
+fn cpu_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    name.unwrap_or("unknown CPU").to_owned()
+}
