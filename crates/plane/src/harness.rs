@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use weir_base::clock::{ManualClock, Time};
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
-use weir_packet::buffer::{Pool, PoolSize};
+use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
@@ -19,7 +19,7 @@ use crate::model::{self, InterfaceKind, Origin, Place};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
-use crate::root::{Adjacency, Root};
+use crate::root::{Adjacency, NONE, Root};
 use crate::stats::{Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, Worker};
@@ -77,8 +77,10 @@ pub struct Outcome {
     pub ordinal: u32,
     /// What became of it.
     pub verdict: Verdict,
-    /// Interfaces by which it, its fragments, or answers to it left, in order.
+    /// Interfaces by which it left: one for each packet, in order; several when it was cut into fragments.
     pub out: Vec<u32>,
+    /// Interfaces by which what weir made of it left: ICMP errors about it, replies to it.
+    pub answers: Vec<u32>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
 }
@@ -96,6 +98,10 @@ pub struct RouteTaken {
     pub origin: Origin,
     /// What it led to, in words.
     pub to: String,
+    /// The interface that it led to, if it led to one.
+    pub interface: Option<u32>,
+    /// The next hop on that interface; `None`: the destination itself.
+    pub next_hop: Option<IpAddr>,
 }
 
 /// A gateway without ports.
@@ -121,8 +127,7 @@ impl Harness {
     pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
         let mut random = Random::from_seed(options.seed);
         let domain = Domain::new();
-        let settings =
-            Settings { workers: 1, hash_seed: random.next(), invent_neighbors: options.invent_neighbors };
+        let settings = Settings { workers: 1, hash_seed: random.next(), invent_neighbors: options.invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let (root, map) = compiler.compile(&model, &places(&model))?;
         let root = Arc::new(Published::new(root, &domain));
@@ -173,8 +178,16 @@ impl Harness {
     }
 
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
-    /// vector is full or no buffer is left: run it first.
+    /// vector is full or no buffer is left: run it first. A frame that no buffer can hold is dropped at once.
     pub fn inject(&mut self, interface: u32, frame: &[u8], time: Time, ordinal: u32) -> bool {
+        if frame.len() > MAX_FRAME {
+            self.counters.received.add(1);
+            self.counters.drops[Reason::FrameTooLong as usize].add(1);
+            if let Some(recorder) = &mut self.worker.recorder {
+                recorder.add(ordinal, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
+            }
+            return true;
+        }
         let Some(mut packet) = self.worker.packet(frame) else { return false };
         packet.set_time(time);
         packet.set_ordinal(ordinal);
@@ -189,7 +202,13 @@ impl Harness {
         let mut index: HashMap<u32, usize> = HashMap::new();
         for (ordinal, fate) in fates.unwrap_or_default() {
             let place = *index.entry(ordinal).or_insert_with(|| {
-                outcomes.push(Outcome { ordinal, verdict: Verdict::Held, out: Vec::new(), route: None });
+                outcomes.push(Outcome {
+                    ordinal,
+                    verdict: Verdict::Held,
+                    out: Vec::new(),
+                    answers: Vec::new(),
+                    route: None,
+                });
                 outcomes.len() - 1
             });
             self.note(&mut outcomes[place], fate);
@@ -204,12 +223,11 @@ impl Harness {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);
             }
-            Fate::Transmitted { interface, created } => {
+            Fate::Transmitted { interface, created: false } => {
                 outcome.out.push(interface);
-                if !created {
-                    outcome.verdict = Verdict::Forward;
-                }
+                outcome.verdict = Verdict::Forward;
             }
+            Fate::Transmitted { interface, created: true } => outcome.answers.push(interface),
             Fate::Local => outcome.verdict = Verdict::Local,
             Fate::Dropped { reason, created: false } => outcome.verdict = Verdict::Drop(reason),
             // An answer that could not be sent changes nothing for the packet that it answers.
@@ -219,9 +237,10 @@ impl Harness {
 
     fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {
         let found = self.compiler.ribs().get(usize::from(vrf)).and_then(|rib| rib.covering(destination));
-        let to = self.root.with(|root| {
-            let adjacency = root.adjacencies.get(adjacency as usize).copied();
-            root.describe(&adjacency.unwrap_or(Adjacency::terminal(crate::root::Kind::NoRoute)))
+        let none = Adjacency::terminal(crate::root::Kind::NoRoute);
+        let (to, adjacency) = self.root.with(|root| {
+            let adjacency = root.adjacencies.get(adjacency as usize).copied().unwrap_or(none);
+            (root.describe(&adjacency), adjacency)
         });
         RouteTaken {
             destination,
@@ -229,12 +248,16 @@ impl Harness {
             prefix: found.map(|(prefix, _)| prefix),
             origin: found.map_or(Origin::default(), |(_, entry)| entry.origin),
             to,
+            interface: (adjacency.interface != NONE).then_some(adjacency.interface),
+            next_hop: adjacency.next_hop,
         }
     }
 
     /// The name of an interface, by the number that outcomes use.
     pub fn interface_name(&self, number: u32) -> String {
-        self.root.with(|root| root.interfaces.get(number as usize).map_or("?".into(), |interface| interface.name.to_string()))
+        self.root.with(|root| {
+            root.interfaces.get(number as usize).map_or("?".into(), |interface| interface.name.to_string())
+        })
     }
 
     /// The number that outcomes use for an interface of the model.

@@ -62,6 +62,7 @@ macro_rules! reasons {
 }
 
 reasons! {
+    FrameTooLong "frame-too-long" Warning "rx" "The frame is longer than any buffer.";
     TruncatedEthernet "truncated-ethernet" Warning "ethernet-input" "The frame is shorter than its link-layer headers.";
     NotOurMac "not-our-mac" Warning "ethernet-input" "The destination MAC address is another station's.";
     UnknownVlan "unknown-vlan" Warning "ethernet-input" "No interface is configured for the frame's VLAN tags.";

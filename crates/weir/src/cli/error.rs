@@ -11,6 +11,12 @@ pub(super) enum Error {
     /// It failed at run time.
     #[error("{0}")]
     Failed(String),
+    /// It was not called as it can be.
+    #[error("{0}")]
+    Usage(String),
+    /// A packet's text could not be read; the whole message.
+    #[error("{0}")]
+    Misread(String),
     /// The configuration is invalid, and its findings have been shown.
     #[error("the configuration is invalid")]
     InvalidConfig,
@@ -27,6 +33,7 @@ impl Error {
     fn exit(&self) -> Exit {
         match self {
             Error::Failed(_) => Exit::Failed,
+            Error::Usage(_) | Error::Misread(_) => Exit::Usage,
             Error::InvalidConfig => Exit::InvalidConfig,
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) => Exit::NoGateway,
@@ -50,7 +57,10 @@ pub(super) fn conclude(result: Result<(), Error>) -> Exit {
     let Err(error) = result else { return Exit::Done };
     if !error.is_silent() {
         // There is nobody left to tell when this fails.
-        let _ = writeln!(std::io::stderr(), "error: {error}");
+        let _ = match &error {
+            Error::Misread(message) => writeln!(std::io::stderr(), "{message}"),
+            error => writeln!(std::io::stderr(), "error: {error}"),
+        };
     }
     error.exit()
 }

@@ -1,0 +1,67 @@
+//! `weir explain`: what becomes of a packet, and which line of the configuration decides.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use annotate_snippets::{AnnotationKind, Element, Group, Level, Renderer, Snippet};
+use clap::Args;
+use weir_packet::text::{PacketText, TextError};
+
+use super::configuration;
+use super::error::Error;
+use super::output::{colour, print};
+use crate::replay::Options;
+use crate::replay::explanation::explain;
+
+/// Says what becomes of a packet, and which line of the configuration decides
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The configuration, a TOML file
+    config: PathBuf,
+    /// The interface that the packet comes in by
+    #[arg(long = "in", value_name = "IF")]
+    input: String,
+    /// The packet: `udp from 10.0.0.1 port 1000 to 192.0.2.9 port 53`, or a frame in hexadecimal: `0x…`
+    #[arg(required = true, num_args = 1..)]
+    packet: Vec<String>,
+    /// Write the explanation as JSON
+    #[arg(long)]
+    json: bool,
+    /// Drop the packet if the configuration does not name its next hop's hardware address; else one is made up
+    #[arg(long)]
+    strict_neighbors: bool,
+}
+
+impl Explain {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let text = self.packet.join(" ");
+        let packet: PacketText = text.parse().map_err(|error| misread(&text, &error))?;
+        let gateway = configuration::load(&self.config, self.json)?;
+        let options = Options { strict_neighbors: self.strict_neighbors, ..Options::default() };
+        let explanation = explain(gateway, &self.input, &packet, options)?;
+        print(&if self.json {
+            // Strings, numbers and lists: none of these can fail.
+            serde_json::to_string(&explanation).expect("an explanation serialises") + "\n"
+        } else {
+            explanation.to_string()
+        })
+    }
+}
+
+/// What is wrong with a packet's text, with a caret at the place.
+fn misread(text: &str, error: &TextError) -> Error {
+    let found = if error.found.is_empty() { "the end".to_owned() } else { format!("`{}`", error.found) };
+    let message = format!("expected {}, found {found}", error.expected);
+    // Something missing at the end has a place of its own.
+    let source = format!("{text} ");
+    let span = error.span.start.min(text.len())..error.span.end.clamp(error.span.start + 1, source.len());
+    let snippet = Snippet::source(source.as_str()).line_start(1).annotation(AnnotationKind::Primary.span(span));
+    let mut elements: Vec<Element<'_>> = vec![snippet.into()];
+    let help = error.suggestion.as_ref().map(|suggestion| format!("did you mean `{suggestion}`?"));
+    if let Some(help) = &help {
+        elements.push(Level::HELP.message(help.as_str()).into());
+    }
+    let group = Group::with_title(Level::ERROR.primary_title(message.as_str()).id("packet")).elements(elements);
+    let renderer = if colour(std::io::stderr().is_terminal()) { Renderer::styled() } else { Renderer::plain() };
+    Error::Misread(renderer.render(&[group]))
+}

@@ -1,0 +1,158 @@
+//! `weir replay`: captures through the graph, with a line for each packet.
+
+use std::io::{self, BufWriter, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::configuration;
+use super::error::Error;
+use crate::render::errors::{self, Drop};
+use crate::render::number::plural;
+use crate::render::sum::Sum;
+use crate::replay::{Input, Line, Options, Replay as Run, ReplayError, Summary};
+
+/// Sends captured packets through the gateway and says what becomes of each
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The configuration, a TOML file
+    config: PathBuf,
+    /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
+    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, required = true, num_args = 1..)]
+    inputs: Vec<Input>,
+    /// A folder for what comes out: a capture NAME.pcap for each interface
+    #[arg(long, value_name = "DIR")]
+    out_dir: Option<PathBuf>,
+    /// Write a JSON object for each packet
+    #[arg(long)]
+    json: bool,
+    /// Drop packets for neighbours that the configuration does not name; else hardware addresses are made up
+    #[arg(long)]
+    strict_neighbors: bool,
+    /// Seeds everything random; equal seeds give equal results
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+fn input(text: &str) -> Result<Input, String> {
+    match text.split_once('=') {
+        Some((interface, path)) if !interface.is_empty() && !path.is_empty() => {
+            Ok(Input { interface: interface.to_owned(), path: PathBuf::from(path) })
+        }
+        _ => Err("write INTERFACE=FILE, as in `wan=wan.pcap`; the configuration stands before --in".to_owned()),
+    }
+}
+
+impl Replay {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let gateway = configuration::load(&self.config, self.json)?;
+        let options = Options { seed: self.seed, strict_neighbors: self.strict_neighbors, ..Options::default() };
+        let mut replay = Run::new(gateway, &self.inputs, self.out_dir.as_deref(), options)?;
+        let mut lines = Lines { out: BufWriter::new(io::stdout().lock()), json: self.json, closed: false };
+        // Captures are written to their end, even when nobody reads the lines any more.
+        let go_on = self.out_dir.is_some();
+        let done = replay.run(|line| match lines.write(line) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && go_on => {
+                lines.closed = true;
+                Ok(())
+            }
+            result => result,
+        });
+        let flushed = lines.flush();
+        drop(lines);
+        let result = match (done, flushed) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Err(error)) if error.kind() == io::ErrorKind::BrokenPipe && go_on => Ok(()),
+            (Ok(()), flushed) => flushed.map_err(ReplayError::Line),
+        };
+        let summary = replay.summary();
+        if !matches!(result, Err(ReplayError::Line(_))) {
+            // There is nobody left to tell when this fails.
+            let _ = io::stderr().write_all(summary_text(&summary, &replay).as_bytes());
+        }
+        result?;
+        match summary.conservation.imbalance() {
+            0 => Ok(()),
+            _ => Err(Error::Failed("not every packet is accounted for: this is a defect of weir".to_owned())),
+        }
+    }
+}
+
+impl From<ReplayError> for Error {
+    fn from(error: ReplayError) -> Error {
+        match error {
+            ReplayError::Interface(error) => Error::Usage(error.to_string()),
+            ReplayError::Line(error) if error.kind() == io::ErrorKind::BrokenPipe => Error::Closed,
+            ReplayError::Line(error) => Error::Failed(format!("cannot write to standard output: {error}")),
+            error => Error::Failed(error.to_string()),
+        }
+    }
+}
+
+/// Standard output.
+struct Lines<W: io::Write> {
+    out: BufWriter<W>,
+    json: bool,
+    /// Nobody reads them.
+    closed: bool,
+}
+
+impl<W: io::Write> Lines<W> {
+    fn write(&mut self, line: &Line<'_>) -> io::Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        if self.json {
+            serde_json::to_writer(&mut self.out, line).map_err(io::Error::from)?;
+            self.out.write_all(b"\n")
+        } else {
+            writeln!(self.out, "{line}")
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.closed { Ok(()) } else { self.out.flush() }
+    }
+}
+
+/// What a replay did, for standard error.
+fn summary_text(summary: &Summary, replay: &Run) -> String {
+    let verdicts = Summary::VERDICTS.iter().zip(summary.verdicts).map(|(name, count)| format!("{name} {count}"));
+    let verdicts: Vec<String> = verdicts.collect();
+    let seconds = summary.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
+    let mut text = format!(
+        "\n{} in {seconds:.3} s of captured time: {}\n",
+        plural(summary.packets, "packet"),
+        verdicts.join(", ")
+    );
+    if summary.cut > 0 {
+        text += &format!("{} captured only in part, and taken as they are\n", plural(summary.cut, "packet"));
+    }
+    let drops: Vec<Drop> = summary.drops.iter().filter(|drop| drop.packets > 0).map(Drop::new).collect();
+    if !drops.is_empty() {
+        text += "\n";
+        text += &errors::table(&drops);
+    }
+    text += "\n";
+    text += &Sum::new(&summary.conservation).text();
+    let strangers = summary.drops.iter().any(|drop| drop.reason == "not-our-mac" && drop.packets * 2 > summary.packets);
+    if strangers {
+        text += &stations(replay);
+    }
+    text
+}
+
+/// What to do when a capture was taken at another station.
+fn stations(replay: &Run) -> String {
+    let harness = replay.harness();
+    let interfaces = harness.model().interfaces.iter().enumerate();
+    let macs = interfaces.filter_map(|(index, interface)| {
+        let mac = weir_packet::wire::MacAddress(harness.interface_mac(index as u32)?);
+        Some(format!("{} has {mac}", interface.name))
+    });
+    let macs: Vec<String> = macs.collect();
+    format!(
+        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`): {}\n",
+        macs.join(", ")
+    )
+}

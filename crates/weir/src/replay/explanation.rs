@@ -1,0 +1,333 @@
+//! One packet through the graph, and everything that is to be said of it.
+
+use std::fmt::{self, Write as _};
+use std::net::IpAddr;
+
+use serde::Serialize;
+use weir_base::clock::Time;
+use weir_packet::parse;
+use weir_packet::text::{self, Macs, PacketText};
+use weir_packet::wire::MacAddress;
+use weir_packet::wire::ethernet::ethertype;
+use weir_plane::harness::{Harness, Outcome, RouteTaken, Verdict};
+use weir_plane::model::{Gateway, InterfaceIndex, Place};
+use weir_plane::node::Node;
+use weir_plane::reason::Reason;
+use weir_plane::stats::TraceStep;
+
+use super::sink::{self, Memory, Sent};
+use super::{Options, ReplayError, by, harness, index_of, names, port};
+
+/// The neighbour that a packet comes from when its text names none.
+const NEIGHBOR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+/// What becomes of a packet, and why. As JSON, `weir.explain/1`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Explanation {
+    /// The name and version of its JSON.
+    pub schema: &'static str,
+    /// The interface whose port it comes in by.
+    #[serde(rename = "in")]
+    pub input: String,
+    /// The packet.
+    pub packet: String,
+    /// `forward`, `drop`, `local` or `held`.
+    pub verdict: &'static str,
+    /// Why it is dropped.
+    pub reason: Option<&'static str>,
+    /// What that means.
+    pub description: Option<&'static str>,
+    /// The line that decided; `None` when weir itself did.
+    pub by: Option<Line>,
+    /// The nodes that it passes, answers to it included.
+    pub steps: Vec<Step>,
+    /// The route that is looked up for it.
+    pub route: Option<Route>,
+    /// Who it is sent to.
+    pub next_hop: Option<NextHop>,
+    /// What the next link carries.
+    pub mtu: Option<Mtu>,
+    /// The packets that leave.
+    pub out: Vec<Out>,
+}
+
+/// A line of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// `FILE:LINE`.
+    pub place: String,
+    /// What stands there.
+    pub text: String,
+}
+
+/// A node that the packet passes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The node.
+    pub node: &'static str,
+    /// What it does.
+    pub does: &'static str,
+    /// The packet's interface, as far as it is known there.
+    pub interface: String,
+    /// The packet as it comes to the node.
+    pub packet: String,
+    /// What has been found for it; may be empty.
+    pub note: String,
+}
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The destination that was looked up.
+    pub destination: IpAddr,
+    /// The routing domain.
+    pub vrf: String,
+    /// The prefix that matched; `None`: no route.
+    pub prefix: Option<String>,
+    /// Where it leads, in words.
+    pub to: String,
+    /// The line that it stands in.
+    pub by: Option<Line>,
+}
+
+/// Who a packet is sent to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextHop {
+    /// The interface.
+    pub interface: String,
+    /// The address on that link.
+    pub address: IpAddr,
+    /// Its hardware address, if it is configured.
+    pub mac: Option<String>,
+    /// The line that says so.
+    pub by: Option<Line>,
+}
+
+/// What a link carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mtu {
+    /// The interface.
+    pub interface: String,
+    /// The longest IP packet, in octets.
+    pub mtu: u32,
+    /// The packet's length, in octets.
+    pub length: u32,
+    /// The line that declares the interface.
+    pub by: Option<Line>,
+}
+
+/// A packet that leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Out {
+    /// The interface.
+    pub interface: String,
+    /// The packet.
+    pub packet: String,
+    /// It is an answer, and not the packet itself or a part of it.
+    pub answer: bool,
+}
+
+/// Sends a packet through a gateway that has done nothing before.
+///
+/// # Errors
+/// When it cannot come in by `input`, or there is no room for the gateway.
+pub fn explain(
+    gateway: Gateway,
+    input: &str,
+    packet: &PacketText,
+    options: Options,
+) -> Result<Explanation, ReplayError> {
+    let port = port(&gateway, input)?;
+    let mut harness = harness(gateway, options)?;
+    let memory = Memory::default();
+    sink::connect(&mut harness, &memory);
+    let to = MacAddress(harness.interface_mac(port).unwrap_or_default());
+    let frame = packet.frame(Macs { from: NEIGHBOR, to });
+    harness.trace(Node::EthernetInput, 1);
+    // An empty vector takes a packet.
+    harness.inject(port, &frame, Time(0), 1);
+    let outcome = harness.run().pop();
+    Ok(Teller { harness: &harness, names: names(&harness), frame: &frame }.tell(input, outcome, memory.take()))
+}
+
+struct Teller<'a> {
+    harness: &'a Harness,
+    names: Vec<String>,
+    frame: &'a [u8],
+}
+
+impl Teller<'_> {
+    fn tell(&self, input: &str, outcome: Option<Outcome>, sent: Vec<Sent>) -> Explanation {
+        let verdict = outcome.as_ref().map_or(Verdict::Held, |outcome| outcome.verdict);
+        let reason = match verdict {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
+        };
+        let taken = outcome.as_ref().and_then(|outcome| outcome.route.as_ref());
+        let answered = outcome.as_ref().is_some_and(|outcome| outcome.out.is_empty());
+        Explanation {
+            schema: "weir.explain/1",
+            input: input.to_owned(),
+            packet: text::summary(self.frame).to_string(),
+            verdict: verdict.name(),
+            reason: reason.map(Reason::name),
+            description: reason.map(Reason::description),
+            by: outcome.as_ref().and_then(|outcome| by::place(self.harness, outcome)).map(line),
+            steps: self.steps(),
+            route: taken.map(|taken| self.route(taken)),
+            next_hop: taken.and_then(|taken| self.next_hop(taken)),
+            mtu: taken.and_then(|taken| self.mtu(taken)),
+            out: sent.into_iter().map(|sent| self.out(&sent, answered)).collect(),
+        }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let steps = self.harness.traces().into_iter().next().map_or_else(Vec::new, |trace| trace.steps);
+        let step = |step: TraceStep| Step {
+            node: step.node,
+            does: Node::named(step.node).map_or("", Node::description),
+            interface: step.interface,
+            packet: step.packet,
+            note: step.note,
+        };
+        steps.into_iter().map(step).collect()
+    }
+
+    fn route(&self, taken: &RouteTaken) -> Route {
+        let vrf = self.harness.model().vrfs.get(usize::from(taken.vrf));
+        Route {
+            destination: taken.destination,
+            vrf: vrf.map_or_else(String::new, |vrf| vrf.name.clone()),
+            prefix: taken.prefix.map(|prefix| prefix.to_string()),
+            to: taken.to.clone(),
+            by: self.harness.place(taken.origin).map(line),
+        }
+    }
+
+    fn name(&self, number: u32) -> String {
+        self.names.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    fn next_hop(&self, taken: &RouteTaken) -> Option<NextHop> {
+        let number = taken.interface?;
+        let index = InterfaceIndex(index_of(self.harness, number)?);
+        let address = taken.next_hop.unwrap_or(taken.destination);
+        let mut neighbors = self.harness.model().neighbors.iter();
+        let known = neighbors.find(|neighbor| neighbor.interface == index && neighbor.address == address);
+        Some(NextHop {
+            interface: self.name(number),
+            address,
+            mac: known.map(|neighbor| neighbor.mac.to_string()),
+            by: known.and_then(|neighbor| self.harness.place(neighbor.origin)).map(line),
+        })
+    }
+
+    fn mtu(&self, taken: &RouteTaken) -> Option<Mtu> {
+        let number = taken.interface?;
+        let interface = &self.harness.model().interfaces[index_of(self.harness, number)? as usize];
+        Some(Mtu {
+            interface: interface.name.clone(),
+            mtu: interface.mtu,
+            length: length(self.frame)?,
+            by: self.harness.place(interface.origin).map(line),
+        })
+    }
+
+    fn out(&self, sent: &Sent, answer: bool) -> Out {
+        let interface = self.harness.model().interfaces.get(sent.interface as usize);
+        Out {
+            interface: interface.map_or_else(String::new, |interface| interface.name.clone()),
+            packet: text::summary(&sent.frame).to_string(),
+            answer,
+        }
+    }
+}
+
+fn line(place: Place) -> Line {
+    Line { place: place.to_string(), text: place.text.to_string() }
+}
+
+/// Octets of the IP packet in a frame.
+fn length(frame: &[u8]) -> Option<u32> {
+    let link = parse::ethernet(frame).ok()?;
+    let l3 = usize::from(link.l3);
+    let parsed = match link.ethertype {
+        ethertype::IPV4 => parse::ipv4(frame, l3),
+        ethertype::IPV6 => parse::ipv6(frame, l3),
+        _ => return None,
+    };
+    parsed.ok().map(|parsed| parsed.l3_length)
+}
+
+/// Columns of what stands in front of a section.
+const MARGIN: usize = 10;
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        section(f, "packet", &self.packet, None)?;
+        section(f, "in", &self.input, None)?;
+        f.write_str("\n")?;
+        self.write_steps(f)?;
+        f.write_str("\n")?;
+        if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
+            let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
+            let text = match prefix {
+                Some(prefix) => format!("{destination} matches {prefix}{vrf}: {to}"),
+                None => format!("{destination} matches nothing{vrf}: {to}"),
+            };
+            section(f, "route", &text, by.as_ref())?;
+        }
+        if let Some(NextHop { interface, address, mac, by }) = &self.next_hop {
+            let known = mac.as_ref().map_or_else(
+                || "has no [[neighbor]], so its hardware address must be asked for".to_owned(),
+                |mac| format!("is at {mac}"),
+            );
+            section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
+        }
+        if let Some(Mtu { interface, mtu, length, by }) = &self.mtu {
+            let fits = if length <= mtu { "fit" } else { "do not fit" };
+            section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
+        }
+        let mut verdict = self.verdict.to_owned();
+        if let (Some(reason), Some(description)) = (self.reason, self.description) {
+            write!(verdict, " {reason}: {description}")?;
+        }
+        section(f, "verdict", &verdict, self.by.as_ref())?;
+        for Out { interface, packet, answer } in &self.out {
+            section(f, if *answer { "answer" } else { "out" }, &format!("{interface} {packet}"), None)?;
+        }
+        if self.out.is_empty() {
+            section(f, "out", "nothing", None)?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    /// The nodes in order; the packet where it is another than at the node before.
+    fn write_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.steps.iter().map(|step| step.node.len()).max().unwrap_or(0);
+        let mut last = self.packet.as_str();
+        for (number, Step { node, does, packet, note, .. }) in self.steps.iter().enumerate() {
+            writeln!(f, "{:>3}  {node:width$}  {does}", number + 1)?;
+            let mut more = |text: &str| writeln!(f, "     {:width$}  {text}", "");
+            if packet != last {
+                more(packet)?;
+            }
+            if !note.is_empty() {
+                more(note)?;
+            }
+            last = packet;
+        }
+        Ok(())
+    }
+}
+
+fn section(f: &mut fmt::Formatter<'_>, name: &str, text: &str, by: Option<&Line>) -> fmt::Result {
+    writeln!(f, "{name:MARGIN$}{text}")?;
+    match by {
+        Some(Line { place, text }) => writeln!(f, "{:MARGIN$}{place}: {text}", ""),
+        None => Ok(()),
+    }
+}

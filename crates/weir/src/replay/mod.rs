@@ -1,0 +1,372 @@
+//! Replays: captures through the graph of a live gateway, with a line for each packet.
+//!
+//! Only ports, clock and randomness differ from `weir run`. [`merge`] puts the packets of all captures in the order of
+//! their timestamps, a [`Harness`] runs the graph over them, [`sink`] takes what comes out, and a [`Line`] tells what
+//! became of each. [`explanation`] does the same to a single packet and tells everything.
+//!
+//! **Vectors.** A live gateway takes what has arrived; so does a replay. A vector holds a packet and those that follow
+//! it within [`WINDOW`], up to 256 of them, and the clock stands at the latest of their timestamps while the graph runs.
+//! Nothing else moves the clock, and it never goes back. Equal inputs, configuration and seed give equal results, to the
+//! octet.
+
+mod by;
+pub mod explanation;
+mod line;
+mod merge;
+pub mod sink;
+mod time;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use weir_base::clock::Time;
+use weir_packet::text;
+use weir_packet::vector::VECTOR;
+use weir_plane::harness::{Harness, HarnessError, Options as HarnessOptions, Outcome, Verdict};
+use weir_plane::model::{Gateway, InterfaceKind};
+use weir_plane::reason::Reason;
+use weir_plane::stats::{Conservation, DropStats};
+use weir_port::pcap::CaptureError;
+
+pub use line::Line;
+use merge::Merge;
+use sink::{Files, Nowhere};
+
+/// Packets that arrive within so many nanoseconds are one vector: 100 µs.
+pub const WINDOW: u64 = 100_000;
+
+/// Buffers that suffice for a vector of the longest packets, and for all that is made of one.
+const SMALL: u32 = 4 * VECTOR as u32;
+const LARGE: u32 = 2 * VECTOR as u32;
+
+/// How to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Seeds everything random.
+    pub seed: u64,
+    /// Drop packets for neighbours that the configuration does not name, instead of making up hardware addresses.
+    pub strict_neighbors: bool,
+    /// Packets of a vector, at most: 1 ..= 256.
+    pub vector: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { seed: 0, strict_neighbors: false, vector: VECTOR }
+    }
+}
+
+/// A capture, and the interface whose port its packets come in by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The interface's name.
+    pub interface: String,
+    /// A pcap or pcapng file.
+    pub path: PathBuf,
+}
+
+/// Why nothing was replayed, or not everything.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// An input names an interface that is not there.
+    #[error(transparent)]
+    Interface(#[from] NotAnInput),
+    /// A capture cannot be read, or one cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The folder for the captures of what comes out cannot be made.
+    #[error("{}: cannot be created: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no room for buffers or routes.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    /// A line could not be written.
+    #[error(transparent)]
+    Line(io::Error),
+}
+
+/// Why packets cannot come in by an interface.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnInput {
+    /// There is no such interface.
+    #[error("there is no interface `{name}`; {}", known(.ports, .suggestion.as_deref()))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The interfaces that packets can come in by.
+        ports: Vec<String>,
+        /// The one that may have been meant.
+        suggestion: Option<String>,
+    },
+    /// The interface is a VLAN: frames arrive on its parent.
+    #[error("`{name}` is a VLAN of `{parent}`: frames arrive there with their tags, so name `{parent}`")]
+    Vlan {
+        /// What was asked for.
+        name: String,
+        /// Its parent.
+        parent: String,
+    },
+}
+
+fn known(ports: &[String], suggestion: Option<&str>) -> String {
+    match suggestion {
+        Some(suggestion) => format!("did you mean `{suggestion}`?"),
+        None if ports.is_empty() => "the configuration has none".to_owned(),
+        None => format!("packets can come in by {}", ports.join(", ")),
+    }
+}
+
+/// The interface of the model that frames for `name` arrive on.
+///
+/// # Errors
+/// When there is none of that name, or it has no port of its own.
+pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
+    let is_port = |kind: &InterfaceKind| matches!(kind, InterfaceKind::Port { .. });
+    match gateway.interfaces.iter().position(|interface| interface.name == name) {
+        Some(index) => match gateway.interfaces[index].kind {
+            InterfaceKind::Port { .. } => Ok(index as u32),
+            InterfaceKind::Vlan { parent, .. } => {
+                let parent = gateway.interfaces[parent.0 as usize].name.clone();
+                Err(NotAnInput::Vlan { name: name.to_owned(), parent })
+            }
+        },
+        None => {
+            let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
+            let ports: Vec<String> = ports.map(|interface| interface.name.clone()).collect();
+            let near = ports.iter().map(|port| (strsim::damerau_levenshtein(port, name), port));
+            let near = near.filter(|&(distance, port)| distance <= (port.len() / 3).max(1)).min();
+            let suggestion = near.map(|(_, port)| port.clone());
+            Err(NotAnInput::Unknown { name: name.to_owned(), ports, suggestion })
+        }
+    }
+}
+
+/// The harness of a replay: buffers never run short, whatever the configuration says of them.
+fn harness(mut gateway: Gateway, options: Options) -> Result<Harness, HarnessError> {
+    gateway.buffers.small = gateway.buffers.small.max(SMALL);
+    gateway.buffers.large = gateway.buffers.large.max(LARGE);
+    Harness::new(gateway, HarnessOptions { seed: options.seed, invent_neighbors: !options.strict_neighbors })
+}
+
+/// A packet of a vector, until its fate is known.
+struct Pending {
+    number: u64,
+    time: Time,
+    input: usize,
+    packet: String,
+}
+
+/// A replay under way.
+pub struct Replay {
+    harness: Harness,
+    merge: Merge,
+    inputs: Vec<String>,
+    /// By the harness' numbers.
+    names: Vec<String>,
+    files: Option<Files>,
+    vector: usize,
+    pending: Vec<Pending>,
+    summary: Summary,
+}
+
+/// What a replay did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// Packets read.
+    pub packets: u64,
+    /// Of them, those of which the captures hold only the beginning.
+    pub cut: u64,
+    /// Packets by verdict: forward, drop, local, held.
+    pub verdicts: [u64; 4],
+    /// Timestamps of the first packet and of the latest.
+    pub span: Option<(Time, Time)>,
+    /// Drops by reason, of input packets and of answers to them.
+    pub drops: Vec<DropStats>,
+    /// Where all packets went.
+    pub conservation: Conservation,
+}
+
+impl Summary {
+    /// The verdicts in the order of [`Summary::verdicts`].
+    pub const VERDICTS: [&str; 4] = ["forward", "drop", "local", "held"];
+}
+
+impl Replay {
+    /// Opens the captures and makes the gateway. With `out_dir`, a capture is made in it for every interface of the
+    /// configuration; the folder is made if it is not there.
+    ///
+    /// # Errors
+    /// When an input cannot be, a file cannot be opened or made, or there is no room for the gateway.
+    pub fn new(
+        gateway: Gateway,
+        inputs: &[Input],
+        out_dir: Option<&Path>,
+        options: Options,
+    ) -> Result<Replay, ReplayError> {
+        let mut opened = Vec::new();
+        for input in inputs {
+            opened.push((port(&gateway, &input.interface)?, input.path.as_path()));
+        }
+        let merge = Merge::open(&opened)?;
+        let files = match out_dir {
+            Some(folder) => {
+                std::fs::create_dir_all(folder)
+                    .map_err(|source| ReplayError::Folder { path: folder.to_owned(), source })?;
+                Some(Files::create(folder, &gateway, inputs)?)
+            }
+            None => None,
+        };
+        let mut harness = harness(gateway, options)?;
+        match &files {
+            Some(files) => sink::connect(&mut harness, files),
+            None => sink::connect(&mut harness, &Nowhere),
+        }
+        Ok(Replay {
+            names: names(&harness),
+            harness,
+            merge,
+            inputs: inputs.iter().map(|input| input.interface.clone()).collect(),
+            files,
+            vector: options.vector.clamp(1, VECTOR),
+            pending: Vec::new(),
+            summary: Summary::default(),
+        })
+    }
+
+    /// Replays everything; `tell` is given the line of each packet, in order.
+    ///
+    /// A capture that turns out unreadable ends there, and the others go on.
+    ///
+    /// # Errors
+    /// At once, when what comes out or a line cannot be written. At the end, for the first capture that could not be
+    /// read to its end.
+    pub fn run(&mut self, mut tell: impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
+        let mut start = Time(0);
+        while let Some(next) = self.merge.next() {
+            let full = self.pending.len() >= self.vector || next.record.time.since(start) > WINDOW;
+            if full && !self.pending.is_empty() {
+                self.settle(&mut tell)?;
+                continue;
+            }
+            if self.pending.is_empty() {
+                start = next.record.time;
+            }
+            // Numbers within the harness are those of 32 bits: what is pending at one time is told apart.
+            let number = self.summary.packets + 1;
+            if !self.harness.inject(next.port, next.record.frame, next.record.time, number as u32) {
+                if self.pending.is_empty() {
+                    // Buffers were provided for a whole vector.
+                    unreachable!("a packet fits into an empty vector");
+                }
+                self.settle(&mut tell)?;
+                continue;
+            }
+            self.harness.set_time(next.record.time);
+            self.summary.packets = number;
+            self.summary.cut += u64::from(next.record.original as usize > next.record.frame.len());
+            let (first, last) = self.summary.span.unwrap_or((next.record.time, next.record.time));
+            self.summary.span = Some((first, last.max(next.record.time)));
+            self.pending.push(Pending {
+                number,
+                time: next.record.time,
+                input: next.input,
+                packet: text::summary(next.record.frame).to_string(),
+            });
+            self.merge.advance();
+        }
+        self.settle(&mut tell)?;
+        self.harness.flush();
+        self.written()?;
+        match self.merge.failure() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the graph over the vector and tells what became of its packets.
+    fn settle(&mut self, tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
+        let outcomes = self.harness.run();
+        self.written()?;
+        let mut outcomes = outcomes.into_iter().map(|outcome| (outcome.ordinal, outcome));
+        let mut outcomes: std::collections::HashMap<u32, Outcome> = outcomes.by_ref().collect();
+        for pending in self.pending.drain(..) {
+            let outcome = outcomes.remove(&(pending.number as u32));
+            let verdict = outcome.as_ref().map_or(Verdict::Held, |outcome| outcome.verdict);
+            let kind = match verdict {
+                Verdict::Forward => 0,
+                Verdict::Drop(_) => 1,
+                Verdict::Local => 2,
+                Verdict::Held => 3,
+            };
+            self.summary.verdicts[kind] += 1;
+            let names = |numbers: &[u32]| line::names(numbers, &self.names);
+            let line = Line {
+                n: pending.number,
+                input: &self.inputs[pending.input],
+                verdict: verdict.name(),
+                out: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.out)),
+                reason: match verdict {
+                    Verdict::Drop(reason) => Some(reason.name()),
+                    _ => None,
+                },
+                by: outcome
+                    .as_ref()
+                    .and_then(|outcome| by::place(&self.harness, outcome))
+                    .map(|place| place.to_string()),
+                answer: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.answers)),
+                time: time::utc(pending.time),
+                packet: &pending.packet,
+            };
+            tell(&line).map_err(ReplayError::Line)?;
+        }
+        Ok(())
+    }
+
+    fn written(&self) -> Result<(), ReplayError> {
+        match self.files.as_ref().and_then(Files::failure) {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What the replay did so far.
+    pub fn summary(&self) -> Summary {
+        let drops = Reason::ALL.iter().map(|&reason| DropStats {
+            reason: reason.name(),
+            description: reason.description(),
+            severity: reason.severity().name(),
+            node: reason.node(),
+            packets: self.harness.drops(reason),
+        });
+        Summary { drops: drops.collect(), conservation: self.harness.conservation(), ..self.summary.clone() }
+    }
+
+    /// The gateway.
+    pub fn harness(&self) -> &Harness {
+        &self.harness
+    }
+}
+
+/// The names of all interfaces, by the harness' numbers.
+fn names(harness: &Harness) -> Vec<String> {
+    let mut names = Vec::new();
+    for (index, interface) in harness.model().interfaces.iter().enumerate() {
+        let number = harness.interface_number(index as u32).unwrap_or(index as u32) as usize;
+        if names.len() <= number {
+            names.resize(number + 1, String::new());
+        }
+        names[number].clone_from(&interface.name);
+    }
+    names
+}
+
+/// The model's index of the interface of one of the harness' numbers.
+fn index_of(harness: &Harness, number: u32) -> Option<u32> {
+    (0..harness.model().interfaces.len() as u32).find(|&index| harness.interface_number(index) == Some(number))
+}
