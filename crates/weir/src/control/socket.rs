@@ -268,7 +268,10 @@ mod tests {
         std::os::unix::fs::symlink(folder.0.join("weir"), folder.0.join("link")).unwrap();
         assert!(matches!(Socket::take(&link), Err(SocketError::Untrusted(_))));
         let absent = SocketPath { path: folder.0.join("absent/control.sock"), own_folder: false };
-        assert!(matches!(Socket::take(&absent), Err(SocketError::NoFolder { .. })), "somebody else's folder is not made");
+        assert!(
+            matches!(Socket::take(&absent), Err(SocketError::NoFolder { .. })),
+            "somebody else's folder is not made"
+        );
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl Served {
         let mut stream = UnixStream::connect(&self.path).unwrap();
         let length = body.len();
         // A refusal may come before all is sent.
-        let _ = write!(stream, "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+        let _ = write!(
+            stream,
+            "{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8(answer).unwrap();
@@ -131,7 +134,10 @@ fn orders_are_carried_out_and_an_unknown_node_is_answered_with_those_there_are()
     assert_eq!(client.post("/v1/clear", &ClearRequest { what: Clear::All }).unwrap(), "");
     assert_eq!(served.told(), ["trace drop 7", "clear All"]);
     let refused = refusal(trace("dorp", 7).unwrap_err());
-    assert_eq!((refused.kind, refused.nodes.as_slice()), (Kind::UnknownNode, ["rx".to_owned(), "drop".to_owned()].as_slice()));
+    assert_eq!(
+        (refused.kind, refused.nodes.as_slice()),
+        (Kind::UnknownNode, ["rx".to_owned(), "drop".to_owned()].as_slice())
+    );
     assert_eq!(refused.message, "there is no node `dorp`; there are rx, drop");
     assert_eq!(refusal(trace("drop", 0).unwrap_err()).kind, Kind::BadRequest);
 }
@@ -183,7 +189,8 @@ fn what_is_not_understood_is_refused_in_json() {
     for (request, body, status, kind) in cases {
         let answer = served.raw(request, body);
         assert_eq!(answer.0, status, "{request}: {}", answer.1);
-        let refusal: Refusal = render::read(&answer.1).unwrap_or_else(|error| panic!("{request}: {error}: {}", answer.1));
+        let refusal: Refusal =
+            render::read(&answer.1).unwrap_or_else(|error| panic!("{request}: {error}: {}", answer.1));
         assert_eq!(refusal.kind, kind, "{request}");
         assert_eq!(refusal.kind.status(), status);
     }
@@ -222,7 +229,11 @@ fn someone_else_listens() {
     let path = std::env::temp_dir().join(format!("weir-other-{}.sock", std::process::id()));
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let other = std::thread::spawn(move || {
-        for answer in ["no HTTP\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"] {
+        for answer in [
+            "no HTTP\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+            "HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n",
+        ] {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(answer.as_bytes());

@@ -13,7 +13,7 @@ pub struct Version {
     pub pid: u32,
     /// The configuration it runs, as it was named.
     pub configuration: String,
-    /// Which generation of it: 1 at start, one more with each reload that changed something.
+    /// Which generation of it: 1 at start, one more with each reload.
     pub generation: u64,
     /// Seconds since it started.
     pub uptime: f64,
