@@ -18,6 +18,8 @@ pub mod trace;
 pub mod version;
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 pub(crate) mod sample;
 
 use serde::de::DeserializeOwned;
