@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -135,15 +135,59 @@ pub struct Engine {
     tracer: Arc<Tracer>,
     pool: Pool,
     clock: Clock,
-    workers: Vec<WorkerHandle>,
+    workers: Crew,
     busy: Arc<AtomicUsize>,
+}
+
+/// The workers. Dropping it stops them.
+struct Crew(Vec<WorkerHandle>);
+
+impl std::ops::Deref for Crew {
+    type Target = [WorkerHandle];
+
+    fn deref(&self) -> &[WorkerHandle] {
+        &self.0
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        stop(&mut self.0);
+    }
 }
 
 struct WorkerHandle {
     orders: mpsc::Sender<Order>,
+    /// Orders sent so far.
+    sent: AtomicU64,
+    /// Orders that the worker has read, and done a round since.
+    obeyed: Arc<AtomicU64>,
     counters: Arc<WorkerCounters>,
     thread: Option<JoinHandle<()>>,
     core: Option<usize>,
+}
+
+impl WorkerHandle {
+    fn order(&self, order: Order) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        // A worker that panicked reads nothing any more.
+        let _ = self.orders.send(order);
+    }
+
+    /// Nothing that it was told is still to be done.
+    fn is_up_to_date(&self) -> bool {
+        self.obeyed.load(Ordering::Acquire) == self.sent.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 struct Control {
@@ -197,7 +241,7 @@ impl Engine {
 
         let cores = cores(&model, count, pin)?;
         let mut rings = rings(count);
-        let mut workers = Vec::with_capacity(count);
+        let mut workers = Crew(Vec::with_capacity(count));
         for (number, core) in cores.into_iter().enumerate() {
             let (peers, sources) = rings.remove(0);
             let (orders, mailbox) = mpsc::channel();
@@ -211,10 +255,9 @@ impl Engine {
             };
             let reader = domain.reader()?;
             let worker = Worker::new(number, count, shared, reader, pool.cache(), mailbox, peers, sources);
-            // Sent before the thread starts, so that its first round has all it needs.
-            let _ = orders.send(Order::Limit(model.icmp));
+            let obeyed = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
-            let busy = Arc::clone(&busy);
+            let (busy, done) = (Arc::clone(&busy), Arc::clone(&obeyed));
             let thread = thread::Builder::new()
                 .name(format!("weir_wk_{number}"))
                 .spawn(move || {
@@ -222,16 +265,17 @@ impl Engine {
                     let failed = pinned.is_err();
                     let _ = ready.send(pinned);
                     if !failed {
-                        work(worker, &busy);
+                        work(worker, &busy, &done);
                     }
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
-            let handle = WorkerHandle { orders, counters, thread: Some(thread), core };
-            workers.push(handle);
+            let handle =
+                WorkerHandle { orders, sent: AtomicU64::new(0), obeyed, counters, thread: Some(thread), core };
+            handle.order(Order::Limit(model.icmp));
+            workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
             if let Err(source) = pinned {
-                stop(&mut workers);
                 return Err(EngineError::Thread { worker: number, source });
             }
         }
@@ -252,33 +296,39 @@ impl Engine {
             workers,
             busy,
         };
-        for number in &opened.new {
-            engine.connect(*number, &mut ports);
-        }
-        opened.new.clear();
+        engine.connect(&opened.new, &mut ports);
+        engine.receive(&opened.new, &mut ports);
         engine.lock().ports = ports;
         Ok(engine)
     }
 
-    /// Gives a port's queues to the workers: receive queues in turn, a transmit queue to each.
-    fn connect(&self, number: u32, ports: &mut [Option<OpenPort>]) {
-        let Some(port) = ports[number as usize].as_mut() else { return };
-        for (worker, transmitter) in self.workers.iter().zip(port.port.transmitters(self.workers.len())) {
-            let _ = worker.orders.send(Order::Transmit(number, transmitter));
+    /// Gives each worker a transmit queue of every one of these ports, and waits until all have them.
+    fn connect(&self, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+        for &number in numbers {
+            let Some(port) = ports[number as usize].as_mut() else { continue };
+            for (worker, transmitter) in self.workers.iter().zip(port.port.transmitters(self.workers.len())) {
+                worker.order(Order::Transmit(number, transmitter));
+            }
         }
-        for (index, receiver) in port.port.receivers().into_iter().enumerate() {
-            let worker = &self.workers[(number as usize + index) % self.workers.len()];
-            let _ = worker.orders.send(Order::Receive(number, receiver));
+        while !self.workers.iter().all(|worker| worker.is_up_to_date() || worker.is_gone()) {
+            self.wake();
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Gives the receive queues of these ports to the workers in turn.
+    fn receive(&self, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+        for &number in numbers {
+            let Some(port) = ports[number as usize].as_mut() else { continue };
+            for (index, receiver) in port.port.receivers().into_iter().enumerate() {
+                self.workers[(number as usize + index) % self.workers.len()].order(Order::Receive(number, receiver));
+            }
         }
         self.wake();
     }
 
     fn wake(&self) {
-        for worker in &self.workers {
-            if let Some(thread) = &worker.thread {
-                thread.thread().unpark();
-            }
-        }
+        self.workers.iter().for_each(WorkerHandle::wake);
     }
 
     /// Puts a new model into force: ports are opened and tables written first, then everything changes at once, packet
@@ -314,22 +364,24 @@ impl Engine {
                 return Err(error.into());
             }
         };
-        // New ports can send before anything is routed to them, and old ones are closed after nothing is.
-        for &number in &opened.new {
-            self.connect(number, &mut control.ports);
-        }
+        // New ports can send before anything is routed to them, and receive once it is known what belongs to them; old
+        // ones are closed after nothing is routed to them.
+        self.connect(&opened.new, &mut control.ports);
         let generation = root.generation;
         let mut report = difference(&control.model, &model);
         report.generation = generation;
         report.routes = (count(&control.compiler), before);
         self.root.publish(root);
-        for worker in &self.workers {
-            let _ = worker.orders.send(Order::Limit(model.icmp));
+        for worker in self.workers.iter() {
+            // A reload that leaves the limits alone fills no bucket up.
+            if model.icmp != control.model.icmp {
+                worker.order(Order::Limit(model.icmp));
+            }
             for &number in &opened.gone {
-                let _ = worker.orders.send(Order::Forget(number));
+                worker.order(Order::Forget(number));
             }
         }
-        self.wake();
+        self.receive(&opened.new, &mut control.ports);
         for &number in &opened.gone {
             control.ports[number as usize] = None;
         }
@@ -409,7 +461,14 @@ impl Engine {
     /// Counts from 0 again. The totals of all packets are never cleared.
     pub fn clear(&self, what: Clear) {
         let mut control = self.lock();
-        let now = self.read(&control);
+        let mut now = self.read(&control);
+        // Those that are away may come back, and their counters with them.
+        self.root.with(|root| {
+            now.interfaces.extend(root.interfaces.iter().filter(|interface| !interface.present).map(|interface| {
+                let counted = collect::interface(&interface.counters, None, false);
+                stats::InterfaceStats { name: interface.name.to_string(), ..counted }
+            }));
+        });
         let all = what == Clear::All;
         if all || what == Clear::Runtime {
             control.baseline.runtime = now.clone();
@@ -428,15 +487,25 @@ impl Engine {
 
     /// Every receive queue has ended and no packet is under way: nothing will ever happen again by itself.
     pub fn finished(&self) -> bool {
-        let counters = || self.workers.iter().map(|worker| &*worker.counters);
-        self.busy.load(Ordering::Acquire) == 0 && collect::conservation(counters()).held == 0
+        // In this order: a queue that was given to a worker counts as busy before the order counts as done, and a packet
+        // that was handed over as held before its giver counts as done.
+        let counters = self.workers.iter().map(|worker| &*worker.counters);
+        self.workers.iter().all(|worker| worker.is_up_to_date() || worker.is_gone())
+            && self.busy.load(Ordering::Acquire) == 0
+            && collect::conservation(counters).held == 0
     }
 
-    /// Failures of ports since the last call: a capture that turned out truncated, a disk that filled up.
+    /// Failures since the last call: a capture that turned out truncated, a disk that filled up, a worker that panicked.
     pub fn faults(&self) -> Vec<String> {
         let mut control = self.lock();
         let Control { ports, told, .. } = &mut *control;
         let mut new = Vec::new();
+        for (number, worker) in self.workers.iter().enumerate().filter(|(_, worker)| worker.is_gone()) {
+            let text = format!("worker {number} ended by mistake: restart the gateway");
+            if worker.thread.is_some() && told.insert(text.clone()) {
+                new.push(text);
+            }
+        }
         for port in ports.iter().flatten() {
             if let Some(fault) = port.port.failure() {
                 let text = format!("interface {}: {fault}", port.interface);
@@ -450,7 +519,7 @@ impl Engine {
 
     /// Stops receiving, lets every packet under way reach its end, ends the workers, and reads the counters.
     pub fn stop(mut self) -> Snapshot {
-        stop(&mut self.workers);
+        stop(&mut self.workers.0);
         self.snapshot()
     }
 
@@ -460,29 +529,20 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
-    fn drop(&mut self) {
-        stop(&mut self.workers);
-    }
-}
-
 /// Ends workers in two steps: first all stop taking packets from ports, then, when no one hands anything over any
 /// more, all finish what they were handed.
 fn stop(workers: &mut [WorkerHandle]) {
     for worker in workers.iter() {
-        let _ = worker.orders.send(Order::Drain);
+        worker.order(Order::Drain);
     }
-    let mut loops: Vec<u64> = workers.iter().map(|worker| worker.counters.loops.value()).collect();
-    for (worker, before) in workers.iter().zip(&mut loops) {
-        let Some(thread) = &worker.thread else { continue };
-        // Two further rounds: one may have begun before the order came, the next has read it.
-        while worker.counters.loops.value() < *before + 2 && !thread.is_finished() {
-            thread.thread().unpark();
+    for worker in workers.iter() {
+        while !worker.is_up_to_date() && !worker.is_gone() {
+            worker.wake();
             thread::sleep(Duration::from_micros(50));
         }
     }
     for worker in workers.iter() {
-        let _ = worker.orders.send(Order::End);
+        worker.order(Order::End);
     }
     for worker in workers {
         if let Some(thread) = worker.thread.take() {
@@ -494,28 +554,29 @@ fn stop(workers: &mut [WorkerHandle]) {
 }
 
 /// A worker's thread: rounds without pause while there are packets, pauses that grow to 100 µs when there are none.
-fn work(mut worker: Worker, busy: &AtomicUsize) {
+fn work(mut worker: Worker, busy: &AtomicUsize, obeyed: &AtomicU64) {
     let mut idle = 0u32;
     let mut counted = true;
+    let mut told = 0;
     loop {
         let round = worker.round();
+        // A worker whose queues have all ended no longer counts as busy.
+        let counts = matches!(round, Round::Busy | Round::Idle);
+        if counts != counted {
+            if counts { busy.fetch_add(1, Ordering::AcqRel) } else { busy.fetch_sub(1, Ordering::AcqRel) };
+            counted = counts;
+        }
+        if worker.obeyed != told {
+            told = worker.obeyed;
+            obeyed.store(told, Ordering::Release);
+        }
         if round == Round::Busy {
-            if !counted {
-                busy.fetch_add(1, Ordering::AcqRel);
-                counted = true;
-            }
             idle = 0;
             continue;
         }
         if round == Round::Ended {
             worker.flush();
             return;
-        }
-        // A worker whose queues have all ended no longer counts as busy.
-        let counts = round != Round::Done;
-        if counts != counted {
-            if counts { busy.fetch_add(1, Ordering::AcqRel) } else { busy.fetch_sub(1, Ordering::AcqRel) };
-            counted = counts;
         }
         idle = idle.saturating_add(1);
         match idle {

@@ -91,6 +91,8 @@ pub(crate) struct Worker {
     limits: Limits,
     draining: bool,
     ending: bool,
+    /// Orders read so far.
+    pub(crate) obeyed: u64,
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -126,6 +128,7 @@ impl Worker {
             limits,
             draining: false,
             ending: false,
+            obeyed: 0,
             recorder: None,
         }
     }
@@ -152,13 +155,20 @@ impl Worker {
             };
         }
         self.run(handed, now);
+        if handed > 0 {
+            // Not before: until now they count as held, and the gateway as not finished.
+            self.shared.counters.handed_in.add(handed as u64);
+        }
         Round::Busy
     }
 
     fn read_mail(&mut self) {
         loop {
             match self.mailbox.try_recv() {
-                Ok(order) => self.obey(order),
+                Ok(order) => {
+                    self.obey(order);
+                    self.obeyed += 1;
+                }
                 // An engine that is gone has ended its workers before.
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
@@ -209,7 +219,6 @@ impl Worker {
         }
         let handed = self.vector.len();
         if handed > 0 {
-            self.shared.counters.handed_in.add(handed as u64);
             self.charge(Node::HandoverInput, handed, start);
         }
         handed
@@ -294,14 +303,20 @@ impl Worker {
             recorder: recorder.as_mut(),
         };
         let wanted = shared.tracer.wanted();
-        let mut tracing = wanted.is_some() || (0..handed).any(|place| vector[place as u8].trace() != 0);
+        let tracing = wanted.is_some() || (0..handed).any(|place| vector[place as u8].trace() != 0);
+        if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted {
+            // Inputs are no nodes that the loop below visits: what they took is in the vector already.
+            let taken = if input == Node::Rx { handed..vector.len() } else { 0..handed };
+            spare.clear();
+            taken.for_each(|place| spare.push(place as u8));
+            trace(&context, &shared.tracer, vector, input, wanted, spare);
+        }
         let mut start = tsc::ticks();
         loop {
             let Some(node) = context.next.pending() else { break };
             context.next.take(node, spare);
             if tracing {
                 trace(&context, &shared.tracer, vector, node, wanted, spare);
-                tracing = true;
                 start = tsc::ticks();
             }
             nodes::run(node, &mut context, vector, spare);

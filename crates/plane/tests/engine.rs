@@ -1,0 +1,555 @@
+//! The running gateway: threads, queues, hand-over, reloads under traffic, and an end that accounts for every packet.
+
+mod kit;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kit::*;
+use weir_base::clock::Clock;
+use weir_base::random::Random;
+use weir_plane::engine::{Clear, Engine, EngineError, Options};
+use weir_plane::model::{Buffers, Gateway, Limits, Workers};
+use weir_plane::node::Node;
+use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
+use weir_port::spec::{
+    GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
+};
+
+fn options(seed: u64) -> Options {
+    Options { clock: Clock::monotonic(), random: Random::from_seed(seed), invent_neighbors: true, pin: false }
+}
+
+fn start(model: Gateway) -> Engine {
+    Engine::start(model, options(1)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn template(source: (&str, &str), destination: (&str, &str)) -> TemplateSpec {
+    TemplateSpec {
+        source: (ip(source.0), ip(source.1)),
+        destination: (ip(destination.0), ip(destination.1)),
+        protocol: Transport::Udp,
+        source_port: (1000, 60_000),
+        destination_port: (53, 53),
+        size: SizeSpec::Fixed(100),
+        flows: 256,
+        ttl: 64,
+        dont_fragment: false,
+        vlan: Vec::new(),
+        source_mac: None,
+        destination_mac: None,
+        seed: 3,
+    }
+}
+
+fn stream(template: TemplateSpec, count: impl Into<Option<u64>>) -> StreamSpec {
+    StreamSpec { source: StreamSource::Template(template), rate: None, count: count.into() }
+}
+
+fn generator(streams: Vec<StreamSpec>) -> PortSpec {
+    PortSpec::Generator(GeneratorSpec { streams })
+}
+
+fn v4() -> TemplateSpec {
+    template(("10.0.0.2", "10.0.0.200"), ("198.51.100.1", "198.51.100.200"))
+}
+
+fn v6() -> TemplateSpec {
+    template(("2001:db8:a::2", "2001:db8:a::200"), ("2001:db8:ffff::1", "2001:db8:ffff::200"))
+}
+
+/// A generator on `lan`, a null port `wan` with default routes.
+fn forward(streams: Vec<StreamSpec>, workers: u16, queues: u16) -> Build {
+    let mut build = Build::new()
+        .port_of("lan", generator(streams), &["10.0.0.1/24", "2001:db8:a::1/64"])
+        .with(|interface| {
+            let weir_plane::model::InterfaceKind::Port { queues: own, .. } = &mut interface.kind else { unreachable!() };
+            *own = queues;
+        })
+        .port("wan", &["192.0.2.1/24", "2001:db8:b::1/64"])
+        .via("0.0.0.0/0", &["wan 192.0.2.2"])
+        .via("::/0", &["wan 2001:db8:b::2"]);
+    build.0.workers = Workers { count: workers, cores: Vec::new() };
+    build
+}
+
+#[track_caller]
+fn wait(what: &str, mut until: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !until() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Stops a gateway; every packet has come to an end, every buffer has come back.
+#[track_caller]
+fn stop(engine: Engine) -> Snapshot {
+    let snapshot = engine.stop();
+    let conservation = snapshot.conservation;
+    assert_eq!((conservation.imbalance(), conservation.held), (0, 0), "{conservation:?}");
+    assert_eq!(snapshot.buffers.small.0, snapshot.buffers.small.1, "small buffers");
+    assert_eq!(snapshot.buffers.large.0, snapshot.buffers.large.1, "large buffers");
+    let dropped: u64 = snapshot.drops.iter().map(|drop| drop.packets).sum();
+    assert_eq!(dropped, conservation.dropped);
+    snapshot
+}
+
+#[track_caller]
+fn finish(engine: Engine) -> Snapshot {
+    wait("the end", || engine.finished());
+    assert_eq!(engine.snapshot().conservation.imbalance(), 0);
+    stop(engine)
+}
+
+fn interface<'a>(snapshot: &'a Snapshot, name: &str) -> &'a InterfaceStats {
+    snapshot.interfaces.iter().find(|interface| interface.name == name).unwrap()
+}
+
+fn drops(snapshot: &Snapshot, reason: &str) -> u64 {
+    snapshot.drops.iter().find(|drop| drop.reason == reason).unwrap().packets
+}
+
+fn node(snapshot: &Snapshot, worker: usize, name: &str) -> u64 {
+    snapshot.workers[worker].nodes.iter().find(|node| node.name == name).unwrap().packets
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("engine");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+/// Writes a capture of Ethernet frames.
+fn capture(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    bytes.extend(0xa1b2_3c4du32.to_le_bytes());
+    bytes.extend([2, 0, 4, 0]);
+    bytes.extend([0; 8]);
+    bytes.extend(65_536u32.to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+    for (index, frame) in frames.iter().enumerate() {
+        bytes.extend(((index / 1000) as u32).to_le_bytes());
+        bytes.extend(((index % 1000) as u32 * 1000).to_le_bytes());
+        bytes.extend([(frame.len() as u32).to_le_bytes(); 2].concat());
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Reads a capture that we wrote: little-endian, nanoseconds.
+fn captured(path: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap();
+    let (mut frames, mut at) = (Vec::new(), 24);
+    while at < bytes.len() {
+        let length = u32::from_le_bytes(*bytes[at + 8..].first_chunk().unwrap()) as usize;
+        frames.push(bytes[at + 16..at + 16 + length].to_vec());
+        at += 16 + length;
+    }
+    frames
+}
+
+#[test]
+fn all_that_is_sent_arrives() {
+    for (workers, queues) in [(1, 1), (1, 4), (2, 1), (2, 4), (3, 2)] {
+        let streams = vec![stream(v4(), 20_000), stream(v6(), 10_000)];
+        let snapshot = finish(start(forward(streams, workers, queues).0));
+        let Conservation { received, transmitted, dropped, created, .. } = snapshot.conservation;
+        assert_eq!((received, transmitted, dropped, created), (30_000, 30_000, 0, 0));
+        let (lan, wan) = (interface(&snapshot, "lan"), interface(&snapshot, "wan"));
+        assert_eq!((lan.rx.packets, lan.rx.bytes), (30_000, 3_000_000));
+        assert_eq!((wan.tx.packets, wan.tx.bytes, lan.tx.packets, wan.rx.packets), (30_000, 3_000_000, 0, 0));
+        let lookups: u64 = (0..usize::from(workers)).map(|worker| node(&snapshot, worker, "ip4-lookup")).sum();
+        assert_eq!(lookups, 20_000);
+        if workers > 1 {
+            assert!((0..usize::from(workers)).all(|worker| node(&snapshot, worker, "ip4-lookup") > 0), "all take part");
+        }
+    }
+}
+
+#[test]
+fn finished_means_that_all_is_done() {
+    // The workers have nothing to do before they get their queues: that is not the end.
+    for round in 0..60 {
+        let engine = start(forward(vec![stream(v4(), 500)], 1 + round % 2, 1).0);
+        wait("the end", || engine.finished());
+        let conservation = engine.snapshot().conservation;
+        assert_eq!((conservation.received, conservation.transmitted), (500, 500), "round {round}");
+        stop(engine);
+    }
+}
+
+/// One flow from `a` to `b`, and its replies; the ports' queues belong to different workers.
+fn two_sides(port: u16, count: u64) -> Build {
+    let mut forth = template(("10.0.0.2", "10.0.0.2"), ("10.1.0.2", "10.1.0.2"));
+    (forth.source_port, forth.destination_port, forth.flows) = ((port, port), (53, 53), 1);
+    let mut back = forth.clone();
+    (back.source, back.destination) = (forth.destination, forth.source);
+    (back.source_port, back.destination_port) = (forth.destination_port, forth.source_port);
+    let mut build = Build::new()
+        .port_of("a", generator(vec![stream(forth, count)]), &["10.0.0.1/24"])
+        .port_of("b", generator(vec![stream(back, count)]), &["10.1.0.1/24"]);
+    build.0.workers.count = 2;
+    build
+}
+
+#[test]
+fn both_directions_of_a_flow_are_one_workers() {
+    let mut owners = [0; 2];
+    for port in 1000..1016 {
+        let snapshot = finish(start(two_sides(port, 700).0));
+        assert_eq!(snapshot.conservation.transmitted, 1400);
+        // Each worker received one direction …
+        assert_eq!([0, 1].map(|worker| snapshot.workers[worker].received), [700, 700]);
+        // … and one of them did all the rest.
+        let lookups = [0, 1].map(|worker| node(&snapshot, worker, "ip4-lookup"));
+        let owner = usize::from(lookups[0] == 0);
+        assert_eq!((lookups[owner], lookups[1 - owner]), (1400, 0));
+        assert_eq!(node(&snapshot, owner, "handover-input"), 700);
+        assert_eq!(node(&snapshot, 1 - owner, "handover-input"), 0);
+        assert_eq!(snapshot.workers[owner].transmitted, 1400);
+        owners[owner] += 1;
+    }
+    assert!(owners[0] > 0 && owners[1] > 0, "{owners:?}");
+}
+
+#[test]
+fn a_flow_keeps_its_order_across_workers() {
+    let (flows, each) = (40u16, 250u16);
+    // The sequence number of a packet is its identification; flows take turns.
+    let frames = |from: &str, to: &str, mac: usize, forth: bool| -> Vec<Vec<u8>> {
+        let packet = |number: u16| {
+            let (flow, sequence) = (number % flows, number / flows);
+            let (source, destination) = if forth { (1000 + flow, 53) } else { (53, 1000 + flow) };
+            let text = format!("udp from {from} port {source} to {to} port {destination}");
+            let mut frame = frame(&text, own_mac(mac));
+            frame[18..20].copy_from_slice(&sequence.to_be_bytes());
+            mend(&mut frame);
+            frame
+        };
+        (0..flows * each).map(packet).collect()
+    };
+    let paths = ["forth.pcap", "back.pcap", "a-out.pcap", "b-out.pcap"].map(scratch);
+    capture(&paths[0], &frames("10.0.0.2", "10.1.0.2", 0, true));
+    capture(&paths[1], &frames("10.1.0.2", "10.0.0.2", 1, false));
+    let pcap = |input: &Path, output: &Path| {
+        let (input, output) = (Some(input.to_owned()), Some(output.to_owned()));
+        PortSpec::Pcap(PcapSpec { input, output, repeat: false, paced: false })
+    };
+    let mut build = Build::new()
+        .port_of("a", pcap(&paths[0], &paths[2]), &["10.0.0.1/24"])
+        .port_of("b", pcap(&paths[1], &paths[3]), &["10.1.0.1/24"]);
+    build.0.workers.count = 2;
+    let snapshot = finish(start(build.0));
+    assert_eq!(snapshot.conservation.transmitted, 2 * u64::from(flows * each));
+    assert!(snapshot.workers.iter().all(|worker| worker.received == u64::from(flows * each)));
+    let handed: u64 = (0..2).map(|worker| node(&snapshot, worker, "handover-input")).sum();
+    assert!(handed > u64::from(each), "{handed}");
+    for path in &paths[2..] {
+        let mut next: HashMap<(u16, u16), u16> = HashMap::new();
+        let frames = captured(path);
+        assert_eq!(frames.len(), usize::from(flows * each));
+        for frame in frames {
+            let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let expected = next.entry((word(34), word(36))).or_default();
+            assert_eq!(word(18), *expected, "{path:?}");
+            *expected += 1;
+        }
+    }
+}
+
+#[test]
+fn reloads_under_traffic_lose_nothing() {
+    for workers in [1, 2] {
+        let streams = || vec![stream(v4(), None), stream(v6(), None)];
+        let base = || forward(streams(), workers, 2);
+        let other = |round: u8| {
+            let build = base()
+                .port("third", &["10.3.0.1/24", "2001:db8:3::1/64"])
+                .vlan("v", "third", &[100 + u16::from(round % 3)], &["10.4.0.1/24"])
+                .vlan("w", "wan", &[7], &["10.5.0.1/24"])
+                .via("198.51.100.0/25", &["third 10.3.0.2", "wan 192.0.2.9", "v 10.4.0.2"])
+                .via("2001:db8:ffff::/120", &["third 2001:db8:3::2", "wan 2001:db8:b::9"])
+                .via("198.51.100.192/26", &["w 10.5.0.2"]);
+            (0..round).fold(build, |build, index| build.via(&format!("203.0.{index}.0/24"), &["third 10.3.0.9"]))
+        };
+        let engine = start(base().0);
+        let first = engine.generation();
+        for round in 0..40u8 {
+            let report = engine.reload(other(round).0).unwrap();
+            assert_eq!(report.generation, first + 1 + 2 * u64::from(round));
+            assert_eq!(report.added, ["third", "v", "w"]);
+            std::thread::sleep(Duration::from_millis(3));
+            let back = engine.reload(base().0).unwrap();
+            assert_eq!((back.removed.len(), back.added.len()), (3, 0));
+            assert_eq!(engine.routes().len(), 16);
+        }
+        let snapshot = stop(engine);
+        let Conservation { received, transmitted, dropped, .. } = snapshot.conservation;
+        // Not even what was on its way to a port that went: orders come after the root that no longer names it.
+        assert_eq!((received, dropped), (transmitted, 0));
+        assert!(received > 10_000, "{received}");
+    }
+}
+
+#[test]
+fn a_new_port_loses_none_of_its_first_packets() {
+    for workers in [1, 2] {
+        let engine = start(forward(vec![stream(v4(), 100)], workers, 1).0);
+        for round in 1..=30u64 {
+            let mut template = template(("10.3.0.2", "10.3.0.9"), ("198.51.100.1", "198.51.100.9"));
+            template.seed = round; // another specification: another port
+            let build = forward(vec![stream(v4(), 100)], workers, 1)
+                .port_of("new", generator(vec![stream(template, 200)]), &["10.3.0.1/24"]);
+            engine.reload(build.0).unwrap();
+            wait("the end", || engine.finished());
+            let conservation = engine.snapshot().conservation;
+            assert_eq!((conservation.transmitted, conservation.dropped), (100 + 200 * round, 0));
+        }
+        let snapshot = stop(engine);
+        assert_eq!(interface(&snapshot, "new").rx.packets, 6000, "an interface counts on when its port is replaced");
+    }
+}
+
+#[test]
+fn ports_are_removed_under_traffic() {
+    let engine = start(forward(vec![stream(v4(), None)], 2, 2).0);
+    let bare = || {
+        let mut build = forward(vec![stream(v4(), None)], 2, 2);
+        build.0.routes.clear();
+        build.0.interfaces.pop();
+        build
+    };
+    let deaf = || {
+        let mut build = forward(vec![stream(v4(), None)], 2, 2);
+        build.0.interfaces.remove(0);
+        build.0.routes.clear();
+        build
+    };
+    for _ in 0..20 {
+        engine.reload(bare().0).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        engine.reload(deaf().0).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        engine.reload(forward(vec![stream(v4(), None)], 2, 2).0).unwrap();
+    }
+    let before = engine.snapshot().conservation.transmitted;
+    wait("traffic", || engine.snapshot().conservation.transmitted > before + 1000);
+    let snapshot = stop(engine);
+    let known = ["no-route", "no-port", "interface-gone"];
+    assert_eq!(known.iter().map(|reason| drops(&snapshot, reason)).sum::<u64>(), snapshot.conservation.dropped);
+}
+
+#[test]
+fn stopping_under_load_accounts_for_everything() {
+    for round in 0..12u64 {
+        let streams = vec![stream(v4(), None), stream(v6(), None)];
+        let mut build = forward(streams, 1 + (round % 3) as u16, 2);
+        if round % 2 == 0 {
+            // Fragments, too.
+            build.0.interfaces[1].mtu = 68;
+        }
+        let engine = start(build.0);
+        std::thread::sleep(Duration::from_millis(round * 2));
+        let snapshot = stop(engine);
+        assert!(round == 0 || snapshot.conservation.received > 0);
+    }
+    // Nobody calls stop: dropping does it.
+    drop(start(forward(vec![stream(v4(), None)], 2, 2).0));
+}
+
+#[test]
+fn few_buffers_are_enough_to_go_on() {
+    let mut build = forward(vec![stream(v4(), 50_000)], 2, 2);
+    build.0.buffers = Buffers { small: 300, large: 2 };
+    let snapshot = finish(start(build.0));
+    assert_eq!(snapshot.conservation.transmitted, 50_000);
+}
+
+#[test]
+fn counters_are_cleared_by_kind() {
+    let engine = start(forward(vec![stream(v4(), 1000), stream(v6(), 500)], 1, 1).port("extra", &[]).0);
+    wait("the end", || engine.finished());
+    let nodes = |snapshot: &Snapshot| snapshot.workers[0].nodes.iter().map(|node| node.packets).sum::<u64>();
+    engine.clear(Clear::Runtime);
+    let snapshot = engine.snapshot();
+    assert_eq!((nodes(&snapshot), snapshot.workers[0].received), (0, 0));
+    assert_eq!(interface(&snapshot, "lan").rx.packets, 1500);
+    engine.clear(Clear::Interfaces);
+    let snapshot = engine.snapshot();
+    assert_eq!((interface(&snapshot, "lan").rx.packets, interface(&snapshot, "wan").tx.bytes), (0, 0));
+    assert_eq!(snapshot.conservation.received, 1500, "never cleared");
+    // An interface that is away while counters are cleared comes back without its past.
+    let streams = || vec![stream(v4(), 1000), stream(v6(), 500)];
+    let only_lan = || {
+        let mut build = forward(streams(), 1, 1);
+        build.0.routes.clear();
+        build.0.interfaces.pop();
+        build
+    };
+    let engine2 = start(forward(streams(), 1, 1).0);
+    wait("the end", || engine2.finished());
+    engine2.reload(only_lan().0).unwrap();
+    engine2.clear(Clear::All);
+    engine2.reload(forward(streams(), 1, 1).0).unwrap();
+    let snapshot = engine2.snapshot();
+    assert_eq!((interface(&snapshot, "wan").tx.packets, snapshot.conservation.transmitted), (0, 1500));
+    stop(engine);
+    stop(engine2);
+}
+
+#[test]
+fn every_node_can_be_traced() {
+    // Traffic for every node, without end, over two workers.
+    let mut large = v4();
+    large.size = SizeSpec::Fixed(1400);
+    large.destination = (ip("10.7.0.2"), ip("10.7.0.200"));
+    let mut late = v6();
+    late.ttl = 1;
+    let mut echo = template(("10.0.0.2", "10.0.0.200"), ("10.0.0.1", "10.0.0.1"));
+    echo.protocol = Transport::Icmp;
+    let nobody = template(("10.0.0.2", "10.0.0.200"), ("10.8.0.2", "10.8.0.2"));
+    let streams = [v4(), v6(), large, late, echo, nobody].map(|template| stream(template, None));
+    let build = forward(streams.into(), 2, 2)
+        .port("narrow", &["10.7.0.1/24"])
+        .mtu(576)
+        .port("nobody", &["10.8.0.1/24"])
+        .neighbor("wan", "192.0.2.2", mac(1))
+        .neighbor("wan", "2001:db8:b::2", mac(1));
+    let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));
+    let engine = Engine::start(build.0, Options { invent_neighbors: false, ..options(1) }).unwrap();
+    for traced in Node::ALL {
+        engine.clear(Clear::Trace);
+        engine.trace_add(traced.name(), 5).unwrap();
+        wait(traced.name(), || engine.traces().len() == 5);
+        // Each begins where it was asked for.
+        for (number, trace) in (1..).zip(engine.traces()) {
+            assert_eq!(trace.number, number);
+            wait("a step", || !engine.traces()[number as usize - 1].steps.is_empty());
+            let first = &engine.traces()[number as usize - 1].steps[0];
+            assert_eq!(first.node, traced.name());
+            assert!(!first.packet.is_empty());
+        }
+    }
+    let error = engine.trace_add("ip5-lookup", 5).unwrap_err();
+    assert!(error.to_string().contains("ip5-lookup") && error.to_string().contains("ip4-lookup"));
+    // Bounded, whatever is asked for.
+    engine.clear(Clear::Trace);
+    engine.trace_add("rx", u32::MAX).unwrap();
+    wait("traces", || engine.traces().len() == weir_plane::trace::MAX_TRACES);
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(engine.traces().len(), weir_plane::trace::MAX_TRACES);
+    engine.clear(Clear::Trace);
+    assert!(engine.traces().is_empty());
+    stop(engine);
+}
+
+#[test]
+fn what_cannot_start_says_so_and_leaves_nothing_behind() {
+    let pcap = |name: &str| PortSpec::Pcap(PcapSpec { input: Some(scratch(name)), ..PcapSpec::default() });
+    let missing = Build::new().port_of("a", pcap("missing.pcap"), &["10.0.0.1/24"]);
+    let Err(error @ EngineError::Port { .. }) = Engine::start(missing.0, options(1)) else { panic!() };
+    assert!(error.to_string().starts_with("interface a: ") && error.to_string().contains("missing.pcap"), "{error}");
+    std::fs::write(scratch("text.pcap"), "this is no capture at all, but text").unwrap();
+    let text = Build::new().port_of("a", pcap("text.pcap"), &["10.0.0.1/24"]);
+    assert!(matches!(Engine::start(text.0, options(1)), Err(EngineError::Port { .. })));
+
+    let greedy = two_ports().buffers(u32::MAX, u32::MAX);
+    assert!(matches!(Engine::start(greedy.0, options(1)), Err(EngineError::Buffers { .. })));
+
+    let mut full = two_ports();
+    full.0.limits.routes = 3;
+    assert!(matches!(Engine::start(full.0, options(1)), Err(EngineError::TableFull(_))));
+
+    let mut elsewhere = two_ports();
+    elsewhere.0.workers = Workers { count: 2, cores: vec![0, 9999] };
+    let pinned = Options { pin: true, ..options(1) };
+    assert!(matches!(Engine::start(elsewhere.0, pinned), Err(EngineError::Thread { worker: 1, .. })));
+}
+
+#[test]
+fn a_refused_reload_changes_nothing() {
+    let base = || forward(vec![stream(v4(), None)], 2, 1);
+    let engine = start(base().0);
+    let mut workers = base();
+    workers.0.workers.count = 1;
+    let mut buffers = base();
+    buffers.0.buffers.small += 1;
+    let mut limits = base();
+    limits.0.limits = Limits { routes: 7, neighbors: 7 };
+    for (model, what) in [(workers, "workers"), (buffers, "buffers"), (limits, "limits")] {
+        let Err(error @ EngineError::NeedsRestart { .. }) = engine.reload(model.0) else { panic!() };
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    // The second new port cannot be opened: the first is closed again.
+    let broken = base()
+        .port("new", &["10.3.0.1/24"])
+        .port_of(
+            "broken",
+            PortSpec::Pcap(PcapSpec { input: Some(scratch("nothing.pcap")), ..PcapSpec::default() }),
+            &["10.4.0.1/24"],
+        )
+        .via("198.51.100.0/24", &["new 10.3.0.2"]);
+    assert!(matches!(engine.reload(broken.0), Err(EngineError::Port { .. })));
+    let snapshot = engine.snapshot();
+    assert_eq!(snapshot.interfaces.len(), 2);
+    assert_eq!(engine.generation(), 1);
+    let good = base().port("new", &["10.3.0.1/24"]).via("198.51.100.0/24", &["new 10.3.0.2"]);
+    engine.reload(good.0).unwrap();
+    wait("traffic on the new port", || interface(&engine.snapshot(), "new").tx.packets > 100);
+    let snapshot = stop(engine);
+    assert_eq!(snapshot.conservation.dropped, 0);
+}
+
+#[test]
+fn a_full_table_leaves_the_running_gateway_alone() {
+    let base = || {
+        let mut build = forward(vec![stream(v4(), None)], 1, 1);
+        build.0.limits.routes = 50;
+        build
+    };
+    let engine = start(base().0);
+    let routes = engine.routes();
+    let full = (0..60).fold(base().port("new", &["10.3.0.1/24"]), |build, index| {
+        build.via(&format!("198.51.{index}.0/24"), &["new 10.3.0.2"])
+    });
+    for _ in 0..5 {
+        assert!(matches!(engine.reload(full.0.clone()), Err(EngineError::TableFull(_))));
+    }
+    assert_eq!((engine.routes(), engine.generation(), engine.snapshot().interfaces.len()), (routes, 1, 2));
+    let snapshot = stop(engine);
+    assert_eq!(snapshot.conservation.dropped, 0);
+}
+
+#[test]
+fn a_truncated_capture_is_reported_once() {
+    let path = scratch("truncated.pcap");
+    let frames = vec![frame("udp from 10.0.0.2 port 1 to 10.0.0.9 port 2", own_mac(0)); 10];
+    capture(&path, &frames);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 5]).unwrap();
+    let spec = PortSpec::Pcap(PcapSpec { input: Some(path), ..PcapSpec::default() });
+    let engine = start(Build::new().port_of("a", spec, &["10.0.0.1/24"]).0);
+    wait("the end", || engine.finished());
+    let faults = engine.faults();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("interface a: "));
+    assert!(engine.faults().is_empty());
+    assert_eq!(stop(engine).conservation.received, 9);
+}
+
+#[test]
+fn what_is_shown_fits_what_is_there() {
+    let engine = start(forward(vec![stream(v4(), 10)], 1, 1).via("203.0.113.0/24", &["wan 192.0.2.2 weight 1", "wan 192.0.2.3 weight 3"]).0);
+    let routes = engine.routes();
+    let row = routes.iter().find(|row| row.prefix == "203.0.113.0/24").unwrap();
+    assert_eq!(row.paths.iter().map(|path| path.share_permille).collect::<Vec<_>>(), [250, 750]);
+    let kinds = tally(routes.iter().map(|row| row.kind));
+    assert_eq!((kinds["local"], kinds["connected"], kinds["broadcast"], kinds["via"]), (6, 4, 4, 3));
+    let snapshot = engine.snapshot();
+    let fib = |name: &str| snapshot.tables.iter().find(|table| table.name == name).unwrap().used;
+    assert_eq!(fib("fib4 default") + fib("fib6 default"), routes.len() as u64);
+    wait("the end", || engine.finished());
+    stop(engine);
+}
