@@ -7,14 +7,21 @@ use weir_plane::model::Gateway;
 
 use super::error::Error;
 use super::output::{colour, print};
-use crate::config;
+use crate::config::{self, Loaded};
 
 /// Reads it; what is wrong with it is said as `weir check` says it.
 ///
 /// # Errors
 /// [`Error::InvalidConfig`] when it is invalid.
 pub(super) fn load(path: &Path, json: bool) -> Result<Gateway, Error> {
-    let loaded = config::load(path);
+    valid(config::load(path), json)
+}
+
+/// What was read, if it is valid; what is wrong with it is said as `weir check` says it.
+///
+/// # Errors
+/// [`Error::InvalidConfig`] when it is invalid.
+pub(super) fn valid(loaded: Loaded, json: bool) -> Result<Gateway, Error> {
     if json && loaded.gateway.is_none() {
         print(&(loaded.json() + "\n"))?;
     } else {

@@ -24,12 +24,26 @@ use clap::{Parser, Subcommand};
 
 /// A software gateway that validates, filters and secures packets.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version)]
+#[command(name = "weir", version, after_long_help = AFTER)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// What stands below the long help and in the manual.
+const AFTER: &str = "\
+Exit codes:
+  0  done
+  1  failed at run time
+  2  not called as it can be
+  3  the configuration is invalid
+  4  no gateway to talk to
+
+Environment:
+  WEIR_SOCKET  the control socket, as --socket
+  WEIR_LOG     what `weir run` logs, as --log-level
+  NO_COLOR     no colours";
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]

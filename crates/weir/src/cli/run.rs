@@ -10,8 +10,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use weir_plane::model;
 
+use super::configuration;
 use super::connection::Connection;
 use super::error::Error;
 use super::live::Live;
@@ -70,7 +70,8 @@ impl Run {
         let live = if (self.live || self.demo) && !self.json { Live::new() } else { None };
         let level = if live.is_some() { LevelFilter::WARN } else { LevelFilter::INFO };
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)));
-        let gateway = self.load()?;
+        let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
+        let gateway = configuration::valid(loaded, self.json)?;
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.connection.place()).map_err(failed)?;
         let running = Arc::new(Running::start(gateway, self.config.as_deref()).map_err(failed)?);
@@ -92,21 +93,6 @@ impl Run {
             0 => Ok(()),
             n => Err(Error::Failed(format!("{} while running", render::number::plural(n, "port failure")))),
         }
-    }
-
-    /// The validated configuration; what is wrong with it is said as `weir check` says it.
-    fn load(&self) -> Result<model::Gateway, Error> {
-        let loaded = match &self.config {
-            Some(file) => config::load(file),
-            None => demo::load(),
-        };
-        if self.json && loaded.gateway.is_none() {
-            print(&(loaded.json() + "\n"))?;
-        } else {
-            let text = loaded.text(colour(std::io::stderr().is_terminal()));
-            let _ = std::io::stderr().write_all(text.as_bytes());
-        }
-        loaded.gateway.ok_or(Error::InvalidConfig)
     }
 
     /// The control thread's work, until there is a reason to end.

@@ -115,22 +115,30 @@ impl Drop for Socket {
 
 /// Binds out of everybody's sight, then moves the socket to its place.
 fn bind(folder: &Path, path: &Path) -> Result<UnixListener, SocketError> {
-    let hidden = folder.join(format!(".weir-{}", std::process::id()));
+    let hidden = hidden(folder)?;
     let socket = hidden.join("s");
-    let clean = || {
-        let _ = std::fs::remove_file(&socket);
-        let _ = std::fs::remove_dir(&hidden);
-    };
-    // A process of our number that died here may have left its own.
-    clean();
-    DirBuilder::new().mode(0o700).create(&hidden).map_err(io("make", &hidden))?;
     let listener = UnixListener::bind(&socket).map_err(io("listen on", path)).and_then(|listener| {
         std::fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(io("protect", path))?;
         std::fs::rename(&socket, path).map_err(io("put in place", path))?;
         Ok(listener)
     });
-    clean();
+    let _ = std::fs::remove_file(&socket);
+    let _ = std::fs::remove_dir(&hidden);
     listener
+}
+
+/// Makes a folder that nobody else may enter. It never takes one that is there, which may be somebody's trap.
+fn hidden(folder: &Path) -> Result<PathBuf, SocketError> {
+    const ATTEMPTS: u32 = 100;
+    let mut attempt = 0;
+    loop {
+        let hidden = folder.join(format!(".weir-{}-{attempt}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&hidden) {
+            Ok(()) => return Ok(hidden),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(io("make", &hidden)(error)),
+        }
+    }
 }
 
 /// Makes the folder if need be, and sees to it that it is ours alone.
@@ -235,6 +243,18 @@ mod tests {
         std::fs::write(folder.0.join("control.sock.lock"), "").unwrap();
         let socket = Socket::take(&place).unwrap();
         assert!(UnixStream::connect(socket.path()).is_ok());
+    }
+
+    #[test]
+    fn nothing_that_lies_in_the_way_is_touched() {
+        let folder = Folder::new("trap");
+        let precious = folder.0.join("precious");
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::write(precious.join("s"), "").unwrap();
+        std::os::unix::fs::symlink(&precious, folder.0.join(format!(".weir-{}-0", std::process::id()))).unwrap();
+        let socket = Socket::take(&folder.place()).unwrap();
+        assert!(UnixStream::connect(socket.path()).is_ok());
+        assert!(precious.join("s").exists());
     }
 
     #[test]
