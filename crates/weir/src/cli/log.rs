@@ -18,8 +18,11 @@ pub(super) fn start(filter: Targets) {
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
 
-/// Reads a filter: levels, and levels of modules, apart by commas.
+/// Reads a filter: levels, and levels of modules, apart by commas. An empty one, as of an empty variable, is `info`.
 pub(super) fn filter(text: &str) -> Result<Targets, String> {
+    if text.is_empty() {
+        return Ok(Targets::new().with_default(LevelFilter::INFO));
+    }
     for part in text.split(',').map(str::trim) {
         let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
         // What parses filters would take another word for the name of a module, and log nothing.
@@ -36,10 +39,10 @@ mod tests {
 
     #[test]
     fn filters_are_levels_and_levels_of_modules() {
-        for good in ["info", "off", "warn,weir::control=debug", "WARN, weir=trace"] {
+        for good in ["", "info", "off", "warn,weir::control=debug", "WARN, weir=trace"] {
             assert!(filter(good).is_ok(), "{good}");
         }
-        for bad in ["loud", "", "info,", "weir=loud", "weir::control"] {
+        for bad in ["loud", ",", "info,", "weir=loud", "weir::control"] {
             assert!(filter(bad).is_err(), "{bad}");
         }
     }

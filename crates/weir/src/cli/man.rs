@@ -30,3 +30,13 @@ impl Man {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+}
