@@ -12,6 +12,9 @@
 //! - **How often**: errors about destinations without a route are limited per host by the kernel; weir's limits, for
 //!   all hosts together, are not met here.
 //! - **Ports of the gateway itself**: the kernel answers "port unreachable"; weir serves none and says nothing.
+//! - **Pointers** of parameter problems: of an option that runs past the header the kernel names the type, weir the
+//!   length; a record route too short to record anything is an error to the kernel, while weir goes on to the next option
+//!   and names the error that it finds there.
 //! - **IPv6 destinations that cannot be** (unspecified, loopback, link-local): the kernel says that there is no route;
 //!   weir drops them as martians, in silence.
 
@@ -134,10 +137,11 @@ fn comparable(mut frame: Vec<u8>) -> Vec<u8> {
 
 /// What the first list has and the second has not, as lines; each is counted once.
 fn beyond(these: &[Vec<u8>], those: &[Vec<u8>]) -> Vec<String> {
-    let mut rest = those.to_vec();
+    let mut rest: Vec<_> = those.iter().cloned().map(comparable).collect();
     let mut beyond = Vec::new();
     for frame in these {
-        match rest.iter().position(|other| other == frame) {
+        let same = comparable(frame.clone());
+        match rest.iter().position(|other| *other == same) {
             Some(place) => {
                 rest.remove(place);
             }
@@ -154,9 +158,9 @@ fn what_the_gateway_says_itself_equals_what_the_kernel_said() {
     for scenario in SCENARIOS {
         let replayed = replay(scenario, SINGLE);
         for (_, kernel, weir) in both(scenario, &replayed) {
-            let [kernel, weir] = [kernel, weir].map(|sent| sent.own.into_iter().map(comparable).collect::<Vec<_>>());
-            only_kernel.extend(beyond(&kernel, &weir).into_iter().map(|line| format!("{scenario}: {line}")));
-            only_weir.extend(beyond(&weir, &kernel).into_iter().map(|line| format!("{scenario}: {line}")));
+            let told = |line: String| format!("{scenario}: {line}");
+            only_kernel.extend(beyond(&kernel.own, &weir.own).into_iter().map(told));
+            only_weir.extend(beyond(&weir.own, &kernel.own).into_iter().map(told));
         }
     }
     assert_eq!(
@@ -169,6 +173,9 @@ fn what_the_gateway_says_itself_equals_what_the_kernel_said() {
             "plain: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable code 4 ttl 64 length 96",
             "plain: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable code 4 ttl 64 length 196",
             "plain: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable code 4 ttl 64 length 296",
+            // Pointers.
+            "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48",
+            "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48",
             // Destinations that cannot be.
             "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable ttl 64 length 120",
             "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable ttl 64 length 120",
@@ -178,11 +185,14 @@ fn what_the_gateway_says_itself_equals_what_the_kernel_said() {
         only_weir,
         [
             // The kernel had told this host of another destination just before.
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 156 dscp 48",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 256 dscp 48",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 56 dscp 48",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 156 dscp 48",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 256 dscp 48",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 156 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 256 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 56 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 156 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 256 dscp 48 df",
+            // Pointers.
+            "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48 df",
+            "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48 df",
         ]
     );
 }

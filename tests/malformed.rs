@@ -136,11 +136,16 @@ fn ten_million_malformed_packets_are_accounted_for() {
     let (small, large) = (snapshot.buffers.small, snapshot.buffers.large);
     assert!(small.0 > 0 && large.0 > 0);
 
-    // The faults reach every corner: all that a frame can be refused for by its octets alone.
-    let quiet = ["frame-too-long", "interface-gone", "handover-full", "no-neighbor", "mtu-exceeded", "no-headroom"];
-    let never = ["fragment-failed", "echo-limited", "no-buffer", "transmit-full", "no-port", "jumbogram"];
-    for drop in snapshot.drops.iter().filter(|drop| drop.packets == 0) {
-        assert!(quiet.contains(&drop.reason) || never.contains(&drop.reason), "{} never occurred", drop.reason);
+    // The faults reach every corner: all that a packet can be refused for but what needs more than a few octets changed,
+    // and what is the gateway's own shortcoming.
+    let rare = ["frame-too-long", "too-many-extension-headers", "jumbogram"];
+    let configured =
+        ["interface-gone", "no-neighbor", "echo-limited", "handover-full", "no-headroom", "fragment-failed"];
+    let short = ["no-buffer", "transmit-full", "no-port"];
+    for drop in &snapshot.drops {
+        let may_be_none = rare.contains(&drop.reason) || configured.contains(&drop.reason);
+        assert!(drop.packets > 0 || may_be_none || short.contains(&drop.reason), "{} never occurred", drop.reason);
+        assert!(drop.packets == 0 || !short.contains(&drop.reason), "{} occurred", drop.reason);
     }
     assert!(sum.absorbed > 100_000 && sum.created > 1_000_000 && sum.transmitted > 1_000_000, "{sum:?}");
 }
