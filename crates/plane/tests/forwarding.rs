@@ -103,7 +103,9 @@ fn tags_choose_the_interface_at_the_ingress() {
         (vec![[0x88, 0xa8, 0, 7]], None),
         (vec![[0x88, 0xa8, 0, 100], [0x81, 0, 0, 7]], None),
         (vec![[0x81, 0, 0xe0, 0]], None),                  // a priority tag
-        (vec![[0x81, 0, 0, 7], [0x81, 0, 0xa0, 0]], None), // and one within a VLAN
+        (vec![[0x81, 0, 0, 7], [0x81, 0, 0xa0, 0]], None), // one within a VLAN
+        (vec![[0x88, 0xa8, 0xa0, 0], [0x81, 0, 0, 7]], None), // and one around it
+        (vec![[0x88, 0xa8, 0, 100], [0x88, 0xa8, 0, 7]], Some(Reason::UnknownVlan)),
         (vec![[0x81, 0, 0, 8]], Some(Reason::UnknownVlan)),
         (vec![[0x81, 0, 0, 100], [0x81, 0, 0, 7]], Some(Reason::UnknownVlan)),
         (vec![[0x88, 0xa8, 0, 100], [0x81, 0, 0, 8]], Some(Reason::UnknownVlan)),

@@ -207,3 +207,21 @@ fn a_port_that_takes_only_some() {
     assert_eq!((result.out.len(), result.outcome.verdict), (2, Verdict::Drop(Reason::TransmitFull)));
     assert_eq!(rig.harness.drops(Reason::TransmitFull), 1);
 }
+
+#[test]
+fn fragments_keep_their_place_in_the_flow() {
+    let mut rig = narrow(576).rig();
+    let lengths = [100usize, 1500, 200, 576, 577, 1400, 1500, 28, 60, 1500, 90];
+    let frames: Vec<Vec<u8>> = (0..220usize)
+        .map(|number| {
+            let mut frame = datagram(&rig, lengths[number % lengths.len()]);
+            frame[18..20].copy_from_slice(&(number as u16).to_be_bytes());
+            mend(&mut frame);
+            frame
+        })
+        .collect();
+    let (_, out) = rig.put_all("lan", &frames);
+    let order: Vec<u16> = out.iter().map(|(_, frame)| u16::from_be_bytes([frame[18], frame[19]])).collect();
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(tally(order).len(), 220);
+}

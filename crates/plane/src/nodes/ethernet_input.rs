@@ -127,14 +127,17 @@ fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Family, Refusa
 fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
     let port = root.ports.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
     let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;
-    let mut number = port.untagged;
-    if let Some(outer) = l2.tags.outer {
-        let inner = l2.tags.inner.map_or(0, |inner| inner.vid());
-        // A tag of VLAN 0 gives a priority, and is no VLAN at all (IEEE 802.1Q, 6.9).
-        if (outer.vid(), inner) != (0, 0) {
-            number = *port.tagged.get(&(outer.tpid, outer.vid(), inner)).ok_or(Reason::UnknownVlan)?;
+    // A tag of VLAN 0 gives a priority, and is no VLAN at all (IEEE 802.1Q, 6.9): what is within it decides.
+    let mut tags = [l2.tags.outer, l2.tags.inner].into_iter().flatten().filter(|tag| tag.vid() != 0);
+    let number = match (tags.next(), tags.next()) {
+        (None, _) => Some(port.untagged),
+        (Some(tag), None) => port.tagged.get(&(tag.tpid, tag.vid(), 0)).copied(),
+        (Some(outer), Some(inner)) if inner.tpid == ethertype::VLAN => {
+            port.tagged.get(&(outer.tpid, outer.vid(), inner.vid())).copied()
         }
-    }
+        (Some(_), Some(_)) => None,
+    };
+    let number = number.ok_or(Reason::UnknownVlan)?;
     if (number as usize) < root.interfaces.len() { Ok((number, l2)) } else { Err(Reason::InterfaceGone) }
 }
 

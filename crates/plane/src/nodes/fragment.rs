@@ -10,12 +10,14 @@ use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::vector::{Frame, Vector};
 
 use super::{Context, ORIGINATED, output, rewrite};
+use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Adjacency;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     let mut pieces = std::mem::take(context.pieces);
     for &place in frame.places() {
+        send_earlier(context, vector, place);
         let packet = &mut vector[place];
         let Some(adjacency) = context.root.adjacencies.get(packet.forwarding() as usize) else {
             context.next.refuse(packet, place, Reason::NoRoute);
@@ -31,6 +33,20 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         }
     }
     *context.pieces = pieces;
+}
+
+/// Sends what came before a packet and waits for `output`: its fragments must not overtake packets of its own flow.
+fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
+    let (mut waiting, mut earlier, mut later) = (Frame::new(), Frame::new(), Frame::new());
+    context.next.take(Node::Output, &mut waiting);
+    for &other in waiting.places() {
+        if other < place { earlier.push(other) } else { later.push(other) }
+    }
+    context.next.extend(Node::Output, &later);
+    if !earlier.is_empty() {
+        context.counters.nodes[Node::Output as usize].packets.add(earlier.len() as u64);
+        output::run(context, vector, &earlier);
+    }
 }
 
 /// Sends all fragments of a packet. When buffers run out, those made so far have left and the packet counts as dropped.

@@ -1,0 +1,116 @@
+//! Every reason for which packets are dropped, produced at least once.
+
+mod kit;
+
+use std::collections::BTreeSet;
+
+use kit::*;
+use weir_base::clock::Time;
+use weir_plane::harness::{Harness, Options, Verdict};
+use weir_plane::model::{IcmpLimits, RouteTarget};
+use weir_plane::reason::Reason;
+
+/// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
+/// fills one would need a worker that stands still; buffers leave more headroom than any link-layer header takes.
+const NOT_FORCED: [Reason; 2] = [Reason::HandoverFull, Reason::NoHeadroom];
+
+fn rig() -> Rig {
+    let mut build = two_ports()
+        .buffers(200, 4)
+        .route("203.0.113.0/24", RouteTarget::Blackhole)
+        .route("203.0.114.0/24", RouteTarget::Unreachable)
+        .port("narrow", &["10.68.0.1/24"])
+        .mtu(68)
+        .neighbor("narrow", "10.68.0.2", mac(1))
+        .port("alone", &[])
+        .in_vrf("nothing")
+        .icmp(IcmpLimits { echo_rate: 1, echo_burst: 1, ..IcmpLimits::default() });
+    build.0.interfaces[0].mtu = 65_535;
+    build.rig()
+}
+
+#[test]
+fn every_reason_is_produced() {
+    let mut rig = rig();
+    let mut seen = BTreeSet::new();
+    let v4 = rig.frame("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
+    let v6 = rig.frame("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2");
+    let edit = |frame: &[u8], change: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = frame.to_vec();
+        change(&mut frame);
+        frame
+    };
+    let pad = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
+    let frames = [
+        v4[..13].to_vec(),
+        v4[..30].to_vec(),
+        v6[..40].to_vec(),
+        edit(&v4, &|frame| frame[5] ^= 1),
+        edit(&v4, &|frame| frame[12..14].copy_from_slice(&[8, 6])),
+        edit(&v4, &|frame| frame[14] = 0x65),
+        edit(&v4, &|frame| frame[14] = 0x44),
+        edit(&v4, &|frame| {
+            frame[16] = 1;
+            mend(frame);
+        }),
+        edit(&v4, &|frame| frame[24] ^= 1),
+        edit(&v6, &|frame| frame[18] = 1),
+        edit(&v6, &|frame| frame[18..21].fill(0)),
+        edit(&with_extensions(&v6, 60, &pad(17)), &|frame| frame[55] = 9),
+        with_extensions(&v6, 60, &[vec![pad(60); 8].concat(), pad(17).to_vec()].concat()),
+        with_extensions(&v6, 60, &[pad(0), pad(17)].concat()),
+        with_options(&v4, &[7, 0]),
+        with_options(&v4, &[131, 7, 4, 0, 0, 0, 0]),
+        edit(&rig.frame("lan", "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 length 101"), &|frame| {
+            frame[20] = 0x20; // more fragments, though its data is no multiple of eight octets
+            mend(frame);
+        }),
+        vec![0; 70_000],
+    ];
+    let mut note = |verdict: Verdict| {
+        if let Verdict::Drop(reason) = verdict {
+            seen.insert(reason);
+        }
+    };
+    for frame in &frames {
+        note(rig.put("lan", frame).outcome.verdict);
+    }
+    for text in [
+        "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 vlan 9",
+        "udp from 127.0.0.1 port 1 to 198.51.100.9 port 2",
+        "udp from 10.0.0.2 port 1 to 127.0.0.1 port 2",
+        "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 mac-to ff:ff:ff:ff:ff:ff",
+        "udp from 10.0.0.2 port 1 to 224.0.0.9 port 2",
+        "udp from 10.0.0.2 port 1 to 255.255.255.255 port 2",
+        "udp from fe80::9 port 1 to 2001:db8:ffff::9 port 2",
+        "udp from 10.0.0.2 port 1 to 203.0.113.9 port 2",
+        "udp from 10.0.0.2 port 1 to 203.0.114.9 port 2",
+        "udp from 10.0.0.2 port 1 to 10.0.0.9 port 2",
+        "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 ttl 1",
+        "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 df length 69",
+        "udp from 10.0.0.2 port 1 to 10.0.0.1 port 2",
+        "icmp from 10.0.0.2 to 10.0.0.1 fragment 8",
+        "icmp from 10.0.0.2 to 10.0.0.1",
+        "icmp from 10.0.0.2 to 10.0.0.1",
+        "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 length 60000",
+    ] {
+        note(rig.send("lan", text).outcome.verdict);
+    }
+    note(rig.send("alone", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2").outcome.verdict);
+    rig.advance(2_000_000_000);
+    let wrong = edit(&rig.frame("lan", "icmp from 10.0.0.2 to 10.0.0.1"), &|frame| *frame.last_mut().unwrap() ^= 1);
+    note(rig.put("lan", &wrong).outcome.verdict);
+    *rig.room.lock().unwrap() = 0;
+    note(rig.put("lan", &v4).outcome.verdict);
+
+    // Without a transmitter, and from a port that is gone.
+    let mut bare = Harness::new(two_ports().0, Options { seed: 1, invent_neighbors: true }).unwrap();
+    for port in [0, 99] {
+        assert!(bare.inject(port, &v4, Time(0), port));
+    }
+    bare.run().iter().for_each(|outcome| note(outcome.verdict));
+    assert_eq!(bare.conservation().imbalance(), 0);
+
+    let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();
+    assert_eq!(missing, NOT_FORCED);
+}
