@@ -17,7 +17,7 @@ pub struct Trace {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Traces the next packets that come to a node; `weir show trace` shows them
+    /// Traces the next packets that come to a node, instead of what was asked for before; `weir show trace` shows them
     Add {
         /// The node, as `weir show runtime --all` names it
         node: String,
