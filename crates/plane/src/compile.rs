@@ -175,17 +175,17 @@ impl Compiler {
     ///
     /// # Errors
     /// When a table has no room; then everything is as it was.
-    pub fn compile(
-        &mut self,
-        gateway: &Gateway,
-        ports: &HashMap<u32, PortPlace>,
-    ) -> Result<(Root, Map), TableFull> {
+    pub fn compile(&mut self, gateway: &Gateway, ports: &HashMap<u32, PortPlace>) -> Result<(Root, Map), TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
         let map = Map {
-            interfaces: gateway.interfaces.iter().map(|interface| assign(&mut numbers.interfaces, &interface.name)).collect(),
-            vrfs: gateway.vrfs.iter().map(|vrf| assign(&mut numbers.vrfs, &vrf.name) as u16).collect(),
+            interfaces: gateway
+                .interfaces
+                .iter()
+                .map(|interface| assign(&mut numbers.interfaces, &interface.name))
+                .collect(),
+            vrfs: gateway.vrfs.iter().map(|vrf| assign(&mut numbers.vrfs, &vrf.name)).collect(),
         };
         let mut interfaces = self.interfaces(gateway, ports, &map);
         let mut pass = Pass {
@@ -195,7 +195,11 @@ impl Compiler {
             numbers: &mut numbers,
             adjacencies: self.adjacencies.clone(),
             buckets: self.buckets.clone(),
-            macs: gateway.neighbors.iter().map(|neighbor| ((neighbor.interface, neighbor.address), neighbor.mac)).collect(),
+            macs: gateway
+                .neighbors
+                .iter()
+                .map(|neighbor| ((neighbor.interface, neighbor.address), neighbor.mac))
+                .collect(),
             previous: &self.ribs,
         };
         let ribs = pass.ribs();
@@ -320,7 +324,8 @@ impl Compiler {
             v6.push(change(&mut writers.v6, &old.v6, &rib.v6, prefix_v6, name)?);
         }
         // Nothing can fail from here on.
-        let commit = |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
+        let commit =
+            |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
         Ok(v4.into_iter().zip(v6).map(commit).collect())
     }
 }
@@ -412,7 +417,10 @@ impl Pass<'_> {
         for interface in &gateway.interfaces {
             let rib = &mut ribs[usize::from(self.map.vrfs[usize::from(interface.vrf.0)])];
             for address in interface.addresses.iter().filter(|address| !is_link_local(address.net.addr())) {
-                rib.add(address.net.addr().into(), Entry { forwarding: local, source: Source::Local, origin: address.origin });
+                rib.add(
+                    address.net.addr().into(),
+                    Entry { forwarding: local, source: Source::Local, origin: address.origin },
+                );
                 match address.net {
                     IpNet::V4(net) => {
                         for end in ends(net) {
@@ -435,10 +443,8 @@ impl Pass<'_> {
             let vrf = usize::from(self.map.vrfs[usize::from(interface.vrf.0)]);
             for address in interface.addresses.iter().filter(|address| !is_link_local(address.net.addr())) {
                 let forwarding = self.next_hop(InterfaceIndex(index as u32), None);
-                ribs[vrf].add(
-                    address.net.trunc(),
-                    Entry { forwarding, source: Source::Connected, origin: address.origin },
-                );
+                ribs[vrf]
+                    .add(address.net.trunc(), Entry { forwarding, source: Source::Connected, origin: address.origin });
             }
         }
         for route in &gateway.routes {

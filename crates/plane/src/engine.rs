@@ -232,7 +232,7 @@ impl Engine {
         let mut compiler = Compiler::new(&domain, settings, model.limits);
 
         let mut ports = Vec::new();
-        let mut opened = open_ports(&model, &[], &mut ports)?;
+        let opened = open_ports(&model, &[], &mut ports)?;
         let (root, map) = compiler.compile(&model, &opened.places)?;
         let root = Arc::new(Published::new(root, &domain));
         let tracer = Arc::<Tracer>::default();
@@ -269,8 +269,7 @@ impl Engine {
                     }
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
-            let handle =
-                WorkerHandle { orders, sent: AtomicU64::new(0), obeyed, counters, thread: Some(thread), core };
+            let handle = WorkerHandle { orders, sent: AtomicU64::new(0), obeyed, counters, thread: Some(thread), core };
             handle.order(Order::Limit(model.icmp));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
@@ -563,7 +562,11 @@ fn work(mut worker: Worker, busy: &AtomicUsize, obeyed: &AtomicU64) {
         // A worker whose queues have all ended no longer counts as busy.
         let counts = matches!(round, Round::Busy | Round::Idle);
         if counts != counted {
-            if counts { busy.fetch_add(1, Ordering::AcqRel) } else { busy.fetch_sub(1, Ordering::AcqRel) };
+            if counts {
+                busy.fetch_add(1, Ordering::AcqRel)
+            } else {
+                busy.fetch_sub(1, Ordering::AcqRel)
+            };
             counted = counts;
         }
         if worker.obeyed != told {
@@ -643,7 +646,9 @@ fn open_ports(
         let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
         let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
         let known = ports.iter().position(|known| {
-            known.as_ref().is_some_and(|known| known.interface == interface.name && known.kind == interface.kind && known.mac == mac)
+            known.as_ref().is_some_and(|known| {
+                known.interface == interface.name && known.kind == interface.kind && known.mac == mac
+            })
         });
         let number = match known.filter(|_| same) {
             Some(number) => number,
@@ -653,10 +658,8 @@ fn open_ports(
                     mac,
                     max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
                 };
-                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| EngineError::Port {
-                    interface: interface.name.clone(),
-                    origin: interface.origin,
-                    source,
+                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| {
+                    EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
                 })?;
                 let kind = interface.kind.clone();
                 ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac }));
@@ -668,7 +671,10 @@ fn open_ports(
         let own = ports[number].as_ref().and_then(|port| port.port.mac());
         opened.places.insert(index as u32, PortPlace { number: number as u32, mac: own });
     }
-    opened.gone = (0..ports.len()).filter(|&number| ports[number].is_some() && !kept.contains(&number)).map(|n| n as u32).collect();
+    opened.gone = (0..ports.len())
+        .filter(|&number| ports[number].is_some() && !kept.contains(&number))
+        .map(|n| n as u32)
+        .collect();
     Ok(opened)
 }
 
@@ -678,17 +684,28 @@ fn count(compiler: &Compiler) -> usize {
 
 /// What differs between two models, interface by interface.
 fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded {
-    let names = |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
+    let names =
+        |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
     let (before, after) = (names(old), names(new));
     let meaning = |model: &model::Gateway, name: &str| {
         let interface = model.interfaces.iter().find(|interface| interface.name == name)?;
         let addresses: Vec<_> = interface.addresses.iter().map(|address| address.net).collect();
-        Some((interface.kind.clone(), interface.mac, interface.mtu, addresses, model.vrfs[usize::from(interface.vrf.0)].name.clone()))
+        Some((
+            interface.kind.clone(),
+            interface.mac,
+            interface.mtu,
+            addresses,
+            model.vrfs[usize::from(interface.vrf.0)].name.clone(),
+        ))
     };
     Reloaded {
         added: after.iter().filter(|name| !before.contains(name)).cloned().collect(),
         removed: before.iter().filter(|name| !after.contains(name)).cloned().collect(),
-        changed: after.iter().filter(|name| before.contains(name) && meaning(old, name) != meaning(new, name)).cloned().collect(),
+        changed: after
+            .iter()
+            .filter(|name| before.contains(name) && meaning(old, name) != meaning(new, name))
+            .cloned()
+            .collect(),
         ..Reloaded::default()
     }
 }
@@ -712,7 +729,11 @@ fn interfaces(control: &Control, root: &Root) -> Vec<stats::InterfaceStats> {
                 mtu: compiled.mtu,
                 vrf: control.model.vrfs[usize::from(interface.vrf.0)].name.clone(),
                 addresses: interface.addresses.iter().map(|address| address.net.to_string()).collect(),
-                origin: control.model.origins.place(interface.origin).map_or_else(String::new, |place| place.to_string()),
+                origin: control
+                    .model
+                    .origins
+                    .place(interface.origin)
+                    .map_or_else(String::new, |place| place.to_string()),
                 ..collect::interface(&compiled.counters, counters.as_deref(), has_faults(interface))
             })
         })

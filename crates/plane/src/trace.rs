@@ -77,10 +77,10 @@ impl Tracer {
     /// Adds a step to a trace; to one that was cleared meanwhile, nothing.
     pub fn step(&self, trace: u16, step: Step) {
         let mut traces = self.lock();
-        if let Some(trace) = usize::from(trace).checked_sub(1).and_then(|index| traces.get_mut(index)) {
-            if trace.steps.len() < MAX_STEPS {
-                trace.steps.push(step);
-            }
+        if let Some(trace) = usize::from(trace).checked_sub(1).and_then(|index| traces.get_mut(index))
+            && trace.steps.len() < MAX_STEPS
+        {
+            trace.steps.push(step);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver as Mailbox, TryRecvError};
+use std::sync::mpsc::Receiver as Mailbox;
 
 use weir_base::clock::{Clock, Time};
 use weir_base::reclaim::{Published, Reader};
@@ -163,15 +163,10 @@ impl Worker {
     }
 
     fn read_mail(&mut self) {
-        loop {
-            match self.mailbox.try_recv() {
-                Ok(order) => {
-                    self.obey(order);
-                    self.obeyed += 1;
-                }
-                // An engine that is gone has ended its workers before.
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        // Nothing there, or an engine that is gone, which has ended its workers before.
+        while let Ok(order) = self.mailbox.try_recv() {
+            self.obey(order);
+            self.obeyed += 1;
         }
     }
 
@@ -312,8 +307,7 @@ impl Worker {
             trace(&context, &shared.tracer, vector, input, wanted, spare);
         }
         let mut start = tsc::ticks();
-        loop {
-            let Some(node) = context.next.pending() else { break };
+        while let Some(node) = context.next.pending() {
             context.next.take(node, spare);
             if tracing {
                 trace(&context, &shared.tracer, vector, node, wanted, spare);
@@ -360,16 +354,20 @@ fn trace(
 ) {
     for &place in frame.places() {
         let packet = &mut vector[place];
-        if wanted == Some(node) && packet.trace() == 0 {
-            if let Some(number) = tracer.open(node, context.worker, packet.time()) {
-                packet.set_trace(number);
-            }
+        if wanted == Some(node)
+            && packet.trace() == 0
+            && let Some(number) = tracer.open(node, context.worker, packet.time())
+        {
+            packet.set_trace(number);
         }
         if packet.trace() != 0 {
+            // What was made here has no link-layer header before it is sent.
+            let bare = packet.l3_offset() == 0 && packet.flags().contains(nodes::ORIGINATED);
+            let summary = if bare { text::packet_summary } else { text::summary };
             let step = Step {
                 node,
                 interface: packet.interface(),
-                packet: text::summary(packet.data()).to_string(),
+                packet: summary(packet.data()).to_string(),
                 note: note(context, packet, node),
             };
             tracer.step(packet.trace(), step);

@@ -164,9 +164,9 @@ pub(super) fn put_link_layer<F: Family>(packet: &mut Packet, adjacency: &Adjacen
 /// Replays have nobody to ask for the next hop's hardware address.
 #[cold]
 fn invent<F: Family>(packet: &mut Packet, adjacency: &Adjacency) {
-    if let Some(address) = adjacency.next_hop.or_else(|| F::destination(packet.l3())) {
-        if let Some(mac) = packet.data_mut().first_chunk_mut::<6>() {
-            *mac = invented_mac(address).0;
-        }
+    if let Some(address) = adjacency.next_hop.or_else(|| F::destination(packet.l3()))
+        && let Some(mac) = packet.data_mut().first_chunk_mut::<6>()
+    {
+        *mac = invented_mac(address).0;
     }
 }
