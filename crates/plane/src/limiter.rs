@@ -45,9 +45,8 @@ mod tests {
         let at_once = (0..50).filter(|_| limiter.admit(Time(0))).count();
         assert_eq!(at_once, 10);
         // 10 s in steps of 1 ms, ten tries each: exactly 100 a second.
-        let later = (1..=10_000u64)
-            .map(|ms| (0..10).filter(|_| limiter.admit(Time(ms * 1_000_000))).count())
-            .sum::<usize>();
+        let later =
+            (1..=10_000u64).map(|ms| (0..10).filter(|_| limiter.admit(Time(ms * 1_000_000))).count()).sum::<usize>();
         assert_eq!(later, 1000);
         assert!(!Limiter::new(0, 10).admit(Time(SECOND)));
         assert!(!limiter.admit(Time(0)), "time that goes back gives no tokens");

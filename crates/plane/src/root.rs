@@ -217,9 +217,9 @@ pub fn invented_mac(address: IpAddr) -> MacAddress {
 
 /// The hardware address of an interface that was given none: locally administered, derived from its name (FNV-1a).
 pub fn derived_mac(name: &str) -> MacAddress {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
     MacAddress([0x02, a, b, c, d, e])
 }

@@ -98,20 +98,32 @@ fn extension_headers() {
 
     // Nine are too many (RFC 8883): the pointer is to the ninth.
     let nine = [vec![pad(destination); 8], vec![pad(udp)]].concat().concat();
-    rig.told_frame("lan", &with_extensions(&plain, destination, &nine), Reason::TooManyExtensionHeaders)
-        .assert_icmp("2001:db8:a::1", 4, 8, 40 + 64);
+    rig.told_frame("lan", &with_extensions(&plain, destination, &nine), Reason::TooManyExtensionHeaders).assert_icmp(
+        "2001:db8:a::1",
+        4,
+        8,
+        40 + 64,
+    );
     // Hop-by-hop options that do not come first: the pointer is to the octet that names them.
     let late = [pad(hop), pad(udp)].concat();
-    rig.told_frame("lan", &with_extensions(&plain, destination, &late), Reason::MisplacedHopByHop)
-        .assert_icmp("2001:db8:a::1", 4, 1, 40);
+    rig.told_frame("lan", &with_extensions(&plain, destination, &late), Reason::MisplacedHopByHop).assert_icmp(
+        "2001:db8:a::1",
+        4,
+        1,
+        40,
+    );
     // A header that runs past the end.
     let mut long = with_extensions(&plain, destination, &pad(udp));
     long[14 + 41] = 9;
     rig.told_frame("lan", &long, Reason::TruncatedExtensionHeader).assert_icmp("2001:db8:a::1", 4, 0, 41);
     // A first fragment whose chain goes on in the next one (RFC 7112).
     let chain = [[destination, 0, 0, 1, 0, 0, 0, 1], [udp, 9, 1, 4, 0, 0, 0, 0]].concat();
-    rig.told_frame("lan", &with_extensions(&plain, 44, &chain), Reason::TruncatedExtensionHeader)
-        .assert_icmp("2001:db8:a::1", 4, 3, 0);
+    rig.told_frame("lan", &with_extensions(&plain, 44, &chain), Reason::TruncatedExtensionHeader).assert_icmp(
+        "2001:db8:a::1",
+        4,
+        3,
+        0,
+    );
     // Never towards a source that is none, or about a packet to a group.
     let mut group = with_extensions(&plain, destination, &late);
     group[14 + 24] = 0xff;
@@ -159,7 +171,9 @@ fn groups() {
         rig.drops("lan", &text, Reason::Multicast);
     }
     for mac_to in ["ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", "33:33:00:00:00:01"] {
-        for text in [UDP4, UDP6, "icmp from 10.0.0.2 to 10.0.0.1", "udp from 10.0.0.2 port 1 to 203.0.113.1 port 1 ttl 1"] {
+        for text in
+            [UDP4, UDP6, "icmp from 10.0.0.2 to 10.0.0.1", "udp from 10.0.0.2 port 1 to 203.0.113.1 port 1 ttl 1"]
+        {
             rig.drops("lan", &format!("{text} mac-to {mac_to}"), Reason::LinkLayerBroadcast);
         }
     }

@@ -13,9 +13,7 @@ use weir_plane::engine::{Clear, Engine, EngineError, Options};
 use weir_plane::model::{Buffers, Gateway, Limits, Workers};
 use weir_plane::node::Node;
 use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
-use weir_port::spec::{
-    GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
-};
+use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 fn options(seed: u64) -> Options {
     Options { clock: Clock::monotonic(), random: Random::from_seed(seed), invent_neighbors: true, pin: false }
@@ -64,7 +62,9 @@ fn forward(streams: Vec<StreamSpec>, workers: u16, queues: u16) -> Build {
     let mut build = Build::new()
         .port_of("lan", generator(streams), &["10.0.0.1/24", "2001:db8:a::1/64"])
         .with(|interface| {
-            let weir_plane::model::InterfaceKind::Port { queues: own, .. } = &mut interface.kind else { unreachable!() };
+            let weir_plane::model::InterfaceKind::Port { queues: own, .. } = &mut interface.kind else {
+                unreachable!()
+            };
             *own = queues;
         })
         .port("wan", &["192.0.2.1/24", "2001:db8:b::1/64"])
@@ -187,9 +187,11 @@ fn two_sides(port: u16, count: u64) -> Build {
     let mut back = forth.clone();
     (back.source, back.destination) = (forth.destination, forth.source);
     (back.source_port, back.destination_port) = (forth.destination_port, forth.source_port);
-    let mut build = Build::new()
-        .port_of("a", generator(vec![stream(forth, count)]), &["10.0.0.1/24"])
-        .port_of("b", generator(vec![stream(back, count)]), &["10.1.0.1/24"]);
+    let mut build = Build::new().port_of("a", generator(vec![stream(forth, count)]), &["10.0.0.1/24"]).port_of(
+        "b",
+        generator(vec![stream(back, count)]),
+        &["10.1.0.1/24"],
+    );
     build.0.workers.count = 2;
     build
 }
@@ -237,9 +239,11 @@ fn a_flow_keeps_its_order_across_workers() {
         let (input, output) = (Some(input.to_owned()), Some(output.to_owned()));
         PortSpec::Pcap(PcapSpec { input, output, repeat: false, paced: false })
     };
-    let mut build = Build::new()
-        .port_of("a", pcap(&paths[0], &paths[2]), &["10.0.0.1/24"])
-        .port_of("b", pcap(&paths[1], &paths[3]), &["10.1.0.1/24"]);
+    let mut build = Build::new().port_of("a", pcap(&paths[0], &paths[2]), &["10.0.0.1/24"]).port_of(
+        "b",
+        pcap(&paths[1], &paths[3]),
+        &["10.1.0.1/24"],
+    );
     build.0.workers.count = 2;
     let snapshot = finish(start(build.0));
     assert_eq!(snapshot.conservation.transmitted, 2 * u64::from(flows * each));
@@ -300,8 +304,11 @@ fn a_new_port_loses_none_of_its_first_packets() {
         for round in 1..=30u64 {
             let mut template = template(("10.3.0.2", "10.3.0.9"), ("198.51.100.1", "198.51.100.9"));
             template.seed = round; // another specification: another port
-            let build = forward(vec![stream(v4(), 100)], workers, 1)
-                .port_of("new", generator(vec![stream(template, 200)]), &["10.3.0.1/24"]);
+            let build = forward(vec![stream(v4(), 100)], workers, 1).port_of(
+                "new",
+                generator(vec![stream(template, 200)]),
+                &["10.3.0.1/24"],
+            );
             engine.reload(build.0).unwrap();
             wait("the end", || engine.finished());
             let conservation = engine.snapshot().conservation;
@@ -541,7 +548,11 @@ fn a_truncated_capture_is_reported_once() {
 
 #[test]
 fn what_is_shown_fits_what_is_there() {
-    let engine = start(forward(vec![stream(v4(), 10)], 1, 1).via("203.0.113.0/24", &["wan 192.0.2.2 weight 1", "wan 192.0.2.3 weight 3"]).0);
+    let engine = start(
+        forward(vec![stream(v4(), 10)], 1, 1)
+            .via("203.0.113.0/24", &["wan 192.0.2.2 weight 1", "wan 192.0.2.3 weight 3"])
+            .0,
+    );
     let routes = engine.routes();
     let row = routes.iter().find(|row| row.prefix == "203.0.113.0/24").unwrap();
     assert_eq!(row.paths.iter().map(|path| path.share_permille).collect::<Vec<_>>(), [250, 750]);

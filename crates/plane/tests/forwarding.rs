@@ -4,10 +4,10 @@ mod kit;
 
 use kit::*;
 use weir_packet::wire::MacAddress;
-use weir_plane::root::invented_mac;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{InterfaceKind, RouteTarget};
 use weir_plane::reason::Reason;
+use weir_plane::root::invented_mac;
 
 const UDP4: &str = "udp from 10.0.0.2 port 1000 to 198.51.100.9 port 53";
 const UDP6: &str = "udp from 2001:db8:a::2 port 1000 to 2001:db8:ffff::9 port 53";
@@ -102,8 +102,8 @@ fn tags_choose_the_interface_at_the_ingress() {
         (vec![[0x81, 0, 0xe0, 7]], None), // priority 7
         (vec![[0x88, 0xa8, 0, 7]], None),
         (vec![[0x88, 0xa8, 0, 100], [0x81, 0, 0, 7]], None),
-        (vec![[0x81, 0, 0xe0, 0]], None),                  // a priority tag
-        (vec![[0x81, 0, 0, 7], [0x81, 0, 0xa0, 0]], None), // one within a VLAN
+        (vec![[0x81, 0, 0xe0, 0]], None),                     // a priority tag
+        (vec![[0x81, 0, 0, 7], [0x81, 0, 0xa0, 0]], None),    // one within a VLAN
         (vec![[0x88, 0xa8, 0xa0, 0], [0x81, 0, 0, 7]], None), // and one around it
         (vec![[0x88, 0xa8, 0, 100], [0x88, 0xa8, 0, 7]], Some(Reason::UnknownVlan)),
         (vec![[0x81, 0, 0, 8]], Some(Reason::UnknownVlan)),
@@ -114,9 +114,7 @@ fn tags_choose_the_interface_at_the_ingress() {
         (vec![[0x81, 0, 0x0f, 0xff]], Some(Reason::UnknownVlan)),
     ] {
         match reason {
-            None => {
-                rig.forwards_frame("trunk", &with(&tags)).assert_link("lan", own_mac(0), invented("10.0.0.9"), &[])
-            }
+            None => rig.forwards_frame("trunk", &with(&tags)).assert_link("lan", own_mac(0), invented("10.0.0.9"), &[]),
             Some(reason) => rig.drops_frame("trunk", &with(&tags), reason),
         }
     }
@@ -213,8 +211,7 @@ fn a_neighbour_makes_no_route_of_its_own() {
     assert_eq!(rig.forwards("wan", "udp from 192.0.2.2 port 1 to 10.0.0.200 port 2").to, mac(3));
     assert_eq!(rig.forwards("wan", "udp from 2001:db8:b::2 port 1 to 2001:db8:a::8000 port 2").to, mac(3));
 
-    let mut rig =
-        build().neighbor("lan", "10.0.0.200", mac(9)).route("10.0.0.128/25", RouteTarget::Blackhole).rig();
+    let mut rig = build().neighbor("lan", "10.0.0.200", mac(9)).route("10.0.0.128/25", RouteTarget::Blackhole).rig();
     rig.drops("wan", "udp from 192.0.2.2 port 1 to 10.0.0.200 port 2", Reason::Blackhole);
 }
 
@@ -278,8 +275,12 @@ fn routes_that_forward_nothing() {
         .assert_icmp("10.0.0.1", 3, 1, 0);
     assert_eq!(rig.answers("lan", "icmp from 10.0.0.2 to 203.0.113.65").source, ip("203.0.113.65"));
     rig.drops("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99::1 port 2", Reason::Blackhole);
-    rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99:1::2 port 2", Reason::Unreachable)
-        .assert_icmp("2001:db8:a::1", 1, 6, 0);
+    rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99:1::2 port 2", Reason::Unreachable).assert_icmp(
+        "2001:db8:a::1",
+        1,
+        6,
+        0,
+    );
     assert_eq!(rig.answers("lan", "icmp6 from 2001:db8:a::2 to 2001:db8:99:1::1").source, ip("2001:db8:99:1::1"));
 
     let mut rig = Build::new().port("lan", &["10.0.0.1/24", "2001:db8:a::1/64"]).inventive();
@@ -297,8 +298,12 @@ fn ipv4_goes_by_ipv6_next_hops() {
         .rig();
     rig.forwards("lan", "udp from 10.0.0.2 port 1 to 203.0.113.1 port 2").assert_link("wan", own_mac(1), mac(2), &[]);
     rig.forwards("lan", "udp from 10.0.0.2 port 1 to 198.18.0.1 port 2").assert_link("wan", own_mac(1), mac(9), &[]);
-    rig.forwards("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99::1 port 2")
-        .assert_link("wan", own_mac(1), mac(9), &[]);
+    rig.forwards("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99::1 port 2").assert_link(
+        "wan",
+        own_mac(1),
+        mac(9),
+        &[],
+    );
 }
 
 #[test]

@@ -192,7 +192,8 @@ fn buffers_that_run_out_in_the_middle() {
         assert_eq!(rig.put("lan", &small).out.len(), 3980usize.div_ceil(48));
     }
     // Without any, errors are not sent and nothing is lost count of.
-    let frames: Vec<_> = (0..200).map(|_| rig.frame("lan", "udp from 10.0.0.2 port 1 to 203.0.113.9 port 2 ttl 1")).collect();
+    let frames: Vec<_> =
+        (0..200).map(|_| rig.frame("lan", "udp from 10.0.0.2 port 1 to 203.0.113.9 port 2 ttl 1")).collect();
     let (outcomes, out) = rig.put_all("lan", &frames);
     assert!(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Drop(Reason::TtlExpired)));
     assert!(out.len() < 100);

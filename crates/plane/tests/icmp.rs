@@ -40,8 +40,12 @@ fn too_big() {
         let mut rig = narrow(mtu).rig();
         rig.told("lan", &format!("{UDP4} df length {}", mtu + 1), Reason::MtuExceeded)
             .assert_icmp("10.0.0.1", 3, 4, mtu);
-        rig.told("lan", &format!("{UDP6} length {}", mtu + 1), Reason::MtuExceeded)
-            .assert_icmp("2001:db8:a::1", 2, 0, mtu);
+        rig.told("lan", &format!("{UDP6} length {}", mtu + 1), Reason::MtuExceeded).assert_icmp(
+            "2001:db8:a::1",
+            2,
+            0,
+            mtu,
+        );
         rig.forwards("lan", &format!("{UDP4} df length {mtu}"));
         rig.forwards("lan", &format!("{UDP6} length {mtu}"));
     }
@@ -92,13 +96,21 @@ fn the_source_is_our_address_where_the_error_leaves() {
     let seen = rig.told("wan", "udp from 172.17.0.1 port 1 to 203.0.113.1 port 2", Reason::Unreachable);
     assert_eq!(seen.port, "bare");
     seen.assert_icmp("192.0.2.1", 3, 1, 0);
-    rig.told("wan", "udp from 2001:db8:77::1 port 1 to 2001:db8:99::1 port 2", Reason::Unreachable)
-        .assert_icmp("2001:db8:b::1", 1, 6, 0);
+    rig.told("wan", "udp from 2001:db8:77::1 port 1 to 2001:db8:99::1 port 2", Reason::Unreachable).assert_icmp(
+        "2001:db8:b::1",
+        1,
+        6,
+        0,
+    );
     // Neither has: any of the VRF's.
     rig.told("bare", "udp from 172.18.0.1 port 1 to 203.0.113.1 port 2", Reason::Unreachable)
         .assert_icmp("10.0.0.1", 3, 1, 0);
-    rig.told("bare", "udp from 2001:db8:77::1 port 1 to 2001:db8:99::1 port 2", Reason::Unreachable)
-        .assert_icmp("2001:db8:a::1", 1, 6, 0);
+    rig.told("bare", "udp from 2001:db8:77::1 port 1 to 2001:db8:99::1 port 2", Reason::Unreachable).assert_icmp(
+        "2001:db8:a::1",
+        1,
+        6,
+        0,
+    );
 
     // There is none at all: silence. Nor one of another VRF's.
     let mut rig = Build::new()
@@ -239,8 +251,8 @@ fn every_own_address_answers() {
     for (from, to, station) in [
         ("2001:db8:a::2", "2001:db8:a::1", mac(1)),
         ("2001:db8:a::2", "2001:db8:b::1", mac(1)),
-        ("2001:db8:a::2", "fe80::1", mac(1)),    // by the same link, from its link-local address
-        ("fe80::99", "fe80::1", mac(9)),         // as every ping of a link-local address
+        ("2001:db8:a::2", "fe80::1", mac(1)), // by the same link, from its link-local address
+        ("fe80::99", "fe80::1", mac(9)),      // as every ping of a link-local address
         ("fe80::99", "2001:db8:a::1", mac(9)),
         ("fe80::99", "2001:db8:b::1", mac(9)),
     ] {

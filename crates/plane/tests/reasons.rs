@@ -57,7 +57,7 @@ fn every_reason_is_produced() {
         edit(&v6, &|frame| frame[18] = 1),
         edit(&v6, &|frame| frame[18..21].fill(0)),
         edit(&with_extensions(&v6, 60, &pad(17)), &|frame| frame[55] = 9),
-        with_extensions(&v6, 60, &[vec![pad(60); 8].concat(), pad(17).to_vec()].concat()),
+        with_extensions(&v6, 60, &[[pad(60); 8].concat(), pad(17).to_vec()].concat()),
         with_extensions(&v6, 60, &[pad(0), pad(17)].concat()),
         with_options(&v4, &[7, 0]),
         with_options(&v4, &[131, 7, 4, 0, 0, 0, 0]),

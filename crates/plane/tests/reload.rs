@@ -20,9 +20,11 @@ fn gateways(count: u8) -> Build {
         .port("lan", &["10.0.0.1/24", "2001:db8:a::1/64"])
         .port("wan", &["192.0.2.1/24", "2001:db8:b::1/64"]);
     (2..2 + count).fold(build, |build, host| {
-        build
-            .neighbor("wan", &format!("192.0.2.{host}"), mac(host))
-            .neighbor("wan", &format!("2001:db8:b::{host:x}"), mac(host))
+        build.neighbor("wan", &format!("192.0.2.{host}"), mac(host)).neighbor(
+            "wan",
+            &format!("2001:db8:b::{host:x}"),
+            mac(host),
+        )
     })
 }
 
@@ -33,12 +35,10 @@ fn paths(members: &[(u8, u8)], v6: bool) -> Vec<String> {
 
 /// Default routes of both families over (gateway, weight).
 fn over(members: &[(u8, u8)]) -> Build {
-    let (v4, v6) = (paths(members, false), paths(members, true));
-    let refs = |paths: &[String]| paths.iter().map(|path| path.clone()).collect::<Vec<_>>();
-    let (v4, v6) = (refs(&v4), refs(&v6));
     let build = gateways(MAX_PATHS as u8);
-    let build = build.via("0.0.0.0/0", &v4.iter().map(String::as_str).collect::<Vec<_>>());
-    build.via("::/0", &v6.iter().map(String::as_str).collect::<Vec<_>>())
+    let (v4, v6) = (paths(members, false), paths(members, true));
+    let [v4, v6] = [&v4, &v6].map(|paths| paths.iter().map(String::as_str).collect::<Vec<_>>());
+    build.via("0.0.0.0/0", &v4).via("::/0", &v6)
 }
 
 /// The gateway that each of so many flows of either family takes.
@@ -64,7 +64,8 @@ fn flows(rig: &mut Rig, count: usize) -> Vec<u8> {
 
 #[test]
 fn flows_are_spread_by_weight_and_never_change_their_path() {
-    for members in [vec![(2, 1), (3, 1)], vec![(2, 1), (3, 3)], vec![(2, 10), (3, 20), (4, 70)], vec![(2, 1), (3, 255)]] {
+    for members in [vec![(2, 1), (3, 1)], vec![(2, 1), (3, 3)], vec![(2, 10), (3, 20), (4, 70)], vec![(2, 1), (3, 255)]]
+    {
         let mut rig = over(&members).rig();
         let taken = flows(&mut rig, 8192);
         let total: f64 = members.iter().map(|&(_, weight)| f64::from(weight)).sum();
@@ -174,11 +175,11 @@ fn interfaces_go_and_come_back() {
 #[test]
 fn an_interface_moves_to_another_vrf_and_back() {
     let build = |vrf: &str| {
-        Build::new()
-            .port("lan", &["10.0.0.1/24"])
-            .port("a", &["10.1.0.1/24"])
-            .in_vrf(vrf)
-            .via_in(vrf, "203.0.113.0/24", &["a 10.1.0.2"])
+        Build::new().port("lan", &["10.0.0.1/24"]).port("a", &["10.1.0.1/24"]).in_vrf(vrf).via_in(
+            vrf,
+            "203.0.113.0/24",
+            &["a 10.1.0.2"],
+        )
     };
     let mut rig = build("default").inventive();
     let text = "udp from 10.0.0.2 port 1 to 203.0.113.1 port 2";
@@ -254,13 +255,16 @@ fn a_table_that_is_full_leaves_all_as_it_was() {
 
 const HOSTS: [&str; 6] = ["a", "b", "c", "v", "w", "x"];
 
+/// (interface, gateway, weight)
+type PlannedPath = (u8, u8, u8);
+
 /// A plan of a model: small numbers that name prefixes, interfaces and next hops of a small world, so that they collide.
 #[derive(Debug, Clone)]
 struct Plan {
     /// Present interfaces of [`HOSTS`]; the last three are VLANs on `in`.
     present: Vec<bool>,
-    /// (prefix, kind, paths as (interface, gateway, weight)).
-    routes: Vec<(u8, u8, Vec<(u8, u8, u8)>)>,
+    /// (prefix, kind, paths).
+    routes: Vec<(u8, u8, Vec<PlannedPath>)>,
     /// (interface, host, mac).
     neighbors: Vec<(u8, u8, u8)>,
 }
@@ -280,14 +284,32 @@ fn prefix(number: u8, v6: bool) -> String {
         (false, 0) => format!("10.{octet}.0.0/16"),
         (false, 1) => format!("10.{octet}.0.0/29"),
         (false, 2) => format!("10.{octet}.0.{}/32", octet + 1),
-        (false, 3) => ["0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/13", "10.4.0.0/14", "8.0.0.0/5", "10.0.0.0/14", "10.2.0.0/15", "0.0.0.0/1"]
-            [usize::from(octet)].into(),
+        (false, 3) => [
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.0.0.0/13",
+            "10.4.0.0/14",
+            "8.0.0.0/5",
+            "10.0.0.0/14",
+            "10.2.0.0/15",
+            "0.0.0.0/1",
+        ][usize::from(octet)]
+        .into(),
         (false, _) => format!("172.16.{octet}.0/24"),
         (true, 0) => format!("2001:db8:{octet}::/48"),
         (true, 1) => format!("2001:db8:{octet}::/125"),
         (true, 2) => format!("2001:db8:{octet}::{}/128", octet + 1),
-        (true, 3) => ["::/0", "2001:db8::/32", "2001:db8::/45", "2001:db8:4::/46", "2000::/3", "2001:db8::/46", "2001:db8:2::/47", "2001::/16"]
-            [usize::from(octet)].into(),
+        (true, 3) => [
+            "::/0",
+            "2001:db8::/32",
+            "2001:db8::/45",
+            "2001:db8:4::/46",
+            "2000::/3",
+            "2001:db8::/46",
+            "2001:db8:2::/47",
+            "2001::/16",
+        ][usize::from(octet)]
+        .into(),
         (true, _) => format!("2001:db8:1000:{octet}::/64"),
     }
 }
@@ -323,7 +345,11 @@ fn model(plan: &Plan) -> Build {
                     let paths: Vec<String> = members
                         .map(|&(interface, gateway, weight)| match gateway {
                             0 => format!("{} weight {weight}", HOSTS[usize::from(interface)]),
-                            _ => format!("{} {} weight {weight}", HOSTS[usize::from(interface)], host(interface, gateway + 1, v6)),
+                            _ => format!(
+                                "{} {} weight {weight}",
+                                HOSTS[usize::from(interface)],
+                                host(interface, gateway + 1, v6)
+                            ),
                         })
                         .collect();
                     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
@@ -439,7 +465,6 @@ fn compare(rig: &mut Rig) -> Result<(), TestCaseError> {
             }
             other => panic!("{other:?}"),
         };
-        // Where several next hops lead onto the destination's own link, the known one may stand for all.
         prop_assert!(allowed.contains(&end), "{destination}: {end:?} is none of {allowed:?}");
     }
     Ok(())
@@ -469,9 +494,8 @@ fn a_path_list_is_shared_by_routes() {
     let interface = build.interface("wan");
     let paths: Arc<[NextHop]> =
         [2u8, 3].map(|last| NextHop { interface, address: Some(ip(&format!("192.0.2.{last}"))), weight: 1 }).into();
-    let build = (0..200).fold(build, |build, index| {
-        build.route(&format!("100.64.{index}.0/24"), RouteTarget::Via(Arc::clone(&paths)))
-    });
+    let build = (0..200)
+        .fold(build, |build, index| build.route(&format!("100.64.{index}.0/24"), RouteTarget::Via(Arc::clone(&paths))));
     let mut rig = build.rig();
     let taken: BTreeSet<_> = (0..200)
         .map(|index| rig.forwards("lan", &format!("udp from 10.0.0.9 port 7 to 100.64.{index}.1 port 53")).to.0)

@@ -1,7 +1,7 @@
 //! What the tests of the plane are written with: a builder of models, a gateway whose ports keep what is sent to them,
 //! and a reading of frames by another parser than our own.
 
-#![allow(dead_code, missing_docs, reason = "every test file uses its own part of the kit")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
