@@ -18,4 +18,4 @@ mod summary;
 
 pub use error::TextError;
 pub use packet::{Macs, PacketText};
-pub use summary::{Summary, summary};
+pub use summary::{Summary, packet_summary, summary};

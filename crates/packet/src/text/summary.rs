@@ -10,18 +10,30 @@ use crate::wire::{arp, icmpv4, icmpv6, ipv4, ipv6, protocol};
 ///
 /// `length` is that of the IP packet in octets. Whatever the bytes are, there is a line; what is malformed says so.
 pub fn summary(frame: &[u8]) -> Summary<'_> {
-    Summary { frame }
+    Summary { frame, bare: false }
+}
+
+/// As [`summary`], for an IP packet without a link-layer header: one that was made here and has none yet.
+pub fn packet_summary(packet: &[u8]) -> Summary<'_> {
+    Summary { frame: packet, bare: true }
 }
 
 /// See [`summary`].
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a> {
     frame: &'a [u8],
+    bare: bool,
 }
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame = self.frame;
+        if self.bare {
+            return match frame.first().map(|first| first >> 4) {
+                Some(6) => ip(f, "IP6", frame, frame, parse::ipv6(frame, 0)),
+                _ => ip(f, "IP4", frame, frame, parse::ipv4(frame, 0)),
+            };
+        }
         let l2 = match parse::ethernet(frame) {
             Ok(l2) => l2,
             Err(malformed) => return write!(f, "malformed {} length {}", malformed.name(), frame.len()),
