@@ -19,7 +19,7 @@ use crate::model::{self, InterfaceKind, Origin, Place};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
-use crate::root::{Adjacency, NONE, Root};
+use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, Worker};
@@ -236,8 +236,13 @@ impl Harness {
     }
 
     fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {
+        if let IpAddr::V6(address) = destination
+            && address.is_unicast_link_local()
+        {
+            return self.own_link_local(vrf, destination);
+        }
         let found = self.compiler.ribs().get(usize::from(vrf)).and_then(|rib| rib.covering(destination));
-        let none = Adjacency::terminal(crate::root::Kind::NoRoute);
+        let none = Adjacency::terminal(Kind::NoRoute);
         let (to, adjacency) = self.root.with(|root| {
             let adjacency = root.adjacencies.get(adjacency as usize).copied().unwrap_or(none);
             (root.describe(&adjacency), adjacency)
@@ -251,6 +256,15 @@ impl Harness {
             interface: (adjacency.interface != NONE).then_some(adjacency.interface),
             next_hop: adjacency.next_hop,
         }
+    }
+
+    /// Link-local addresses are in no table: what is recorded of them is that they are ours.
+    fn own_link_local(&self, vrf: u16, destination: IpAddr) -> RouteTaken {
+        let mut addresses = self.model.interfaces.iter().flat_map(|interface| &interface.addresses);
+        let own = addresses.find(|address| address.net.addr() == destination);
+        let origin = own.map_or(Origin::default(), |address| address.origin);
+        let (prefix, to) = (Some(destination.into()), "local".to_owned());
+        RouteTaken { destination, vrf, prefix, origin, to, interface: None, next_hop: None }
     }
 
     /// The name of an interface, by the number that outcomes use.

@@ -9,7 +9,8 @@ use weir_packet::parse;
 use super::{Context, ORIGINATED, lookup};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{Forwarding, Kind, NONE};
+use crate::record::Fate;
+use crate::root::{Adjacency, Forwarding, Kind, NONE};
 
 /// Deals with a packet from or to a link-local address; `value` is what the table says of its destination. False when
 /// it goes the way of all others.
@@ -45,6 +46,7 @@ fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destinat
         return context.next.refuse(packet, place, Reason::LinkLocal);
     };
     if interface.has(destination) {
+        note(context, packet, destination, Adjacency::NO_ROUTE);
         context.next.push(Node::Local, place);
     } else if packet.flags().contains(ORIGINATED) {
         let number = interface.neighbor(destination);
@@ -69,6 +71,7 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
         .map_or((Kind::NoRoute, NONE), |adjacency| (adjacency.kind, adjacency.interface));
     let ours = root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.has(destination));
     if ours || kind == Kind::Local {
+        note(context, packet, destination, number);
         context.next.push(Node::Local, place);
     } else if packet.flags().contains(ORIGINATED) && egress == packet.interface() {
         return false;
@@ -76,6 +79,12 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
         context.next.refuse_aloud(packet, place, Reason::LinkLocal);
     }
     true
+}
+
+/// Records that a packet is for us; no table told so.
+fn note(context: &mut Context<'_>, packet: &Packet, destination: Ipv6Addr, adjacency: u32) {
+    let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    context.record(packet, Fate::LookedUp { vrf, destination: IpAddr::V6(destination), adjacency });
 }
 
 impl crate::root::Interface {
