@@ -31,25 +31,27 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `len` octets that are going to be used: huge pages first, and memory is committed at once when
-    /// they are there.
+    /// Maps at least `len` octets that are going to be used, and takes the memory at once: from the reserved huge pages
+    /// if there are enough, else in transparent ones.
     ///
     /// # Errors
-    /// When the system has no room.
+    /// When the system has no room: told now, not by a killed process later.
     pub fn new(len: usize) -> io::Result<Region> {
-        let rounded = round(len)?;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
-        let huge = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                rounded,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::HUGETLB,
-            )
-        };
-        match huge.map(|address| NonNull::new(address.cast::<u8>())) {
-            Ok(Some(base)) => Ok(Region { base, len: rounded, mapping: (base, rounded), pages: Pages::Huge }),
-            _ => Region::reserve(rounded),
+        let len = round(len)?;
+        let huge = map(len, MapFlags::PRIVATE | MapFlags::HUGETLB);
+        if let Ok(base) = huge {
+            return Ok(Region { base, len, mapping: (base, len), pages: Pages::Huge });
+        }
+        if available().is_some_and(|available| len > available) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let region = Region::aligned(len, MapFlags::PRIVATE)?;
+        // SAFETY: the range is the region's own.
+        let populated = unsafe { madvise(region.base.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
+        match populated {
+            // Kernels before 5.14 do not know the advice; there, memory is taken when it is first touched.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(region),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -59,18 +61,13 @@ impl Region {
     /// # Errors
     /// When the system has no room.
     pub fn reserve(len: usize) -> io::Result<Region> {
-        let len = round(len)?;
+        Region::aligned(round(len)?, MapFlags::PRIVATE | MapFlags::NORESERVE)
+    }
+
+    /// A mapping of ordinary pages at a multiple of 2 MiB.
+    fn aligned(len: usize, flags: MapFlags) -> io::Result<Region> {
         let mapped = len.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: as above.
-        let address = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let start = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start = map(mapped, flags)?;
         let skip = start.as_ptr().align_offset(HUGE);
         // SAFETY: skip < HUGE, and the mapping is HUGE longer than len.
         let base = unsafe { start.add(skip) };
@@ -100,6 +97,20 @@ impl Region {
     pub fn pages(&self) -> Pages {
         self.pages
     }
+}
+
+fn map(len: usize, flags: MapFlags) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+    let address =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    NonNull::new(address.cast::<u8>()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Octets of memory that can be had without pushing anyone else out, as the kernel estimates them.
+fn available() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
 }
 
 fn round(len: usize) -> io::Result<usize> {
@@ -136,6 +147,7 @@ mod tests {
     #[test]
     fn no_room_is_an_error() {
         assert!(Region::new(usize::MAX - 5).is_err());
+        assert!(Region::new(available().unwrap() + (1 << 30)).is_err());
         assert!(Region::reserve(1 << 60).is_err());
     }
 }
