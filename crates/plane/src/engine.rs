@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -15,6 +16,7 @@ use weir_base::{affinity, tsc};
 use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
+use weir_port::spec::PortSpec;
 use weir_port::{Link, OpenError, Port};
 
 use crate::collect;
@@ -56,6 +58,18 @@ pub enum EngineError {
         origin: Origin,
         /// Why.
         source: OpenError,
+    },
+    /// A capture file that a port would write is being written: opening it would cut off what is there.
+    #[error("interface {interface}: {} is being written by interface {by}: name another file, or restart", path.display())]
+    FileTaken {
+        /// The interface it is for.
+        interface: String,
+        /// Where the interface was declared.
+        origin: Origin,
+        /// The file.
+        path: PathBuf,
+        /// The interface whose port writes it.
+        by: String,
     },
     /// No room for packet buffers.
     #[error("no room for {small} small and {large} large packet buffers: {source}")]
@@ -309,6 +323,11 @@ impl Engine {
                 worker.order(Order::Transmit(number, transmitter));
             }
         }
+        self.settle();
+    }
+
+    /// Waits until the workers have done what they were told.
+    fn settle(&self) {
         while !self.workers.iter().all(|worker| worker.is_up_to_date() || worker.is_gone()) {
             self.wake();
             thread::sleep(Duration::from_micros(50));
@@ -381,6 +400,8 @@ impl Engine {
             }
         }
         self.receive(&opened.new, &mut control.ports);
+        // Workers let go of a port before it counts as closed: whatever it wrote is written.
+        self.settle();
         for &number in &opened.gone {
             control.ports[number as usize] = None;
         }
@@ -653,6 +674,10 @@ fn open_ports(
         let number = match known.filter(|_| same) {
             Some(number) => number,
             None => {
+                if let Some((path, by)) = taken(&interface.kind, ports) {
+                    let (interface, origin) = (interface.name.clone(), interface.origin);
+                    return Err(EngineError::FileTaken { interface, origin, path, by });
+                }
                 let context = weir_port::Context {
                     name: interface.name.clone(),
                     mac,
@@ -676,6 +701,27 @@ fn open_ports(
         .map(|n| n as u32)
         .collect();
     Ok(opened)
+}
+
+/// A file that a port would write and that an open port writes, with the interface of that one.
+fn taken(kind: &InterfaceKind, ports: &[Option<OpenPort>]) -> Option<(PathBuf, String)> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let wanted = written(kind);
+    ports.iter().flatten().find_map(|open| {
+        let files = written(&open.kind);
+        let path = wanted.iter().find(|path| files.iter().any(|file| real(file) == real(path)))?;
+        Some((path.to_path_buf(), open.interface.clone()))
+    })
+}
+
+/// The files that a port writes.
+fn written(kind: &InterfaceKind) -> Vec<&Path> {
+    let InterfaceKind::Port { port, middleware, .. } = kind else { return Vec::new() };
+    let output = match port {
+        PortSpec::Pcap(spec) => spec.output.as_deref(),
+        _ => None,
+    };
+    output.into_iter().chain(middleware.capture.as_deref()).collect()
 }
 
 fn count(compiler: &Compiler) -> usize {

@@ -42,7 +42,31 @@ pub struct Step {
 pub struct Tracer {
     /// Node number in the upper half, packets still wanted in the lower.
     wanted: AtomicU64,
-    traces: Mutex<Vec<Trace>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    traces: Vec<Trace>,
+    /// What was forgotten, modulo [`NUMBERS`]: a packet still under way carries the number of such a trace, and must not
+    /// write into a later one.
+    forgotten: usize,
+}
+
+/// Numbers of traces that packets can carry: 0 stands for none.
+const NUMBERS: usize = u16::MAX as usize;
+
+impl Kept {
+    /// The number of the trace at an index.
+    fn number(&self, index: usize) -> u16 {
+        // Below `NUMBERS`, plus one: fits 16 bits.
+        ((self.forgotten + index) % NUMBERS + 1) as u16
+    }
+
+    fn get_mut(&mut self, number: u16) -> Option<&mut Trace> {
+        let number = usize::from(number).checked_sub(1)?;
+        self.traces.get_mut((number + NUMBERS - self.forgotten) % NUMBERS)
+    }
 }
 
 impl Tracer {
@@ -58,26 +82,26 @@ impl Tracer {
         if wanted as u32 == 0 { None } else { Node::ALL.get((wanted >> 32) as usize).copied() }
     }
 
-    /// Takes one packet off what is wanted at `node` and opens a trace: its number, from 1.
+    /// Takes one packet off what is wanted at `node` and opens a trace: its number, above 0.
     pub fn open(&self, node: Node, worker: usize, time: Time) -> Option<u16> {
+        let mut kept = self.lock();
         self.wanted
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
                 (wanted >> 32 == node as u64 && wanted as u32 > 0).then(|| wanted - 1)
             })
             .ok()?;
-        let mut traces = self.lock();
-        if traces.len() == MAX_TRACES {
+        if kept.traces.len() == MAX_TRACES {
             self.wanted.store(0, Ordering::Relaxed);
             return None;
         }
-        traces.push(Trace { worker, time, steps: Vec::new() });
-        u16::try_from(traces.len()).ok()
+        kept.traces.push(Trace { worker, time, steps: Vec::new() });
+        Some(kept.number(kept.traces.len() - 1))
     }
 
     /// Adds a step to a trace; to one that was cleared meanwhile, nothing.
     pub fn step(&self, trace: u16, step: Step) {
-        let mut traces = self.lock();
-        if let Some(trace) = usize::from(trace).checked_sub(1).and_then(|index| traces.get_mut(index))
+        let mut kept = self.lock();
+        if let Some(trace) = kept.get_mut(trace)
             && trace.steps.len() < MAX_STEPS
         {
             trace.steps.push(step);
@@ -86,17 +110,19 @@ impl Tracer {
 
     /// All traces.
     pub fn traces(&self) -> Vec<Trace> {
-        self.lock().clone()
+        self.lock().traces.clone()
     }
 
     /// Forgets the traces and what was wanted.
     pub fn clear(&self) {
+        let mut kept = self.lock();
         self.wanted.store(0, Ordering::Relaxed);
-        self.lock().clear();
+        kept.forgotten = (kept.forgotten + kept.traces.len()) % NUMBERS;
+        kept.traces.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Trace>> {
-        self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,6 +146,25 @@ mod tests {
         assert_eq!(tracer.traces()[1].steps.len(), MAX_STEPS);
         tracer.clear();
         assert!(tracer.traces().is_empty() && tracer.wanted().is_none());
+    }
+
+    #[test]
+    fn a_packet_of_a_forgotten_trace_writes_into_no_later_one() {
+        let tracer = Tracer::default();
+        let step = Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new() };
+        for _ in 0..100 {
+            tracer.request(Node::Rx, u32::MAX);
+            let numbers: Vec<u16> = std::iter::from_fn(|| tracer.open(Node::Rx, 0, Time(0))).collect();
+            assert!(numbers.iter().all(|&number| number > 0));
+            numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
+            assert!(tracer.traces().iter().all(|trace| trace.steps.len() == 1));
+            tracer.clear();
+            tracer.request(Node::Rx, 1000);
+            while tracer.open(Node::Rx, 0, Time(0)).is_some() {}
+            numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
+            assert!(tracer.traces().iter().all(|trace| trace.steps.is_empty()));
+            tracer.clear();
+        }
     }
 
     #[test]
