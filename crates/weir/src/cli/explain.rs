@@ -53,7 +53,7 @@ fn misread(text: &str, error: &TextError) -> Error {
     let found = if error.found.is_empty() { "the end".to_owned() } else { format!("`{}`", error.found) };
     let message = format!("expected {}, found {found}", error.expected);
     // Something missing at the end has a place of its own.
-    let source = format!("{text} ");
+    let source = if error.span.start >= text.len() { format!("{text} ") } else { text.to_owned() };
     let span = error.span.start.min(text.len())..error.span.end.clamp(error.span.start + 1, source.len());
     let snippet = Snippet::source(source.as_str()).line_start(1).annotation(AnnotationKind::Primary.span(span));
     let mut elements: Vec<Element<'_>> = vec![snippet.into()];

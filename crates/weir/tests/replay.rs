@@ -1,0 +1,284 @@
+//! `weir replay` and `weir explain` as their users call them: exit codes, messages, and what stands where.
+//!
+//! What they print of packets is held by the documentation's examples and by the tests over recorded traffic (`tests/`).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Two interfaces, a VLAN, and a route.
+const CONFIG: &str = r#"version = 1
+
+[[interface]]
+name = "wan"
+port = "null"
+mac = "02:00:00:00:00:01"
+address = ["198.51.100.1/24", "fe80::1/64"]
+
+[[interface]]
+name = "lan"
+port = "null"
+address = "10.0.0.1/24"
+
+[[interface]]
+name = "lan.7"
+parent = "lan"
+vlan = 7
+address = "10.7.0.1/24"
+
+[[route]]
+prefix = "203.0.113.0/24"
+type = "blackhole"
+"#;
+
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Bench {
+        let bench = Bench(tempfile::tempdir().expect("a folder"));
+        std::fs::write(bench.path("gate.toml"), CONFIG).unwrap();
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("weir runs")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(self.0.path()).env("NO_COLOR", "1");
+        command
+    }
+
+    /// A capture of frames that `explain` could send, each a millisecond after the other.
+    fn capture(&self, name: &str, frames: &[Vec<u8>]) {
+        let mut writer = weir_port::pcap::Writer::create(&self.path(name)).unwrap();
+        for (number, frame) in (1..).zip(frames) {
+            writer.write(weir_base::clock::Time(number * 1_000_000), frame).unwrap();
+        }
+        writer.flush().unwrap();
+    }
+}
+
+fn frame(text: &str) -> Vec<u8> {
+    use weir_packet::text::{Macs, PacketText};
+    use weir_packet::wire::MacAddress;
+    let macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 9]), to: MacAddress([2, 0, 0, 0, 0, 1]) };
+    text.parse::<PacketText>().expect("a packet").frame(macs)
+}
+
+fn udp(to: &str) -> Vec<u8> {
+    frame(&format!("udp from 198.51.100.9 port 1000 to {to} port 53 length 60"))
+}
+
+#[track_caller]
+fn fails(output: &Output, code: i32, message: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(message), "{said}");
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn each_packet_has_an_object_with_these_keys() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9"), udp("203.0.113.1"), udp("192.0.2.1"), udp("10.7.0.9"), vec![1, 2, 3]]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--json", "--out-dir", "a/b"]);
+    assert!(output.status.success());
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = [
+        r#"{"n":1,"in":"wan","verdict":"forward","out":["lan"],"reason":null,"by":"gate.toml:12","answer":[]}"#,
+        r#"{"n":2,"in":"wan","verdict":"drop","out":[],"reason":"blackhole","by":"gate.toml:21","answer":[]}"#,
+        r#"{"n":3,"in":"wan","verdict":"drop","out":[],"reason":"no-route","by":null,"answer":["wan"]}"#,
+        r#"{"n":4,"in":"wan","verdict":"forward","out":["lan.7"],"reason":null,"by":"gate.toml:18","answer":[]}"#,
+        r#"{"n":5,"in":"wan","verdict":"drop","out":[],"reason":"truncated-ethernet","by":null,"answer":[]}"#,
+    ];
+    assert_eq!(lines.len(), expected.len());
+    for (line, expected) in lines.iter().zip(expected) {
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        for (key, value) in expected.as_object().unwrap() {
+            assert_eq!(&line[key], value, "{key} of {line}");
+        }
+    }
+    let counts = ["wan", "lan", "lan.7"].map(|name| {
+        let mut reader = weir_port::pcap::Reader::open(&bench.path(&format!("a/b/{name}.pcap"))).unwrap();
+        let mut times = Vec::new();
+        while let Some(record) = reader.read().unwrap() {
+            times.push(record.time.0 / 1_000_000);
+        }
+        times
+    });
+    assert_eq!(counts, [vec![3], vec![1], vec![4]], "each leaves by its interface, with its time");
+}
+
+#[test]
+fn captures_are_merged_by_time_and_ties_keep_the_order_of_the_arguments() {
+    let bench = Bench::new();
+    bench.capture("one.pcap", &[udp("10.0.0.1"), udp("10.0.0.1")]);
+    bench.capture("two.pcap", &[vec![0; 20], vec![0; 20], vec![0; 20]]);
+    for arguments in [&["--in", "wan=one.pcap", "lan=two.pcap"][..], &["--in", "wan=one.pcap", "--in", "lan=two.pcap"]]
+    {
+        let output = bench.weir(&[&["replay", "gate.toml"], arguments].concat());
+        let text = stdout(&output);
+        let order: Vec<&str> = text.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+        assert_eq!(order, ["wan", "lan", "wan", "lan", "lan"]);
+    }
+}
+
+#[test]
+fn inputs_that_cannot_be_are_refused() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9")]);
+    let replay = |input: &str| bench.weir(&["replay", "gate.toml", "--in", input]);
+    fails(&replay("wam=wan.pcap"), 2, "there is no interface `wam`; did you mean `wan`?");
+    fails(&replay("dmz=wan.pcap"), 2, "there is no interface `dmz`; packets can come in by wan, lan");
+    fails(&replay("lan.7=wan.pcap"), 2, "`lan.7` is a VLAN of `lan`: frames arrive there with their tags");
+    fails(&replay("wan.pcap"), 2, "write INTERFACE=FILE");
+    fails(&bench.weir(&["replay", "gate.toml"]), 2, "--in");
+    fails(&replay("wan=none.pcap"), 1, "none.pcap: cannot be opened");
+    fails(&replay("wan=gate.toml"), 1, "gate.toml: neither pcap nor pcapng");
+    std::fs::write(bench.path("bad.toml"), "version = 1\n[[interfaces]]\n").unwrap();
+    fails(&bench.weir(&["replay", "bad.toml", "--in", "wan=wan.pcap"]), 3, "bad.toml:2");
+    fails(&bench.weir(&["replay", "none.toml", "--in", "wan=wan.pcap"]), 3, "cannot read `none.toml`");
+}
+
+#[test]
+fn what_stands_before_a_truncation_is_replayed() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9"), udp("10.0.0.9"), udp("10.0.0.9")]);
+    bench.capture("lan.pcap", &vec![vec![0; 20]; 5]);
+    let whole = std::fs::read(bench.path("wan.pcap")).unwrap();
+    std::fs::write(bench.path("cut.pcap"), &whole[..whole.len() - 10]).unwrap();
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=cut.pcap", "lan=lan.pcap", "--out-dir", "out"]);
+    fails(&output, 1, "error: cut.pcap: truncated at octet");
+    fails(&output, 1, "after 2 whole packets");
+    fails(&output, 1, "every packet is accounted for");
+    assert_eq!(stdout(&output).lines().filter(|line| line.contains(" wan ") && line.contains("forward")).count(), 2);
+    assert_eq!(stdout(&output).lines().count(), 7, "the other capture is replayed to its end");
+    std::fs::write(bench.path("empty.pcap"), &whole[..24]).unwrap();
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=empty.pcap"]);
+    assert!(output.status.success() && output.stdout.is_empty());
+}
+
+#[test]
+fn a_capture_that_is_read_is_not_overwritten() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9")]);
+    let before = std::fs::read(bench.path("wan.pcap")).unwrap();
+    fails(&bench.weir(&["replay", "gate.toml", "--in", "lan=wan.pcap", "--out-dir", "."]), 1, "both input and output");
+    assert_eq!(std::fs::read(bench.path("wan.pcap")).unwrap(), before);
+    std::fs::write(bench.path("file"), "").unwrap();
+    fails(
+        &bench.weir(&["replay", "gate.toml", "--in", "lan=wan.pcap", "--out-dir", "file"]),
+        1,
+        "file: cannot be created",
+    );
+}
+
+#[test]
+fn nobody_to_read_the_lines_is_no_error() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &vec![udp("10.0.0.9"); 20_000]);
+    for out in [&[][..], &["--out-dir", "out"]] {
+        let mut command = bench.command(&[&["replay", "gate.toml", "--in", "wan=wan.pcap"][..], out].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(said.is_empty(), out.is_empty(), "{said}");
+    }
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert_eq!(size(&bench.path("out/lan.pcap")), size(&bench.path("wan.pcap")), "captures are written to their end");
+}
+
+#[test]
+fn strict_neighbors_and_other_stations() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--strict-neighbors"]);
+    assert!(
+        stdout(&output).contains("-> drop no-neighbor  answer wan  by gate.toml:12")
+            || stdout(&output).contains("-> drop no-neighbor  by gate.toml:12"),
+        "{}",
+        stdout(&output)
+    );
+    bench.capture("lan.pcap", &[udp("198.51.100.1")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "lan=lan.pcap"]);
+    fails(&output, 0, "wan has 02:00:00:00:00:01");
+}
+
+#[test]
+fn a_frame_that_no_buffer_holds_is_accounted_for() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[udp("10.0.0.9"), vec![0; 100_000], udp("10.0.0.9")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap"]);
+    let verdicts: Vec<_> = stdout(&output).lines().map(|line| line.split(" -> ").nth(1).unwrap().to_owned()).collect();
+    assert_eq!(verdicts[1], "drop frame-too-long");
+    fails(&output, 0, "received 3 + created 0 = transmitted 2 + local 0 + held 0 + dropped 1");
+}
+
+#[test]
+fn limits_follow_the_clock_of_the_capture() {
+    let bench = Bench::new();
+    let limits = format!("{CONFIG}\n[icmp]\nerror-rate = 10\nerror-burst = 1\n");
+    std::fs::write(bench.path("limited.toml"), limits).unwrap();
+    // A second of them, one each millisecond.
+    bench.capture("wan.pcap", &vec![udp("192.0.2.1"); 1000]);
+    let output = bench.weir(&["replay", "limited.toml", "--in", "wan=wan.pcap"]);
+    let answered = stdout(&output).lines().filter(|line| line.contains("answer wan")).count();
+    assert_eq!(answered, 10);
+}
+
+#[test]
+fn link_local_addresses_have_their_line() {
+    let bench = Bench::new();
+    bench.capture("wan.pcap", &[frame("icmp6 from fe80::9 to fe80::1 type echo-request")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap"]);
+    assert!(stdout(&output).contains("-> local  answer wan  by gate.toml:7"), "{}", stdout(&output));
+}
+
+#[test]
+fn explain_refuses_what_it_cannot_read() {
+    let bench = Bench::new();
+    let explain = |packet: &str| bench.weir(&["explain", "gate.toml", "--in", "wan", packet]);
+    fails(&explain("upd from 10.0.0.1 port 1 to 10.0.0.2 port 2"), 2, "did you mean `udp`?");
+    fails(&explain("udp from 10.0.0.1 port 1 to 10.0.0.2 port"), 2, "found the end");
+    fails(&explain("0x1234"), 2, "an Ethernet frame of 14 to");
+    let caret = String::from_utf8(explain("udp from 10.0.0.1 port x to").stderr).unwrap();
+    let column = |mark| caret.lines().find_map(|line| line.find(mark));
+    assert_eq!(column("port x to").map(|place| place + 5), column("^"), "{caret}");
+    fails(&bench.weir(&["explain", "gate.toml", "--in", "lan.7", "icmp from 10.0.0.9 to 10.0.0.1"]), 2, "is a VLAN of");
+    fails(&bench.weir(&["explain", "none.toml", "--in", "wan", "icmp from 10.0.0.9 to 10.0.0.1"]), 3, "none.toml");
+}
+
+#[test]
+fn explain_in_json_says_what_replay_says() {
+    let bench = Bench::new();
+    let packet = "udp from 198.51.100.9 port 1000 to 10.7.0.9 port 53 length 60";
+    bench.capture("wan.pcap", &[frame(packet)]);
+    let output = bench.weir(&["explain", "gate.toml", "--in", "wan", "--json", packet]);
+    let explained: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--json"]);
+    let replayed: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(explained["schema"], "weir.explain/1");
+    for key in ["verdict", "reason", "packet", "in"] {
+        assert_eq!(explained[key], replayed[key], "{key}");
+    }
+    assert_eq!(explained["by"]["place"], replayed["by"]);
+    assert_eq!(explained["out"][0]["interface"], replayed["out"][0]);
+    assert_eq!(explained["next-hop"]["mac"], Value::Null);
+    // The same frame in hexadecimal.
+    let hex: String = frame(packet).iter().map(|octet| format!("{octet:02x}")).collect();
+    let output = bench.weir(&["explain", "gate.toml", "--in", "wan", "--json", &format!("0x{hex}")]);
+    let again: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(again, explained);
+}
