@@ -216,8 +216,11 @@ fn commands_of_the_documentation() {
     for document in documents() {
         let text = fs::read_to_string(&document).expect("a file of text");
         let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(root().join("examples").canonicalize().expect("examples"), folder.path().join("examples"))
-            .expect("a link");
+        std::os::unix::fs::symlink(
+            root().join("examples").canonicalize().expect("examples"),
+            folder.path().join("examples"),
+        )
+        .expect("a link");
         let mut current = String::new();
         for part in parts(&text) {
             match part {
@@ -239,7 +242,8 @@ fn commands_of_the_documentation() {
                         .expect("a shell");
                     let printed = String::from_utf8_lossy(&output.stdout);
                     if !is_shown(&shown, &printed) {
-                        wrong += &format!("{}: $ {command}\n--- shown\n{shown}--- printed\n{printed}", document.display());
+                        wrong +=
+                            &format!("{}: $ {command}\n--- shown\n{shown}--- printed\n{printed}", document.display());
                     }
                     let keep = shown.contains('…') || !writing();
                     current += &format!("$ {command}\n{}", if keep { &shown } else { &*printed });
