@@ -173,7 +173,11 @@ fn a_capture_that_is_read_is_not_overwritten() {
     let bench = Bench::new();
     bench.capture("wan.pcap", &[udp("10.0.0.9")]);
     let before = std::fs::read(bench.path("wan.pcap")).unwrap();
-    fails(&bench.weir(&["replay", "gate.toml", "--in", "lan=wan.pcap", "--out-dir", "."]), 1, "both input and output");
+    fails(
+        &bench.weir(&["replay", "gate.toml", "--in", "lan=wan.pcap", "--out-dir", "."]),
+        1,
+        "wan.pcap: one file for two purposes",
+    );
     assert_eq!(std::fs::read(bench.path("wan.pcap")).unwrap(), before);
     std::fs::write(bench.path("file"), "").unwrap();
     fails(
@@ -205,12 +209,7 @@ fn strict_neighbors_and_other_stations() {
     let bench = Bench::new();
     bench.capture("wan.pcap", &[udp("10.0.0.9")]);
     let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--strict-neighbors"]);
-    assert!(
-        stdout(&output).contains("-> drop no-neighbor  answer wan  by gate.toml:12")
-            || stdout(&output).contains("-> drop no-neighbor  by gate.toml:12"),
-        "{}",
-        stdout(&output)
-    );
+    assert!(stdout(&output).contains("-> drop no-neighbor  by gate.toml:12"), "{}", stdout(&output));
     bench.capture("lan.pcap", &[udp("198.51.100.1")]);
     let output = bench.weir(&["replay", "gate.toml", "--in", "lan=lan.pcap"]);
     fails(&output, 0, "wan has 02:00:00:00:00:01");
