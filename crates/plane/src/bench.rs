@@ -128,7 +128,11 @@ impl Bench {
     fn read(&self) -> Vec<NodeWindow> {
         let nodes = Node::ALL.iter().zip(&self.counters.nodes);
         nodes
-            .map(|(&node, counters)| NodeWindow { node, packets: counters.packets.value(), ticks: counters.ticks.value() })
+            .map(|(&node, counters)| NodeWindow {
+                node,
+                packets: counters.packets.value(),
+                ticks: counters.ticks.value(),
+            })
             .collect()
     }
 

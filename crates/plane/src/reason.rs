@@ -148,7 +148,9 @@ mod tests {
     #[test]
     fn names_are_unique_and_kebab_case_and_numbers_come_back() {
         let mut names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
-        assert!(names.iter().all(|name| name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')));
+        assert!(
+            names.iter().all(|name| name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-'))
+        );
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Reason::COUNT);

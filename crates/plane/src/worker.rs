@@ -269,7 +269,9 @@ impl Worker {
 
     /// Runs the graph over the vector, whose first `handed` packets have been parsed by another worker.
     fn run(&mut self, handed: usize, now: Time) {
-        let Worker { reader, shared, next, vector, pieces, spare, cache, limits, peers, transmitters, recorder, .. } = self;
+        let Worker {
+            reader, shared, next, vector, pieces, spare, cache, limits, peers, transmitters, recorder, ..
+        } = self;
         let guard = reader.pin();
         let root = shared.root.load(&guard);
         for place in 0..vector.len() {
@@ -344,14 +346,7 @@ impl Worker {
 
 /// Opens traces at the node where they were asked for, and adds a step to each that passes.
 #[cold]
-fn trace(
-    context: &Context<'_>,
-    tracer: &Tracer,
-    vector: &mut Vector,
-    node: Node,
-    wanted: Option<Node>,
-    frame: &Frame,
-) {
+fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node, wanted: Option<Node>, frame: &Frame) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         if wanted == Some(node)
@@ -378,7 +373,9 @@ fn trace(
 /// What is known of a packet's fate on its way into a node.
 fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
     match node {
-        Node::Drop | Node::IcmpError => Reason::of(packet.reason()).map_or_else(String::new, |reason| reason.name().into()),
+        Node::Drop | Node::IcmpError => {
+            Reason::of(packet.reason()).map_or_else(String::new, |reason| reason.name().into())
+        }
         Node::Ip4Rewrite | Node::Ip6Rewrite | Node::Ip4Fragment | Node::Neighbor => {
             let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
             adjacency.map_or_else(String::new, |adjacency| context.root.describe(adjacency))

@@ -277,7 +277,10 @@ fn admit_v6(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
     };
     // ::/8 holds the unspecified and loopback addresses, ff00::/8 the multicast ones.
     let special = |first: u8| first == 0 || first == 0xff;
-    if special(header[ipv6::SOURCE]) | special(header[ipv6::DESTINATION]) | parsed.flags.intersects(ParseFlags::L2_GROUP) {
+    if special(header[ipv6::SOURCE])
+        | special(header[ipv6::DESTINATION])
+        | parsed.flags.intersects(ParseFlags::L2_GROUP)
+    {
         return admit_special_v6(header, parsed);
     }
     Ok(())

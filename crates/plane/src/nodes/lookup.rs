@@ -101,8 +101,8 @@ fn dispatch(
     rewrite: Node,
 ) -> u32 {
     let root = context.root;
-    let number = Forwarding(value)
-        .resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
+    let number =
+        Forwarding(value).resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
     packet.set_forwarding(number);
     let kind = root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
     if kind == Kind::Rewrite {
