@@ -1,6 +1,6 @@
 //! Replays: captures through the graph of a live gateway, with a line for each packet.
 //!
-//! Only ports, clock and randomness differ from `weir run`. [`merge`] puts the packets of all captures in the order of
+//! Only ports, clock and randomness differ from `weir run`. `merge` puts the packets of all captures in the order of
 //! their timestamps, a [`Harness`] runs the graph over them, [`sink`] takes what comes out, and a [`Line`] tells what
 //! became of each. [`explanation`] does the same to a single packet and tells everything.
 //!
