@@ -93,6 +93,14 @@ fn examples() {
     }
 }
 
+#[test]
+fn the_readme_shows_its_example_as_it_is() {
+    let example = fs::read_to_string(root().join("examples/edge.toml")).expect("the example");
+    let start = example.find("version = 1").expect("a version");
+    let readme = fs::read_to_string(root().join("README.md")).expect("the readme");
+    assert!(blocks(&readme).iter().any(|(_, block)| *block == example[start..]), "README.md shows another edge.toml");
+}
+
 /// The documentation lists every code with its meaning.
 #[test]
 fn every_code_is_documented() {
