@@ -5,7 +5,7 @@
 //! encapsulation. Chunk sizes are multiples of 2 KiB and the region is one mapping, so that it can be registered as an
 //! AF_XDP UMEM.
 //!
-//! A [`Buffer`] owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
+//! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
 //! shared [`Pool`] by the batch; a buffer that is simply dropped goes back to the pool by the slow way, so none is lost.
 
 use std::io;
