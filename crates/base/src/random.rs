@@ -27,7 +27,10 @@ impl Random {
     }
 
     /// 64 random bits.
-    #[expect(clippy::should_implement_trait, reason = "a generator never ends: as an iterator it would promise an option")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a generator never ends: as an iterator it would promise an option"
+    )]
     #[inline]
     pub fn next(&mut self) -> u64 {
         self.0.next_u64()

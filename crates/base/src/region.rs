@@ -101,8 +101,7 @@ impl Region {
 
 fn map(len: usize, flags: MapFlags) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
-    let address =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    let address = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
     NonNull::new(address.cast::<u8>()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 

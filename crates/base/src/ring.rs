@@ -40,8 +40,7 @@ pub struct Consumer<T> {
 /// A ring for up to `capacity` values, rounded up to a power of two.
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity.max(2).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let shared =
-        Arc::new(Shared { slots, tail: Padded(AtomicUsize::new(0)), head: Padded(AtomicUsize::new(0)) });
+    let shared = Arc::new(Shared { slots, tail: Padded(AtomicUsize::new(0)), head: Padded(AtomicUsize::new(0)) });
     (Producer { shared: shared.clone(), tail: 0, head: 0 }, Consumer { shared, head: 0 })
 }
 

@@ -106,8 +106,7 @@ impl Pool {
             free: Mutex::new((0..count).rev().map(|index| at(first + index * step)).collect()),
         };
         let (small, large) = (chunks(size.small, 0, SMALL), chunks(size.large, size.small * SMALL, LARGE));
-        let inner =
-            Inner { small, large, boundary: boundary.as_ptr() as usize, handles: AtomicUsize::new(1), region };
+        let inner = Inner { small, large, boundary: boundary.as_ptr() as usize, handles: AtomicUsize::new(1), region };
         Ok(Pool { inner: NonNull::from(Box::leak(Box::new(inner))) })
     }
 

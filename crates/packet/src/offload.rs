@@ -102,9 +102,7 @@ impl VirtioHeader {
         let mut octets = [0; Self::LEN];
         octets[0] = self.flags;
         octets[1] = self.gso_type;
-        for (at, word) in
-            [(2, self.header_len), (4, self.gso_size), (6, self.csum_start), (8, self.csum_offset)]
-        {
+        for (at, word) in [(2, self.header_len), (4, self.gso_size), (6, self.csum_start), (8, self.csum_offset)] {
             octets[at..at + 2].copy_from_slice(&word.to_ne_bytes());
         }
         octets
@@ -178,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_header_that_lies_is_refused() {
-        let outside = VirtioHeader { flags: VirtioHeader::NEEDS_CSUM, csum_start: 90, csum_offset: 9, ..Default::default() };
+        let outside =
+            VirtioHeader { flags: VirtioHeader::NEEDS_CSUM, csum_start: 90, csum_offset: 9, ..Default::default() };
         assert_eq!(outside.offload(100), Err(BadVirtioHeader));
         assert!(outside.offload(101).is_ok());
         assert_eq!(VirtioHeader { gso_type: 3, gso_size: 9, ..Default::default() }.offload(100), Err(BadVirtioHeader));

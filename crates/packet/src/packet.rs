@@ -78,7 +78,22 @@ impl Packet {
     #[inline(always)]
     pub(crate) fn fill(&mut self, cache: &mut Cache, len: usize) -> Option<()> {
         let buffer = cache.take(len)?;
-        let Packet { start, l3, l4, trace, flags, protocol, reason, interface, forwarding, hash, ordinal, time, offload, .. } = self;
+        let Packet {
+            start,
+            l3,
+            l4,
+            trace,
+            flags,
+            protocol,
+            reason,
+            interface,
+            forwarding,
+            hash,
+            ordinal,
+            time,
+            offload,
+            ..
+        } = self;
         (*start, *l3, *l4, *trace, *protocol, *reason) = (HEADROOM as u16, 0, 0, 0, 0, 0);
         (*interface, *forwarding, *hash, *ordinal) = (0, 0, 0, 0);
         (*flags, *time, *offload) = (ParseFlags::empty(), Time(0), Offload::default());

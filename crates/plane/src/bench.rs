@@ -72,7 +72,7 @@ impl Bench {
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
         let mut random = Random::from_seed(seed);
         let domain = Domain::new();
-        let settings = Settings { workers: 1, hash_seed: random.next(), invent_neighbors: false };
+        let settings = Settings { workers: 1, invent_neighbors: false };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let mut ports = HashMap::new();
         let (orders, mailbox) = mpsc::channel();

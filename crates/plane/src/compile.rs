@@ -53,8 +53,6 @@ pub struct PortPlace {
 pub struct Settings {
     /// Number of workers.
     pub workers: usize,
-    /// Keys the flow hashes.
-    pub hash_seed: u64,
     /// Unresolved neighbours get a made-up hardware address.
     pub invent_neighbors: bool,
 }
@@ -74,7 +72,7 @@ type Paths = Vec<(u32, u32)>;
 #[derive(Clone, Default)]
 struct Numbers {
     interfaces: HashMap<String, u32>,
-    vrfs: HashMap<String, u16>,
+    vrfs: Numbered<String>,
     adjacencies: Numbered<Key>,
     sets: Numbered<Paths>,
 }
@@ -179,13 +177,14 @@ impl Compiler {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
+        numbers.vrfs.begin();
         let map = Map {
             interfaces: gateway
                 .interfaces
                 .iter()
                 .map(|interface| assign(&mut numbers.interfaces, &interface.name))
                 .collect(),
-            vrfs: gateway.vrfs.iter().map(|vrf| assign(&mut numbers.vrfs, &vrf.name)).collect(),
+            vrfs: gateway.vrfs.iter().map(|vrf| numbers.vrfs.number(&vrf.name).0 as u16).collect(),
         };
         let mut interfaces = self.interfaces(gateway, ports, &map);
         let mut pass = Pass {
@@ -213,6 +212,7 @@ impl Compiler {
 
         numbers.adjacencies.end();
         numbers.sets.end();
+        numbers.vrfs.end();
         self.numbers = numbers;
         self.ribs = ribs;
         self.adjacencies = adjacencies;
@@ -227,7 +227,6 @@ impl Compiler {
             adjacencies: self.adjacencies.clone(),
             buckets: self.buckets.clone().into(),
             icmp: gateway.icmp,
-            hash_seed: self.settings.hash_seed,
             invent_neighbors: self.settings.invent_neighbors,
         };
         Ok((root, map))
@@ -366,11 +365,9 @@ fn prefix_v6(net: Ipv6Net) -> Prefix<u128> {
     Prefix::new(u128::from(net.network()), net.prefix_len()).unwrap_or(Prefix::ALL)
 }
 
-fn assign<N: Copy + TryFrom<usize>>(numbers: &mut HashMap<String, N>, name: &str) -> N
-where
-    N::Error: std::fmt::Debug,
-{
-    let next = N::try_from(numbers.len()).expect("fewer names than numbers: configurations are bounded");
+/// The number of a name; new names get the next one. Never reused: packets on their way between workers carry it.
+fn assign(numbers: &mut HashMap<String, u32>, name: &str) -> u32 {
+    let next = numbers.len() as u32;
     *numbers.entry(name.to_owned()).or_insert(next)
 }
 
@@ -410,7 +407,7 @@ impl Pass<'_> {
     fn ribs(&mut self) -> Vec<Rib> {
         // Number 0 is what tables answer when they have no route.
         self.terminal(Kind::NoRoute);
-        let mut ribs = vec![Rib::default(); self.numbers.vrfs.len()];
+        let mut ribs = vec![Rib::default(); self.numbers.vrfs.used.len()];
         let gateway = self.gateway;
         let local = self.terminal(Kind::Local);
         let broadcast = self.terminal(Kind::Broadcast);

@@ -14,7 +14,7 @@ pub const MAX_PATHS: usize = 64;
 /// `previous`.
 ///
 /// `paths` has 1 ..= [`MAX_PATHS`] distinct entries with weights above 0. Every path gets its proportional share
-/// rounded up or down.
+/// rounded up or down, and one bucket at least.
 pub fn share<P: Copy + PartialEq>(paths: &[(P, u32)], previous: Option<&[P]>) -> Vec<P> {
     let mut quota = quotas(&paths.iter().map(|&(_, weight)| weight).collect::<Vec<_>>());
     let position = |path: P| paths.iter().position(|&(other, _)| other == path);
@@ -38,7 +38,7 @@ pub fn share<P: Copy + PartialEq>(paths: &[(P, u32)], previous: Option<&[P]>) ->
     buckets.into_iter().flatten().map(|index| paths[index].0).collect()
 }
 
-/// Proportional shares of [`BUCKETS`] by the method of largest remainders; ties go to the earlier.
+/// Proportional shares of [`BUCKETS`] by the method of largest remainders, at least one each; ties go to the earlier.
 fn quotas(weights: &[u32]) -> Vec<usize> {
     let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
     let exact = |weight: u32| u64::from(weight) * BUCKETS as u64;
@@ -48,6 +48,15 @@ fn quotas(weights: &[u32]) -> Vec<usize> {
     let missing = BUCKETS - quota.iter().sum::<usize>();
     for &index in &by_remainder[..missing] {
         quota[index] += 1;
+    }
+    // A path that is named is used, however little it weighs.
+    for index in 0..quota.len() {
+        if quota[index] == 0
+            && let Some(largest) = quota.iter_mut().max()
+        {
+            *largest -= 1;
+            quota[index] = 1;
+        }
     }
     quota
 }
@@ -66,6 +75,15 @@ mod tests {
         let buckets = share(&[(1, 1), (2, 3)], None);
         assert_eq!((count(&buckets, 1), count(&buckets, 2)), (256, 768));
         assert_eq!(share(&[(9, 5)], None), vec![9; BUCKETS]);
+    }
+
+    #[test]
+    fn the_lightest_path_is_used_too() {
+        let mut paths = vec![(0, 1)];
+        paths.extend((1..MAX_PATHS as u32).map(|path| (path, 255)));
+        let buckets = share(&paths, None);
+        assert!((0..MAX_PATHS as u32).all(|path| count(&buckets, path) >= 1));
+        assert_eq!(buckets.len(), BUCKETS);
     }
 
     #[test]

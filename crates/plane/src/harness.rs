@@ -127,7 +127,7 @@ impl Harness {
     pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
         let mut random = Random::from_seed(options.seed);
         let domain = Domain::new();
-        let settings = Settings { workers: 1, hash_seed: random.next(), invent_neighbors: options.invent_neighbors };
+        let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let (root, map) = compiler.compile(&model, &places(&model))?;
         let root = Arc::new(Published::new(root, &domain));

@@ -34,8 +34,6 @@ pub struct Root {
     pub buckets: Arc<[u32]>,
     /// Limits of what we originate, over all workers.
     pub icmp: IcmpLimits,
-    /// Keys the flow hashes; random per start.
-    pub hash_seed: u64,
     /// Unresolved neighbours get a made-up hardware address (replay).
     pub invent_neighbors: bool,
 }

@@ -183,8 +183,9 @@ impl Worker {
             }
             Order::Forget(port) => {
                 self.queues.retain(|queue| queue.port != port);
-                if let Some(transmitter) = self.transmitters.get_mut(port as usize) {
-                    *transmitter = None;
+                if let Some(mut transmitter) = self.transmitters.get_mut(port as usize).and_then(Option::take) {
+                    // The port counts what its sink refuses.
+                    let _ = transmitter.flush();
                 }
             }
             Order::Limit(limits) => {

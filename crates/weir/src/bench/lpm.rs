@@ -135,7 +135,8 @@ pub fn measure<K: Draw>(prefixes: &[Prefix<K>], effort: &Effort, cpus: &[usize])
     for (name, keys) in sets {
         lookups.push(look_up(&domain, &writer.table(), name, &keys, prefixes, effort)?);
     }
-    let (updates_per_second, lookups_beside) = update(&domain, &mut writer, prefixes, effort.updates, cpus, &mut random)?;
+    let (updates_per_second, lookups_beside) =
+        update(&domain, &mut writer, prefixes, effort.updates, cpus, &mut random)?;
     Ok(Lpm {
         family: if v4 { "ipv4" } else { "ipv6" }.to_owned(),
         routes: stats.routes,

@@ -39,8 +39,14 @@ fn draw(costs: &[Cost], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .x_label_area_size(40)
         .y_label_area_size(52)
         .build_cartesian_2d((least * 0.8..largest * 1.25).log_scale(), 0.0..most * 1.15)?;
-    chart.configure_mesh().x_desc("prefixes").y_desc("ticks per packet").x_label_formatter(&|size| format!("{size:.0}")).draw()?;
-    let names: Vec<&str> = costs.first().map_or(Vec::new(), |cost| cost.nodes.iter().map(|node| node.name.as_str()).collect());
+    chart
+        .configure_mesh()
+        .x_desc("prefixes")
+        .y_desc("ticks per packet")
+        .x_label_formatter(&|size| format!("{size:.0}"))
+        .draw()?;
+    let names: Vec<&str> =
+        costs.first().map_or(Vec::new(), |cost| cost.nodes.iter().map(|node| node.name.as_str()).collect());
     for (index, name) in names.into_iter().enumerate() {
         let color = Palette99::pick(index + 2).to_rgba();
         let points = costs.iter().filter_map(|cost| {
@@ -62,7 +68,12 @@ fn draw(costs: &[Cost], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .draw_series(LineSeries::new(vpp, RED.stroke_width(2)).point_size(4))?
         .label("VPP, sum (another machine)")
         .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], RED.stroke_width(2)));
-    chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).border_style(BLACK).background_style(WHITE).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .border_style(BLACK)
+        .background_style(WHITE)
+        .draw()?;
     root.present()?;
     Ok(())
 }

@@ -124,7 +124,8 @@ fn make<K: Draw>(
                 None => break block,
             }
         };
-        let near = (!prefixes.is_empty() && random.chance(0.5)).then(|| prefixes[random.below(prefixes.len() as u64) as usize]);
+        let near = (!prefixes.is_empty() && random.chance(0.5))
+            .then(|| prefixes[random.below(prefixes.len() as u64) as usize]);
         let address = match near {
             Some(near) if near.len() < len => near.address().splice(near.len().max(block), anywhere(random)),
             _ => anywhere(random),

@@ -33,7 +33,12 @@ impl Report for Forward {
     fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}, {:.2} GHz time-stamp counter; one worker, packets from memory", self.cpu, self.tick_frequency / 1e9);
+        let _ = writeln!(
+            text,
+            "{}, {:.2} GHz time-stamp counter; one worker, packets from memory",
+            self.cpu,
+            self.tick_frequency / 1e9
+        );
         let _ = writeln!(text, "ticks per packet: median, 10th and 90th percentile of {} windows\n", self.windows);
         let mut table = Table::new(&[
             ("Load", Left),
@@ -65,7 +70,14 @@ impl Report for Forward {
         }
         text.push_str(&table.text());
         text.push('\n');
-        let mut table = Table::new(&[("Load", Left), ("Prefixes", Right), ("Node", Left), ("Ticks", Right), ("p10", Right), ("p90", Right)]);
+        let mut table = Table::new(&[
+            ("Load", Left),
+            ("Prefixes", Right),
+            ("Node", Left),
+            ("Ticks", Right),
+            ("p10", Right),
+            ("p90", Right),
+        ]);
         for cost in &self.forward {
             for node in &cost.nodes {
                 table.row([
@@ -103,7 +115,14 @@ impl Report for Forward {
 
 impl Forward {
     fn lookups(&self) -> Table {
-        let mut table = Table::new(&[("Family", Left), ("Keys", Left), ("Who", Left), ("Ticks", Right), ("Target", Left), ("Ours/theirs", Right)]);
+        let mut table = Table::new(&[
+            ("Family", Left),
+            ("Keys", Left),
+            ("Who", Left),
+            ("Ticks", Right),
+            ("Target", Left),
+            ("Ours/theirs", Right),
+        ]);
         for lpm in &self.lpm {
             for lookups in &lpm.lookups {
                 table.row([

@@ -60,13 +60,16 @@ impl ForwardArgs {
     fn run(&self) -> Result<(), Error> {
         // Read first: a mistake in it should not cost the time of the rest.
         let prefixes = match &self.prefixes {
-            Some(path) => Prefixes::read(path).map_err(|error| Error::Failed(format!("cannot read prefixes: {error}")))?,
+            Some(path) => {
+                Prefixes::read(path).map_err(|error| Error::Failed(format!("cannot read prefixes: {error}")))?
+            }
             None if self.quick => Prefixes::made_of(20_000, 5_000, 1),
             None => Prefixes::made(1),
         };
         let allowed = weir_base::affinity::allowed().unwrap_or_default();
         if let Some(cpu) = self.cpu.or(allowed.last().copied()) {
-            weir_base::affinity::pin(cpu).map_err(|error| Error::Failed(format!("cannot run on CPU {cpu}: {error}")))?;
+            weir_base::affinity::pin(cpu)
+                .map_err(|error| Error::Failed(format!("cannot run on CPU {cpu}: {error}")))?;
         }
         let loads = if self.quick { &forward::LOADS[..3] } else { &forward::LOADS[..] };
         let windows = if self.quick { 20 } else { 400 };
@@ -103,6 +106,7 @@ impl ForwardArgs {
 /// What `/proc/cpuinfo` calls the CPU.
 fn cpu_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    let name =
+        text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
     name.unwrap_or("unknown CPU").to_owned()
 }

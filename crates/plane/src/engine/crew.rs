@@ -1,0 +1,240 @@
+//! The workers' threads: how they are started, told things, and ended.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weir_base::affinity;
+use weir_base::clock::Clock;
+use weir_base::reclaim::{Domain, Published};
+use weir_base::ring::{Consumer, Producer, ring};
+use weir_packet::buffer::Pool;
+use weir_packet::packet::Packet;
+use weir_packet::parse::Seed;
+
+use super::EngineError;
+use crate::counters::WorkerCounters;
+use crate::model;
+use crate::root::Root;
+use crate::trace::Tracer;
+use crate::worker::{Order, Round, Shared, Worker};
+
+/// Packets that a ring between two workers holds.
+const RING: usize = 4096;
+
+/// The workers. Dropping it stops them.
+pub(super) struct Crew(Vec<WorkerHandle>);
+
+/// What every worker shares with the engine.
+pub(super) struct Parts<'a> {
+    pub(super) domain: &'a Domain,
+    pub(super) root: &'a Arc<Published<Root>>,
+    pub(super) tracer: &'a Arc<Tracer>,
+    pub(super) pool: &'a Pool,
+    pub(super) clock: &'a Clock,
+    pub(super) busy: &'a Arc<AtomicUsize>,
+}
+
+impl Crew {
+    /// Starts the workers, each pinned to its CPU, with rings between all of them.
+    pub(super) fn start(
+        model: &model::Gateway,
+        pin: bool,
+        seed: [u64; 2],
+        parts: &Parts<'_>,
+    ) -> Result<Crew, EngineError> {
+        let count = usize::from(model.workers.count.max(1));
+        let cores = cores(model, count, pin)?;
+        let mut workers = Crew(Vec::with_capacity(count));
+        for ((number, core), (peers, sources)) in cores.into_iter().enumerate().zip(rings(count)) {
+            let (orders, mailbox) = mpsc::channel();
+            let counters = Arc::<WorkerCounters>::default();
+            let shared = Shared {
+                root: Arc::clone(parts.root),
+                tracer: Arc::clone(parts.tracer),
+                counters: Arc::clone(&counters),
+                clock: parts.clock.clone(),
+                seed: Seed::new(seed),
+            };
+            let reader = parts.domain.reader()?;
+            let worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
+            let obeyed = Arc::<AtomicU64>::default();
+            let (ready, started) = mpsc::channel();
+            let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
+            let thread = thread::Builder::new()
+                .name(format!("weir_wk_{number}"))
+                .spawn(move || {
+                    let pinned = core.map_or(Ok(()), affinity::pin);
+                    let failed = pinned.is_err();
+                    let _ = ready.send(pinned);
+                    if !failed {
+                        work(worker, &busy, &done);
+                    }
+                })
+                .map_err(|source| EngineError::Thread { worker: number, source })?;
+            let handle = WorkerHandle { orders, sent: AtomicU64::new(0), obeyed, counters, thread: Some(thread), core };
+            handle.order(Order::Limit(model.icmp));
+            workers.0.push(handle);
+            // A thread that ended without a word is one that panicked.
+            let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
+            if let Err(source) = pinned {
+                return Err(EngineError::Thread { worker: number, source });
+            }
+        }
+        Ok(workers)
+    }
+
+    /// Waits until the workers have done what they were told.
+    pub(super) fn settle(&self) {
+        while !self.iter().all(|worker| worker.is_up_to_date() || worker.is_gone()) {
+            self.wake();
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Wakes those that sleep.
+    pub(super) fn wake(&self) {
+        self.iter().for_each(WorkerHandle::wake);
+    }
+
+    /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
+    /// finish what they were handed. Further calls do nothing.
+    pub(super) fn stop(&mut self) {
+        self.iter().for_each(|worker| worker.order(Order::Drain));
+        self.settle();
+        self.iter().for_each(|worker| worker.order(Order::End));
+        for worker in &mut self.0 {
+            if let Some(thread) = worker.thread.take() {
+                thread.thread().unpark();
+                // A worker that panicked has said so on stderr; its counters are still there.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl std::ops::Deref for Crew {
+    type Target = [WorkerHandle];
+
+    fn deref(&self) -> &[WorkerHandle] {
+        &self.0
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub(super) struct WorkerHandle {
+    orders: mpsc::Sender<Order>,
+    /// Orders sent so far.
+    sent: AtomicU64,
+    /// Orders that the worker has read, and done a round since.
+    obeyed: Arc<AtomicU64>,
+    pub(super) counters: Arc<WorkerCounters>,
+    thread: Option<JoinHandle<()>>,
+    pub(super) core: Option<usize>,
+}
+
+impl WorkerHandle {
+    pub(super) fn order(&self, order: Order) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        // A worker that panicked reads nothing any more.
+        let _ = self.orders.send(order);
+    }
+
+    /// Nothing that it was told is still to be done.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.obeyed.load(Ordering::Acquire) == self.sent.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// It ended without being told to.
+    pub(super) fn has_failed(&self) -> bool {
+        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// A worker's thread: rounds without pause while there are packets, pauses that grow to 100 µs when there are none.
+fn work(mut worker: Worker, busy: &AtomicUsize, obeyed: &AtomicU64) {
+    let mut idle = 0u32;
+    let mut counted = true;
+    let mut told = 0;
+    loop {
+        let round = worker.round();
+        // A worker whose queues have all ended no longer counts as busy.
+        let counts = matches!(round, Round::Busy | Round::Idle);
+        if counts != counted {
+            if counts {
+                busy.fetch_add(1, Ordering::AcqRel)
+            } else {
+                busy.fetch_sub(1, Ordering::AcqRel)
+            };
+            counted = counts;
+        }
+        if worker.obeyed != told {
+            told = worker.obeyed;
+            obeyed.store(told, Ordering::Release);
+        }
+        if round == Round::Busy {
+            idle = 0;
+            continue;
+        }
+        if round == Round::Ended {
+            worker.flush();
+            return;
+        }
+        idle = idle.saturating_add(1);
+        match idle {
+            0..=64 => std::hint::spin_loop(),
+            65 => worker.flush(),
+            66..=128 => thread::yield_now(),
+            _ => thread::park_timeout(Duration::from_micros(100)),
+        }
+    }
+}
+
+/// The CPU of each worker.
+fn cores(model: &model::Gateway, count: usize, pin: bool) -> Result<Vec<Option<usize>>, EngineError> {
+    if !pin {
+        return Ok(vec![None; count]);
+    }
+    if !model.workers.cores.is_empty() {
+        return Ok(model.workers.cores.iter().map(|&core| Some(usize::from(core))).collect());
+    }
+    let allowed = affinity::allowed().map_err(|source| EngineError::Thread { worker: 0, source })?;
+    // From the last one down: the first is where everything else on the machine tends to run.
+    Ok((0..count).map(|worker| allowed.iter().rev().nth(worker % allowed.len().max(1)).copied()).collect())
+}
+
+type Rings = (Vec<Option<Producer<Packet>>>, Vec<Consumer<Packet>>);
+
+/// A ring from every worker to every other.
+fn rings(count: usize) -> Vec<Rings> {
+    let mut ends: Vec<Rings> = (0..count).map(|_| (Vec::new(), Vec::new())).collect();
+    for from in 0..count {
+        for to in 0..count {
+            if from == to {
+                ends[from].0.push(None);
+            } else {
+                let (producer, consumer) = ring(RING);
+                ends[from].0.push(Some(producer));
+                ends[to].1.push(consumer);
+            }
+        }
+    }
+    ends
+}

@@ -1,0 +1,77 @@
+//! Why a gateway could not be started or changed.
+
+use std::io;
+use std::path::PathBuf;
+
+use weir_base::reclaim::TooManyReaders;
+use weir_port::OpenError;
+
+use crate::compile::TableFull;
+use crate::model::Origin;
+use crate::node::Node;
+
+/// Why a gateway could not be started or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A port could not be opened.
+    #[error("interface {interface}: {source}")]
+    Port {
+        /// The interface it is for.
+        interface: String,
+        /// Where the interface was declared.
+        origin: Origin,
+        /// Why.
+        source: OpenError,
+    },
+    /// A capture file that a port would write is being written: opening it would cut off what is there.
+    #[error("interface {interface}: {} is being written by interface {by}: name another file, or restart", path.display())]
+    FileTaken {
+        /// The interface it is for.
+        interface: String,
+        /// Where the interface was declared.
+        origin: Origin,
+        /// The file.
+        path: PathBuf,
+        /// The interface whose port writes it.
+        by: String,
+    },
+    /// No room for packet buffers.
+    #[error("no room for {small} small and {large} large packet buffers: {source}")]
+    Buffers {
+        /// Small buffers wanted.
+        small: u32,
+        /// Large buffers wanted.
+        large: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A table has no room for the routes.
+    #[error(transparent)]
+    TableFull(#[from] TableFull),
+    /// What was changed can only change at a start.
+    #[error("{what} can not change while the gateway runs: restart it")]
+    NeedsRestart {
+        /// What was changed.
+        what: &'static str,
+    },
+    /// A worker's thread could not be started or pinned.
+    #[error("worker {worker}: {source}")]
+    Thread {
+        /// Its number.
+        worker: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// More workers than readers of the root.
+    #[error(transparent)]
+    Readers(#[from] TooManyReaders),
+}
+
+/// There is no node of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no node is called `{name}`; there are {}", Node::ALL.iter().map(|node| node.name()).collect::<Vec<_>>().join(", "))]
+pub struct UnknownNode {
+    /// What was asked for.
+    pub name: String,
+}

@@ -1,0 +1,100 @@
+//! Ports: which of a model's are open already, which have to be opened, and which nobody needs any more.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use weir_packet::buffer::MAX_FRAME;
+use weir_port::Port;
+use weir_port::spec::PortSpec;
+
+use super::EngineError;
+use crate::compile::PortPlace;
+use crate::model::{self, InterfaceKind};
+use crate::root::derived_mac;
+
+pub(super) struct OpenPort {
+    pub(super) interface: String,
+    pub(super) port: Box<dyn Port>,
+    pub(super) kind: InterfaceKind,
+    pub(super) mac: [u8; 6],
+}
+
+pub(super) struct Opened {
+    /// Where each interface of kind `Port` stands, by the model's index.
+    pub(super) places: HashMap<u32, PortPlace>,
+    /// Numbers of ports that were opened now.
+    pub(super) new: Vec<u32>,
+    /// Numbers of ports that no interface uses any more.
+    pub(super) gone: Vec<u32>,
+}
+
+/// Opens the ports of a model that are not open yet, at the end of `ports`. A port whose specification changed is a new
+/// port. `before` are the interfaces of the model in force.
+pub(super) fn open_ports(
+    model: &model::Gateway,
+    before: &[model::Interface],
+    ports: &mut Vec<Option<OpenPort>>,
+) -> Result<Opened, EngineError> {
+    let mut opened = Opened { places: HashMap::new(), new: Vec::new(), gone: Vec::new() };
+    let mut kept = HashSet::new();
+    for (index, interface) in model.interfaces.iter().enumerate() {
+        let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
+        let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
+        let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
+        let known = ports.iter().position(|known| {
+            known.as_ref().is_some_and(|known| {
+                known.interface == interface.name && known.kind == interface.kind && known.mac == mac
+            })
+        });
+        let number = match known.filter(|_| same) {
+            Some(number) => number,
+            None => {
+                if let Some((path, by)) = taken(&interface.kind, ports) {
+                    let (interface, origin) = (interface.name.clone(), interface.origin);
+                    return Err(EngineError::FileTaken { interface, origin, path, by });
+                }
+                let context = weir_port::Context {
+                    name: interface.name.clone(),
+                    mac,
+                    max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
+                };
+                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| {
+                    EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
+                })?;
+                let kind = interface.kind.clone();
+                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac }));
+                opened.new.push(ports.len() as u32 - 1);
+                ports.len() - 1
+            }
+        };
+        kept.insert(number);
+        let own = ports[number].as_ref().and_then(|port| port.port.mac());
+        opened.places.insert(index as u32, PortPlace { number: number as u32, mac: own });
+    }
+    opened.gone = (0..ports.len())
+        .filter(|&number| ports[number].is_some() && !kept.contains(&number))
+        .map(|n| n as u32)
+        .collect();
+    Ok(opened)
+}
+
+/// A file that a port would write and that an open port writes, with the interface of that one.
+fn taken(kind: &InterfaceKind, ports: &[Option<OpenPort>]) -> Option<(PathBuf, String)> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let wanted = written(kind);
+    ports.iter().flatten().find_map(|open| {
+        let files = written(&open.kind);
+        let path = wanted.iter().find(|path| files.iter().any(|file| real(file) == real(path)))?;
+        Some((path.to_path_buf(), open.interface.clone()))
+    })
+}
+
+/// The files that a port writes.
+fn written(kind: &InterfaceKind) -> Vec<&Path> {
+    let InterfaceKind::Port { port, middleware, .. } = kind else { return Vec::new() };
+    let output = match port {
+        PortSpec::Pcap(spec) => spec.output.as_deref(),
+        _ => None,
+    };
+    output.into_iter().chain(middleware.capture.as_deref()).collect()
+}

@@ -1,0 +1,102 @@
+//! What the control thread tells of interfaces, tables and reloads.
+
+use weir_port::Link;
+
+use super::{Control, Reloaded};
+use crate::collect;
+use crate::compile::Compiler;
+use crate::model::{self, InterfaceKind};
+use crate::rib::Rib;
+use crate::root::Root;
+use crate::stats;
+
+pub(super) fn count(compiler: &Compiler) -> usize {
+    compiler.ribs().iter().map(Rib::len).sum()
+}
+
+/// What differs between two models, interface by interface.
+pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded {
+    let names =
+        |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
+    let (before, after) = (names(old), names(new));
+    let meaning = |model: &model::Gateway, name: &str| {
+        let interface = model.interfaces.iter().find(|interface| interface.name == name)?;
+        let addresses: Vec<_> = interface.addresses.iter().map(|address| address.net).collect();
+        Some((
+            interface.kind.clone(),
+            interface.mac,
+            interface.mtu,
+            addresses,
+            model.vrfs[usize::from(interface.vrf.0)].name.clone(),
+        ))
+    };
+    Reloaded {
+        added: after.iter().filter(|name| !before.contains(name)).cloned().collect(),
+        removed: before.iter().filter(|name| !after.contains(name)).cloned().collect(),
+        changed: after
+            .iter()
+            .filter(|name| before.contains(name) && meaning(old, name) != meaning(new, name))
+            .cloned()
+            .collect(),
+        ..Reloaded::default()
+    }
+}
+
+pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::InterfaceStats> {
+    control
+        .model
+        .interfaces
+        .iter()
+        .zip(&control.map.interfaces)
+        .filter_map(|(interface, &number)| {
+            let compiled = root.interfaces.get(number as usize)?;
+            let port = control.ports.get(compiled.port as usize).and_then(Option::as_ref);
+            let own = matches!(interface.kind, InterfaceKind::Port { .. });
+            let counters = port.filter(|_| own).map(|port| port.port.counters());
+            Some(stats::InterfaceStats {
+                name: interface.name.clone(),
+                kind: if own { port.map_or("closed", |port| port.port.kind()) } else { "vlan" },
+                up: port.is_some_and(|port| port.port.link() == Link::Up),
+                mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
+                mtu: compiled.mtu,
+                vrf: control.model.vrfs[usize::from(interface.vrf.0)].name.clone(),
+                addresses: interface.addresses.iter().map(|address| address.net.to_string()).collect(),
+                origin: control
+                    .model
+                    .origins
+                    .place(interface.origin)
+                    .map_or_else(String::new, |place| place.to_string()),
+                ..collect::interface(&compiled.counters, counters.as_deref(), has_faults(interface))
+            })
+        })
+        .collect()
+}
+
+fn has_faults(interface: &model::Interface) -> bool {
+    matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
+}
+
+pub(super) fn tables(control: &Control) -> Vec<stats::TableStats> {
+    let mut rows = Vec::new();
+    for (number, (v4, v6)) in control.compiler.occupancy().enumerate() {
+        let index = control.map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
+        let Some(vrf) = index.map(|index| &control.model.vrfs[index].name) else { continue };
+        for (family, table) in [("fib4", v4), ("fib6", v6)] {
+            rows.push(stats::TableStats {
+                name: format!("{family} {vrf}"),
+                used: table.routes as u64,
+                limit: table.max_routes as u64,
+                bytes: table.bytes as u64,
+                when_full: "the reload that adds routes is refused as a whole",
+            });
+        }
+    }
+    rows.push(stats::TableStats {
+        name: "neighbors".into(),
+        used: control.model.neighbors.len() as u64,
+        limit: u64::from(control.model.limits.neighbors),
+        bytes: 0,
+        when_full: "the configuration that adds neighbours is refused as a whole",
+    });
+    rows
+}
