@@ -297,7 +297,6 @@ impl Worker {
             limits,
             peers,
             transmitters,
-            pieces,
             recorder: recorder.as_mut(),
         };
         let wanted = shared.tracer.wanted();
@@ -316,7 +315,7 @@ impl Worker {
                 trace(&context, &shared.tracer, vector, node, wanted, spare);
                 start = tsc::ticks();
             }
-            nodes::run(node, &mut context, vector, spare);
+            nodes::run(node, &mut context, pieces, vector, spare);
             let end = tsc::ticks();
             let counters = &shared.counters.nodes[node as usize];
             counters.calls.add(1);

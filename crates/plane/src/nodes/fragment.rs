@@ -14,8 +14,8 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Adjacency;
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let mut pieces = std::mem::take(context.pieces);
+/// `pieces` is empty before and after.
+pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
         send_earlier(context, vector, place);
         let packet = &mut vector[place];
@@ -24,7 +24,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             continue;
         };
         match Fragmenter::new(packet.l3(), adjacency.mtu) {
-            Ok(fragmenter) => match send(context, &mut pieces, packet, adjacency, fragmenter) {
+            Ok(fragmenter) => match send(context, pieces, packet, adjacency, fragmenter) {
                 Ok(()) => context.counters.absorbed.add(1),
                 Err(reason) => context.next.refuse(packet, place, reason),
             },
@@ -32,7 +32,6 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             Err(_) => context.next.refuse(packet, place, Reason::FragmentFailed),
         }
     }
-    *context.pieces = pieces;
 }
 
 /// Sends what came before a packet and waits for `output`: its fragments must not overtake packets of its own flow.

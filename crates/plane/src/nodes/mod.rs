@@ -47,8 +47,6 @@ pub(crate) struct Context<'a> {
     pub(crate) limits: &'a mut Limits,
     pub(crate) peers: &'a mut [Option<Producer<Packet>>],
     pub(crate) transmitters: &'a mut [Option<Box<dyn Transmitter>>],
-    /// Holds fragments on their way out; empty between nodes.
-    pub(crate) pieces: &'a mut Vector,
     pub(crate) recorder: Option<&'a mut Recorder>,
 }
 
@@ -118,9 +116,9 @@ impl Context<'_> {
     }
 }
 
-/// Runs a node.
+/// Runs a node. `pieces` holds fragments on their way out, and is empty between nodes.
 #[inline]
-pub(crate) fn run(node: Node, context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
     match node {
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput => {}
@@ -131,7 +129,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, vector: &mut Vector, fr
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4Rewrite => rewrite::run::<rewrite::V4>(context, vector, frame),
         Node::Ip6Rewrite => rewrite::run::<rewrite::V6>(context, vector, frame),
-        Node::Ip4Fragment => fragment::run(context, vector, frame),
+        Node::Ip4Fragment => fragment::run(context, pieces, vector, frame),
         Node::Local => local::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
         Node::Output => output::run(context, vector, frame),
