@@ -1,0 +1,72 @@
+//! Nodes allocate nothing: whatever a vector holds, the heap is not touched while the graph runs over it.
+
+use weir_plane::bench::Bench;
+use weir_plane::model::RouteTarget;
+use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
+
+mod kit;
+use kit::{Build, ip, mac};
+
+/// Traffic from one address to another, without end.
+fn stream(to: &str, size: u32, ttl: u8, protocol: Transport) -> StreamSpec {
+    let from = if to.contains(':') { ip("2001:db8:1::9") } else { ip("192.0.2.9") };
+    StreamSpec {
+        source: StreamSource::Template(TemplateSpec {
+            source: (from, from),
+            destination: (ip(to), ip(to)),
+            protocol,
+            source_port: (1024, 2047),
+            destination_port: (53, 53),
+            size: SizeSpec::Fixed(size),
+            flows: if matches!(protocol, Transport::Icmp) { 1 } else { 64 },
+            ttl,
+            dont_fragment: false,
+            vlan: Vec::new(),
+            source_mac: None,
+            destination_mac: None,
+            seed: 1,
+        }),
+        rate: None,
+        count: None,
+    }
+}
+
+#[test]
+fn no_node_allocates() {
+    let streams = vec![
+        stream("10.0.0.1", 60, 64, Transport::Udp),
+        stream("10.0.0.1", 1514, 64, Transport::Udp),    // fragmented
+        stream("10.0.0.1", 60, 1, Transport::Udp),       // time exceeded
+        stream("10.9.0.1", 60, 64, Transport::Udp),      // unreachable
+        stream("10.8.0.1", 60, 64, Transport::Udp),      // blackhole
+        stream("11.0.0.1", 60, 64, Transport::Udp),      // no route
+        stream("192.0.2.1", 98, 64, Transport::Icmp),    // echo
+        stream("198.51.100.77", 60, 64, Transport::Udp), // no neighbour
+        stream("2001:db8:2::1", 78, 64, Transport::Tcp),
+        stream("2001:db8:2::1", 1514, 64, Transport::Udp), // packet too big
+        stream("2001:db8:1::1", 98, 64, Transport::Icmp),  // echo
+    ];
+    let build = Build::new()
+        .port_of("in", PortSpec::Generator(GeneratorSpec { streams }), &["192.0.2.1/24", "2001:db8:1::1/64"])
+        .port_of("out", PortSpec::Null, &["198.51.100.1/24", "2001:db8:9::1/64"])
+        .mtu(1280)
+        .neighbor("in", "192.0.2.9", mac(9))
+        .neighbor("in", "2001:db8:1::9", mac(9))
+        .neighbor("out", "198.51.100.2", mac(2))
+        .neighbor("out", "198.51.100.3", mac(3))
+        .neighbor("out", "2001:db8:9::2", mac(2))
+        .via("10.0.0.0/16", &["out 198.51.100.2", "out 198.51.100.3"])
+        .via("2001:db8:2::/48", &["out 2001:db8:9::2"])
+        .route("10.9.0.0/16", RouteTarget::Unreachable)
+        .route("10.8.0.0/16", RouteTarget::Blackhole)
+        .buffers(4096, 16);
+    let mut bench = Bench::new(&build.0, 1).unwrap();
+    bench.window(64);
+    let mut allocations = |rounds| allocation_counter::measure(|| drop(bench.window(rounds))).count_total;
+    // A window allocates its own result; rounds add nothing to that.
+    let (few, many) = (allocations(1), allocations(200));
+    assert_eq!(few, many, "{few} allocations for 1 round, {many} for 200");
+    let sum = bench.conservation();
+    assert!(sum.created > 0 && sum.absorbed > 0 && sum.local > 0 && sum.dropped > 0 && sum.transmitted > 0, "{sum:?}");
+    assert_eq!(sum.imbalance(), 0);
+}
