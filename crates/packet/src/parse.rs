@@ -401,6 +401,49 @@ pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     })
 }
 
+/// What [`ipv4`] says of the usual packet: TCP or UDP, whole and with its header, no options, behind an Ethernet header
+/// without tags. `None` of any other, good or bad: ask [`ipv4`]. A third of the work, most of the time.
+#[inline(always)]
+pub fn usual_ipv4(frame: &[u8]) -> Option<Parsed> {
+    const L4: usize = ethernet::LENGTH + ipv4::LENGTH;
+    let header = frame.first_chunk::<L4>()?[ethernet::LENGTH..].first_chunk::<{ ipv4::LENGTH }>()?;
+    let total = usize::from(be16(header, ipv4::TOTAL_LENGTH));
+    let fragment = be16(header, ipv4::FRAGMENT) & (ipv4::OFFSET_MASK | ipv4::MORE_FRAGMENTS);
+    let protocol = header[ipv4::PROTOCOL];
+    let needed = usual_transport(protocol)?;
+    let usual = (header[ipv4::VERSION_IHL] == 0x45)
+        & (fragment == 0)
+        & (total >= ipv4::LENGTH + needed)
+        & (total <= frame.len() - ethernet::LENGTH)
+        & checksum::is_valid_ipv4(header);
+    let flags = ParseFlags(ParseFlags::IP4.0 | ParseFlags::L4.0 | ParseFlags::L4_HEADER.0);
+    usual.then_some(Parsed { l3: ethernet::LENGTH as u16, l4: L4 as u16, protocol, flags, l3_length: total as u32 })
+}
+
+/// What [`ipv6`] says of the usual packet, as [`usual_ipv4`] does.
+#[inline(always)]
+pub fn usual_ipv6(frame: &[u8]) -> Option<Parsed> {
+    const L4: usize = ethernet::LENGTH + ipv6::LENGTH;
+    let header = frame.first_chunk::<L4>()?[ethernet::LENGTH..].first_chunk::<{ ipv6::LENGTH }>()?;
+    let payload = usize::from(be16(header, ipv6::PAYLOAD_LENGTH));
+    let protocol = header[ipv6::NEXT_HEADER];
+    let needed = usual_transport(protocol)?;
+    let usual = (header[0] >> 4 == 6) & (payload >= needed) & (payload <= frame.len() - L4);
+    let flags = ParseFlags(ParseFlags::IP6.0 | ParseFlags::L4.0 | ParseFlags::L4_HEADER.0);
+    let l3_length = (ipv6::LENGTH + payload) as u32;
+    usual.then_some(Parsed { l3: ethernet::LENGTH as u16, l4: L4 as u16, protocol, flags, l3_length })
+}
+
+/// Octets of the transport header of the protocols that most packets have.
+#[inline(always)]
+fn usual_transport(protocol: u8) -> Option<usize> {
+    match protocol {
+        protocol::TCP => Some(tcp::LENGTH),
+        protocol::UDP => Some(udp::LENGTH),
+        _ => None,
+    }
+}
+
 /// The length of a header that is not the usual 20 octets of version 4, after checking its version, length and
 /// checksum.
 #[cold]
@@ -713,12 +756,45 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn usual_packets_are_usual() {
+        let (v4, v6) = (frame(UDP4), frame(UDP6));
+        assert_eq!(usual_ipv4(&v4), ipv4(&v4, 14).ok());
+        assert_eq!(usual_ipv6(&v6), ipv6(&v6, 14).ok());
+        assert!(usual_ipv4(&v4).is_some() && usual_ipv6(&v6).is_some());
+        assert!(usual_ipv4(&v6).is_none() && usual_ipv6(&v4).is_none());
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..120), l3 in 0usize..130) {
             let _ = ethernet(&bytes);
             for parsed in [ipv4(&bytes, l3), ipv6(&bytes, l3)].into_iter().flatten() {
                 promises(&bytes, &parsed)?;
+            }
+        }
+
+        #[test]
+        fn the_usual_case_says_what_the_general_one_says(
+            text in texts(),
+            damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+            mended: bool,
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = frame(&text);
+            for (at, value) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            if mended && bytes[14] == 0x45 {
+                mend(&mut bytes, 14);
+            }
+            bytes.truncate(14 + cut.index(200));
+            if let Some(parsed) = usual_ipv4(&bytes) {
+                prop_assert_eq!(ipv4(&bytes, 14), Ok(parsed));
+            }
+            if let Some(parsed) = usual_ipv6(&bytes) {
+                prop_assert_eq!(ipv6(&bytes, 14), Ok(parsed));
             }
         }
 

@@ -61,13 +61,17 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         if packet.interface() != own.port {
             own.change(root, context.worker, packet.interface());
         }
-        // Two calls rather than a common value: what the usual case knows stays in registers.
+        // Three calls rather than a common value: what the usual case knows stays in registers.
         let admitted = match untagged_for(packet, own.mac) {
             Some(ethertype) => {
                 packet.set_interface(own.number);
                 own.packets += 1;
                 own.bytes += packet.len() as u64;
-                admit(packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
+                match ethertype {
+                    ethertype::IPV4 if usual_v4(packet) => Ok(Family::V4),
+                    ethertype::IPV6 if usual_v6(packet) => Ok(Family::V6),
+                    _ => admit(packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() }),
+                }
             }
             None => any(root, context.worker, packet),
         };
@@ -166,7 +170,33 @@ fn refuse(next: &mut Next, packet: &mut Packet, place: u8, refusal: Refusal) {
     }
 }
 
+/// Admits a whole TCP or UDP packet without options between ordinary addresses; false, with nothing changed, for any
+/// other: `admit` says what is with it.
 #[inline(always)]
+fn usual_v4(packet: &mut Packet) -> bool {
+    let Some(parsed) = parse::usual_ipv4(packet.data()) else { return false };
+    let at =
+        |field: usize| packet.data().get(ethernet::LENGTH + field).is_none_or(|&first| SPECIAL_V4[usize::from(first)]);
+    if at(ipv4::SOURCE) | at(ipv4::DESTINATION) {
+        return false;
+    }
+    settle(packet, &parsed);
+    true
+}
+
+/// As `usual_v4`.
+#[inline(always)]
+fn usual_v6(packet: &mut Packet) -> bool {
+    let Some(parsed) = parse::usual_ipv6(packet.data()) else { return false };
+    let at = |field: usize| packet.data().get(ethernet::LENGTH + field).is_none_or(|&first| special_v6(first));
+    if at(ipv6::SOURCE) | at(ipv6::DESTINATION) {
+        return false;
+    }
+    settle(packet, &parsed);
+    true
+}
+
+#[inline(never)]
 fn admit(packet: &mut Packet, l2: Link) -> Result<Family, Refusal> {
     let l3 = usize::from(l2.l3);
     match l2.ethertype {
@@ -268,6 +298,12 @@ fn check_options(packet: &[u8]) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// As [`SPECIAL_V4`]: ::/8 holds the unspecified and loopback addresses, ff00::/8 the multicast ones.
+#[inline(always)]
+const fn special_v6(first: u8) -> bool {
+    first == 0 || first == 0xff
 }
 
 #[inline(always)]

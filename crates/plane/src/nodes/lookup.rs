@@ -32,10 +32,13 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
             tables.v4.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    let recording = context.recorder.is_some();
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        let adjacency = dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip4Rewrite);
-        note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)), adjacency);
+        dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip4Rewrite);
+        if recording {
+            note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)));
+        }
     }
     context.next.extend(Node::Ip4Rewrite, &usual);
 }
@@ -52,13 +55,16 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
             tables.v6.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    let recording = context.recorder.is_some();
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if link_local::settle(context, &mut vector[place], place, key, value) {
             continue;
         }
-        let adjacency = dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip6Rewrite);
-        note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)), adjacency);
+        dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip6Rewrite);
+        if recording {
+            note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)));
+        }
     }
     context.next.extend(Node::Ip6Rewrite, &usual);
 }
@@ -90,16 +96,9 @@ fn by_vrf(
     }
 }
 
-/// Sends a packet where its route leads, and returns the adjacency's number. Those that are rewritten gather in `usual`.
+/// Sends a packet where its route leads. Those that are rewritten gather in `usual`.
 #[inline(always)]
-fn dispatch(
-    context: &mut Context<'_>,
-    usual: &mut Frame,
-    packet: &mut Packet,
-    place: u8,
-    value: u32,
-    rewrite: Node,
-) -> u32 {
+fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, place: u8, value: u32, rewrite: Node) {
     let root = context.root;
     let number =
         Forwarding(value).resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
@@ -110,7 +109,6 @@ fn dispatch(
     } else {
         exceptional(context, packet, place, kind, rewrite);
     }
-    number
 }
 
 #[cold]
@@ -127,11 +125,11 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
     }
 }
 
-#[inline(always)]
-fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr, adjacency: u32) {
-    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+#[cold]
+fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
+    if !packet.flags().contains(ORIGINATED) {
         let interface = context.root.interfaces.get(packet.interface() as usize);
         let vrf = interface.map_or(0, |interface| interface.vrf);
-        context.record(packet, Fate::LookedUp { vrf, destination, adjacency });
+        context.record(packet, Fate::LookedUp { vrf, destination, adjacency: packet.forwarding() });
     }
 }
