@@ -401,8 +401,8 @@ pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     })
 }
 
-/// What [`ipv4`] says of the usual packet: TCP or UDP, whole and with its header, no options, behind an Ethernet header
-/// without tags. `None` of any other, good or bad: ask [`ipv4`]. A third of the work, most of the time.
+/// What [`ipv4()`] says of the usual packet: TCP or UDP, whole and with its header, no options, behind an Ethernet header
+/// without tags. `None` of any other, good or bad: ask [`ipv4()`]. A third of the work, most of the time.
 #[inline(always)]
 pub fn usual_ipv4(frame: &[u8]) -> Option<Parsed> {
     const L4: usize = ethernet::LENGTH + ipv4::LENGTH;
@@ -420,7 +420,7 @@ pub fn usual_ipv4(frame: &[u8]) -> Option<Parsed> {
     usual.then_some(Parsed { l3: ethernet::LENGTH as u16, l4: L4 as u16, protocol, flags, l3_length: total as u32 })
 }
 
-/// What [`ipv6`] says of the usual packet, as [`usual_ipv4`] does.
+/// What [`ipv6()`] says of the usual packet, as [`usual_ipv4`] does.
 #[inline(always)]
 pub fn usual_ipv6(frame: &[u8]) -> Option<Parsed> {
     const L4: usize = ethernet::LENGTH + ipv6::LENGTH;
