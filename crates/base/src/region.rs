@@ -38,19 +38,27 @@ impl Region {
     /// When the system has no room: told now, not by a killed process later.
     pub fn new(len: usize) -> io::Result<Region> {
         let len = round(len)?;
-        let huge = map(len, MapFlags::PRIVATE | MapFlags::HUGETLB);
-        if let Ok(base) = huge {
-            return Ok(Region { base, len, mapping: (base, len), pages: Pages::Huge });
+        if let Ok(base) = map(len, MapFlags::PRIVATE | MapFlags::HUGETLB) {
+            let region = Region { base, len, mapping: (base, len), pages: Pages::Huge };
+            // A control group may refuse pages that were reserved.
+            if region.populate().is_ok() {
+                return Ok(region);
+            }
         }
         if available().is_some_and(|available| len > available) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let region = Region::aligned(len, MapFlags::PRIVATE)?;
-        // SAFETY: the range is the region's own.
-        let populated = unsafe { madvise(region.base.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
-        match populated {
+        region.populate()?;
+        Ok(region)
+    }
+
+    /// Takes the memory of all pages.
+    fn populate(&self) -> io::Result<()> {
+        // SAFETY: the range is the region's own; what the pages hold stays.
+        match unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) } {
             // Kernels before 5.14 do not know the advice; there, memory is taken when it is first touched.
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(region),
+            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

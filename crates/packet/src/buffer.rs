@@ -117,7 +117,7 @@ impl Pool {
 
     /// A worker's own stock.
     pub fn cache(&self) -> Cache {
-        Cache { small: Vec::with_capacity(2 * BATCH), large: Vec::with_capacity(2 * BATCH), pool: self.clone() }
+        Cache { small: Vec::with_capacity(2 * BATCH), pool: self.clone() }
     }
 
     /// How full the pool is.
@@ -199,10 +199,9 @@ impl Drop for Buffer {
     }
 }
 
-/// A worker's own stock of buffers.
+/// A worker's own stock of small buffers; large ones come from the pool and go back to it one by one.
 pub struct Cache {
     small: Vec<NonNull<u8>>,
-    large: Vec<NonNull<u8>>,
     pool: Pool,
 }
 
@@ -220,10 +219,7 @@ impl Cache {
                 None => refill(&mut self.small, &self.pool.inner().small)?,
             }
         } else if frame <= MAX_FRAME {
-            match self.large.pop() {
-                Some(chunk) => chunk,
-                None => refill(&mut self.large, &self.pool.inner().large)?,
-            }
+            self.pool.inner().large.free().pop()?
         } else {
             return None;
         };
@@ -236,16 +232,17 @@ impl Cache {
         if buffer.pool != Some(self.pool.inner) {
             return; // empty, or another pool's: its own drop knows where it belongs
         }
-        let inner = self.pool.inner();
-        let (stock, class) = if (buffer.chunk.as_ptr() as usize) < inner.boundary {
-            (&mut self.small, &inner.small)
-        } else {
-            (&mut self.large, &inner.large)
-        };
-        stock.push(buffer.chunk);
+        let chunk = buffer.chunk;
         std::mem::forget(buffer);
-        if stock.len() >= 2 * BATCH {
-            surrender(stock, class, BATCH);
+        let inner = self.pool.inner();
+        if (chunk.as_ptr() as usize) >= inner.boundary {
+            // There are few: kept here, they would be missing elsewhere.
+            inner.large.free().push(chunk);
+            return;
+        }
+        self.small.push(chunk);
+        if self.small.len() >= 2 * BATCH {
+            surrender(&mut self.small, &inner.small, BATCH);
         }
     }
 
@@ -275,9 +272,8 @@ fn surrender(stock: &mut Vec<NonNull<u8>>, class: &Class, count: usize) {
 impl Drop for Cache {
     fn drop(&mut self) {
         let inner = self.pool.inner();
-        let (small, large) = (self.small.len(), self.large.len());
-        surrender(&mut self.small, &inner.small, small);
-        surrender(&mut self.large, &inner.large, large);
+        let count = self.small.len();
+        surrender(&mut self.small, &inner.small, count);
     }
 }
 
@@ -310,6 +306,17 @@ mod tests {
         drop(large);
         drop(cache);
         assert_eq!(free(&pool), (600, 3));
+    }
+
+    #[test]
+    fn large_buffers_that_one_worker_gave_back_are_there_for_another() {
+        let pool = Pool::new(PoolSize { small: 1, large: 2 }).unwrap();
+        let (mut taker, mut giver) = (pool.cache(), pool.cache());
+        for _ in 0..10 {
+            let buffer = taker.take(9000).unwrap();
+            giver.give(buffer);
+        }
+        assert_eq!(free(&pool).1, 2);
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub(crate) struct Worker {
     queues: Vec<Queue>,
     /// The queue that is polled first in the next round, so that none starves.
     turn: usize,
+    /// The ring from another worker that is emptied first in the next round.
+    source_turn: usize,
     transmitters: Vec<Option<Box<dyn Transmitter>>>,
     /// Rings to the other workers, by number; none to itself.
     peers: Vec<Option<Producer<Packet>>>,
@@ -118,6 +120,7 @@ impl Worker {
             mailbox,
             queues: Vec::new(),
             turn: 0,
+            source_turn: 0,
             transmitters: Vec::new(),
             peers,
             sources,
@@ -206,13 +209,18 @@ impl Worker {
             return 0;
         }
         let start = tsc::ticks();
-        for source in &mut self.sources {
+        // Half of the vector is left to our own ports, and each source is the first in turn: whoever is fast starves nobody.
+        let own = !self.draining && self.queues.iter().any(|queue| !queue.ended);
+        let most = if own { VECTOR / 2 } else { VECTOR };
+        let sources = self.sources.len();
+        for index in 0..sources {
             let vector = &mut self.vector;
-            source.pop(vector.room(), |packet| {
+            self.sources[(self.source_turn + index) % sources].pop(most - vector.len(), |packet| {
                 // There is room: no more was asked for.
                 let _ = vector.push(packet);
             });
         }
+        self.source_turn = (self.source_turn + 1) % sources;
         let handed = self.vector.len();
         if handed > 0 {
             self.charge(Node::HandoverInput, handed, start);
@@ -276,9 +284,13 @@ impl Worker {
         let guard = reader.pin();
         let root = shared.root.load(&guard);
         for place in 0..vector.len() {
+            let packet = &mut vector[place as u8];
             let node = if place >= handed {
                 Node::EthernetInput
-            } else if vector[place as u8].flags().contains(weir_packet::parse::ParseFlags::IP4) {
+            } else if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
+                packet.set_reason(Reason::InterfaceGone.number());
+                Node::Drop
+            } else if packet.flags().contains(weir_packet::parse::ParseFlags::IP4) {
                 Node::Ip4Lookup
             } else {
                 Node::Ip6Lookup

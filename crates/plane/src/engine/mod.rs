@@ -332,6 +332,10 @@ impl Engine {
         // In this order: a queue that was given to a worker counts as busy before the order counts as done, and a packet
         // that was handed over as held before its giver counts as done.
         let counters = self.workers.iter().map(|worker| &*worker.counters);
+        // After a failure nothing can be waited for: what the failed worker had is lost.
+        if self.workers.iter().any(|worker| worker.has_failed()) {
+            return true;
+        }
         self.workers.iter().all(|worker| worker.is_up_to_date() || worker.is_gone())
             && self.busy.load(Ordering::Acquire) == 0
             && collect::conservation(counters).held == 0
