@@ -74,7 +74,15 @@ impl Crew {
                     }
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
-            let handle = WorkerHandle { orders, sent: AtomicU64::new(0), obeyed, counters, thread: Some(thread), core };
+            let handle = WorkerHandle {
+                orders,
+                sent: AtomicU64::new(0),
+                obeyed,
+                counters,
+                thread: Some(thread),
+                failed: false,
+                core,
+            };
             handle.order(Order::Limit(model.icmp));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
@@ -108,8 +116,8 @@ impl Crew {
         for worker in &mut self.0 {
             if let Some(thread) = worker.thread.take() {
                 thread.thread().unpark();
-                // A worker that panicked has said so on stderr; its counters are still there.
-                let _ = thread.join();
+                // A worker that panicked has said why on stderr; its counters are still there.
+                worker.failed = thread.join().is_err();
             }
         }
     }
@@ -137,6 +145,8 @@ pub(super) struct WorkerHandle {
     obeyed: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
     thread: Option<JoinHandle<()>>,
+    /// It panicked, as was seen when it was ended.
+    failed: bool,
     pub(super) core: Option<usize>,
 }
 
@@ -160,7 +170,7 @@ impl WorkerHandle {
 
     /// It ended without being told to.
     pub(super) fn has_failed(&self) -> bool {
-        self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+        self.failed || self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -90,7 +90,10 @@ struct Control {
     /// By number; `None` once closed.
     ports: Vec<Option<OpenPort>>,
     baseline: Baseline,
+    /// Failures that were told.
     told: HashSet<String>,
+    /// Failures of ports that were closed since.
+    untold: Vec<String>,
 }
 
 /// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.
@@ -134,6 +137,7 @@ impl Engine {
                 ports: Vec::new(),
                 baseline: Baseline { since: clock.now().0, ..Baseline::default() },
                 told: HashSet::new(),
+                untold: Vec::new(),
             }),
             domain,
             root,
@@ -225,7 +229,9 @@ impl Engine {
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
         self.workers.settle();
         for &number in &opened.gone {
-            control.ports[number as usize] = None;
+            let closed = control.ports[number as usize].take();
+            // What its last flush met is known only now.
+            control.untold.extend(closed.and_then(|port| port.failure()));
         }
         control.model = model;
         control.map = map;
@@ -344,8 +350,8 @@ impl Engine {
     /// Failures since the last call: a capture that turned out truncated, a disk that filled up, a worker that panicked.
     pub fn faults(&self) -> Vec<String> {
         let mut control = self.lock();
-        let Control { ports, told, .. } = &mut *control;
-        let mut new = Vec::new();
+        let Control { ports, told, untold, .. } = &mut *control;
+        let mut new: Vec<String> = untold.drain(..).filter(|text| told.insert(text.clone())).collect();
         for (number, _) in self.workers.iter().enumerate().filter(|(_, worker)| worker.has_failed()) {
             let text = format!("worker {number} ended by mistake: restart the gateway");
             if told.insert(text.clone()) {
@@ -353,20 +359,20 @@ impl Engine {
             }
         }
         for port in ports.iter().flatten() {
-            if let Some(fault) = port.port.failure() {
-                let text = format!("interface {}: {fault}", port.interface);
-                if told.insert(text.clone()) {
-                    new.push(text);
-                }
-            }
+            new.extend(port.failure().filter(|text| told.insert(text.clone())));
         }
         new
     }
 
     /// Stops receiving, lets every packet under way reach its end, ends the workers, and reads the counters.
     pub fn stop(mut self) -> Snapshot {
-        self.workers.stop();
+        self.halt();
         self.snapshot()
+    }
+
+    /// Stops as [`Engine::stop`] does, and stays to be asked: the last flush of a port may fail, too.
+    pub fn halt(&mut self) {
+        self.workers.stop();
     }
 
     fn lock(&self) -> MutexGuard<'_, Control> {

@@ -19,6 +19,13 @@ pub(super) struct OpenPort {
     pub(super) mac: [u8; 6],
 }
 
+impl OpenPort {
+    /// Why it failed, if it did, as it is told.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.port.failure().map(|failure| format!("interface {}: {failure}", self.interface))
+    }
+}
+
 pub(super) struct Opened {
     /// Where each interface of kind `Port` stands, by the model's index.
     pub(super) places: HashMap<u32, PortPlace>,

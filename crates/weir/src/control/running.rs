@@ -71,12 +71,13 @@ impl Running {
 
     /// Stops the workers once all that was received has been dealt with.
     pub fn stop(self) -> Stopped {
-        let Running { engine, started, failures, .. } = self;
+        let Running { mut engine, started, failures, .. } = self;
         let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        engine.halt();
+        // Asked now: the last flush of a port may have failed.
         failures.extend(engine.faults());
         let generation = engine.generation();
-        let snapshot = engine.stop();
-        Stopped { snapshot, generation, uptime: started.elapsed().as_secs_f64(), failures }
+        Stopped { snapshot: engine.snapshot(), generation, uptime: started.elapsed().as_secs_f64(), failures }
     }
 
     fn failures_so_far(&self) -> MutexGuard<'_, Vec<String>> {
