@@ -197,10 +197,13 @@ unsafe fn top<K: Key>(view: &View<'_, K>, upper: u64) -> u32 {
     let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
     let leaf = entry.load(Ordering::Acquire);
     let slot = (upper >> (64 - K::DIRECTORY - K::CHUNK)) as usize % (1 << K::CHUNK);
-    // A value is read once more instead of being branched around; then the sum is of no meaning, and not used.
-    let at = select_unpredictable(leaf & CHILD != 0, block(view.base, leaf).wrapping_add(slot), entry);
+    let below = leaf & CHILD != 0;
+    // Something is read in any case, instead of being branched around: a value's own place, where nothing lies below.
+    let at = select_unpredictable(below, block(view.base, leaf).wrapping_add(slot), entry);
     // SAFETY: either the directory's entry, or a slot of the chunk that the reference in it leads to.
-    unsafe { &*at }.load(Ordering::Acquire)
+    let next = unsafe { &*at }.load(Ordering::Acquire);
+    // By now the entry may hold a reference to a chunk, which must not be taken for one to a block below a chunk.
+    select_unpredictable(below, next, leaf)
 }
 
 /// The leaf that the array which `leaf` refers to holds for a key whose bits at the depth of the array are the lowest ones
