@@ -12,6 +12,7 @@ pub mod engine;
 pub mod harness;
 pub mod limiter;
 pub mod model;
+pub mod neighbor;
 pub mod node;
 mod nodes;
 pub mod reason;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
-use weir_port::spec::{Middleware, PortSpec};
+use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 /// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -109,6 +109,8 @@ pub struct Gateway {
     pub buffers: Buffers,
     /// Limits of the control messages we originate.
     pub icmp: IcmpLimits,
+    /// How neighbours are found and kept.
+    pub neighbor_discovery: NeighborDiscovery,
     /// Bounds of tables.
     pub limits: Limits,
     /// What every origin in here stands for.
@@ -139,8 +141,32 @@ pub struct Interface {
     pub addresses: Vec<Address>,
     /// Its routing domain.
     pub vrf: VrfIndex,
+    /// What is for us and not ours to answer goes to this device of the host; what the host sends by it leaves here.
+    pub punt: Option<TapSpec>,
+    /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.
+    pub router_advertisement: Option<RouterAdvertisement>,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+/// What we tell hosts on a link of ourselves (RFC 4861, 6.2.1). The connected prefixes of 64 bits are advertised as on the
+/// link and, if `autonomous`, for address configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouterAdvertisement {
+    /// Seconds between two unsolicited ones at most, 4 ..= 1800; at least a third of it.
+    pub interval: u16,
+    /// Seconds for which we may be a default router, 0 (not at all) or `interval` ..= 9000.
+    pub lifetime: u16,
+    /// Hosts form addresses of the prefixes.
+    pub autonomous: bool,
+    /// Seconds for which prefixes are valid.
+    pub valid_lifetime: u32,
+    /// Seconds for which addresses of the prefixes are preferred, at most `valid_lifetime`.
+    pub preferred_lifetime: u32,
+    /// Hosts get addresses by DHCPv6.
+    pub managed: bool,
+    /// Hosts get other configuration by DHCPv6.
+    pub other: bool,
 }
 
 /// One of our own addresses.
@@ -264,6 +290,42 @@ pub struct IcmpLimits {
     pub echo_rate: u32,
     /// Echo replies that may leave at once.
     pub echo_burst: u32,
+}
+
+/// How neighbours are found and kept, in both families (RFC 4861, 10; RFC 1122, 2.3.2). Times in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighborDiscovery {
+    /// For how long a neighbour counts as reachable after it was confirmed, on average.
+    pub reachable_time: u32,
+    /// Between two questions.
+    pub retransmit_time: u32,
+    /// Questions before a neighbour counts as unreachable.
+    pub probes: u8,
+    /// Between the first packet to a neighbour that has not been confirmed for long and the question whether it is there.
+    pub delay_first_probe: u32,
+    /// After which an unused neighbour is forgotten.
+    pub stale_time: u32,
+    /// Packets that wait for one neighbour's address, at most.
+    pub hold: u16,
+    /// Packets that wait in all, per worker, at most.
+    pub hold_total: u16,
+    /// Questions and announcements that we send per second at most, in all.
+    pub rate: u32,
+}
+
+impl Default for NeighborDiscovery {
+    fn default() -> Self {
+        NeighborDiscovery {
+            reachable_time: 30_000,
+            retransmit_time: 1000,
+            probes: 3,
+            delay_first_probe: 5000,
+            stale_time: 600_000,
+            hold: 32,
+            hold_total: 1024,
+            rate: 1000,
+        }
+    }
 }
 
 /// Bounds of tables.

@@ -56,6 +56,7 @@ pub mod spec;
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,6 +82,20 @@ pub trait Port: Send {
     /// Whether packets can pass now.
     fn link(&self) -> Link {
         Link::Up
+    }
+
+    /// The kernel device behind it, if there is one whose changes are to be told by [`Port::refresh`].
+    fn device(&self) -> Option<&str> {
+        None
+    }
+
+    /// Called after the kernel told of a change of [`Port::device`]: attaches its queues again when the device had gone
+    /// and came back, and finds out what [`Port::link`] answers from now on.
+    fn refresh(&mut self) {}
+
+    /// The hardware address to send to where there is one station at the other end and nobody to ask for it (tun).
+    fn peer(&self) -> Option<[u8; 6]> {
+        None
     }
 
     /// What it counts beside the packets that pass: shared with its queues.
@@ -119,8 +134,26 @@ pub enum Burst {
     Ended,
 }
 
+/// When a receive queue is worth asking again, as a worker wants to know before it sleeps.
+#[derive(Debug, Clone, Copy)]
+pub enum Readiness<'a> {
+    /// At once: it has to be polled.
+    Now,
+    /// At this time of the gateway's clock, not before.
+    At(Time),
+    /// When this descriptor is readable.
+    When(BorrowedFd<'a>),
+    /// Never again.
+    Never,
+}
+
 /// A receive queue, owned by one worker.
 pub trait Receiver: Send {
+    /// When it is worth asking again; asked after [`Burst::Idle`] only.
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::Now
+    }
+
     /// Appends packets to `vector`, at most `vector.room()`, each with its receive time and offload state set. `now` is
     /// the gateway's clock. Packets for which no buffer is left are not lost but left waiting where the source
     /// allows it, else counted as `no_buffer`.
@@ -132,6 +165,10 @@ pub trait Transmitter: Send {
     /// Sends the packets at these places, in order; returns how many were accepted (a prefix of `frame`). The port may
     /// take a packet out of its place or leave it there; the caller recycles what is left.
     fn transmit(&mut self, vector: &mut Vector, frame: &Frame, cache: &mut Cache, now: Time) -> usize;
+
+    /// Lets the packets of this round go: called once after each vector that brought some here, outside of the graph.
+    /// This is the place for the system call that wakes a kernel ring.
+    fn kick(&mut self) {}
 
     /// Pushes out what is buffered: called when a worker goes idle or ends.
     ///
@@ -151,6 +188,8 @@ pub struct PortCounters {
     pub receive_errors: AtomicU64,
     /// Frames that the port's sink refused.
     pub transmit_errors: AtomicU64,
+    /// Frames that the kernel dropped before we saw them, its ring being full.
+    pub kernel_drops: AtomicU64,
     /// Frames of which a capture holds only the beginning: delivered as they are.
     pub cut: AtomicU64,
     /// Packets that fault injection dropped, duplicated, held back, changed or cut.

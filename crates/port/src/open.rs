@@ -36,6 +36,9 @@ pub enum OpenError {
         /// Why.
         error: StreamError,
     },
+    /// Placeholder while the kernel ports are being written.
+    #[error("{0}: this kind of port is not there yet")]
+    NotYet(String),
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -47,7 +50,7 @@ impl PortSpec {
         match self {
             PortSpec::Generator(spec) => spec.streams.iter().filter_map(StreamSpec::file).collect(),
             PortSpec::Pcap(spec) => spec.input.iter().chain(&spec.output).map(PathBuf::as_path).collect(),
-            PortSpec::Null => Vec::new(),
+            PortSpec::Null | PortSpec::AfPacket(_) | PortSpec::Tap(_) | PortSpec::Tun(_) => Vec::new(),
         }
     }
 }
@@ -82,6 +85,8 @@ pub fn open(
         PortSpec::Generator(spec) => Box::new(Generator::open(spec, queues, context)?),
         PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),
         PortSpec::Null => Box::new(Null::default()),
+        PortSpec::AfPacket(spec) => return Err(OpenError::NotYet(spec.interface.clone())),
+        PortSpec::Tap(spec) | PortSpec::Tun(spec) => return Err(OpenError::NotYet(spec.name.clone())),
     };
     if let Some(spec) = &middleware.fault {
         port = Box::new(fault::Faulty::new(port, *spec));

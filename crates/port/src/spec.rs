@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use ipnet::IpNet;
+
 /// The kind of a port and everything its kind needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PortSpec {
@@ -12,6 +14,42 @@ pub enum PortSpec {
     Pcap(PcapSpec),
     /// Nothing is received; what is sent vanishes (counted).
     Null,
+    /// A kernel interface, by packet sockets (packet(7)).
+    AfPacket(AfPacketSpec),
+    /// A tap device: the kernel's side of it is an Ethernet interface of the host.
+    Tap(TapSpec),
+    /// A tun device: IP packets without a link layer.
+    Tun(TapSpec),
+}
+
+/// A port over a kernel interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AfPacketSpec {
+    /// The kernel's name of the interface, 1 ..= 15 octets.
+    pub interface: String,
+    /// Receive what is sent to other stations, too: needed where our hardware address is not the device's.
+    pub promiscuous: bool,
+    /// Take over partial checksums and segments that are still to be cut, and leave them to the device.
+    pub offload: bool,
+    /// The interface may hold addresses of the kernel, which then sees the same packets.
+    pub shared: bool,
+}
+
+/// A port over a tun or tap device of our own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TapSpec {
+    /// The kernel's name of the device, 1 ..= 15 octets. It is made unless it exists.
+    pub name: String,
+    /// It stays when the gateway ends.
+    pub persistent: bool,
+    /// Exchange partial checksums and segments that are still to be cut.
+    pub offload: bool,
+    /// The largest packet of the kernel's side, 68 ..= 65,535 octets; `None`: that of the interface.
+    pub mtu: Option<u32>,
+    /// Addresses of the kernel's side, with the lengths of their prefixes.
+    pub addresses: Vec<IpNet>,
+    /// Hardware address of the kernel's side; `None`: the kernel's choice. Taps only.
+    pub mac: Option<[u8; 6]>,
 }
 
 /// Streams whose packets are interleaved in proportion to their rates.

@@ -56,6 +56,7 @@ impl Build {
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
+            neighbor_discovery: Default::default(),
             limits: Limits::default(),
             origins: Origins::default(),
         })
@@ -76,7 +77,18 @@ impl Build {
         let addresses = addresses.iter().map(|net| Address { net: net.parse().unwrap(), origin }).collect();
         let vrf = VrfIndex(0);
         let name = name.to_owned();
-        self.0.interfaces.push(Interface { name, kind, mac, mtu: 1500, addresses, vrf, origin });
+        let (punt, router_advertisement) = (None, None);
+        self.0.interfaces.push(Interface {
+            name,
+            kind,
+            mac,
+            mtu: 1500,
+            addresses,
+            vrf,
+            punt,
+            router_advertisement,
+            origin,
+        });
         self
     }
 

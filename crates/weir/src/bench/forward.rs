@@ -225,6 +225,7 @@ fn gateway(load: &Load) -> Gateway {
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
+        neighbor_discovery: Default::default(),
         limits: Default::default(),
         origins: Default::default(),
     }
@@ -238,6 +239,8 @@ fn interface(name: &str, port: PortSpec, address: &str) -> Interface {
         mtu: 1500,
         addresses: vec![Address { net: address.parse().expect("a constant prefix"), origin: Origin(0) }],
         vrf: VrfIndex(0),
+        punt: None,
+        router_advertisement: None,
         origin: Origin(0),
     }
 }

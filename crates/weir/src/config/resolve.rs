@@ -79,6 +79,7 @@ pub(super) fn resolve(
         workers,
         buffers,
         icmp,
+        neighbor_discovery: Default::default(),
         limits,
         origins: resolver.origins,
     })

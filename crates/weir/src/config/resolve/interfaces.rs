@@ -137,6 +137,8 @@ impl<'a> Resolver<'a> {
             mtu,
             addresses,
             vrf: self.vrf_of[at]?,
+            punt: None,
+            router_advertisement: None,
             origin,
         })
     }

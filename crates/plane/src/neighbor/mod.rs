@@ -1,0 +1,67 @@
+//! Neighbours: who is on a link, and at which hardware address (RFC 826, RFC 4861).
+//!
+//! Workers answer questions about our own addresses and hold packets whose next hop is not resolved; they tell what they
+//! saw as [`Event`]s. The table of neighbours belongs to the control side, which answers with [`Action`]s: frames to send,
+//! and changes of adjacencies, which reach the workers with the next root.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_packet::wire::{MacAddress, arp};
+
+/// What a worker saw.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A packet waits for this neighbour's hardware address, or went to one that has not been confirmed for long.
+    Wanted {
+        /// Number of the interface.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+    },
+    /// An ARP packet arrived, addressed to us or to all. Requests for our addresses have been answered.
+    Arp {
+        /// Number of the interface.
+        interface: u32,
+        /// What it says.
+        packet: arp::Fields,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Send this frame by an interface, tags included.
+    Send {
+        /// Number of the interface.
+        interface: u32,
+        /// The frame.
+        frame: Box<[u8]>,
+    },
+    /// A neighbour has this hardware address from now on.
+    Resolved {
+        /// Number of the interface.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+        /// Its hardware address.
+        mac: MacAddress,
+        /// It was not confirmed lately: the next packet to it is to be told as [`Event::Wanted`].
+        stale: bool,
+    },
+    /// A neighbour is gone or unreachable.
+    Gone {
+        /// Number of the interface.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+    },
+    /// Duplicate address detection has ended.
+    Tentative {
+        /// Number of the interface.
+        interface: u32,
+        /// Our address.
+        address: Ipv6Addr,
+        /// Another station has it: we must not use it.
+        duplicate: bool,
+    },
+}
