@@ -13,6 +13,7 @@ pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod nd;
 pub mod protocol;
 pub mod tcp;
 pub mod udp;
