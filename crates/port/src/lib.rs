@@ -48,6 +48,7 @@ pub mod capture;
 mod failure;
 pub mod fault;
 pub mod generator;
+pub mod links;
 mod null;
 mod open;
 pub mod pcap;

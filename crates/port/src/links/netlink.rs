@@ -1,0 +1,158 @@
+//! A socket to rtnetlink, and questions to it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use netlink_packet_core::{
+    DecodeError, NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// Why the kernel did not tell or do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinksError {
+    /// This process may not.
+    #[error("{what}: it needs CAP_NET_ADMIN over this network namespace")]
+    NoPrivilege {
+        /// What was asked.
+        what: String,
+    },
+    /// The kernel refused.
+    #[error("{what}: {error}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// Its reason.
+        error: io::Error,
+    },
+    /// The kernel's answer cannot be read.
+    #[error("{what}: the kernel's answer cannot be read: {error}")]
+    Malformed {
+        /// What was asked.
+        what: String,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+}
+
+impl LinksError {
+    pub(super) fn refused(what: &str, error: impl Into<io::Error>) -> Self {
+        let (what, error) = (what.to_owned(), error.into());
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => LinksError::NoPrivilege { what },
+            _ => LinksError::Refused { what, error },
+        }
+    }
+
+    /// The system's number of the error, if that is what it is.
+    pub(super) fn errno(&self) -> Option<rustix::io::Errno> {
+        match self {
+            LinksError::Refused { error, .. } => rustix::io::Errno::from_io_error(error),
+            _ => None,
+        }
+    }
+}
+
+/// Longest datagram that is read: the kernel makes its dumps up to 32 KiB, and a link's own message only exceeds that
+/// with hundreds of virtual functions.
+pub(super) const DATAGRAM: usize = 64 * 1024;
+
+/// Octets of a netlink header.
+const HEADER: usize = 16;
+
+/// Opens a socket that is subscribed to `groups` (a bit for each).
+pub(super) fn socket(groups: u32, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    // No protocol is NETLINK_ROUTE, which is 0.
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags | SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
+/// Reads one datagram: `None` when it is not the kernel's, `MSGSIZE` when it is longer than `buffer`.
+pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io::Result<Option<&'a [u8]>> {
+    let (_, len, from) = loop {
+        match rustix::net::recvfrom(socket, &mut *buffer, RecvFlags::TRUNC) {
+            Err(rustix::io::Errno::INTR) => (),
+            answer => break answer?,
+        }
+    };
+    let kernel = from.and_then(|from| SocketAddrNetlink::try_from(from).ok()).is_some_and(|from| from.pid() == 0);
+    match buffer.get(..len) {
+        _ if !kernel => Ok(None),
+        Some(datagram) => Ok(Some(datagram)),
+        None => Err(rustix::io::Errno::MSGSIZE),
+    }
+}
+
+/// The messages of a datagram.
+pub(super) fn messages(
+    mut datagram: &[u8],
+) -> impl Iterator<Item = Result<NetlinkMessage<RouteNetlinkMessage>, DecodeError>> {
+    std::iter::from_fn(move || {
+        let length = u32::from_ne_bytes(*datagram.first_chunk()?) as usize;
+        let whole = (HEADER..=datagram.len()).contains(&length);
+        // A length that makes no sense leaves nothing to go on with; the parser says what is wrong.
+        let (message, rest) = datagram.split_at(if whole { length } else { datagram.len() });
+        let padding = length.wrapping_neg() % 4;
+        datagram = rest.get(padding..).unwrap_or_default();
+        Some(NetlinkMessage::deserialize(message))
+    })
+}
+
+/// Has the kernel do something.
+pub(super) fn change(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), LinksError> {
+    ask(what, message, flags | NLM_F_ACK).map(drop)
+}
+
+/// Asks the kernel for one object.
+pub(super) fn get(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
+    ask(what, message, NLM_F_ACK)
+}
+
+/// Asks the kernel for all objects of a kind.
+pub(super) fn dump(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
+    ask(what, message, NLM_F_DUMP)
+}
+
+fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
+    let refused = |error: rustix::io::Errno| LinksError::refused(what, error);
+    let socket = socket(0, SocketFlags::empty()).map_err(refused)?;
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | flags;
+    let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+    request.finalize();
+    let mut octets = vec![0; request.buffer_len()];
+    request.serialize(&mut octets);
+    let mut buffer = vec![0; DATAGRAM];
+    // A dump that changes hit half way is to be asked for again; after some attempts it is good enough.
+    for attempt in 0.. {
+        rustix::net::sendto(&socket, &octets, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).map_err(refused)?;
+        let mut answers = Vec::new();
+        let mut interrupted = false;
+        'answer: loop {
+            let Some(datagram) = receive(&socket, &mut buffer).map_err(refused)? else { continue };
+            for message in messages(datagram) {
+                let message = message.map_err(|error| LinksError::Malformed { what: what.to_owned(), error })?;
+                interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
+                match message.payload {
+                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+                    NetlinkPayload::Error(error) if error.code.is_some() => {
+                        return Err(LinksError::refused(what, error.to_io()));
+                    }
+                    NetlinkPayload::Done(done) if done.code < 0 => {
+                        return Err(LinksError::refused(what, io::Error::from_raw_os_error(-done.code)));
+                    }
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => break 'answer,
+                    _ => (),
+                }
+            }
+        }
+        if !interrupted || attempt == 8 {
+            return Ok(answers);
+        }
+    }
+    unreachable!("the last attempt returns")
+}

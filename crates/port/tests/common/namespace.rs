@@ -1,0 +1,64 @@
+//! Network namespaces for tests.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::panic;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Whether tests that need root are to be left out: they are not unless `WEIR_TEST_UNPRIVILEGED=1` says so.
+fn is_left_out() -> bool {
+    if rustix::process::getuid().is_root() {
+        return false;
+    }
+    let left_out = std::env::var("WEIR_TEST_UNPRIVILEGED").is_ok_and(|value| value == "1");
+    assert!(left_out, "this test needs root; WEIR_TEST_UNPRIVILEGED=1 leaves it out");
+    true
+}
+
+/// Runs a test on a thread in a network namespace of its own, whose loopback device is up. The namespace ends with the
+/// thread and what the test opened; threads and programs that the test starts are in it, too.
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    if is_left_out() {
+        return;
+    }
+    let thread = std::thread::spawn(move || {
+        enter_new();
+        ip("link set lo up");
+        test();
+    });
+    if let Err(panic) = thread.join() {
+        panic::resume_unwind(panic);
+    }
+}
+
+/// Moves this thread into a new network namespace: one that a short-lived child made, for making one is not something
+/// that safe code can do by itself.
+fn enter_new() {
+    let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let mut child = Command::new("unshare").args(["--net", "sleep", "60"]).stdin(Stdio::null()).spawn().unwrap();
+    let path = format!("/proc/{}/ns/net", child.id());
+    eventually("a new namespace", || std::fs::read_link(&path).is_ok_and(|its| its != own));
+    let namespace = File::open(&path).unwrap();
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// Runs `ip` with these arguments, separated by blanks, and returns what it prints.
+pub(crate) fn ip(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits until it is so; panics after five seconds.
+pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(5), "{what}: not within five seconds");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

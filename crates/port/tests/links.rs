@@ -1,0 +1,190 @@
+//! The kernel's devices: facts, settings, changes. As root, in network namespaces of their own.
+
+#[path = "common/namespace.rs"]
+mod namespace;
+
+use namespace::{in_namespace, ip};
+use weir_port::links::{Change, Device, Layer, LinksError, Monitor};
+
+/// A pair of devices with these names.
+fn pair(one: &str, other: &str) {
+    ip(&format!("link add {one} type veth peer name {other}"));
+}
+
+fn device(name: &str) -> Device {
+    Device::named(name).unwrap().unwrap()
+}
+
+fn told(monitor: &mut Monitor) -> Vec<String> {
+    let name = |change| match change {
+        Change::Device(name) => name,
+        Change::Everything => panic!("nothing overflowed"),
+    };
+    monitor.changes().into_iter().map(name).collect()
+}
+
+#[test]
+fn a_device_tells_what_it_is() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        ip("link set wt0 address 02:00:00:00:77:01 mtu 1400 up");
+        ip("address add 192.0.2.1/24 dev wt0");
+        ip("address add 192.0.2.9/32 dev wt1");
+        ip("address add 2001:db8::1/64 dev wt0 nodad");
+        let wt0 = device("wt0");
+        assert_eq!((wt0.name.as_str(), wt0.mac, wt0.mtu), ("wt0", Some([2, 0, 0, 0, 0x77, 1]), 1400));
+        assert_eq!((wt0.layer, wt0.kind.as_deref(), wt0.tuntap), (Layer::Ethernet, Some("veth"), None));
+        assert!(wt0.up && !wt0.running, "the other end is down");
+        assert!(wt0.addresses.contains(&"192.0.2.1/24".parse().unwrap()));
+        assert!(wt0.addresses.contains(&"2001:db8::1/64".parse().unwrap()));
+        assert!(!wt0.addresses.contains(&"192.0.2.9/32".parse().unwrap()), "that is on the other device");
+        ip("link set wt1 up");
+        assert!(device("wt0").running);
+        assert_eq!(device("lo").layer, Layer::Loopback);
+        ip("tuntap add wt2 mode tap multi_queue vnet_hdr");
+        ip("tuntap add wt3 mode tun");
+        let (tap, tun) = (device("wt2"), device("wt3"));
+        assert_eq!((tap.layer, tun.layer, tun.mac), (Layer::Ethernet, Layer::None, None));
+        let (tap, tun) = (tap.tuntap.unwrap(), tun.tuntap.unwrap());
+        assert!(tap.tap && tap.persistent && tap.multi_queue && tap.queues == Some(0));
+        assert!(!tun.tap && tun.persistent && !tun.multi_queue);
+    });
+}
+
+#[test]
+fn what_does_not_exist_is_no_error() {
+    in_namespace(|| {
+        for name in ["wt9", "", "a-name-that-is-too-long"] {
+            assert_eq!(Device::named(name).unwrap(), None, "{name}");
+        }
+    });
+}
+
+#[test]
+fn a_device_found_by_an_alternative_name_tells_its_own() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        ip("link property add dev wt0 altname wt-alias");
+        assert_eq!(device("wt-alias").name, "wt0");
+    });
+}
+
+#[test]
+fn settings_are_made_and_may_be_made_again() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        let addresses = ["192.0.2.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()];
+        let stale = device("wt0");
+        for mut wt0 in [stale.clone(), stale, device("wt0")] {
+            wt0.set_mtu(1300).unwrap();
+            wt0.set_mac([2, 0, 0, 0, 0, 9]).unwrap();
+            wt0.add_addresses(&addresses).unwrap();
+            wt0.set_up(true).unwrap();
+        }
+        let mut wt0 = device("wt0");
+        assert_eq!((wt0.mtu, wt0.mac, wt0.up), (1300, Some([2, 0, 0, 0, 0, 9]), true));
+        assert!(addresses.iter().all(|address| wt0.addresses.contains(address)), "{:?}", wt0.addresses);
+        assert!(!ip("address show dev wt0").contains("tentative"), "usable at once");
+        wt0.set_up(false).unwrap();
+        assert!(!device("wt0").up);
+    });
+}
+
+#[test]
+fn what_the_kernel_refuses_says_what_was_asked() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        let mut wt0 = device("wt0");
+        let error = wt0.set_mtu(20).unwrap_err();
+        assert!(matches!(error, LinksError::Refused { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "setting the MTU of wt0 to 20: Invalid argument (os error 22)");
+        assert_ne!(wt0.mtu, 20);
+        ip("link delete wt0");
+        assert!(wt0.set_up(true).unwrap_err().to_string().starts_with("setting wt0 up: No such device"));
+    });
+}
+
+#[test]
+fn a_missing_privilege_is_named() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        let mut wt0 = device("wt0");
+        let effective = rustix::thread::capabilities(None).unwrap();
+        let less = rustix::thread::CapabilitySets {
+            effective: effective.effective - rustix::thread::CapabilitySet::NET_ADMIN,
+            ..effective
+        };
+        rustix::thread::set_capabilities(None, less).unwrap();
+        let error = wt0.set_up(true).unwrap_err();
+        assert!(matches!(error, LinksError::NoPrivilege { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "setting wt0 up: it needs CAP_NET_ADMIN over this network namespace");
+    });
+}
+
+#[test]
+fn changes_are_told_by_name() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        let mut monitor = Monitor::open().unwrap();
+        assert!(told(&mut monitor).is_empty(), "what was there before is no change");
+        for (change, devices) in [
+            ("link set wt0 up", &["wt0"][..]),
+            ("link set wt1 up", &["wt1", "wt0"]),
+            ("link set wt1 mtu 1300", &["wt1"]),
+            ("address add 192.0.2.1/24 dev wt0", &["wt0"]),
+            ("address delete 192.0.2.1/24 dev wt0", &["wt0"]),
+            ("link set wt1 down", &["wt1", "wt0"]),
+            ("link set wt1 name wt7", &["wt1", "wt7"]),
+            ("link add wt2 type veth peer name wt3", &["wt2", "wt3"]),
+            ("link delete wt0", &["wt0", "wt7"]),
+        ] {
+            ip(change);
+            let told = told(&mut monitor);
+            assert!(devices.iter().all(|device| told.iter().any(|name| name == device)), "{change}: {told:?}");
+            let strangers = told.iter().filter(|name| !devices.contains(&name.as_str()));
+            assert_eq!(strangers.count(), 0, "{change}: {told:?}");
+            // IPv6 addresses come and go by themselves a little later.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            monitor.changes();
+        }
+    });
+}
+
+#[test]
+fn a_waiting_thread_is_woken_by_a_change() {
+    in_namespace(|| {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+        let mut monitor = Monitor::open().unwrap();
+        let wait = |monitor: &Monitor, nanoseconds| {
+            let descriptor = monitor.descriptor();
+            poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&Timespec { tv_sec: 0, tv_nsec: nanoseconds }))
+                .unwrap()
+        };
+        assert_eq!(wait(&monitor, 1_000_000), 0);
+        pair("wt0", "wt1");
+        assert_eq!(wait(&monitor, 999_000_000), 1);
+        assert_eq!(told(&mut monitor).len(), 2);
+        assert_eq!(wait(&monitor, 1_000_000), 0);
+    });
+}
+
+#[test]
+fn changes_that_were_lost_make_everything_suspect() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        let mut monitor = Monitor::open().unwrap();
+        let batch: String = (0..300)
+            .map(|round| format!("link set wt0 mtu {}\nlink set wt1 mtu {}\n", 1300 + round, 1300 + round))
+            .collect();
+        let script = std::env::temp_dir().join(format!("weir-links-{}", std::process::id()));
+        std::fs::write(&script, batch + "link set wt1 name wt5\n").unwrap();
+        ip(&format!("-batch {}", script.display()));
+        std::fs::remove_file(&script).unwrap();
+        assert_eq!(monitor.changes(), [Change::Everything]);
+        assert_eq!(monitor.changes(), []);
+        // It goes on, and knows the name that was lost.
+        ip("link set wt5 name wt6");
+        assert_eq!(told(&mut monitor), ["wt5", "wt6"]);
+    });
+}
