@@ -21,8 +21,9 @@ pub const HEADROOM: usize = 256;
 pub const SMALL: usize = 2048;
 /// Octets of a large chunk: headroom, the longest frame, and room to round up.
 pub const LARGE: usize = 68 * 1024;
-/// The longest frame a buffer holds: an IP packet of 65,535 octets behind an Ethernet header with two tags.
-pub const MAX_FRAME: usize = 65_535 + 22;
+/// The longest frame a buffer holds: an IPv6 packet with a payload of 65,535 octets behind an Ethernet header with two
+/// tags.
+pub const MAX_FRAME: usize = 40 + 65_535 + 22;
 
 const _: () = assert!(LARGE >= HEADROOM + MAX_FRAME && LARGE.is_multiple_of(SMALL));
 

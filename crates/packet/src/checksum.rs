@@ -7,6 +7,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::offload::{Checksum, Gso, Offload};
+use crate::packet::Packet;
 use crate::wire::{ipv4, ipv6};
 
 /// A one's-complement sum on its way.
@@ -226,11 +228,38 @@ pub fn decrement_hop_limit(header: &mut [u8]) -> Option<u8> {
     Some(header[ipv6::HOP_LIMIT])
 }
 
+/// Completes the transport checksum that a network card or the kernel left undone ([`Checksum::Partial`]): the field
+/// holds the pseudo-header's sum, and what is from [`Offload::start`] to the end of the frame is added to it. The state is
+/// then [`Checksum::Unknown`]: whoever receives the packet verifies it as any other. A sum of zero goes as 0xffff, which
+/// UDP needs and which is the same to all others.
+///
+/// Packets in any other state stay as they are, and so do those that are still to be segmented: each segment gets a
+/// checksum of its own when it is cut. A field that is not in the frame is one that nobody can complete: such a packet
+/// only changes its state.
+pub fn complete(packet: &mut Packet) {
+    let offload = packet.offload();
+    if offload.checksum != Checksum::Partial || offload.gso != Gso::None {
+        return;
+    }
+    let (start, offset) = (usize::from(offload.start), usize::from(offload.offset));
+    if let Some(covered) = packet.data_mut().get_mut(start..)
+        && covered.len() >= offset + 2
+    {
+        let checksum = udp(of(covered));
+        covered[offset..offset + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+    packet.set_offload(Offload { checksum: Checksum::Unknown, start: 0, offset: 0, ..offload });
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::buffer::{Pool, PoolSize};
+    use crate::parse;
+    use crate::text::{Macs, PacketText};
+    use crate::wire::{MacAddress, protocol};
 
     /// RFC 1071 to the letter: 16-bit words, one after the other, in network order.
     fn naive(bytes: &[u8]) -> u16 {
@@ -249,6 +278,76 @@ mod tests {
         assert_eq!(of(&bytes), !0xddf2);
         assert_eq!(of(&[]), 0xffff);
         assert_eq!(Sum::new().bytes(&[0xff; 65_535]).folded(), naive(&[0xff; 65_535]));
+    }
+
+    /// A frame whose transport checksum is left to be completed, as the kernel gives them, and what it is to become.
+    fn partial(text: &str) -> (Packet, Vec<u8>) {
+        let macs = Macs { from: MacAddress([2; 6]), to: MacAddress([4; 6]) };
+        let whole = text.parse::<PacketText>().unwrap().frame(macs);
+        let parsed = if whole[14] >> 4 == 4 { parse::ipv4(&whole, 14) } else { parse::ipv6(&whole, 14) }.unwrap();
+        let (l4, packet) = (usize::from(parsed.l4), parsed.packet(&whole));
+        let offset = if parsed.protocol == protocol::TCP { 16 } else { 6 };
+        let length = (whole.len() - l4) as u16;
+        let pseudo = match ipv4::Header::new(packet).unwrap() {
+            ip if ip.version() == 4 => pseudo_v4(ip.source(), ip.destination(), parsed.protocol, length),
+            _ => {
+                let ip = ipv6::Header::new(packet).unwrap();
+                pseudo_v6(ip.source(), ip.destination(), parsed.protocol, length.into())
+            }
+        };
+        let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+        let mut packet = Packet::copy_of(&mut cache, &whole).unwrap();
+        packet.data_mut()[l4 + offset..l4 + offset + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
+        let offload =
+            Offload { checksum: Checksum::Partial, start: parsed.l4, offset: offset as u16, ..Offload::default() };
+        packet.set_offload(offload);
+        (packet, whole)
+    }
+
+    #[test]
+    fn what_was_left_undone_is_completed() {
+        for text in [
+            "udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 length 101",
+            "tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2 length 9000",
+            "udp from 2001:db8::1 port 1 to 2001:db8::2 port 2 length 1001",
+            "tcp from 2001:db8::1 port 1 to 2001:db8::2 port 2",
+        ] {
+            let (mut packet, whole) = partial(text);
+            assert_ne!(packet.data(), whole);
+            // Wherever the frame starts.
+            packet.push(8).unwrap();
+            complete(&mut packet);
+            assert_eq!(packet.data()[8..], whole, "{text}");
+            assert_eq!(packet.offload(), Offload::default());
+            // Once is enough.
+            complete(&mut packet);
+            assert_eq!(packet.data()[8..], whole);
+        }
+        // A sum of zero says "none" in UDP: it goes as the other zero.
+        let (mut packet, _) = partial("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2");
+        let sum = Sum::new().bytes(&packet.data()[34..]).folded();
+        let last = packet.len() - 6;
+        let port = u16::from_be_bytes([packet.data()[last], packet.data()[last + 1]]);
+        packet.data_mut()[last..last + 2].copy_from_slice(&add(port, !sum).to_be_bytes());
+        complete(&mut packet);
+        assert_eq!(packet.data()[40..42], [0xff, 0xff]);
+    }
+
+    #[test]
+    fn what_can_not_be_completed_is_left() {
+        let (mut packet, _) = partial("tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2");
+        let before = packet.data().to_vec();
+        let offload = packet.offload();
+        // Each segment gets its own.
+        let gso = Offload { gso: Gso::Tcp4, segment: 1448, ..offload };
+        packet.set_offload(gso);
+        complete(&mut packet);
+        assert_eq!((packet.data(), packet.offload()), (&before[..], gso));
+        for (start, offset) in [(53, 0), (54, 0), (34, 19), (u16::MAX, 0), (0, u16::MAX)] {
+            packet.set_offload(Offload { start, offset, ..offload });
+            complete(&mut packet);
+            assert_eq!((packet.data(), packet.offload()), (&before[..], Offload::default()), "{start} {offset}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use weir_base::clock::Time;
 
 use crate::buffer::{Buffer, Cache, HEADROOM};
-use crate::offload::Offload;
+use crate::offload::{Checksum, Offload};
 use crate::parse::{ParseFlags, Parsed};
 
 /// A packet: its octets from the link-layer header on, and what is known of it.
@@ -30,6 +30,7 @@ pub struct Packet {
     hash: u32,
     ordinal: u32,
     time: Time,
+    /// Its `start` counts from the start of the chunk, modulo 2^16, so that no change of the headers in front moves it.
     offload: Offload,
 }
 
@@ -241,6 +242,25 @@ impl Packet {
         Ok(&mut self.data_mut()[..len])
     }
 
+    /// Takes `len` octets off the front; every offset moves with them. Headers that are cut into are no longer there:
+    /// their offset is 0.
+    ///
+    /// # Errors
+    /// When the frame is shorter, or would start more than 65,535 octets behind the start of its buffer; the packet is as
+    /// it was.
+    #[inline]
+    pub fn pull(&mut self, len: usize) -> Result<(), NoRoom> {
+        if len > self.len as usize {
+            return Err(NoRoom);
+        }
+        // start + len of before lies within the chunk. A frame cannot start beyond 2^16 octets in it.
+        self.start = u16::try_from(usize::from(self.start) + len).map_err(|_| NoRoom)?;
+        self.len -= len as u32;
+        self.l3 = usize::from(self.l3).saturating_sub(len) as u16;
+        self.l4 = usize::from(self.l4).saturating_sub(len) as u16;
+        Ok(())
+    }
+
     /// Cuts the frame to `len` octets; longer ones stay as they are.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
@@ -383,16 +403,20 @@ impl Packet {
         self.time = time;
     }
 
-    /// What is still to be done to it.
+    /// What is still to be done to it. [`Offload::start`] counts from the start of the frame as it is now, whatever was
+    /// put in front or taken away since it was set.
     #[inline(always)]
     pub fn offload(&self) -> Offload {
-        self.offload
+        let partial = self.offload.checksum == Checksum::Partial;
+        let start = if partial { self.offload.start.wrapping_sub(self.start) } else { 0 };
+        Offload { start, ..self.offload }
     }
 
     /// Sets what is still to be done to it.
     #[inline(always)]
     pub fn set_offload(&mut self, offload: Offload) {
-        self.offload = offload;
+        // Modulo 2^16, which `offload` undoes: no frame has its checksum further than that from its start.
+        self.offload = Offload { start: offload.start.wrapping_add(self.start), ..offload };
     }
 
     /// Takes over from the packet that this one was made from (a fragment, an answer): where it came in, when, its
@@ -466,6 +490,46 @@ mod tests {
         assert_eq!(packet.replace_l2(14).err(), Some(NoRoom));
         assert_eq!(Packet::new(&mut cache, MAX_FRAME).unwrap().len(), MAX_FRAME);
         assert!(Packet::new(&mut cache, MAX_FRAME + 1).is_none());
+    }
+
+    #[test]
+    fn the_checksum_stays_where_it_is_whatever_is_put_in_front() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        packet.set_parsed(&Parsed { l3: 14, l4: 34, ..Parsed::default() });
+        let partial = Offload { checksum: Checksum::Partial, start: 34, offset: 16, ..Offload::default() };
+        packet.set_offload(partial);
+        assert_eq!(packet.offload(), partial);
+        let start = |packet: &Packet| usize::from(packet.offload().start);
+        for len in [22, 18, 14, 0, 22] {
+            packet.replace_l2(len).unwrap();
+            assert_eq!((start(&packet), packet.offload().offset), (len + 20, 16));
+            assert_eq!(start(&packet), packet.l4_offset());
+        }
+        packet.push(8).unwrap();
+        assert_eq!(start(&packet), packet.l4_offset());
+        packet.pull(30).unwrap();
+        assert_eq!((start(&packet), packet.l3_offset()), (20, 0));
+        // Other states have no start, wherever the frame is.
+        let valid = Offload { checksum: Checksum::Valid, ..Offload::default() };
+        packet.set_offload(valid);
+        packet.push(4).unwrap();
+        assert_eq!(packet.offload(), valid);
+    }
+
+    #[test]
+    fn octets_come_off_the_front() {
+        let mut cache = cache();
+        let octets: Vec<u8> = (0..60).collect();
+        let mut packet = Packet::copy_of(&mut cache, &octets).unwrap();
+        packet.set_parsed(&Parsed { l3: 14, l4: 34, ..Parsed::default() });
+        packet.pull(14).unwrap();
+        assert_eq!((packet.data(), packet.l3_offset(), packet.l4_offset()), (&octets[14..], 0, 20));
+        packet.pull(25).unwrap();
+        assert_eq!((packet.data(), packet.l3_offset(), packet.l4_offset()), (&octets[39..], 0, 0));
+        assert_eq!(packet.pull(22), Err(NoRoom));
+        packet.pull(21).unwrap();
+        assert!(packet.data().is_empty());
     }
 
     #[test]

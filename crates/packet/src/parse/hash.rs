@@ -12,7 +12,8 @@
 //! What takes part:
 //! - for protocols with ports, the ports; for ICMP echo requests and replies, the identifier on both sides; for ESP,
 //!   the SPI (RFC 4303), in place of the two ports;
-//! - for every fragment, the first included, neither: all fragments of a packet hash alike;
+//! - for every fragment, the first included, the addresses alone: all fragments of a packet hash alike. (Behind the
+//!   extension headers of a first IPv6 fragment may be another protocol than the one that later fragments name.)
 //! - never the IPv6 flow label. Hosts change it within a flow (to move away from a bad path), which would reorder the
 //!   flow and take it away from its worker. RFC 6438 wants it for tunnels only; there the inner flow decides our hash.
 
@@ -92,18 +93,19 @@ fn hash(
 ) -> u32 {
     let packet = frame.get(usize::from(parsed.l3)..).unwrap_or(&[]);
     let (source_port, destination_port) = ports(parsed, frame);
+    let protocol = if parsed.flags.contains(ParseFlags::FRAGMENT) { 0 } else { parsed.protocol };
     if parsed.flags.contains(ParseFlags::IP4) {
         let Some(header) = packet.first_chunk::<{ ipv4::LENGTH }>() else { return 0 };
         let source = endpoint_v4(u32::from_be_bytes(array(header, ipv4::SOURCE)), source_port);
         let destination = endpoint_v4(u32::from_be_bytes(array(header, ipv4::DESTINATION)), destination_port);
         let (first, second) = order_v4(source, destination);
-        mix_v4(seed, parsed.protocol, first, second)
+        mix_v4(seed, protocol, first, second)
     } else {
         let Some(header) = packet.first_chunk::<{ ipv6::LENGTH }>() else { return 0 };
         let source = (u128::from_be_bytes(array(header, ipv6::SOURCE)), source_port);
         let destination = (u128::from_be_bytes(array(header, ipv6::DESTINATION)), destination_port);
         let (first, second) = order_v6(source, destination);
-        mix_v6(seed, parsed.protocol, first, second)
+        mix_v6(seed, protocol, first, second)
     }
 }
 
@@ -231,7 +233,24 @@ mod tests {
             assert_eq!(first, hash("udp from 10.0.0.1 to 10.0.0.2 fragment 8+"));
             assert_eq!(first, hash("udp from 10.0.0.1 to 10.0.0.2 fragment 1480"));
             assert_ne!(first, hash("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2"));
-            assert_ne!(first, hash("tcp from 10.0.0.1 to 10.0.0.2 fragment 8+"));
+            assert_ne!(first, hash("udp from 10.0.0.1 to 10.0.0.3 fragment 8+"));
+        }
+    }
+
+    #[test]
+    fn fragments_stay_together_whatever_their_headers() {
+        // Destination options behind the fragment header of the first: it knows the protocol, the later one does not.
+        let options = [protocol::ICMPV6, 0, 1, 4, 0, 0, 0, 0];
+        let (_, mut first) = frame("254 from 2001:db8::1 to 2001:db8::2 fragment 0+ length 64");
+        first[14 + 48..14 + 56].copy_from_slice(&options);
+        let (_, mut later_frame) = frame("254 from 2001:db8::1 to 2001:db8::2 fragment 16");
+        for frame in [&mut first, &mut later_frame] {
+            frame[14 + 40] = protocol::DESTINATION_OPTIONS;
+        }
+        let (first_parsed, later) = (parse::ipv6(&first, 14).unwrap(), parse::ipv6(&later_frame, 14).unwrap());
+        assert_eq!((first_parsed.protocol, later.protocol), (protocol::ICMPV6, protocol::DESTINATION_OPTIONS));
+        for hash in [flow_hash, symmetric_hash] {
+            assert_eq!(hash(&first_parsed, &first, &SEED), hash(&later, &later_frame, &SEED));
         }
     }
 
