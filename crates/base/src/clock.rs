@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant as StdInstant;
+use std::time::{Duration, Instant as StdInstant};
 
 /// A point in time: nanoseconds since the clock's epoch (a live gateway's start; a replay's 1970-01-01).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -61,6 +61,16 @@ impl Clock {
             Clock::Manual(hand) => Time(hand.0.load(Ordering::Relaxed)),
         }
     }
+
+    /// How long a thread may sleep that waits for `time`. Nobody knows when a manual clock gets there: who waits for it
+    /// looks every millisecond.
+    pub fn until(&self, time: Time) -> Duration {
+        let left = Duration::from_nanos(time.since(self.now()));
+        match self {
+            Clock::Monotonic(_) => left,
+            Clock::Manual(_) => left.min(Duration::from_millis(1)),
+        }
+    }
 }
 
 impl From<ManualClock> for Clock {
@@ -82,6 +92,9 @@ mod tests {
         hand.advance(1);
         assert_eq!(clock.now(), Time(11));
         assert_eq!(Time(3).since(Time(5)), 0);
+        assert_eq!(clock.until(Time(12)), Duration::from_nanos(1));
+        assert_eq!(clock.until(Time(u64::MAX)), Duration::from_millis(1));
+        assert_eq!(clock.until(Time(3)), Duration::ZERO);
     }
 
     #[test]
@@ -90,5 +103,8 @@ mod tests {
         let first = clock.now();
         while clock.now() == first {}
         assert!(clock.now() > first);
+        let hour = Duration::from_secs(3600);
+        let left = clock.until(Time(clock.now().0 + hour.as_nanos() as u64));
+        assert!(left <= hour && left > hour / 2);
     }
 }

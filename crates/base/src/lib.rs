@@ -1,4 +1,5 @@
-//! What everything in weir stands on: time, randomness, CPU affinity, prefetching, and publish-and-reclaim.
+//! What everything in weir stands on: time, randomness, CPU affinity, prefetching, sleeping and waking, and
+//! publish-and-reclaim.
 //!
 //! Knows nothing of packets or tables.
 
@@ -10,3 +11,4 @@ pub mod reclaim;
 pub mod region;
 pub mod ring;
 pub mod tsc;
+pub mod wake;

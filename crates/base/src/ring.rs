@@ -70,6 +70,32 @@ impl<T: Send> Producer<T> {
         self.shared.slots.len() - self.tail.wrapping_sub(self.head)
     }
 
+    /// The consumer is gone: nothing that is pushed will ever be taken.
+    #[inline]
+    pub fn is_abandoned(&self) -> bool {
+        // The two ends are all that ever hold the ring.
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    /// Takes back up to `limit` values that a consumer left behind when it went, oldest first, handing each to `take`;
+    /// returns how many. None while the consumer is there.
+    pub fn reclaim(&mut self, limit: usize, mut take: impl FnMut(T)) -> usize {
+        // Sees all that the consumer did before it went.
+        let Some(shared) = Arc::get_mut(&mut self.shared) else { return 0 };
+        let mask = shared.slots.len() - 1;
+        let head = shared.head.0.get_mut();
+        let count = self.tail.wrapping_sub(*head).min(limit);
+        for _ in 0..count {
+            // SAFETY: between head and tail slots are full, and nobody else is left to read them. Advancing head before
+            // `take` keeps the value from being read twice if `take` panics.
+            let value = unsafe { shared.slots[*head & mask].get_mut().assume_init_read() };
+            *head = head.wrapping_add(1);
+            take(value);
+        }
+        self.head = *head;
+        count
+    }
+
     /// Shows the consumer what was pushed.
     #[inline]
     pub fn flush(&mut self) {
@@ -180,5 +206,24 @@ mod tests {
         assert_eq!(consumer.len(), 1);
         drop((producer, consumer));
         assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn what_a_consumer_leaves_behind_can_be_taken_back() {
+        let (mut producer, mut consumer) = ring(4);
+        (0..4).for_each(|value| producer.push(value).unwrap());
+        producer.flush();
+        consumer.pop(1, drop);
+        assert!(!producer.is_abandoned());
+        assert_eq!(producer.reclaim(9, |_| panic!("the consumer is there")), 0);
+        drop(consumer);
+        assert!(producer.is_abandoned());
+        // What it was not shown, too.
+        producer.push(4).unwrap();
+        let mut back = Vec::new();
+        assert_eq!(producer.reclaim(3, |value| back.push(value)), 3);
+        assert_eq!(producer.room(), 3);
+        assert_eq!(producer.reclaim(9, |value| back.push(value)), 1);
+        assert_eq!((back, producer.room()), (vec![1, 2, 3, 4], 4));
     }
 }
