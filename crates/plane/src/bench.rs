@@ -94,7 +94,7 @@ impl Bench {
                 let _ = orders.send(Order::Transmit(number, transmitter));
             }
         }
-        let _ = orders.send(Order::Limit(model.icmp));
+        let _ = orders.send(Order::Limit(model.icmp, model.neighbor_discovery));
         let (root, _) = compiler.compile(model, &ports)?;
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;

@@ -14,8 +14,8 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
     let mut sum = Conservation::default();
     let (mut out, mut taken) = (0, 0);
     for worker in workers {
-        taken += worker.handed_in.value();
-        out += worker.handed_out.value();
+        taken += worker.handed_in.value() + worker.dequeued.value();
+        out += worker.handed_out.value() + worker.queued.value();
         sum.transmitted += worker.transmitted.value();
         sum.local += worker.local.value();
         sum.dropped += worker.dropped();
@@ -47,6 +47,7 @@ pub(crate) fn worker(number: usize, core: Option<usize>, counters: &WorkerCounte
         transmitted: counters.transmitted.value(),
         dropped: counters.dropped(),
         local: counters.local.value(),
+        events_lost: counters.events_lost.value(),
         loops: counters.loops.value(),
         idle_loops: counters.idle_loops.value(),
     }
@@ -90,6 +91,7 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
         rx: sum(|counters| &counters.rx),
         tx: sum(|counters| &counters.tx),
         dropped: sum(|counters| &counters.dropped),
+        punt: sum(|counters| &counters.punt),
         no_buffer: read(|port| &port.no_buffer),
         receive_errors: read(|port| &port.receive_errors),
         transmit_errors: read(|port| &port.transmit_errors),
@@ -118,6 +120,7 @@ pub(crate) fn since(
         worker.transmitted -= before.transmitted;
         worker.dropped -= before.dropped;
         worker.local -= before.local;
+        worker.events_lost -= before.events_lost;
         worker.loops -= before.loops;
         worker.idle_loops -= before.idle_loops;
     }
@@ -134,9 +137,12 @@ pub(crate) fn since(
 
 /// An interface whose port was replaced since has counters of its port that began anew: those are never below 0.
 fn subtract(interface: &mut InterfaceStats, before: &InterfaceStats) {
-    for (now, before) in
-        [(&mut interface.rx, before.rx), (&mut interface.tx, before.tx), (&mut interface.dropped, before.dropped)]
-    {
+    for (now, before) in [
+        (&mut interface.rx, before.rx),
+        (&mut interface.tx, before.tx),
+        (&mut interface.dropped, before.dropped),
+        (&mut interface.punt, before.punt),
+    ] {
         now.packets -= before.packets;
         now.bytes -= before.bytes;
     }

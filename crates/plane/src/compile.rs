@@ -287,6 +287,7 @@ impl Compiler {
                 mac,
                 mtu: interface.mtu,
                 addresses: interface.addresses.as_slice().into(),
+                punt: NONE,
                 on_link: Adjacency::NO_ROUTE,
                 link_local: Arc::default(),
                 counters,
@@ -387,7 +388,11 @@ fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
             }
         }
     }
-    untagged.into_iter().zip(tagged).map(|(untagged, tagged)| Demux { untagged, tagged: tagged.into() }).collect()
+    untagged
+        .into_iter()
+        .zip(tagged)
+        .map(|(untagged, tagged)| Demux { untagged, host: NONE, tagged: tagged.into() })
+        .collect()
 }
 
 /// One compilation's routes and what they lead to.

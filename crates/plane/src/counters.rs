@@ -63,6 +63,8 @@ pub struct InterfaceCounters {
     pub tx: TrafficCounter,
     /// Dropped after being received here.
     pub dropped: TrafficCounter,
+    /// Given to the host after being received here.
+    pub punt: TrafficCounter,
 }
 
 /// What a worker counts.
@@ -87,6 +89,12 @@ pub struct WorkerCounters {
     pub handed_in: Counter,
     /// Gone into others.
     pub absorbed: Counter,
+    /// Put into the queue of a neighbour.
+    pub queued: Counter,
+    /// Taken out of the queue of a neighbour.
+    pub dequeued: Counter,
+    /// Events that the control side had no room for.
+    pub events_lost: Counter,
     /// Rounds of the main loop.
     pub loops: Counter,
     /// Rounds that found nothing.
@@ -105,6 +113,9 @@ impl Default for WorkerCounters {
             handed_out: Counter::default(),
             handed_in: Counter::default(),
             absorbed: Counter::default(),
+            queued: Counter::default(),
+            dequeued: Counter::default(),
+            events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),
         }

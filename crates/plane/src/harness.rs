@@ -9,13 +9,16 @@ use std::sync::{Arc, mpsc};
 use weir_base::clock::{ManualClock, Time};
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
+use weir_base::ring::{Consumer, ring};
 use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{Compiler, Map, PortPlace, Settings, TableFull};
 use crate::counters::WorkerCounters;
+use crate::events;
 use crate::model::{self, InterfaceKind, Origin, Place};
+use crate::neighbor::Event;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
@@ -114,6 +117,7 @@ pub struct Harness {
     clock: ManualClock,
     counters: Arc<WorkerCounters>,
     tracer: Arc<Tracer>,
+    events: Consumer<Event>,
     // Keeps the worker's mailbox open.
     _orders: mpsc::Sender<Order>,
 }
@@ -144,9 +148,11 @@ impl Harness {
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let (orders, mailbox) = mpsc::channel();
         let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        worker.obey(Order::Limit(model.icmp));
+        worker.obey(Order::Limit(model.icmp, model.neighbor_discovery));
+        let (producer, events) = ring(events::RING);
+        worker.events.connect(producer);
         worker.recorder = Some(Recorder::default());
-        Ok(Harness { worker, root, compiler, map, model, clock, counters, tracer, _orders: orders })
+        Ok(Harness { worker, root, compiler, map, model, clock, counters, tracer, events, _orders: orders })
     }
 
     /// Puts another model into force, as a reload does.
@@ -156,7 +162,7 @@ impl Harness {
     pub fn reload(&mut self, model: model::Gateway) -> Result<(), HarnessError> {
         let (root, map) = self.compiler.compile(&model, &places(&model))?;
         self.root.publish(root);
-        self.worker.obey(Order::Limit(model.icmp));
+        self.worker.obey(Order::Limit(model.icmp, model.neighbor_discovery));
         self.map = map;
         self.model = model;
         Ok(())
@@ -316,6 +322,14 @@ impl Harness {
     /// Where all packets went.
     pub fn conservation(&self) -> Conservation {
         crate::collect::conservation(std::iter::once(&*self.counters))
+    }
+
+    /// What the worker told the control side of neighbours since the last call; the oldest few thousand, if there were
+    /// more.
+    pub fn events(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.events.pop(events::RING, |event| events.push(event));
+        events
     }
 
     /// Pushes out what transmitters have buffered.

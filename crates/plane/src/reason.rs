@@ -68,6 +68,13 @@ reasons! {
     UnknownVlan "unknown-vlan" Warning "ethernet-input" "No interface is configured for the frame's VLAN tags.";
     UnhandledEthertype "unhandled-ethertype" Info "ethernet-input" "The frame carries neither IPv4 nor IPv6.";
     InterfaceGone "interface-gone" Info "ethernet-input" "The interface was removed while the packet was under way.";
+    BadArp "bad-arp" Warning "arp-input" "The ARP packet is malformed, or claims an address that no station has (RFC 1812, 3.3.2).";
+    ArpNotForUs "arp-not-for-us" Info "arp-input" "The ARP packet is about others.";
+    BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1).";
+    NdNotForUs "nd-not-for-us" Info "nd-input" "The neighbour discovery message is about others.";
+    RouterAdvertisement "router-advertisement" Info "nd-input" "A router does not configure itself by what other routers advertise.";
+    Redirect "redirect" Info "nd-input" "A router does not follow redirects (RFC 4861, 8.2).";
+    NeighborLimited "neighbor-limited" Info "nd-input" "More questions for our hardware addresses, by ARP or ND, than the limit lets us answer.";
     TruncatedIpv4 "truncated-ipv4" Warning "ethernet-input" "The frame ends inside the IPv4 header.";
     TruncatedIpv6 "truncated-ipv6" Warning "ethernet-input" "The frame ends inside the IPv6 header.";
     BadVersion "bad-version" Warning "ethernet-input" "The IP version does not fit the ethertype.";
@@ -86,12 +93,13 @@ reasons! {
     LinkLayerBroadcast "link-layer-broadcast" Warning "ethernet-input" "A unicast packet came in a link-layer broadcast or multicast (RFC 1812, 5.3.4).";
     Multicast "multicast" Info "ethernet-input" "Multicast is not forwarded.";
     Broadcast "broadcast" Info "ip4-lookup" "Broadcasts are not forwarded (RFC 2644).";
-    LinkLocal "link-local" Warning "ip6-lookup" "Link-local addresses stay on their link (RFC 4291, 2.5.6).";
+    LinkLocal "link-local" Warning "ip-lookup" "Link-local addresses stay on their link (RFC 3927, 2.7; RFC 4291, 2.5.6).";
     HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
-    NoNeighbor "no-neighbor" Warning "neighbor" "The next hop has no known hardware address.";
+    NoNeighbor "no-neighbor" Warning "neighbor" "The next hop did not tell its hardware address in time.";
+    NeighborQueueFull "neighbor-queue-full" Warning "neighbor" "More packets wait for hardware addresses than may: the oldest made room.";
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
     MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";
@@ -100,6 +108,7 @@ reasons! {
     LocalFragment "local-fragment" Info "local" "A fragment for the gateway itself.";
     LocalBadChecksum "local-bad-checksum" Warning "local" "The ICMP checksum of a packet for the gateway itself is wrong.";
     EchoLimited "echo-limited" Info "local" "More echo requests than the limit lets us answer.";
+    PuntLimited "punt-limited" Warning "punt" "More packets for the host than the limit lets through.";
     NoBuffer "no-buffer" Error "any" "The buffer pool is exhausted.";
     TransmitFull "transmit-full" Error "output" "The egress port does not take more packets.";
     NoPort "no-port" Error "output" "The egress port is gone.";

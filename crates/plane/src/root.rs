@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_table::lpm::Table;
 
@@ -55,6 +56,8 @@ pub struct Interface {
     pub mtu: u32,
     /// Our addresses on it.
     pub addresses: Arc<[Address]>,
+    /// The port of the device that gives the host what is for it; [`NONE`] without one.
+    pub punt: u32,
     /// The adjacency of whoever is on its link and has none of his own.
     pub on_link: u32,
     /// The adjacencies of known neighbours with link-local addresses, which no table has.
@@ -89,6 +92,25 @@ impl Interface {
         })
     }
 
+    /// This address is one of ours here.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.net.addr() == address)
+    }
+
+    /// An address of this kind is on the link: it is in one of the connected prefixes.
+    pub fn is_on_link(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.net.contains(&address))
+    }
+
+    /// The address is the one that all routers of a connected prefix share (RFC 4291, 2.6.1); there is none where two
+    /// routers are all that there is (RFC 6164).
+    pub fn is_anycast(&self, address: Ipv6Addr) -> bool {
+        self.addresses.iter().any(|own| match own.net {
+            IpNet::V6(net) => net.prefix_len() < 127 && !net.addr().is_unicast_link_local() && net.network() == address,
+            IpNet::V4(_) => false,
+        })
+    }
+
     /// The adjacency of a neighbour with a link-local address.
     pub fn neighbor(&self, address: Ipv6Addr) -> u32 {
         self.link_local.get(&address).copied().unwrap_or(self.on_link)
@@ -100,6 +122,8 @@ impl Interface {
 pub struct Demux {
     /// Interface of untagged and priority-tagged frames; [`NONE`] when the port is gone.
     pub untagged: u32,
+    /// The interface for which the host sends by this port, when it is a punt device; else [`NONE`].
+    pub host: u32,
     /// Interfaces of tagged frames, by (outer TPID, outer VLAN id, inner VLAN id or 0).
     pub tagged: Arc<HashMap<(u16, u16, u16), u32>>,
 }
@@ -155,6 +179,8 @@ pub enum Kind {
     NoRoute,
     /// Put on this link-layer header and send.
     Rewrite,
+    /// As `Rewrite`, to a neighbour that was not confirmed lately: the control side is told that it is in use.
+    RewriteStale,
     /// The next hop's hardware address is not known: that of `next_hop`, or on a connected prefix the destination's.
     Neighbor,
     /// For the gateway itself.
@@ -227,8 +253,10 @@ impl Root {
     pub fn describe(&self, adjacency: &Adjacency) -> String {
         let interface = self.interfaces.get(adjacency.interface as usize).map_or("?", |interface| &interface.name);
         match (adjacency.kind, adjacency.next_hop) {
-            (Kind::Rewrite | Kind::Neighbor, Some(next_hop)) => format!("via {next_hop} on {interface}"),
-            (Kind::Rewrite | Kind::Neighbor, None) => format!("on {interface}"),
+            (Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor, Some(next_hop)) => {
+                format!("via {next_hop} on {interface}")
+            }
+            (Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor, None) => format!("on {interface}"),
             (Kind::NoRoute, _) => "no route".into(),
             (Kind::Local, _) => "local".into(),
             (Kind::Blackhole, _) => "blackhole".into(),

@@ -41,6 +41,8 @@ pub struct WorkerStats {
     pub dropped: u64,
     /// Packets delivered to the gateway itself.
     pub local: u64,
+    /// What it saw of neighbours and could not tell, the control side being behind.
+    pub events_lost: u64,
     /// Main-loop rounds, and how many of them found nothing to do.
     pub loops: u64,
     /// Rounds that found nothing.
@@ -102,6 +104,8 @@ pub struct InterfaceStats {
     pub tx: Traffic,
     /// Dropped after being received here.
     pub dropped: Traffic,
+    /// Given to the host by the punt device, after being received here.
+    pub punt: Traffic,
     /// Frames waiting in the port for which no buffer was left.
     pub no_buffer: u64,
     /// Frames the port could not deliver.

@@ -15,8 +15,10 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_port::{Burst, Receiver, Transmitter};
 
 use crate::counters::WorkerCounters;
-use crate::limiter::Limiter;
-use crate::model::IcmpLimits;
+use crate::events::Events;
+use crate::hold::{Hold, Key};
+use crate::model::{IcmpLimits, NeighborDiscovery};
+use crate::neighbor::Event;
 use crate::node::Node;
 use crate::nodes::{self, Context, Limits, Next};
 use crate::reason::Reason;
@@ -32,8 +34,8 @@ pub(crate) enum Order {
     Transmit(u32, Box<dyn Transmitter>),
     /// Forget a port's queues.
     Forget(u32),
-    /// Limits of what is originated, for all workers together.
-    Limit(IcmpLimits),
+    /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
+    Limit(IcmpLimits, NeighborDiscovery),
     /// Take nothing more from ports, but go on with what other workers hand over.
     Drain,
     /// End once nothing is left.
@@ -88,6 +90,10 @@ pub(crate) struct Worker {
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
     pieces: Vector,
+    /// Packets that waited for a neighbour, on their way again.
+    released: Vector,
+    hold: Hold,
+    pub(crate) events: Events,
     next: Next,
     spare: Frame,
     limits: Limits,
@@ -110,7 +116,10 @@ impl Worker {
         peers: Vec<Option<Producer<Packet>>>,
         sources: Vec<Consumer<Packet>>,
     ) -> Worker {
-        let limits = Limits { error: Limiter::new(0, 0), echo: Limiter::new(0, 0) };
+        // Nothing may be sent before it is said how much.
+        let none = IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 };
+        let limits = Limits::new(workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
+        let hold = Hold::new(shared.seed);
         Worker {
             number,
             workers,
@@ -126,6 +135,9 @@ impl Worker {
             sources,
             vector: Vector::new(),
             pieces: Vector::new(),
+            released: Vector::new(),
+            hold,
+            events: Events::unheard(),
             next: Next::new(),
             spare: Frame::new(),
             limits,
@@ -147,7 +159,10 @@ impl Worker {
         if room && !self.draining {
             self.poll(now);
         }
-        if self.vector.is_empty() {
+        if self.ending {
+            self.hold.give_up();
+        }
+        if self.vector.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
@@ -191,16 +206,25 @@ impl Worker {
                     let _ = transmitter.flush();
                 }
             }
-            Order::Limit(limits) => {
-                let share = |all: u32| all.div_ceil(self.workers as u32);
-                self.limits = Limits {
-                    error: Limiter::new(share(limits.error_rate), share(limits.error_burst)),
-                    echo: Limiter::new(share(limits.echo_rate), share(limits.echo_burst)),
-                };
+            Order::Limit(icmp, neighbors) => {
+                self.limits = Limits::new(self.workers, &icmp, &neighbors);
+                self.hold.bound(&neighbors);
             }
             Order::Drain => self.draining = true,
             Order::End => self.ending = true,
         }
+    }
+
+    /// When this worker has something to do that no packet brings; `None`: never.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.hold.deadline()
+    }
+
+    /// Packets wait for neighbours, and something may be done about it now.
+    fn is_due(&mut self, now: Time) -> bool {
+        let Some(deadline) = self.deadline() else { return false };
+        let guard = self.reader.pin();
+        deadline <= now || self.shared.root.load(&guard).generation != self.hold.generation
     }
 
     /// Takes what other workers handed over; returns how many packets that is.
@@ -269,34 +293,36 @@ impl Worker {
         Packet::copy_of(&mut self.cache, frame)
     }
 
-    /// Runs the graph over what was injected.
+    /// Runs the graph over what was injected, and over what need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self) {
-        if !self.vector.is_empty() {
-            self.run(0, self.shared.clock.now());
+        let now = self.shared.clock.now();
+        if !self.vector.is_empty() || self.is_due(now) {
+            self.run(0, now);
         }
     }
 
-    /// Runs the graph over the vector, whose first `handed` packets have been parsed by another worker.
+    /// Runs the graph over the vector, whose first `handed` packets have been parsed by another worker. Whatever waited for
+    /// a neighbour and need not any more goes first, so that nothing newer of its flow overtakes it.
     fn run(&mut self, handed: usize, now: Time) {
         let Worker {
-            reader, shared, next, vector, pieces, spare, cache, limits, peers, transmitters, recorder, ..
+            reader,
+            shared,
+            next,
+            vector,
+            pieces,
+            released,
+            hold,
+            events,
+            spare,
+            cache,
+            limits,
+            peers,
+            transmitters,
+            recorder,
+            ..
         } = self;
         let guard = reader.pin();
         let root = shared.root.load(&guard);
-        for place in 0..vector.len() {
-            let packet = &mut vector[place as u8];
-            let node = if place >= handed {
-                Node::EthernetInput
-            } else if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
-                packet.set_reason(Reason::InterfaceGone.number());
-                Node::Drop
-            } else if packet.flags().contains(weir_packet::parse::ParseFlags::IP4) {
-                Node::Ip4Lookup
-            } else {
-                Node::Ip6Lookup
-            };
-            next.push(node, place as u8);
-        }
         let mut context = Context {
             root,
             guard: &guard,
@@ -307,38 +333,20 @@ impl Worker {
             cache,
             next,
             limits,
+            hold,
+            events,
             peers,
             transmitters,
             recorder: recorder.as_mut(),
         };
-        let wanted = shared.tracer.wanted();
-        let tracing = wanted.is_some() || (0..handed).any(|place| vector[place as u8].trace() != 0);
-        if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted {
-            // Inputs are no nodes that the loop below visits: what they took is in the vector already.
-            let taken = if input == Node::Rx { handed..vector.len() } else { 0..handed };
-            spare.clear();
-            taken.for_each(|place| spare.push(place as u8));
-            trace(&context, &shared.tracer, vector, input, wanted, spare);
+        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        if !pass.context.hold.is_empty() {
+            pass.release(released);
         }
-        let mut start = tsc::ticks();
-        while let Some(node) = context.next.pending() {
-            context.next.take(node, spare);
-            if tracing {
-                trace(&context, &shared.tracer, vector, node, wanted, spare);
-                start = tsc::ticks();
-            }
-            nodes::run(node, &mut context, pieces, vector, spare);
-            let end = tsc::ticks();
-            let counters = &shared.counters.nodes[node as usize];
-            counters.calls.add(1);
-            counters.packets.add(spare.len() as u64);
-            counters.ticks.add(end.wrapping_sub(start));
-            start = end;
+        if !vector.is_empty() {
+            pass.run(vector, handed, true);
         }
-        for packet in vector.filled() {
-            packet.recycle(cache);
-        }
-        vector.clear();
+        events.flush();
     }
 
     fn charge(&self, node: Node, packets: usize, start: u64) {
@@ -353,6 +361,94 @@ impl Worker {
         for transmitter in self.transmitters.iter_mut().flatten() {
             let _ = transmitter.flush();
         }
+    }
+}
+
+/// A way through the graph, for one vector after another.
+struct Pass<'p, 'c> {
+    context: &'p mut Context<'c>,
+    tracer: &'p Tracer,
+    pieces: &'p mut Vector,
+    spare: &'p mut Frame,
+}
+
+impl Pass<'_, '_> {
+    /// Sends what waited for neighbours on its way again: what may leave by the new version of the root, and what has
+    /// waited too long.
+    #[cold]
+    fn release(&mut self, vector: &mut Vector) {
+        let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
+        if hold.generation != root.generation {
+            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+        }
+        hold.look_after(*now, |Key { interface, address }| {
+            events.tell(Event::Wanted { interface, address }, &counters.events_lost)
+        });
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.hold.pop()
+            {
+                self.context.counters.dequeued.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+        }
+    }
+
+    /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
+    fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
+        let Pass { context, tracer, pieces, spare } = self;
+        for place in 0..vector.len() {
+            let node =
+                if place < parsed { resume(context.root, &mut vector[place as u8]) } else { Node::EthernetInput };
+            context.next.push(node, place as u8);
+        }
+        let wanted = tracer.wanted();
+        let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].trace() != 0);
+        if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted.filter(|_| fresh) {
+            // Inputs are no nodes that the loop below visits: what they took is in the vector already.
+            let taken = if input == Node::Rx { parsed..vector.len() } else { 0..parsed };
+            spare.clear();
+            taken.for_each(|place| spare.push(place as u8));
+            trace(context, tracer, vector, input, wanted, spare);
+        }
+        let mut start = tsc::ticks();
+        while let Some(node) = context.next.pending() {
+            context.next.take(node, spare);
+            if tracing {
+                trace(context, tracer, vector, node, wanted, spare);
+                start = tsc::ticks();
+            }
+            nodes::run(node, context, pieces, vector, spare);
+            let end = tsc::ticks();
+            let counters = &context.counters.nodes[node as usize];
+            counters.calls.add(1);
+            counters.packets.add(spare.len() as u64);
+            counters.ticks.add(end.wrapping_sub(start));
+            start = end;
+        }
+        for packet in vector.filled() {
+            packet.recycle(context.cache);
+        }
+        vector.clear();
+    }
+}
+
+/// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
+fn resume(root: &Root, packet: &mut Packet) -> Node {
+    if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
+        packet.set_reason(Reason::InterfaceGone.number());
+    }
+    match Reason::of(packet.reason()) {
+        None => nodes::lookup_node(packet),
+        // Nobody is told whose interface is gone.
+        Some(Reason::InterfaceGone) => Node::Drop,
+        Some(_) => Node::IcmpError,
     }
 }
 

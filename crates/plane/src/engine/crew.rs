@@ -83,7 +83,7 @@ impl Crew {
                 failed: false,
                 core,
             };
-            handle.order(Order::Limit(model.icmp));
+            handle.order(Order::Limit(model.icmp, model.neighbor_discovery));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));

@@ -219,7 +219,7 @@ impl Engine {
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
             if model.icmp != control.model.icmp {
-                worker.order(Order::Limit(model.icmp));
+                worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
             }
             for &number in &opened.gone {
                 worker.order(Order::Forget(number));
@@ -259,6 +259,8 @@ impl Engine {
     /// Every counter from the start on.
     fn read(&self, control: &Control) -> Snapshot {
         let occupancy = self.pool.occupancy();
+        let counters = self.workers.iter().map(|worker| &worker.counters);
+        let held = counters.map(|counters| counters.queued.value().saturating_sub(counters.dequeued.value())).sum();
         Snapshot {
             elapsed: 0.0,
             tick_frequency: tsc::frequency(),
@@ -276,7 +278,7 @@ impl Engine {
                 large: occupancy.large,
                 huge_pages: occupancy.pages == weir_base::region::Pages::Huge,
             },
-            tables: tables(control),
+            tables: tables(control, held, self.workers.len()),
         }
     }
 

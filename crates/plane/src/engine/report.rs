@@ -5,6 +5,7 @@ use weir_port::Link;
 use super::{Control, Reloaded};
 use crate::collect;
 use crate::compile::Compiler;
+use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
 use crate::rib::Rib;
 use crate::root::Root;
@@ -76,7 +77,8 @@ fn has_faults(interface: &model::Interface) -> bool {
     matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
 }
 
-pub(super) fn tables(control: &Control) -> Vec<stats::TableStats> {
+/// `held`: packets that wait for neighbours, in all `workers`.
+pub(super) fn tables(control: &Control, held: u64, workers: usize) -> Vec<stats::TableStats> {
     let mut rows = Vec::new();
     for (number, (v4, v6)) in control.compiler.occupancy().enumerate() {
         let index = control.map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
@@ -97,6 +99,14 @@ pub(super) fn tables(control: &Control) -> Vec<stats::TableStats> {
         limit: u64::from(control.model.limits.neighbors),
         bytes: 0,
         when_full: "the configuration that adds neighbours is refused as a whole",
+    });
+    let hold = control.model.neighbor_discovery.hold_total;
+    rows.push(stats::TableStats {
+        name: "held packets".into(),
+        used: held,
+        limit: u64::from(hold) * workers as u64,
+        bytes: (Hold::bytes(hold) * workers) as u64,
+        when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped",
     });
     rows
 }

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use weir_packet::wire::{MacAddress, arp};
+use weir_packet::wire::{MacAddress, arp, nd};
 
 /// What a worker saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,15 @@ pub enum Event {
         interface: u32,
         /// What it says.
         packet: arp::Fields,
+    },
+    /// A neighbour discovery message arrived. Solicitations for our addresses have been answered.
+    Nd {
+        /// Number of the interface.
+        interface: u32,
+        /// Who sent it; the unspecified address in duplicate address detection.
+        source: Ipv6Addr,
+        /// What it says.
+        packet: nd::Fields,
     },
 }
 

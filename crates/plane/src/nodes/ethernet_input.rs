@@ -9,12 +9,12 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, L2, ParseFlags, Parsed, martian};
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
+use weir_packet::wire::{ethernet, icmpv6, ipv4, ipv6, protocol, vlan};
 
-use super::{Context, Next};
+use super::{Context, Next, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{NONE, Root};
+use crate::root::{Interface, NONE, Root};
 
 /// How far ahead frames are asked for.
 const AHEAD: usize = 8;
@@ -68,16 +68,20 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
                 own.packets += 1;
                 own.bytes += packet.len() as u64;
                 match ethertype {
-                    ethertype::IPV4 if usual_v4(packet) => Ok(Family::V4),
-                    ethertype::IPV6 if usual_v6(packet) => Ok(Family::V6),
-                    _ => admit(packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() }),
+                    ethertype::IPV4 if usual_v4(packet) => Ok(Way::V4),
+                    ethertype::IPV6 if usual_v6(packet) => Ok(Way::V6),
+                    _ => {
+                        let link = Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() };
+                        admit(root, packet, link)
+                    }
                 }
             }
             None => any(root, context.worker, packet),
         };
         match admitted {
-            Ok(Family::V4) => v4.push(place),
-            Ok(Family::V6) => v6.push(place),
+            Ok(Way::V4) => v4.push(place),
+            Ok(Way::V6) => v6.push(place),
+            Ok(Way::To(node)) => divert(context.next, node, place),
             Err(refusal) => refuse(context.next, packet, place, refusal),
         }
     }
@@ -109,7 +113,14 @@ fn untagged_for(packet: &Packet, mac: u64) -> Option<u16> {
 
 /// Finds the interface of any frame, counts it there, and admits it.
 #[cold]
-fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Family, Refusal> {
+fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Way, Refusal> {
+    if let Some(port) = root.ports.get(packet.interface() as usize)
+        && port.host != NONE
+    {
+        // The host sends: nothing came in by the interface.
+        packet.set_interface(port.host);
+        return Ok(Way::To(Node::HostInput));
+    }
     let found = interface_of(root, packet);
     // A frame whose interface is not known counts for the port's own.
     let number = match found {
@@ -125,7 +136,7 @@ fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Family, Refusa
     if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
         return Err(Reason::NotOurMac.into());
     }
-    admit(packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+    admit(root, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
 }
 
 fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
@@ -145,9 +156,17 @@ fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
     if (number as usize) < root.interfaces.len() { Ok((number, l2)) } else { Err(Reason::InterfaceGone) }
 }
 
-enum Family {
+/// Where an admitted packet goes.
+enum Way {
     V4,
     V6,
+    /// Past the lookup: what concerns the link that it came by.
+    To(Node),
+}
+
+#[cold]
+fn divert(next: &mut Next, node: Node, place: u8) {
+    next.push(node, place);
 }
 
 enum Refusal {
@@ -197,15 +216,14 @@ fn usual_v6(packet: &mut Packet) -> bool {
 }
 
 #[inline(never)]
-fn admit(packet: &mut Packet, l2: Link) -> Result<Family, Refusal> {
+fn admit(root: &Root, packet: &mut Packet, l2: Link) -> Result<Way, Refusal> {
     let l3 = usize::from(l2.l3);
     match l2.ethertype {
         ethertype::IPV4 => {
             let mut parsed = parse::ipv4(packet.data(), l3).map_err(Reason::from)?;
             parsed.flags |= l2.flags;
             settle(packet, &parsed);
-            admit_v4(packet, &parsed)?;
-            Ok(Family::V4)
+            admit_v4(root, packet, &parsed)
         }
         ethertype::IPV6 => {
             let mut parsed = match parse::ipv6(packet.data(), l3) {
@@ -222,8 +240,11 @@ fn admit(packet: &mut Packet, l2: Link) -> Result<Family, Refusal> {
             };
             parsed.flags |= l2.flags;
             settle(packet, &parsed);
-            admit_v6(packet, &parsed)?;
-            Ok(Family::V6)
+            admit_v6(root, packet, &parsed)
+        }
+        ethertype::ARP => {
+            packet.set_parsed(&Parsed { l3: l2.l3, flags: l2.flags, ..Parsed::default() });
+            Ok(Way::To(Node::ArpInput))
         }
         _ => Err(Reason::UnhandledEthertype.into()),
     }
@@ -236,12 +257,13 @@ fn settle(packet: &mut Packet, parsed: &Parsed) {
     packet.truncate(usize::from(parsed.l3) + parsed.l3_length as usize);
 }
 
-/// First octets of IPv4 addresses that no packet to be forwarded comes from or goes to: a first look that the usual
-/// packet passes at once.
+/// First octets of IPv4 addresses some of which no packet to be forwarded comes from or goes to: a first look that the
+/// usual packet passes at once.
 const SPECIAL_V4: [bool; 256] = {
     let mut special = [false; 256];
     special[0] = true;
     special[127] = true;
+    special[169] = true; // 169.254.0.0/16 is link-local
     let mut first = 224;
     while first < 256 {
         special[first] = true;
@@ -251,22 +273,42 @@ const SPECIAL_V4: [bool; 256] = {
 };
 
 #[inline(always)]
-fn admit_v4(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
+fn admit_v4(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
     let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else {
         return Err(Reason::TruncatedIpv4.into());
     };
     let special = SPECIAL_V4[usize::from(header[ipv4::SOURCE])] | SPECIAL_V4[usize::from(header[ipv4::DESTINATION])];
     if special | parsed.flags.intersects(ParseFlags::L2_GROUP | ParseFlags::OPTIONS) {
-        return admit_special_v4(packet, header, parsed);
+        return admit_special_v4(root, packet, header, parsed);
     }
-    Ok(())
+    Ok(Way::V4)
+}
+
+/// The interface that a packet came in by.
+fn ingress<'a>(root: &'a Root, packet: &Packet) -> Option<&'a Interface> {
+    root.interfaces.get(packet.interface() as usize)
+}
+
+/// The packet is for the host, if it is there on this link.
+fn for_host(root: &Root, packet: &Packet) -> bool {
+    ingress(root, packet).is_some_and(|interface| interface.punt != NONE)
 }
 
 #[cold]
-fn admit_special_v4(packet: &Packet, header: &[u8; ipv4::LENGTH], parsed: &Parsed) -> Result<(), Refusal> {
+fn admit_special_v4(
+    root: &Root,
+    packet: &Packet,
+    header: &[u8; ipv4::LENGTH],
+    parsed: &Parsed,
+) -> Result<Way, Refusal> {
     let [_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
-    let destination = Ipv4Addr::new(d0, d1, d2, d3);
-    if martian::source_v4(Ipv4Addr::new(s0, s1, s2, s3)) {
+    let (source, destination) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
+    // 224.0.0.0/24 stays on its link (RFC 5771, 4), and so does the broadcast of who has no address yet (RFC 2131).
+    let link_scope = destination.is_broadcast() || matches!(destination.octets(), [224, 0, 0, _]);
+    if link_scope && (source.is_unspecified() || !martian::source_v4(source)) && for_host(root, packet) {
+        return Ok(Way::To(Node::Punt));
+    }
+    if martian::source_v4(source) {
         Err(Reason::MartianSource.into())
     } else if destination.is_broadcast() {
         Err(Reason::Broadcast.into())
@@ -276,8 +318,13 @@ fn admit_special_v4(packet: &Packet, header: &[u8; ipv4::LENGTH], parsed: &Parse
         Err(Reason::MartianDestination.into())
     } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
         Err(Reason::LinkLayerBroadcast.into())
+    } else if (source.is_link_local() || destination.is_link_local())
+        && !ingress(root, packet).is_some_and(|interface| interface.has(destination.into()))
+    {
+        // RFC 3927, 2.7: never forwarded; what is for us is not forwarded.
+        Err(Reason::LinkLocal.into())
     } else {
-        check_options(packet.l3())
+        check_options(packet.l3()).map(|()| Way::V4)
     }
 }
 
@@ -307,7 +354,7 @@ const fn special_v6(first: u8) -> bool {
 }
 
 #[inline(always)]
-fn admit_v6(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
+fn admit_v6(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else {
         return Err(Reason::TruncatedIpv6.into());
     };
@@ -317,15 +364,41 @@ fn admit_v6(packet: &Packet, parsed: &Parsed) -> Result<(), Refusal> {
         | special(header[ipv6::DESTINATION])
         | parsed.flags.intersects(ParseFlags::L2_GROUP)
     {
-        return admit_special_v6(header, parsed);
+        return admit_special_v6(root, packet, header, parsed);
     }
-    Ok(())
+    if parsed.protocol == protocol::ICMPV6 && is_discovery(packet, parsed) {
+        return admit_special_v6(root, packet, header, parsed);
+    }
+    Ok(Way::V6)
+}
+
+/// The packet is a message of neighbour discovery (RFC 4861, 4).
+fn is_discovery(packet: &Packet, parsed: &Parsed) -> bool {
+    let kind = parsed.icmp(packet.data()).map(|(kind, _)| kind);
+    parsed.protocol == protocol::ICMPV6
+        && kind.is_some_and(|kind| (icmpv6::kind::ROUTER_SOLICITATION..=icmpv6::kind::REDIRECT).contains(&kind))
 }
 
 #[cold]
-fn admit_special_v6(header: &[u8; ipv6::LENGTH], parsed: &Parsed) -> Result<(), Refusal> {
+fn admit_special_v6(
+    root: &Root,
+    packet: &Packet,
+    header: &[u8; ipv6::LENGTH],
+    parsed: &Parsed,
+) -> Result<Way, Refusal> {
     let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
     let (source, destination) = (address(ipv6::SOURCE), address(ipv6::DESTINATION));
+    if is_discovery(packet, parsed) {
+        // Before the source is looked at: who has no address yet asks from the unspecified one.
+        if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
+            return Ok(Way::To(Node::NdInput));
+        }
+    } else if matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2)
+        && (source.is_unspecified() || !martian::source_v6(source))
+        && for_host(root, packet)
+    {
+        return Ok(Way::To(Node::Punt));
+    }
     if martian::source_v6(source) {
         Err(Reason::MartianSource.into())
     } else if destination.is_multicast() {
@@ -335,6 +408,6 @@ fn admit_special_v6(header: &[u8; ipv6::LENGTH], parsed: &Parsed) -> Result<(), 
     } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
         Err(Reason::LinkLayerBroadcast.into())
     } else {
-        Ok(())
+        Ok(Way::V6)
     }
 }

@@ -7,7 +7,7 @@ use weir_packet::icmp::{self, ErrorV4, ErrorV6, MAX_ERROR_V4, MAX_ERROR_V6};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::vector::{Frame, Vector};
-use weir_packet::wire::{icmpv4, icmpv6, ipv4};
+use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
 use super::{Context, ORIGINATED, discard, lookup};
 use crate::reason::Reason;
@@ -92,6 +92,12 @@ fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
         Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: mtu(root, packet)? },
         Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
         Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
+        Reason::LocalUnhandled => match packet.protocol() {
+            protocol::UDP | protocol::UDP_LITE => ErrorV4::Unreachable { code: unreachable::PORT },
+            // Here it is a reset that refuses; and what ICMP says is never answered by an error.
+            protocol::TCP | protocol::ICMP => return None,
+            _ => ErrorV4::Unreachable { code: unreachable::PROTOCOL },
+        },
         Reason::BadOptions => {
             let length = ipv4::Header::new(packet.l3()).ok()?.header_length();
             let bad = ipv4::options(packet.l3().get(..length)?).find_map(Result::err)?;
@@ -109,6 +115,9 @@ fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
         Reason::NoRoute => ErrorV6::Unreachable { code: unreachable::NO_ROUTE },
         Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
         Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
+        Reason::LocalUnhandled if matches!(packet.protocol(), protocol::UDP | protocol::UDP_LITE) => {
+            ErrorV6::Unreachable { code: unreachable::PORT }
+        }
         Reason::LinkLocal => ErrorV6::Unreachable { code: unreachable::BEYOND_SCOPE },
         _ => return None,
     })
@@ -133,7 +142,7 @@ fn source<A>(
     };
     // Any path of a multipath set will do: which one the error takes is decided by its hash, which needs its source.
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
-    if !matches!(adjacency.kind, Kind::Rewrite | Kind::Neighbor) {
+    if !matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor) {
         return None;
     }
     let egress = root.interfaces.get(adjacency.interface as usize);

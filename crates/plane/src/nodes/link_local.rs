@@ -45,7 +45,7 @@ fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destinat
     let Some(interface) = context.root.interfaces.get(packet.interface() as usize) else {
         return context.next.refuse(packet, place, Reason::LinkLocal);
     };
-    if interface.has(destination) {
+    if interface.has(destination.into()) {
         note(context, packet, destination, Adjacency::NO_ROUTE);
         context.next.push(Node::Local, place);
     } else if packet.flags().contains(ORIGINATED) {
@@ -69,7 +69,8 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
         .adjacencies
         .get(number as usize)
         .map_or((Kind::NoRoute, NONE), |adjacency| (adjacency.kind, adjacency.interface));
-    let ours = root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.has(destination));
+    let ours =
+        root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.has(destination.into()));
     if ours || kind == Kind::Local {
         note(context, packet, destination, number);
         context.next.push(Node::Local, place);
@@ -85,10 +86,4 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
 fn note(context: &mut Context<'_>, packet: &Packet, destination: Ipv6Addr, adjacency: u32) {
     let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
     context.record(packet, Fate::LookedUp { vrf, destination: IpAddr::V6(destination), adjacency });
-}
-
-impl crate::root::Interface {
-    fn has(&self, address: Ipv6Addr) -> bool {
-        self.addresses.iter().any(|own| own.net.addr() == IpAddr::V6(address))
-    }
 }

@@ -7,6 +7,7 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
 
 use super::{Context, ORIGINATED, lookup};
+use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
 
@@ -23,6 +24,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
                 packet.set_flags(flags);
                 context.next.push(lookup::node(packet), place);
             }
+            Err(Reason::LocalUnhandled) => context.next.push(Node::Punt, place),
             Err(reason) => context.next.refuse(packet, place, reason),
         }
     }

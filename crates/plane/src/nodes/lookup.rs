@@ -2,20 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, ParseFlags};
+use weir_packet::parse::{self, ParseFlags, Seed};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::{Context, ORIGINATED, link_local};
+use super::{Context, ORIGINATED, link_local, rewrite};
+use crate::hold::{Key, Sentence};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
-use crate::root::{Forwarding, Kind};
+use crate::root::{Forwarding, Kind, Root};
 
 /// The lookup node of a parsed packet's family.
 #[inline(always)]
-pub(super) fn node(packet: &Packet) -> Node {
+pub(crate) fn node(packet: &Packet) -> Node {
     if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup }
 }
 
@@ -114,7 +116,7 @@ fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, p
 #[cold]
 pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, rewrite: Node) {
     match kind {
-        Kind::Rewrite => context.next.push(rewrite, place),
+        Kind::Rewrite | Kind::RewriteStale => context.next.push(rewrite, place),
         Kind::Neighbor if context.root.invent_neighbors => context.next.push(rewrite, place),
         Kind::Neighbor => context.next.push(Node::Neighbor, place),
         Kind::Local => context.next.push(Node::Local, place),
@@ -123,6 +125,31 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
         Kind::NoRoute => context.next.refuse_aloud(packet, place, Reason::NoRoute),
         Kind::Unreachable => context.next.refuse_aloud(packet, place, Reason::Unreachable),
     }
+}
+
+/// What is to become of the packets that wait for a neighbour, by the first of them, now that there is a new root.
+pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: Key, packet: &Packet) -> Sentence {
+    if !root.interfaces.get(key.interface as usize).is_some_and(|interface| interface.present) {
+        return Sentence::Refuse(Reason::InterfaceGone);
+    }
+    let Some(ingress) = root.interfaces.get(packet.interface() as usize).filter(|ingress| ingress.present) else {
+        return Sentence::Release;
+    };
+    let Some(tables) = root.vrfs.get(usize::from(ingress.vrf)) else { return Sentence::Release };
+    let Some(destination) = rewrite::destination(packet) else { return Sentence::Release };
+    let value = match destination {
+        IpAddr::V4(to) => tables.v4.lookup(guard, u32::from(to)),
+        IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
+        IpAddr::V6(to) => tables.v6.lookup(guard, u128::from(to)),
+    };
+    let hash = || parse::flow_hash(&packet.parsed(), packet.data(), seed);
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(hash, &root.buckets) as usize);
+    let waits = adjacency.is_some_and(|adjacency| {
+        adjacency.kind == Kind::Neighbor
+            && adjacency.interface == key.interface
+            && adjacency.next_hop.unwrap_or(destination) == key.address
+    });
+    if waits { Sentence::Wait } else { Sentence::Release }
 }
 
 #[cold]

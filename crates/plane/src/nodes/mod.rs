@@ -1,16 +1,21 @@
 //! The nodes: each sees a vector, the root and its worker's own state, and nothing else. No allocation, no lock, no log
 //! line, no system call.
 
+mod arp_input;
 mod discard;
 mod ethernet_input;
 mod fragment;
 mod handover;
+mod host_input;
 mod icmp_error;
+mod link;
 mod link_local;
 mod local;
 mod lookup;
+mod nd_input;
 mod neighbor;
 mod output;
+mod punt;
 mod rewrite;
 
 use weir_base::clock::Time;
@@ -23,13 +28,17 @@ use weir_packet::vector::{Frame, Vector};
 use weir_port::Transmitter;
 
 use crate::counters::WorkerCounters;
+use crate::events::Events;
+use crate::hold::Hold;
 use crate::limiter::Limiter;
+use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
 use crate::root::Root;
 
 pub(crate) use discard::discard;
+pub(crate) use lookup::{judge, node as lookup_node};
 
 /// weir made the packet: its TTL is not decremented, and no error is sent about it.
 pub(crate) const ORIGINATED: ParseFlags = ParseFlags::from_bits(1 << 15);
@@ -45,15 +54,45 @@ pub(crate) struct Context<'a> {
     pub(crate) cache: &'a mut Cache,
     pub(crate) next: &'a mut Next,
     pub(crate) limits: &'a mut Limits,
+    pub(crate) hold: &'a mut Hold,
+    pub(crate) events: &'a mut Events,
     pub(crate) peers: &'a mut [Option<Producer<Packet>>],
     pub(crate) transmitters: &'a mut [Option<Box<dyn Transmitter>>],
     pub(crate) recorder: Option<&'a mut Recorder>,
 }
 
-/// Token buckets of what a worker originates.
+/// Token buckets of what a worker originates, and of what it gives to the host.
 pub(crate) struct Limits {
     pub(crate) error: Limiter,
     pub(crate) echo: Limiter,
+    /// Answers to questions for our hardware addresses.
+    pub(crate) answer: Limiter,
+    pub(crate) punt: Limiter,
+}
+
+impl Limits {
+    /// A worker's share of what all of them may do.
+    pub(crate) fn new(workers: usize, icmp: &IcmpLimits, neighbors: &NeighborDiscovery) -> Limits {
+        let share = |all: u32| all.div_ceil(workers.max(1) as u32);
+        let limiter = |rate, burst| Limiter::new(share(rate), share(burst));
+        Limits {
+            error: limiter(icmp.error_rate, icmp.error_burst),
+            echo: limiter(icmp.echo_rate, icmp.echo_burst),
+            answer: limiter(neighbors.rate, neighbors.rate.div_ceil(10)),
+            punt: limiter(punt::RATE, punt::BURST),
+        }
+    }
+}
+
+/// What a packet that was for us has become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Nothing: what it said has been told.
+    Noted,
+    /// The answer to what it asked, ready to leave.
+    Reply,
+    /// The host's business.
+    Punt,
 }
 
 /// Where packets go next: places per node, and per port for those that leave.
@@ -116,13 +155,16 @@ impl Context<'_> {
     }
 }
 
-/// Runs a node. `pieces` holds fragments on their way out, and is empty between nodes.
+/// Runs a node. `pieces` holds fragments and copies on their way out, and is empty between nodes.
 #[inline]
 pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
     match node {
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
+        Node::HostInput => host_input::run(context, vector, frame),
+        Node::ArpInput => arp_input::run(context, pieces, vector, frame),
+        Node::NdInput => nd_input::run(context, pieces, vector, frame),
         Node::Handover => handover::run(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
@@ -131,6 +173,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6Rewrite => rewrite::run::<rewrite::V6>(context, vector, frame),
         Node::Ip4Fragment => fragment::run(context, pieces, vector, frame),
         Node::Local => local::run(context, vector, frame),
+        Node::Punt => punt::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
         Node::Output => output::run(context, vector, frame),
         Node::Drop => discard::run(context, vector, frame),

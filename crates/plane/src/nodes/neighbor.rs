@@ -1,12 +1,49 @@
-//! `neighbor`: packets whose next hop has no known hardware address.
+//! `neighbor`: packets whose next hop has no known hardware address wait until it has one ([`crate::hold`]).
 
+use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 
-use super::Context;
+use super::{Context, discard, rewrite};
+use crate::hold::{Key, NoRoom};
+use crate::neighbor::Event;
 use crate::reason::Reason;
+use crate::root::Root;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
-        context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
+        let Some(key) = key(context.root, &vector[place]) else {
+            context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
+            continue;
+        };
+        let adjacency = vector[place].forwarding();
+        match context.hold.push(key, vector[place].take(), context.now) {
+            Ok(evicted) => {
+                context.counters.queued.add(1);
+                if let Some(mut packet) = evicted {
+                    context.counters.dequeued.add(1);
+                    discard(context, &packet, Reason::NeighborQueueFull);
+                    packet.recycle(context.cache);
+                }
+                let Context { hold, events, counters, now, .. } = context;
+                hold.ask(key, *now, |Key { interface, address }| {
+                    events.tell(Event::Wanted { interface, address }, &counters.events_lost)
+                });
+            }
+            Err(NoRoom(packet)) => {
+                vector[place] = packet;
+                if context.events.is_news(adjacency, context.now) {
+                    let Key { interface, address } = key;
+                    context.events.tell(Event::Wanted { interface, address }, &context.counters.events_lost);
+                }
+                context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
+            }
+        }
     }
+}
+
+/// Whom a packet waits for, by the adjacency that it was given.
+pub(crate) fn key(root: &Root, packet: &Packet) -> Option<Key> {
+    let adjacency = root.adjacencies.get(packet.forwarding() as usize)?;
+    let address = adjacency.next_hop.or_else(|| rewrite::destination(packet))?;
+    Some(Key { interface: adjacency.interface, address })
 }

@@ -5,11 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::checksum;
 use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, protocol};
 
-use super::{Context, ORIGINATED};
+use super::{Context, ORIGINATED, neighbor};
+use crate::hold::Key;
+use crate::neighbor::Event;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, invented_mac};
@@ -109,6 +112,21 @@ fn usual<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     true
 }
 
+/// Tells the control side that a neighbour is in use that was not confirmed lately.
+#[cold]
+fn tell_use(context: &mut Context<'_>, packet: &Packet) {
+    if let Some(Key { interface, address }) = neighbor::key(context.root, packet)
+        && context.events.is_news(packet.forwarding(), context.now)
+    {
+        context.events.tell(Event::Wanted { interface, address }, &context.counters.events_lost);
+    }
+}
+
+/// Where a packet goes.
+pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
+    if packet.flags().contains(ParseFlags::IP4) { V4::destination(packet.l3()) } else { V6::destination(packet.l3()) }
+}
+
 /// Rewrites any packet, or says why not; true when it is ready to leave.
 #[cold]
 fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
@@ -122,6 +140,9 @@ fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     if length > adjacency.mtu as usize && segment_length(packet, length) > adjacency.mtu as usize {
         F::too_long(context, packet, place);
         return false;
+    }
+    if adjacency.kind == Kind::RewriteStale {
+        tell_use(context, packet);
     }
     if !originated {
         F::decrement_above_one(packet);

@@ -1,0 +1,551 @@
+//! Packets that wait for the hardware address of their next hop (RFC 1122, 2.3.2.2; RFC 4861, 7.2.2).
+//!
+//! A worker has one store. It holds a queue for each neighbour that somebody waits for, found by a keyed hash of interface
+//! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set:
+//! packets lie in slots, a queue and the free slots are chains of them, so that nothing is allocated or copied later.
+//!
+//! Packets leave a queue in four ways. The neighbour is resolved (or the route has changed): the queue as a whole goes to
+//! the list of those that may leave, to be looked up again. Nobody answers in time: the queue goes there with a reason. The
+//! queue is full: its oldest packet makes room. The store is full: the oldest packet of the same neighbour makes room, or
+//! else that of the neighbour that has been waited for longest, which is the least likely to answer. So a scan of addresses
+//! that nobody has shortens the wait for others, and no one is locked out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_base::clock::Time;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, Seed};
+
+use crate::model::NeighborDiscovery;
+use crate::reason::Reason;
+
+/// No slot, no queue.
+const NONE: u32 = u32::MAX;
+
+/// Nanoseconds after which a neighbour that is still waited for is asked for again.
+const ASK_AGAIN: u64 = 1_000_000_000;
+
+/// Whom packets wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Number of the interface.
+    pub(crate) interface: u32,
+    /// The next hop, or on a connected prefix the destination.
+    pub(crate) address: IpAddr,
+}
+
+/// What is to become of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sentence {
+    /// It goes on waiting.
+    Wait,
+    /// Its packets are looked up again.
+    Release,
+    /// Its packets are dropped.
+    Refuse(Reason),
+}
+
+/// A packet was not taken.
+#[derive(Debug)]
+pub(crate) struct NoRoom(pub(crate) Packet);
+
+struct Slot {
+    packet: Packet,
+    /// The next packet of the queue, or the next free slot.
+    next: u32,
+}
+
+/// A first-in-first-out list of slots.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Chain {
+    const EMPTY: Chain = Chain { head: NONE, tail: NONE, len: 0 };
+}
+
+struct Queue {
+    key: Key,
+    packets: Chain,
+    /// When the first packet came.
+    since: Time,
+    /// When the control side was last told.
+    asked: Option<Time>,
+    /// The queue that began before, of those that wait.
+    previous: u32,
+    /// The queue that began after, of those that wait; or the next free one.
+    next: u32,
+}
+
+/// The store.
+pub(crate) struct Hold {
+    seed: Seed,
+    slots: Vec<Slot>,
+    queues: Vec<Queue>,
+    /// Numbers of queues by the hash of their keys, by linear probing; never more than half full.
+    index: Vec<u32>,
+    free_slot: u32,
+    free_queue: u32,
+    /// The queues that wait, by age.
+    oldest: u32,
+    newest: u32,
+    /// Packets that may leave.
+    leaving: Chain,
+    waiting: u32,
+    most: u32,
+    most_each: u32,
+    timeout: u64,
+    /// The version of the root that the queues were last held against.
+    pub(crate) generation: u64,
+}
+
+impl Hold {
+    /// A store that takes nothing before its bounds are set.
+    pub(crate) fn new(seed: Seed) -> Hold {
+        Hold {
+            seed,
+            slots: Vec::new(),
+            queues: Vec::new(),
+            index: vec![NONE],
+            free_slot: NONE,
+            free_queue: NONE,
+            oldest: NONE,
+            newest: NONE,
+            leaving: Chain::EMPTY,
+            waiting: 0,
+            most: 0,
+            most_each: 0,
+            timeout: 0,
+            generation: 0,
+        }
+    }
+
+    /// Sets the bounds, and takes the memory that they need. What waits goes on waiting; memory is never given back.
+    pub(crate) fn bound(&mut self, settings: &NeighborDiscovery) {
+        self.most = u32::from(settings.hold_total);
+        self.most_each = u32::from(settings.hold);
+        self.timeout = u64::from(settings.retransmit_time) * u64::from(settings.probes.max(1)) * 1_000_000;
+        while self.slots.len() < self.most as usize {
+            let number = self.slots.len() as u32;
+            self.slots.push(Slot { packet: Packet::EMPTY, next: self.free_slot });
+            let key = Key { interface: NONE, address: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
+            self.queues.push(Queue {
+                key,
+                packets: Chain::EMPTY,
+                since: Time(0),
+                asked: None,
+                previous: NONE,
+                next: self.free_queue,
+            });
+            (self.free_slot, self.free_queue) = (number, number);
+        }
+        let places = (2 * self.slots.len()).next_power_of_two();
+        if self.index.len() < places {
+            self.index = vec![NONE; places];
+            let mut number = self.oldest;
+            while number != NONE {
+                self.enter(number);
+                number = self.queues[number as usize].next;
+            }
+        }
+    }
+
+    /// No packet is here.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0 && self.leaving.len == 0
+    }
+
+    /// Octets of memory.
+    pub(crate) fn bytes(total: u16) -> usize {
+        let total = usize::from(total);
+        total * (size_of::<Slot>() + size_of::<Queue>()) + (2 * total).next_power_of_two() * size_of::<u32>()
+    }
+
+    /// Takes a packet in at the end of its queue. Returns the one that had to make room, if one had to.
+    pub(crate) fn push(&mut self, key: Key, packet: Packet, now: Time) -> Result<Option<Packet>, NoRoom> {
+        if self.most == 0 || self.most_each == 0 {
+            return Err(NoRoom(packet));
+        }
+        let own = self.find(key);
+        let evicted = match own {
+            Some(number) if self.queues[number as usize].packets.len >= self.most_each => self.evict(number),
+            // What may leave needs its slots until it has left.
+            own if self.waiting + self.leaving.len >= self.most => {
+                match own.or((self.oldest != NONE).then_some(self.oldest)) {
+                    Some(number) => self.evict(number),
+                    None => return Err(NoRoom(packet)),
+                }
+            }
+            _ => None,
+        };
+        // The queue may have been emptied, and so have ended, just now.
+        let number = match self.find(key) {
+            Some(number) => number,
+            None => self.begin(key, now),
+        };
+        let slot = self.free_slot;
+        self.free_slot = self.slots[slot as usize].next;
+        self.slots[slot as usize] = Slot { packet, next: NONE };
+        append(&mut self.slots, &mut self.queues[number as usize].packets, Chain { head: slot, tail: slot, len: 1 });
+        self.waiting += 1;
+        Ok(evicted)
+    }
+
+    /// Tells of a neighbour unless that was done less than a second ago; `tell` says whether it could.
+    pub(crate) fn ask(&mut self, key: Key, now: Time, tell: impl FnOnce(Key) -> bool) {
+        if let Some(number) = self.find(key) {
+            self.queues[number as usize].ask(now, tell);
+        }
+    }
+
+    /// Tells again of neighbours that have been waited for for a second since, and gives up what has waited too long.
+    pub(crate) fn look_after(&mut self, now: Time, mut tell: impl FnMut(Key) -> bool) {
+        while self.oldest != NONE && now.since(self.queues[self.oldest as usize].since) >= self.timeout {
+            self.part(self.oldest, Some(Reason::NoNeighbor));
+        }
+        let mut number = self.oldest;
+        while number != NONE {
+            let queue = &mut self.queues[number as usize];
+            queue.ask(now, &mut tell);
+            number = queue.next;
+        }
+    }
+
+    /// Gives up everything that waits.
+    pub(crate) fn give_up(&mut self) {
+        while self.oldest != NONE {
+            self.part(self.oldest, Some(Reason::NoNeighbor));
+        }
+    }
+
+    /// Holds every queue against a new version of the root: `judge` sees its first packet.
+    pub(crate) fn judge(&mut self, generation: u64, mut judge: impl FnMut(Key, &Packet) -> Sentence) {
+        self.generation = generation;
+        let mut number = self.oldest;
+        while number != NONE {
+            let queue = &self.queues[number as usize];
+            let next = queue.next;
+            match judge(queue.key, &self.slots[queue.packets.head as usize].packet) {
+                Sentence::Wait => {}
+                Sentence::Release => self.part(number, None),
+                Sentence::Refuse(reason) => self.part(number, Some(reason)),
+            }
+            number = next;
+        }
+    }
+
+    /// The next packet that may leave, in order. It has a reason if it is to be dropped.
+    pub(crate) fn pop(&mut self) -> Option<Packet> {
+        pop(&mut self.slots, &mut self.leaving, &mut self.free_slot)
+    }
+
+    /// When this store is to be looked after, if nothing comes before.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.leaving.len > 0 {
+            return Some(Time(0));
+        }
+        let oldest = self.queues.get(self.oldest as usize)?;
+        let mut deadline = oldest.since.0.saturating_add(self.timeout);
+        let mut number = self.oldest;
+        while number != NONE {
+            let queue = &self.queues[number as usize];
+            deadline = deadline.min(queue.asked.map_or(queue.since, |asked| asked).0.saturating_add(ASK_AGAIN));
+            number = queue.next;
+        }
+        Some(Time(deadline))
+    }
+
+    fn place(&self, key: Key) -> usize {
+        let address = match key.address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let interface = Ipv6Addr::from(u128::from(key.interface));
+        parse::symmetric_hash_v6(&self.seed, 0, (address, 0), (interface, 0)) as usize & (self.index.len() - 1)
+    }
+
+    fn find(&self, key: Key) -> Option<u32> {
+        let mut place = self.place(key);
+        loop {
+            let number = self.index[place];
+            if number == NONE {
+                return None;
+            }
+            if self.queues[number as usize].key == key {
+                return Some(number);
+            }
+            place = (place + 1) & (self.index.len() - 1);
+        }
+    }
+
+    fn enter(&mut self, number: u32) {
+        let mut place = self.place(self.queues[number as usize].key);
+        while self.index[place] != NONE {
+            place = (place + 1) & (self.index.len() - 1);
+        }
+        self.index[place] = number;
+    }
+
+    /// A new queue, the newest of those that wait. One is free: there is a queue for every slot.
+    fn begin(&mut self, key: Key, now: Time) -> u32 {
+        let number = self.free_queue;
+        self.free_queue = self.queues[number as usize].next;
+        self.queues[number as usize] =
+            Queue { key, packets: Chain::EMPTY, since: now, asked: None, previous: self.newest, next: NONE };
+        match self.queues.get_mut(self.newest as usize) {
+            Some(newest) => newest.next = number,
+            None => self.oldest = number,
+        }
+        self.newest = number;
+        self.enter(number);
+        number
+    }
+
+    /// Ends a queue: it is found no more, and its memory is free.
+    fn end(&mut self, number: u32) {
+        let Queue { key, previous, next, .. } = self.queues[number as usize];
+        match self.queues.get_mut(previous as usize) {
+            Some(queue) => queue.next = next,
+            None => self.oldest = next,
+        }
+        match self.queues.get_mut(next as usize) {
+            Some(queue) => queue.previous = previous,
+            None => self.newest = previous,
+        }
+        let mask = self.index.len() - 1;
+        let mut hole = self.place(key);
+        while self.index[hole] != number {
+            hole = (hole + 1) & mask;
+        }
+        // Whoever stands behind the hole and could stand in it moves there, or probing would end too early.
+        let mut place = hole;
+        loop {
+            place = (place + 1) & mask;
+            let other = self.index[place];
+            if other == NONE {
+                break;
+            }
+            let wanted = self.place(self.queues[other as usize].key);
+            if place.wrapping_sub(wanted) & mask >= place.wrapping_sub(hole) & mask {
+                self.index[hole] = other;
+                hole = place;
+            }
+        }
+        self.index[hole] = NONE;
+        self.queues[number as usize].next = self.free_queue;
+        self.free_queue = number;
+    }
+
+    /// Takes the oldest packet out of a queue.
+    fn evict(&mut self, number: u32) -> Option<Packet> {
+        let packet = pop(&mut self.slots, &mut self.queues[number as usize].packets, &mut self.free_slot)?;
+        self.waiting -= 1;
+        if self.queues[number as usize].packets.len == 0 {
+            self.end(number);
+        }
+        Some(packet)
+    }
+
+    /// Moves the packets of a queue to those that may leave.
+    fn part(&mut self, number: u32, reason: Option<Reason>) {
+        let packets = self.queues[number as usize].packets;
+        if let Some(reason) = reason {
+            let mut slot = packets.head;
+            while slot != NONE {
+                self.slots[slot as usize].packet.set_reason(reason.number());
+                slot = self.slots[slot as usize].next;
+            }
+        }
+        append(&mut self.slots, &mut self.leaving, packets);
+        self.waiting -= packets.len;
+        self.end(number);
+    }
+}
+
+impl Queue {
+    fn ask(&mut self, now: Time, tell: impl FnOnce(Key) -> bool) {
+        if self.asked.is_none_or(|asked| now.since(asked) >= ASK_AGAIN) && tell(self.key) {
+            self.asked = Some(now);
+        }
+    }
+}
+
+fn append(slots: &mut [Slot], chain: &mut Chain, other: Chain) {
+    match slots.get_mut(chain.tail as usize) {
+        Some(tail) => tail.next = other.head,
+        None => chain.head = other.head,
+    }
+    chain.tail = other.tail;
+    chain.len += other.len;
+}
+
+fn pop(slots: &mut [Slot], chain: &mut Chain, free: &mut u32) -> Option<Packet> {
+    let slot = slots.get_mut(chain.head as usize)?;
+    let packet = slot.packet.take();
+    let number = chain.head;
+    chain.head = std::mem::replace(&mut slot.next, *free);
+    *free = number;
+    chain.len -= 1;
+    if chain.len == 0 {
+        *chain = Chain::EMPTY;
+    }
+    Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, VecDeque};
+
+    use weir_base::random::Random;
+
+    use super::*;
+
+    fn key(number: u32) -> Key {
+        Key { interface: number % 3, address: IpAddr::from([10, 0, (number >> 8) as u8, number as u8]) }
+    }
+
+    fn packet(ordinal: u32) -> Packet {
+        let mut packet = Packet::EMPTY;
+        packet.set_ordinal(ordinal);
+        packet
+    }
+
+    fn hold(each: u16, total: u16) -> Hold {
+        let mut hold = Hold::new(Seed::new([1, 2]));
+        hold.bound(&NeighborDiscovery { hold: each, hold_total: total, ..NeighborDiscovery::default() });
+        hold
+    }
+
+    /// A store that is evidently right: queues in the order in which they began.
+    #[derive(Default)]
+    struct Naive {
+        queues: Vec<(Key, Time, VecDeque<u32>)>,
+        leaving: VecDeque<(u32, bool)>,
+    }
+
+    impl Naive {
+        fn push(&mut self, key: Key, ordinal: u32, now: Time, each: usize, total: usize) -> Result<Option<u32>, ()> {
+            let count: usize = self.queues.iter().map(|queue| queue.2.len()).sum();
+            let own = self.queues.iter().position(|queue| queue.0 == key);
+            let victim = match own {
+                Some(own) if self.queues[own].2.len() >= each => Some(own),
+                _ if count + self.leaving.len() < total => None,
+                Some(own) => Some(own),
+                None if self.queues.is_empty() => return Err(()),
+                None => Some(0),
+            };
+            let evicted = victim.and_then(|victim| self.queues[victim].2.pop_front());
+            self.queues.retain(|queue| !queue.2.is_empty());
+            match self.queues.iter_mut().find(|queue| queue.0 == key) {
+                Some(queue) => queue.2.push_back(ordinal),
+                None => self.queues.push((key, now, VecDeque::from([ordinal]))),
+            }
+            Ok(evicted)
+        }
+
+        fn part(&mut self, which: impl Fn(&(Key, Time, VecDeque<u32>)) -> bool, refused: bool) {
+            let leaving = &mut self.leaving;
+            self.queues.retain(|queue| {
+                let part = which(queue);
+                if part {
+                    leaving.extend(queue.2.iter().map(|&ordinal| (ordinal, refused)));
+                }
+                !part
+            });
+        }
+    }
+
+    #[test]
+    fn it_does_what_its_naive_twin_does() {
+        let mut random = Random::from_seed(5);
+        for (each, total, keys) in [(4, 16, 8), (1, 8, 40), (32, 64, 300), (8, 1, 3)] {
+            let (mut hold, mut naive) = (hold(each, total), Naive::default());
+            let mut now = Time(0);
+            for ordinal in 1..20_000 {
+                now.0 += random.below(100_000_000);
+                match random.below(12) {
+                    0 => {
+                        hold.look_after(now, |_| true);
+                        naive.part(|queue| now.since(queue.1) >= 3_000_000_000, true);
+                    }
+                    1 => {
+                        let chosen = random.below(4) as u8;
+                        hold.judge(1, |key, _| match key.address {
+                            IpAddr::V4(address) if address.octets()[3] % 4 == chosen => Sentence::Release,
+                            _ => Sentence::Wait,
+                        });
+                        let chosen =
+                            |key: Key| matches!(key.address, IpAddr::V4(address) if address.octets()[3] % 4 == chosen);
+                        naive.part(|queue| chosen(queue.0), false);
+                    }
+                    2 | 3 => {
+                        for _ in 0..random.below(8) {
+                            let left = hold.pop().map(|packet| (packet.ordinal(), packet.reason() != 0));
+                            assert_eq!(left, naive.leaving.pop_front());
+                        }
+                    }
+                    _ => {
+                        let key = key(random.below(keys) as u32);
+                        let ours = hold.push(key, packet(ordinal), now).map_err(drop);
+                        let theirs = naive.push(key, ordinal, now, each.into(), total.into());
+                        assert_eq!(ours.map(|evicted| evicted.map(|packet| packet.ordinal())), theirs);
+                    }
+                }
+                let count: usize = naive.queues.iter().map(|queue| queue.2.len()).sum();
+                assert_eq!(hold.waiting as usize, count);
+                assert_eq!(hold.is_empty(), count + naive.leaving.len() == 0);
+                let since = naive.queues.first().map(|queue| queue.1.0);
+                assert_eq!(hold.queues.get(hold.oldest as usize).map(|queue| queue.since.0), since);
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_asked_for_once_a_second() {
+        let mut hold = hold(4, 16);
+        let mut asked: HashMap<u32, u32> = HashMap::new();
+        for ms in 0..2900u64 {
+            let now = Time(ms * 1_000_000);
+            let key = key((ms % 2) as u32);
+            drop(hold.push(key, packet(1), now).unwrap());
+            hold.ask(key, now, |key| {
+                *asked.entry(key.interface).or_default() += 1;
+                ms > 0 // the first time there is nobody to tell
+            });
+        }
+        assert_eq!(asked, HashMap::from([(0, 4), (1, 3)]));
+        assert_eq!(hold.deadline(), Some(Time(3_000_000_000)));
+        let mut told = 0;
+        hold.look_after(Time(2_999_999_999), |_| {
+            told += 1;
+            true
+        });
+        assert!(hold.pop().is_none());
+        hold.look_after(Time(3_001_000_000), |_| panic!("nobody waits any more"));
+        assert_eq!(std::iter::from_fn(|| hold.pop()).count(), 8);
+        assert!(hold.is_empty() && hold.deadline().is_none());
+    }
+
+    #[test]
+    fn bounds_grow_while_packets_wait() {
+        let mut hold = hold(100, 4);
+        for number in 0..4 {
+            assert!(hold.push(key(number), packet(number), Time(0)).unwrap().is_none());
+        }
+        hold.bound(&NeighborDiscovery { hold: 1, hold_total: 2000, ..NeighborDiscovery::default() });
+        for number in 4..2000 {
+            assert!(hold.push(key(number), packet(number), Time(0)).unwrap().is_none());
+        }
+        assert_eq!(hold.push(key(7), packet(2000), Time(0)).unwrap().unwrap().ordinal(), 7);
+        hold.give_up();
+        let left: Vec<u32> = std::iter::from_fn(|| hold.pop()).map(|packet| packet.ordinal()).collect();
+        assert_eq!(left.len(), 2000);
+        assert!(left[..6] == [0, 1, 2, 3, 4, 5] && left[1999] == 2000);
+        let none = Hold::new(Seed::new([1, 2])).push(key(1), packet(9), Time(0));
+        assert_eq!(none.unwrap_err().0.ordinal(), 9);
+    }
+}
