@@ -1,5 +1,7 @@
 //! What the files declare, object by object, before the objects are held against each other.
 
+mod advertisement;
+mod device;
 mod interface;
 mod port;
 mod route;
@@ -10,8 +12,8 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
-use weir_plane::model::Tag;
-use weir_port::spec::{Middleware, PortSpec};
+use weir_plane::model::{RouterAdvertisement, Tag};
+use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 pub(super) use settings::Settings;
 
@@ -27,6 +29,8 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "buffers",
     "icmp",
     "limits",
+    "neighbor-discovery",
+    "service",
     "vrf",
     "interface",
     "route",
@@ -53,7 +57,7 @@ pub(super) struct Declared {
 pub(super) struct Interface {
     pub(super) name: At<String>,
     pub(super) kind: Option<Kind>,
-    pub(super) mac: Option<MacAddress>,
+    pub(super) mac: Option<At<MacAddress>>,
     pub(super) mtu: Option<At<u32>>,
     pub(super) vrf: Option<At<String>>,
     /// There is a VRF, but it could not be read.
@@ -61,12 +65,41 @@ pub(super) struct Interface {
     pub(super) addresses: Vec<At<IpNet>>,
     /// Some address could not be read.
     pub(super) lost_addresses: bool,
+    pub(super) punt: Option<Punt>,
+    pub(super) router_advertisement: Option<At<RouterAdvertisement>>,
+}
+
+/// The device of the host that an interface punts to.
+pub(super) struct Punt {
+    pub(super) spec: TapSpec,
+    pub(super) uses: Uses,
 }
 
 /// What an interface is made of.
 pub(super) enum Kind {
-    Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, files: Vec<FileUse> },
+    Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
     Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
+}
+
+/// What something uses of the system that nothing else may use at the same time.
+#[derive(Default)]
+pub(super) struct Uses {
+    pub(super) files: Vec<FileUse>,
+    pub(super) device: Option<Device>,
+    /// Addresses that the kernel gets at its side of a device.
+    pub(super) host: Vec<HostAddress>,
+}
+
+/// A device of the kernel.
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) span: Span,
+}
+
+/// An address of the kernel's.
+pub(super) struct HostAddress {
+    pub(super) net: IpNet,
+    pub(super) span: Span,
 }
 
 /// A file that a port reads or writes.

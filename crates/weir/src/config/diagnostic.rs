@@ -111,6 +111,8 @@ codes! {
     LimitExceeded = "limit-exceeded",
     /// One file is written twice, or written and read.
     FileConflict = "file-conflict",
+    /// Two ports or punts on one device of the kernel.
+    DeviceConflict = "device-conflict",
     /// An MTU above the parent's, or below what IPv6 needs.
     Mtu = "mtu",
     /// A VLAN on a VLAN, or on itself.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::Loaded;
+use super::{Loaded, Service};
 use super::declare::{Declared, LineRoute, ROOT_KEYS};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
@@ -98,7 +98,8 @@ impl<'f> Loader<'f> {
 
     fn finish(mut self) -> Loaded {
         if self.sources.iter().next().is_none() {
-            return Loaded { gateway: None, diagnostics: self.diagnostics, sources: self.sources };
+            let service = Service::default();
+            return Loaded { gateway: None, service, diagnostics: self.diagnostics, sources: self.sources };
         }
         self.route_files();
         let gateway = resolve::resolve(&self.declared, &self.sources, self.files, &mut self.diagnostics);
@@ -132,7 +133,8 @@ impl<'f> Loader<'f> {
         // What seems unused may be used by what is wrong.
         let unused = [Code::UnusedVrf, Code::UnusedInterface, Code::NoInterfaces];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
-        Loaded { gateway: gateway.filter(|_| !errors), diagnostics, sources: self.sources }
+        let service = self.declared.settings.service;
+        Loaded { gateway: gateway.filter(|_| !errors), service, diagnostics, sources: self.sources }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.

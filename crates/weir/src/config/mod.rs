@@ -25,11 +25,22 @@ pub(crate) use render::plural;
 pub use render::{json, text};
 pub use source::{Position, Source, SourceId, Sources, Span};
 
+/// `[service]`: as whom the process goes on once it has what only root can open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Service {
+    /// A user's name or number; `None`: `weir` if there is one.
+    pub user: Option<String>,
+    /// A group's name or number; `None`: the user's own.
+    pub group: Option<String>,
+}
+
 /// What became of a configuration.
 #[derive(Debug)]
 pub struct Loaded {
     /// The gateway it describes; `None` if there are errors.
     pub gateway: Option<Gateway>,
+    /// As whom it is to run; nothing the gateway itself knows of.
+    pub service: Service,
     /// What was found, in the order of the files and their lines.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.

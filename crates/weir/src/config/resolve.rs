@@ -1,6 +1,7 @@
 //! Holds the declared objects against each other and makes the gateway of them.
 
 mod addresses;
+mod devices;
 mod files;
 mod interfaces;
 mod neighbors;
@@ -68,6 +69,7 @@ pub(super) fn resolve(
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
+    resolver.devices();
     resolver.unused();
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);
@@ -79,7 +81,7 @@ pub(super) fn resolve(
         workers,
         buffers,
         icmp,
-        neighbor_discovery: Default::default(),
+        neighbor_discovery: settings.neighbor_discovery,
         limits,
         origins: resolver.origins,
     })

@@ -1,7 +1,9 @@
 //! The small notations within strings: names, addresses, ranges, rates.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use toml::de::DeValue;
@@ -15,6 +17,9 @@ use super::table::{Reader, Value, list, outside};
 /// Characters of a name, at most: as many as an interface name of the kernel and a VLAN suffix need, and short enough
 /// for tables on a terminal.
 pub(super) const LONGEST_NAME: usize = 31;
+
+/// Octets of a device's name, at most (IFNAMSIZ, with the zero at its end, is 16).
+const LONGEST_DEVICE: usize = 15;
 
 const TPID_8021Q: u16 = 0x8100;
 const TPID_8021AD: u16 = 0x88a8;
@@ -32,6 +37,73 @@ impl Reader<'_> {
             )));
         }
         Some(At { value: name.value.to_owned(), span: name.span })
+    }
+
+    /// The name of one of the kernel's devices, as the kernel takes it (dev_valid_name in net/core/dev.c); `%` would be
+    /// taken for a pattern of names.
+    pub(super) fn device<'d>(&mut self, value: Value<'d>) -> Option<At<&'d str>> {
+        let name = self.string(value, "the name of a device")?;
+        let odd = |c: char| c.is_whitespace() || c.is_control() || "/:%".contains(c);
+        let length = name.value.len();
+        if !(1..=LONGEST_DEVICE).contains(&length) || name.value.contains(odd) || [".", ".."].contains(&name.value) {
+            let message = format!("`{}` cannot be the name of a device", name.value.escape_debug());
+            let invalid = Diagnostic::error(Code::InvalidName, name.span, message);
+            self.report(invalid.help(if length > LONGEST_DEVICE {
+                format!("it has {length} octets, and the kernel takes {LONGEST_DEVICE} at most")
+            } else {
+                format!("it has 1 to {LONGEST_DEVICE} octets without spaces, `/`, `:` and `%`")
+            }));
+            return None;
+        }
+        Some(name)
+    }
+
+    /// The name of a user or group of the system, or its number.
+    pub(super) fn account(&mut self, value: Value<'_>) -> Option<String> {
+        let name = self.string(value, "the name of a user or group")?;
+        // As useradd(8) of shadow and systemd take them, and numbers.
+        let first = name.value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let rest = name.value.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+        if !first || !rest || name.value.len() > LONGEST_NAME {
+            let invalid = format!("`{}` is no name of a user or group", name.value.escape_debug());
+            self.report(Diagnostic::error(Code::InvalidName, name.span, invalid));
+            return None;
+        }
+        Some(name.value.to_owned())
+    }
+
+    /// A time such as `30s`, a multiple of `unit`.
+    pub(super) fn duration(
+        &mut self,
+        value: Value<'_>,
+        what: &str,
+        range: RangeInclusive<Duration>,
+        unit: Duration,
+    ) -> Option<Duration> {
+        let DeValue::String(text) = value.get_ref() else {
+            return self.wrong_type(value, &format!("a string such as `30s` ({what})"));
+        };
+        let Ok(time) = humantime::parse_duration(text) else {
+            let invalid = format!("`{text}` is no time ({what})");
+            let invalid = Diagnostic::error(Code::InvalidValue, self.span(value.span()), invalid);
+            self.report(invalid.help("write a number and its unit: `500ms`, `30s`, `10m`, `2h` or `7d`"));
+            return None;
+        };
+        let shown = humantime::format_duration;
+        if !range.contains(&time) {
+            let (least, most) = (shown(*range.start()), shown(*range.end()));
+            self.error(
+                Code::OutOfRange,
+                value,
+                format!("{text} is not within {least} to {most}, the range of {what}"),
+            );
+            return None;
+        }
+        if time.as_nanos() % unit.as_nanos() != 0 {
+            self.error(Code::OutOfRange, value, format!("{what} is a multiple of {}", shown(unit)));
+            return None;
+        }
+        Some(time)
     }
 
     /// A name that is declared elsewhere.

@@ -4,9 +4,23 @@ use weir_port::spec::{FaultSpec, Middleware};
 
 use super::super::source::Source;
 use super::super::table::{Reader, Table, Value};
-use super::{FileUse, Interface, Kind, port, refuse};
+use super::{FileUse, Interface, Kind, Punt, Uses, advertisement, device, port, refuse};
 
-const KEYS: &[&str] = &["name", "port", "queues", "parent", "vlan", "mac", "mtu", "vrf", "address", "fault", "capture"];
+const KEYS: &[&str] = &[
+    "name",
+    "port",
+    "queues",
+    "parent",
+    "vlan",
+    "mac",
+    "mtu",
+    "vrf",
+    "address",
+    "punt",
+    "router-advertisement",
+    "fault",
+    "capture",
+];
 
 const FAULT_KEYS: &[&str] = &["drop", "duplicate", "reorder", "corrupt", "truncate", "seed"];
 
@@ -18,7 +32,10 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
     let table = reader.table(value, "an interface", KEYS)?;
     let name = reader.require(&table, "name").and_then(|value| reader.name(value));
     let kind = kind(reader, &table, source);
-    let mac = table.get("mac").and_then(|value| reader.mac(value));
+    let mac = table.get("mac").and_then(|value| {
+        let span = reader.span(value.span());
+        Some(super::At { value: reader.mac(value)?, span })
+    });
     let mtu = table.get("mtu").and_then(|value| {
         let span = reader.span(value.span());
         let mtu = reader.u32(value, "an MTU", LEAST_MTU..=65_535)?;
@@ -36,7 +53,27 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
             }
         }
     }
-    Some(Interface { name: name?, kind, mac, mtu, vrf, lost_vrf, addresses, lost_addresses })
+    let punt = table.get("punt").and_then(|value| {
+        let mut uses = Uses::default();
+        let spec = device::punt(reader, value, &mut uses)?;
+        Some(Punt { spec, uses })
+    });
+    let router_advertisement = table.get("router-advertisement").and_then(|value| {
+        let span = reader.span(value.span());
+        Some(super::At { value: advertisement::read(reader, value)?, span })
+    });
+    Some(Interface {
+        name: name?,
+        kind,
+        mac,
+        mtu,
+        vrf,
+        lost_vrf,
+        addresses,
+        lost_addresses,
+        punt,
+        router_advertisement,
+    })
 }
 
 fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<Kind> {
@@ -47,20 +84,20 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             &["parent", "vlan"],
             "has no meaning beside `port`: an interface is a port or a VLAN of another",
         );
-        let mut files = Vec::new();
-        let port = port::read(reader, value, source, &mut files);
+        let mut uses = Uses::default();
+        let port = port::read(reader, value, source, &mut uses);
         let queues = table.get("queues").and_then(|value| reader.u16(value, "the number of queues", 1..=16));
         let fault = table.get("fault").and_then(|value| fault(reader, value));
         let capture = table.get("capture").and_then(|value| reader.path(value)).map(|path| {
             let resolved = source.resolve(path.value);
-            files.push(FileUse { path: resolved.clone(), span: path.span, written: true });
+            uses.files.push(FileUse { path: resolved.clone(), span: path.span, written: true });
             resolved
         });
         return Some(Kind::Port {
             port,
             middleware: Middleware { fault, capture },
             queues: queues.unwrap_or(1),
-            files,
+            uses,
         });
     }
     if table.has("parent") || table.has("vlan") {

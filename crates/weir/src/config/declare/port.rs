@@ -8,10 +8,10 @@ use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource,
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Source};
 use super::super::table::{Reader, Table, Value, list};
-use super::{FileUse, refuse};
+use super::{FileUse, Uses, device, refuse};
 
 /// The kinds of ports.
-const KINDS: &[&str] = &["generator", "pcap", "null"];
+const KINDS: &[&str] = &["generator", "pcap", "null", "af-packet", "tap", "tun"];
 
 const PCAP_KEYS: &[&str] = &["input", "output", "repeat", "paced"];
 
@@ -59,12 +59,12 @@ const MOST_FLOWS: u32 = 1 << 24;
 /// Flows of a stream that has ranges for more and does not say how many.
 const DEFAULT_FLOWS: u32 = 10_000;
 
-/// Reads a port; the files it uses are added to `files`.
+/// Reads a port; what it uses of the system is added to `uses`.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: Value<'_>,
     source: &Source,
-    files: &mut Vec<FileUse>,
+    uses: &mut Uses,
 ) -> Option<PortSpec> {
     if let DeValue::String(_) = value.get_ref() {
         let kind = reader.string(value, "a kind of port")?;
@@ -84,8 +84,11 @@ pub(super) fn read(
     let mut port = None;
     for (key, value) in table.iter() {
         match &**key.get_ref() {
-            "generator" => port = generator(reader, value, source, files),
-            "pcap" => port = pcap(reader, value, source, files),
+            "generator" => port = generator(reader, value, source, &mut uses.files),
+            "pcap" => port = pcap(reader, value, source, &mut uses.files),
+            "af-packet" => port = device::af_packet(reader, value, uses),
+            "tap" => port = device::tap(reader, value, uses),
+            "tun" => port = device::tun(reader, value, uses),
             "null" => {
                 let span = reader.span(value.span());
                 let found = Diagnostic::error(Code::WrongType, span, "a `null` port has no settings");

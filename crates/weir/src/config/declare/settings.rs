@@ -1,10 +1,14 @@
-//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`.
+//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`.
 
-use weir_plane::model::{IcmpLimits, Limits};
+use std::time::Duration;
+
+use weir_plane::model::{IcmpLimits, Limits, NeighborDiscovery};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::super::table::{Reader, Table};
+use super::super::Service;
+use super::refuse;
 
 /// What the tables say.
 #[derive(Default)]
@@ -17,6 +21,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) large: Option<u32>,
     pub(in super::super) icmp: IcmpLimits,
     pub(in super::super) limits: Limits,
+    pub(in super::super) neighbor_discovery: NeighborDiscovery,
+    pub(in super::super) service: Service,
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
     pub(in super::super) neighbors_span: Option<Span>,
@@ -30,12 +36,18 @@ const MOST_LARGE: u32 = 1 << 18;
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
 
+/// In milliseconds.
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+
 impl Settings {
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
         self.workers(reader, root);
         self.buffers(reader, root);
         self.icmp(reader, root);
         self.limits(reader, root);
+        self.neighbor_discovery(reader, root);
+        self.service(reader, root);
     }
 
     /// Opens a table that may stand in one file only.
@@ -129,5 +141,67 @@ impl Settings {
             self.limits.neighbors = neighbors.unwrap_or(u32::MAX);
             self.neighbors_span = Some(reader.span(value.span()));
         }
+    }
+
+    fn neighbor_discovery(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        const KEYS: &[&str] = &[
+            "reachable-time",
+            "retransmit-time",
+            "probes",
+            "delay-first-probe",
+            "stale-time",
+            "hold",
+            "hold-total",
+            "rate",
+        ];
+        let table = self.open(reader, root, "neighbor-discovery", "`[neighbor-discovery]`", KEYS);
+        let Some(table) = table else { return };
+        let found = &mut self.neighbor_discovery;
+        let millis = Duration::from_millis;
+        let mut time = |key: &str, what: &str, (least, most): (u64, u64), target: &mut u32| {
+            let value = table.get(key)?;
+            let time = reader.duration(value, what, millis(least)..=millis(most), millis(1))?;
+            *target = u32::try_from(time.as_millis()).ok()?;
+            Some(())
+        };
+        time("reachable-time", "the time for which a neighbour is reachable", (1000, HOUR), &mut found.reachable_time);
+        time("retransmit-time", "the time between two questions", (100, MINUTE), &mut found.retransmit_time);
+        time("delay-first-probe", "the time before the first question", (0, MINUTE), &mut found.delay_first_probe);
+        time("stale-time", "the time after which a neighbour is forgotten", (1000, 24 * HOUR), &mut found.stale_time);
+        if let Some(probes) = table.get("probes").and_then(|value| reader.u8(value, "the number of questions", 1..=20)) {
+            found.probes = probes;
+        }
+        let mut number = |key: &str, what: &str, least: u32, most: u32| {
+            table.get(key).and_then(|value| reader.u32(value, what, least..=most))
+        };
+        let hold = number("hold", "the number of packets that wait for a neighbour", 0, 1024);
+        let hold_total = number("hold-total", "the number of packets that wait", 0, 65_535);
+        found.rate = number("rate", "a rate of questions", 1, 1_000_000).unwrap_or(found.rate);
+        // Both fit, as just seen.
+        found.hold = hold.map_or(found.hold, |hold| hold as u16);
+        found.hold_total = hold_total.map_or(found.hold_total, |total| total as u16);
+        let value = table.get("hold").or(table.get("hold-total"));
+        if let Some(value) = value
+            && found.hold > found.hold_total
+        {
+            let message =
+                format!("{} packets cannot wait for one neighbour if {} wait in all", found.hold, found.hold_total);
+            let message = Diagnostic::error(Code::OutOfRange, reader.span(value.span()), message);
+            let default = NeighborDiscovery::default();
+            reader.report(message.help(format!(
+                "`hold` is at most `hold-total`; they are {} and {} unless given",
+                default.hold, default.hold_total
+            )));
+        }
+    }
+
+    fn service(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        let Some(table) = self.open(reader, root, "service", "`[service]`", &["user", "group"]) else { return };
+        let mut name = |key: &str| table.get(key).and_then(|value| reader.account(value));
+        let (user, group) = (name("user"), name("group"));
+        if user.is_none() {
+            refuse(reader, &table, &["group"], "has no meaning without `user`");
+        }
+        self.service = Service { user, group };
     }
 }

@@ -13,7 +13,7 @@ impl Resolver<'_> {
     pub(super) fn files(&mut self, files: &dyn Files) {
         let declared = self.declared;
         let uses = declared.interfaces.iter().flat_map(|interface| match &interface.kind {
-            Some(Kind::Port { files, .. }) => files.as_slice(),
+            Some(Kind::Port { uses, .. }) => uses.files.as_slice(),
             _ => &[],
         });
         let mut first: HashMap<PathBuf, &FileUse> = HashMap::new();

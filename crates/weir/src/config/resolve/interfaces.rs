@@ -67,6 +67,11 @@ impl<'a> Resolver<'a> {
                 self.report(found);
                 continue;
             }
+            if let Some(Kind::Port { port: Some(PortSpec::Tun(_)), .. }) = self.declared(found).kind {
+                let message = format!("`{}` is a tun device, whose packets have no VLAN tags", parent.value);
+                self.report(Diagnostic::error(Code::VlanParent, parent.span, message).help("make it a `tap`"));
+                continue;
+            }
             parents[at] = Some(found);
         }
         parents
@@ -117,6 +122,7 @@ impl<'a> Resolver<'a> {
     fn make(&mut self, at: usize, parent: Option<usize>) -> Option<model::Interface> {
         let interface = self.declared(at);
         let mtu = self.mtu(interface, parent);
+        self.without_link_layer(interface);
         let origin = self.origin(interface.name.span);
         let addresses = interface.addresses.iter();
         let addresses =
@@ -133,12 +139,12 @@ impl<'a> Resolver<'a> {
         Some(model::Interface {
             name: interface.name.value.clone(),
             kind,
-            mac: interface.mac,
+            mac: interface.mac.map(|mac| mac.value),
             mtu,
             addresses,
             vrf: self.vrf_of[at]?,
-            punt: None,
-            router_advertisement: None,
+            punt: self.punt(interface),
+            router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             origin,
         })
     }

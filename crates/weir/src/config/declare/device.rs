@@ -1,0 +1,92 @@
+//! Devices of the kernel: `af-packet`, `tap` and `tun` ports, and the `punt` of an interface.
+
+use toml::de::DeValue;
+use weir_port::spec::{AfPacketSpec, PortSpec, TapSpec};
+
+use super::super::table::{Reader, Table, Value};
+use super::{Device, HostAddress, Uses, refuse};
+
+const AF_PACKET_KEYS: &[&str] = &["interface", "promiscuous", "offload", "shared"];
+
+const TAP_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "mac"];
+
+const PUNT_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address"];
+
+/// The least MTU of the kernel's side (RFC 791).
+const LEAST_MTU: u32 = 68;
+
+/// Reads `af-packet`: the name of a device, or a table.
+pub(super) fn af_packet(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<PortSpec> {
+    let spec = |interface| AfPacketSpec { interface, promiscuous: true, offload: true, shared: false };
+    if let DeValue::String(_) = value.get_ref() {
+        return Some(PortSpec::AfPacket(spec(device(reader, value, uses)?)));
+    }
+    let table = reader.table(value, "an af-packet port", AF_PACKET_KEYS)?;
+    let interface = reader.require(&table, "interface").and_then(|value| device(reader, value, uses));
+    let promiscuous = flag(reader, &table, "promiscuous", true);
+    let offload = flag(reader, &table, "offload", true);
+    let shared = flag(reader, &table, "shared", false);
+    Some(PortSpec::AfPacket(AfPacketSpec { promiscuous, offload, shared, ..spec(interface?) }))
+}
+
+/// Reads `tap`: the name of a device, or a table.
+pub(super) fn tap(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<PortSpec> {
+    side(reader, value, "a tap port", TAP_KEYS, uses).map(PortSpec::Tap)
+}
+
+/// Reads `tun`: the name of a device, or a table.
+pub(super) fn tun(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<PortSpec> {
+    if let DeValue::Table(_) = value.get_ref() {
+        let table = reader.open_table(value, "a tun port")?;
+        refuse(reader, &table, &["mac"], "has no meaning for a tun device, which has no link layer");
+    }
+    side(reader, value, "a tun port", TAP_KEYS, uses).map(PortSpec::Tun)
+}
+
+/// Reads `punt`: the name of a device, or a table. Addresses are left empty where none are stated.
+pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<TapSpec> {
+    side(reader, value, "`punt`", PUNT_KEYS, uses)
+}
+
+/// The kernel's side of a tun or tap device.
+fn side(
+    reader: &mut Reader<'_>,
+    value: Value<'_>,
+    what: &'static str,
+    keys: &[&str],
+    uses: &mut Uses,
+) -> Option<TapSpec> {
+    let spec =
+        |name| TapSpec { name, persistent: false, offload: true, mtu: None, addresses: Vec::new(), mac: None };
+    if let DeValue::String(_) = value.get_ref() {
+        return Some(spec(device(reader, value, uses)?));
+    }
+    let table = reader.table(value, what, keys)?;
+    let name = reader.require(&table, "name").and_then(|value| device(reader, value, uses));
+    let persistent = flag(reader, &table, "persistent", false);
+    let offload = flag(reader, &table, "offload", true);
+    let mtu = table.get("mtu").and_then(|value| reader.u32(value, "an MTU", LEAST_MTU..=65_535));
+    let mac = table.get("mac").and_then(|value| reader.mac(value)).map(|mac| mac.0);
+    let mut addresses = Vec::new();
+    if let Some(value) = table.get("address") {
+        for value in reader.one_or_more(value) {
+            if let Some(address) = reader.interface_address(value) {
+                addresses.push(address.value);
+                uses.host.push(HostAddress { net: address.value, span: address.span });
+            }
+        }
+    }
+    Some(TapSpec { persistent, offload, mtu, addresses, mac, ..spec(name?) })
+}
+
+/// The name of a device, which is noted as used.
+fn device(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<String> {
+    let name = reader.device(value)?;
+    let text = name.value.to_owned();
+    uses.device = Some(Device { name: text.clone(), span: name.span });
+    Some(text)
+}
+
+fn flag(reader: &mut Reader<'_>, table: &Table<'_>, key: &str, default: bool) -> bool {
+    table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(default)
+}
