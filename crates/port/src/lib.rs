@@ -53,9 +53,12 @@ mod null;
 mod open;
 pub mod pcap;
 pub mod spec;
+mod sys;
+mod tap;
 
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
+pub use tap::{Mode as TapMode, TapError};
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

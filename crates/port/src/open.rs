@@ -7,6 +7,7 @@ use crate::generator::{Generator, StreamError};
 use crate::null::Null;
 use crate::pcap::{CaptureError, CapturePort, is_same};
 use crate::spec::{Middleware, PortSpec, StreamSource, StreamSpec};
+use crate::tap::{Mode as TapMode, TapError, TapPort};
 use crate::{capture, fault};
 
 /// What a port is told of the interface it is for.
@@ -42,6 +43,9 @@ pub enum OpenError {
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// A tap or tun device cannot be had.
+    #[error(transparent)]
+    Tap(#[from] TapError),
 }
 
 impl PortSpec {
@@ -86,7 +90,8 @@ pub fn open(
         PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),
         PortSpec::Null => Box::new(Null::default()),
         PortSpec::AfPacket(spec) => return Err(OpenError::NotYet(spec.interface.clone())),
-        PortSpec::Tap(spec) | PortSpec::Tun(spec) => return Err(OpenError::NotYet(spec.name.clone())),
+        PortSpec::Tap(spec) => Box::new(TapPort::open(TapMode::Tap, spec, queues, context)?),
+        PortSpec::Tun(spec) => Box::new(TapPort::open(TapMode::Tun, spec, queues, context)?),
     };
     if let Some(spec) = &middleware.fault {
         port = Box::new(fault::Faulty::new(port, *spec));

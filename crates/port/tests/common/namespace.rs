@@ -1,5 +1,7 @@
 //! Network namespaces for tests.
 
+#![allow(dead_code, reason = "each test uses some of it")]
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::panic;
@@ -36,7 +38,7 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
 
 /// Moves this thread into a new network namespace: one that a short-lived child made, for making one is not something
 /// that safe code can do by itself.
-fn enter_new() {
+pub(crate) fn enter_new() {
     let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
     let mut child = Command::new("unshare").args(["--net", "sleep", "60"]).stdin(Stdio::null()).spawn().unwrap();
     let path = format!("/proc/{}/ns/net", child.id());

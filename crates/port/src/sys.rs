@@ -1,0 +1,5 @@
+//! What cannot be asked of the system in safe code: the only `unsafe` of this crate, each behind a safe function.
+
+#![allow(unsafe_code)]
+
+pub(crate) mod tun;

@@ -1,0 +1,305 @@
+//! Ports over tun and tap devices: network devices of the host whose other side is this program.
+//!
+//! A *tap* is an Ethernet device: the host sees one end of a cable, the port is the other. A *tun* carries network-layer
+//! packets without a link layer; the port puts an Ethernet header in front of what it receives and takes it off what it
+//! sends, so that the gateway sees one station behind it, whose address ([`crate::Port::peer`]) it need not ask for.
+//!
+//! **Queues.** A file attached to the device is a queue: what the kernel sends arrives in one of them, whatever is
+//! written to any of them is received by the kernel. So there are as many files as receive queues, and transmitters share
+//! them: worker *n* writes to the file of receive queue *n* modulo their number. A file of its own for each transmitter
+//! would have to be read, too, for the kernel would put packets there (and a detached one cannot be written to). Which
+//! of several queues gets a flow is the kernel's choice: by a symmetric hash, until something of the flow is written; from
+//! then on the queue where that was written. So flows stay in order in each direction, but for the moment at which a
+//! flow of the kernel is answered for the first time.
+//!
+//! **Offloads.** Every frame has a `virtio_net_hdr` in front ([`weir_packet::offload::VirtioHeader`]) which tells of
+//! partial checksums and segments that are still to be cut, in both directions. One call to the system moves one packet,
+//! for the driver has no call for several; up to 64 KiB in it make up for that.
+//!
+//! **Coming and going.** When the device is deleted its files stay open, attached to nothing. When a device of the name
+//! and kind is there again they are attached to it ([`crate::Port::refresh`]), so queues need not be exchanged.
+
+mod error;
+mod receive;
+mod transmit;
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Mode as Permissions, OFlags};
+use rustix::io::Errno;
+use weir_packet::offload::VirtioHeader;
+
+pub use error::TapError;
+
+use crate::links::Device;
+use crate::spec::TapSpec;
+use crate::sys::tun;
+use crate::{Context, Link, Port, PortCounters, Receiver, Transmitter};
+
+/// The driver's node.
+const NODE: &str = "/dev/net/tun";
+
+/// The largest MTU of a tap: the kernel's limit of 65,535 octets less an Ethernet header.
+const LARGEST_TAP_MTU: u32 = 65_521;
+
+/// Which of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Frames.
+    Tap,
+    /// Network-layer packets.
+    Tun,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Tap => "tap",
+            Mode::Tun => "tun",
+        })
+    }
+}
+
+/// A tap or tun port.
+pub(crate) struct TapPort {
+    mode: Mode,
+    spec: TapSpec,
+    /// Of the kernel's side, in octets.
+    mtu: u32,
+    /// The interface's hardware address: ours.
+    mac: [u8; 6],
+    /// The device's name: the configured one, unless it was renamed.
+    name: String,
+    /// One for each receive queue.
+    files: Vec<Arc<OwnedFd>>,
+    link: Link,
+    received: bool,
+    counters: Arc<PortCounters>,
+}
+
+impl TapPort {
+    /// Makes the device, or takes over the one that there is, sets the kernel's side and switches it on.
+    pub(crate) fn open(mode: Mode, spec: &TapSpec, queues: u16, context: &Context) -> Result<TapPort, TapError> {
+        check_name(&spec.name)?;
+        // Room for the link layer and two tags was added to the interface's MTU.
+        let own = context.max_frame.saturating_sub(22) as u32;
+        let largest = if mode == Mode::Tap { LARGEST_TAP_MTU } else { 65_535 };
+        let files = (0..queues.max(1)).map(|_| open_node().map(Arc::new)).collect::<Result<_, _>>()?;
+        let mut port = TapPort {
+            mode,
+            spec: spec.clone(),
+            mtu: spec.mtu.unwrap_or(own.min(largest)),
+            mac: context.mac,
+            name: spec.name.clone(),
+            files,
+            link: Link::Down,
+            received: false,
+            counters: Arc::default(),
+        };
+        let device = Device::named(&spec.name)?;
+        port.attach(device.as_ref())?;
+        port.link = Link::Up;
+        Ok(port)
+    }
+
+    /// Attaches every file to the device, which is as given, and sets up the kernel's side. Without a device one is made.
+    fn attach(&self, device: Option<&Device>) -> Result<(), TapError> {
+        let flags = self.flags(device)?;
+        for (number, file) in self.files.iter().enumerate() {
+            match tun::attach(file.as_fd(), &self.name, flags) {
+                Ok(()) => (),
+                Err(error) => return Err(self.refused(number, error)),
+            }
+        }
+        let file = self.files[0].as_fd();
+        tun::set_header_size(file, VirtioHeader::LEN as i32)
+            .map_err(|error| self.system("length of headers", error))?;
+        self.set_offload(file).map_err(|error| self.system("offloads", error))?;
+        let Some(mut device) = Device::named(&self.name)? else { return Err(self.system("looking", Errno::NODEV)) };
+        device.set_mtu(self.mtu)?;
+        if let Some(mac) = self.spec.mac.filter(|_| self.mode == Mode::Tap) {
+            device.set_mac(mac)?;
+        }
+        device.add_addresses(&self.spec.addresses)?;
+        device.set_up(true)?;
+        if self.spec.persistent {
+            // Last, so that a device with which something went wrong does not stay.
+            tun::set_persistent(file, true).map_err(|error| self.system("making it persistent", error))?;
+        }
+        Ok(())
+    }
+
+    /// The flags to attach with; an error when the device that there is does not fit.
+    fn flags(&self, device: Option<&Device>) -> Result<u16, TapError> {
+        let kind = if self.mode == Mode::Tap { tun::TAP } else { tun::TUN };
+        let queues = self.files.len() as u16;
+        let name = || self.name.clone();
+        let several = match device {
+            None => queues > 1,
+            Some(device) => {
+                let tap = (self.mode == Mode::Tap) as u16;
+                let Some(tuntap) = device.tuntap.filter(|tuntap| tuntap.tap as u16 == tap) else {
+                    let is = match (device.tuntap, &device.kind) {
+                        (Some(tuntap), _) => if tuntap.tap { "a tap device" } else { "a tun device" }.to_owned(),
+                        (None, Some(kind)) => format!("a device of kind {kind}"),
+                        (None, None) => format!("hardware ({})", device.layer),
+                    };
+                    return Err(TapError::Taken { name: name(), mode: self.mode, is });
+                };
+                if !tuntap.multi_queue && queues > 1 {
+                    return Err(TapError::OneQueue { name: name(), queues });
+                }
+                // With one queue the kernel refuses by itself who comes second.
+                if tuntap.queues.is_some_and(|queues| queues > 0) {
+                    return Err(TapError::Busy { name: name() });
+                }
+                tuntap.multi_queue
+            }
+        };
+        Ok(kind | tun::NO_PI | tun::VNET_HDR | if several { tun::MULTI_QUEUE } else { 0 })
+    }
+
+    fn set_offload(&self, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        if !self.spec.offload {
+            return tun::set_offload(file, 0);
+        }
+        // Not TUN_F_TSO_ECN: the segments' CWR flag needs care that only the kernel's own segmentation takes.
+        let offloads = tun::CSUM | tun::TSO4 | tun::TSO6;
+        tun::set_offload(file, offloads | tun::USO).or_else(|_| tun::set_offload(file, offloads))
+    }
+
+    fn refused(&self, number: usize, error: Errno) -> TapError {
+        match error {
+            Errno::PERM | Errno::ACCESS => TapError::NoPrivilege { name: self.name.clone(), mode: self.mode },
+            Errno::BUSY => TapError::Busy { name: self.name.clone() },
+            error => self.system(&format!("attaching queue {}", number + 1), error),
+        }
+    }
+
+    fn system(&self, what: &str, error: Errno) -> TapError {
+        TapError::System { what: format!("{}: {what}", self.name), error: error.into() }
+    }
+
+    fn queue(&self, number: usize) -> Queue {
+        Queue {
+            file: Arc::clone(&self.files[number % self.files.len()]),
+            counters: Arc::clone(&self.counters),
+            mode: self.mode,
+        }
+    }
+
+    /// What [`Port::link`] is to say.
+    fn look(&mut self) -> Result<Link, TapError> {
+        let up = |device: &Device| if device.up { Link::Up } else { Link::Down };
+        if let Ok((name, _)) = tun::attached(self.files[0].as_fd()) {
+            self.name = name;
+            // One that cannot be seen was moved to another network namespace, where it is as good as here.
+            return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
+        }
+        self.name.clone_from(&self.spec.name);
+        let Some(device) = Device::named(&self.name)? else { return Ok(Link::Down) };
+        self.attach(Some(&device))?;
+        Ok(Link::Up)
+    }
+}
+
+impl Port for TapPort {
+    fn kind(&self) -> &'static str {
+        match self.mode {
+            Mode::Tap => "tap",
+            Mode::Tun => "tun",
+        }
+    }
+
+    fn link(&self) -> Link {
+        self.link
+    }
+
+    fn device(&self) -> Option<&str> {
+        Some(&self.name)
+    }
+
+    fn refresh(&mut self) {
+        // A device that does not fit is as good as none: it is looked at again when it changes.
+        self.link = self.look().unwrap_or(Link::Down);
+    }
+
+    fn peer(&self) -> Option<[u8; 6]> {
+        (self.mode == Mode::Tun).then(|| peer(self.mac))
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        if std::mem::replace(&mut self.received, true) {
+            return Vec::new();
+        }
+        let receiver = |number| Box::new(receive::Queue::new(self.queue(number), self.mac)) as Box<dyn Receiver>;
+        (0..self.files.len()).map(receiver).collect()
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        let transmitter = |number| Box::new(transmit::Queue::new(self.queue(number))) as Box<dyn Transmitter>;
+        (0..workers).map(transmitter).collect()
+    }
+}
+
+/// What both directions of a queue need.
+struct Queue {
+    file: Arc<OwnedFd>,
+    counters: Arc<PortCounters>,
+    mode: Mode,
+}
+
+/// The address of the station behind a tun: locally administered, and never that of the interface itself.
+fn peer(mac: [u8; 6]) -> [u8; 6] {
+    let [first, rest @ .., last] = mac;
+    let mut peer = [first & !1 | 2, 0, 0, 0, 0, !last];
+    peer[1..5].copy_from_slice(&rest);
+    peer
+}
+
+/// What the kernel takes as a name (`dev_valid_name`), less '%', which it replaces.
+fn check_name(name: &str) -> Result<(), TapError> {
+    let octet = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet) || octet >= 0x80;
+    let valid = (1..=15).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(octet);
+    if valid { Ok(()) } else { Err(TapError::Name { name: name.to_owned() }) }
+}
+
+fn open_node() -> Result<OwnedFd, TapError> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(NODE, flags, Permissions::empty()).map_err(|error| match error {
+        Errno::NOENT | Errno::NODEV | Errno::NXIO => TapError::NoDriver { error: error.into() },
+        Errno::ACCESS | Errno::PERM => TapError::Node { error: error.into() },
+        error => TapError::System { what: NODE.to_owned(), error: error.into() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_the_kernel_takes_them() {
+        for name in ["a", "wan0", "tap-1.5", "fifteen-octets-", "tür"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "sixteen-octets--", "a b", "a/b", "a:b", "tap%d", "a\u{7f}", "a\n"] {
+            let error = check_name(name).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("{name:?} is no name")), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_station_behind_a_tun_is_another_than_we() {
+        for mac in [[0; 6], [2, 0, 0, 0, 0, 1], [0xff; 6], [0x52, 0x54, 0, 1, 2, 3]] {
+            let peer = peer(mac);
+            assert_ne!(peer, mac);
+            assert_eq!(peer[0] & 3, 2, "one station, locally administered");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! From the kernel.
+//!
+//! How long a packet is shows when it has been read. Most are short, and a buffer of 64 KiB for each would be a waste, so
+//! a read has two places to fill: a small buffer, and behind it an area for the rest. Only of a long packet something is
+//! there, and then the packet is put together in a large buffer. Long packets come in flocks (a TCP stream sends nothing
+//! else), so after one the next ones are read into large buffers at once, and it is short ones that are copied.
+
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use weir_base::clock::Time;
+use weir_packet::buffer::{Cache, HEADROOM, MAX_FRAME, SMALL};
+use weir_packet::offload::VirtioHeader;
+use weir_packet::packet::Packet;
+use weir_packet::vector::Vector;
+use weir_packet::wire::ethernet::{self, ethertype};
+
+use super::Mode;
+use crate::{Burst, Readiness, Receiver, count};
+
+/// Octets of a virtio_net_hdr.
+const HEADER: usize = VirtioHeader::LEN;
+/// Octets that a small buffer takes with a virtio_net_hdr in its headroom.
+const SHORT: usize = HEADER + SMALL - HEADROOM;
+/// Octets of the longest read.
+const LONGEST: usize = HEADER + MAX_FRAME;
+/// Short packets after which no long ones are expected any more.
+const PATIENCE: u8 = 32;
+/// Nanoseconds after which a queue without a device looks whether it has one again.
+const ABSENCE: u64 = 50_000_000;
+
+/// A receive queue.
+pub(super) struct Queue {
+    queue: super::Queue,
+    /// The Ethernet header in front of network-layer packets, without its type.
+    addresses: [u8; ethernet::ETHERTYPE],
+    /// Where the next packet is read to; empty or of at least `SHORT` octets.
+    small: Packet,
+    /// The same when a long one is expected; empty or of `LONGEST` octets. Not kept over bursts, for there are few.
+    large: Packet,
+    /// What a small buffer has no room for.
+    rest: Box<[u8]>,
+    /// How many more packets are read into large buffers.
+    expecting: u8,
+    /// There is no device; look again then.
+    absent: Option<Time>,
+}
+
+/// What one read gave.
+enum Read {
+    /// A packet with its virtio_net_hdr.
+    Packet(Packet),
+    /// One for which there was no buffer.
+    Lost,
+    /// None can be taken for want of buffers, and nothing is lost.
+    Wait,
+}
+
+impl Queue {
+    pub(super) fn new(queue: super::Queue, mac: [u8; 6]) -> Self {
+        let mut addresses = [0; ethernet::ETHERTYPE];
+        addresses[..ethernet::SOURCE].copy_from_slice(&mac);
+        addresses[ethernet::SOURCE..].copy_from_slice(&super::peer(mac));
+        let rest = vec![0; LONGEST - SHORT].into();
+        let (small, large) = (Packet::EMPTY, Packet::EMPTY);
+        Queue { queue, addresses, small, large, rest, expecting: 0, absent: None }
+    }
+
+    /// Reads one packet. `patient`: it had better wait than get lost.
+    #[inline]
+    fn read(&mut self, cache: &mut Cache, patient: bool) -> Result<Read, Errno> {
+        if self.expecting > 0 {
+            if self.large.is_empty() {
+                self.large = room(cache, LONGEST);
+            }
+            if !self.large.is_empty() {
+                return self.read_long(cache);
+            }
+            if patient {
+                return Ok(Read::Wait);
+            }
+        }
+        if self.small.is_empty() {
+            self.small = room(cache, SHORT);
+            if self.small.is_empty() {
+                return Ok(Read::Wait);
+            }
+        }
+        let file = self.queue.file.as_fd();
+        let small = IoSliceMut::new(self.small.data_mut());
+        let len = rustix::io::readv(file, &mut [small, IoSliceMut::new(&mut self.rest)])?;
+        let mut packet = self.small.take();
+        if len <= SHORT {
+            self.expecting = self.expecting.saturating_sub(1);
+            packet.truncate(len);
+            return Ok(Read::Packet(packet));
+        }
+        self.expecting = PATIENCE;
+        let mut long = room(cache, len);
+        if !long.is_empty() {
+            long.data_mut()[..SHORT].copy_from_slice(packet.data());
+            long.data_mut()[SHORT..].copy_from_slice(&self.rest[..len - SHORT]);
+        }
+        self.small = packet;
+        Ok(if long.is_empty() { Read::Lost } else { Read::Packet(long) })
+    }
+
+    fn read_long(&mut self, cache: &mut Cache) -> Result<Read, Errno> {
+        let len = rustix::io::read(&self.queue.file, self.large.data_mut())?;
+        if len <= SHORT {
+            self.expecting -= 1;
+            let mut short = room(cache, len);
+            if !short.is_empty() {
+                short.truncate(len);
+                short.data_mut().copy_from_slice(&self.large.data()[..len]);
+                return Ok(Read::Packet(short));
+            }
+        } else {
+            self.expecting = PATIENCE;
+        }
+        let mut packet = self.large.take();
+        packet.truncate(len);
+        Ok(Read::Packet(packet))
+    }
+
+    /// Makes a frame of what was read; `None` when it makes no sense.
+    #[inline]
+    fn frame(&self, packet: &mut Packet) -> Option<()> {
+        let header = VirtioHeader::parse(packet.data().first_chunk()?);
+        packet.pull(HEADER).ok()?;
+        let mut ethertype = [0; 2];
+        if self.queue.mode == Mode::Tun {
+            ethertype = match packet.data().first()? >> 4 {
+                4 => ethertype::IPV4,
+                6 => ethertype::IPV6,
+                _ => return None,
+            }
+            .to_be_bytes();
+        }
+        if header != VirtioHeader::default() {
+            packet.set_offload(header.offload(packet.len()).ok()?);
+        }
+        if self.queue.mode == Mode::Tun {
+            let room = packet.push(ethernet::LENGTH).ok()?;
+            room[..ethernet::ETHERTYPE].copy_from_slice(&self.addresses);
+            room[ethernet::ETHERTYPE..].copy_from_slice(&ethertype);
+        }
+        Some(())
+    }
+}
+
+impl Receiver for Queue {
+    fn readiness(&self) -> Readiness<'_> {
+        match self.absent {
+            // The descriptor would be "readable" all the time.
+            Some(until) => Readiness::At(until),
+            None => Readiness::When(self.queue.file.as_fd()),
+        }
+    }
+
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        let before = vector.len();
+        let burst = loop {
+            if vector.room() == 0 {
+                break Burst::More;
+            }
+            match self.read(cache, vector.len() > before) {
+                Ok(Read::Packet(mut packet)) => {
+                    if self.frame(&mut packet).is_none() {
+                        count(&self.queue.counters.receive_errors, 1);
+                        packet.recycle(cache);
+                        continue;
+                    }
+                    packet.set_time(now);
+                    if let Err(mut packet) = vector.push(packet) {
+                        // There was room a moment ago.
+                        packet.recycle(cache);
+                    }
+                }
+                Ok(Read::Lost) => count(&self.queue.counters.no_buffer, 1),
+                Ok(Read::Wait) => break Burst::More,
+                Err(Errno::INTR) => (),
+                Err(error) => {
+                    // EBADFD: the device is gone, its files are attached to nothing.
+                    self.absent = (error != Errno::AGAIN).then(|| Time(now.0.saturating_add(ABSENCE)));
+                    break Burst::Idle;
+                }
+            }
+        };
+        self.large.recycle(cache);
+        burst
+    }
+}
+
+/// A packet with room for `octets` that begin with a virtio_net_hdr, which goes into the headroom. Empty when no buffer
+/// is left.
+#[inline]
+fn room(cache: &mut Cache, octets: usize) -> Packet {
+    let Some(mut packet) = Packet::new(cache, octets.saturating_sub(HEADER)) else { return Packet::EMPTY };
+    // There is headroom in a new packet.
+    let _ = packet.push(HEADER);
+    packet
+}
