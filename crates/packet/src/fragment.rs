@@ -1,8 +1,12 @@
-//! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7).
+//! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7), and of IPv6 packets at their source.
 //!
 //! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All of them are as long as
-//! the link allows, in multiples of 8 octets, but the last; the order is that of the data. (IPv6 routers do not
-//! fragment.)
+//! the link allows, in multiples of 8 octets, but the last; the order is that of the data. IPv6 routers do not fragment;
+//! whoever sends may ([`SourceFragmenter`]).
+
+mod source;
+
+pub use source::SourceFragmenter;
 
 use crate::checksum;
 use crate::wire::{self, ipv4};
@@ -10,14 +14,14 @@ use crate::wire::{self, ipv4};
 /// Why a datagram is not fragmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Cannot {
-    /// It is no valid IPv4 datagram.
-    #[error("not a whole IPv4 datagram")]
+    /// It is no valid datagram of the family.
+    #[error("not a whole IP datagram")]
     Malformed,
     /// It says that it must not be: what is due is an ICMP error, fragmentation needed.
     #[error("the datagram must not be fragmented")]
     DontFragment,
-    /// The link does not take a header and 8 octets of data.
-    #[error("no room for a header and eight octets of data")]
+    /// The link does not take the headers and 8 octets of data.
+    #[error("no room for the headers and eight octets of data")]
     MtuTooSmall,
     /// One of its options has a length that does not fit.
     #[error(transparent)]

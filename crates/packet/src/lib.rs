@@ -9,6 +9,7 @@ pub mod icmp;
 pub mod offload;
 pub mod packet;
 pub mod parse;
+pub mod reassembly;
 pub mod text;
 pub mod vector;
 pub mod wire;

@@ -272,7 +272,13 @@ impl Description {
                 frame.extend_from_slice(&header.emit());
                 if self.fragment.is_some() {
                     let at = ipv6::LENGTH;
-                    let header = ipv6::Fragment { at, offset: part.offset, more: part.more, identification: 0 };
+                    let header = ipv6::Fragment {
+                        at,
+                        named_at: ipv6::NEXT_HEADER,
+                        offset: part.offset,
+                        more: part.more,
+                        identification: 0,
+                    };
                     frame.extend_from_slice(&header.emit(self.protocol));
                 }
             }

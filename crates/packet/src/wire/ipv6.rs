@@ -157,6 +157,8 @@ pub const FRAGMENT_LENGTH: usize = 8;
 pub struct Fragment {
     /// Where the header lies, in octets from the start of the IPv6 header.
     pub at: usize,
+    /// Where the octet lies that names it, in octets from the start of the IPv6 header.
+    pub named_at: usize,
     /// Where this fragment starts in the fragmentable part of the packet, in octets, a multiple of 8.
     pub offset: u16,
     /// Whether more fragments follow this one.
@@ -274,8 +276,13 @@ pub fn walk(packet: &[u8]) -> Result<Walk, BadChain> {
         let mut later = false;
         if walk.protocol == protocol::FRAGMENT {
             let field = be16(start, 2);
-            let fragment =
-                Fragment { at, offset: field & 0xfff8, more: field & 1 != 0, identification: be32(start, 4) };
+            let fragment = Fragment {
+                at,
+                named_at: walk.pointer,
+                offset: field & 0xfff8,
+                more: field & 1 != 0,
+                identification: be32(start, 4),
+            };
             later = fragment.offset != 0;
             if walk.fragment.is_none_or(|earlier| earlier.is_atomic()) {
                 walk.fragment = Some(fragment);
@@ -360,7 +367,8 @@ mod tests {
         assert_eq!((found.protocol, found.l4, found.extensions), (6, Some(40 + length), 7));
         assert_eq!(found.pointer, 40 + length - 8);
         assert!(found.hop_by_hop);
-        assert_eq!(found.fragment, Some(Fragment { at: 88, offset: 0, more: false, identification: 0 }));
+        let fragment = Fragment { at: 88, named_at: 64, offset: 0, more: false, identification: 0 };
+        assert_eq!(found.fragment, Some(fragment));
         assert!(found.fragment.unwrap().is_atomic());
     }
 
@@ -396,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_later_fragment_has_no_headers() {
-        let fragment = Fragment { at: 40, offset: 1448, more: true, identification: 7 };
+        let fragment = Fragment { at: 40, named_at: 6, offset: 1448, more: true, identification: 7 };
         let mut payload = fragment.emit(protocol::DESTINATION_OPTIONS).to_vec();
         payload.extend_from_slice(&[0xff; 16]);
         let found = walk(&packet(44, &payload)).unwrap();
