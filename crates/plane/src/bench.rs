@@ -15,7 +15,7 @@ use weir_packet::parse::Seed;
 use weir_port::OpenError;
 
 use crate::collect;
-use crate::compile::{Compiler, PortPlace, Settings, TableFull};
+use crate::compile::{Compiler, Places, PortPlace, Settings, TableFull};
 use crate::counters::WorkerCounters;
 use crate::model::{self, InterfaceKind};
 use crate::node::Node;
@@ -95,7 +95,7 @@ impl Bench {
             }
         }
         let _ = orders.send(Order::Limit(model.icmp, model.neighbor_discovery));
-        let (root, _) = compiler.compile(model, &ports)?;
+        let (root, _) = compiler.compile(model, &Places { ports, ..Places::default() })?;
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let counters = Arc::<WorkerCounters>::default();

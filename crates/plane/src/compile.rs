@@ -48,6 +48,15 @@ pub struct PortPlace {
     pub mac: Option<[u8; 6]>,
 }
 
+/// Where a model's interfaces stand.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The port of every interface of kind `Port`, by the model's index.
+    pub ports: HashMap<u32, PortPlace>,
+    /// The number of the port that every punt device is, by the model's index of its interface.
+    pub punts: HashMap<u32, u32>,
+}
+
 /// What the root takes over as it is.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
@@ -169,11 +178,11 @@ impl Compiler {
         }
     }
 
-    /// Compiles a model. `ports` gives the place of every interface of kind `Port`, by the model's index.
+    /// Compiles a model whose interfaces stand at `places`.
     ///
     /// # Errors
     /// When a table has no room; then everything is as it was.
-    pub fn compile(&mut self, gateway: &Gateway, ports: &HashMap<u32, PortPlace>) -> Result<(Root, Map), TableFull> {
+    pub fn compile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
@@ -186,7 +195,7 @@ impl Compiler {
                 .collect(),
             vrfs: gateway.vrfs.iter().map(|vrf| numbers.vrfs.number(&vrf.name).0 as u16).collect(),
         };
-        let mut interfaces = self.interfaces(gateway, ports, &map);
+        let mut interfaces = self.interfaces(gateway, places, &map);
         let mut pass = Pass {
             gateway,
             map: &map,
@@ -257,7 +266,7 @@ impl Compiler {
     }
 
     /// Interfaces by number. Those that the model no longer has stay as holes.
-    fn interfaces(&self, gateway: &Gateway, ports: &HashMap<u32, PortPlace>, map: &Map) -> Vec<Interface> {
+    fn interfaces(&self, gateway: &Gateway, places: &Places, map: &Map) -> Vec<Interface> {
         let mut interfaces = self.interfaces.clone();
         interfaces.iter_mut().for_each(|interface| interface.present = false);
         let mut macs: Vec<[u8; 6]> = Vec::new();
@@ -265,7 +274,7 @@ impl Compiler {
         for (index, interface) in gateway.interfaces.iter().enumerate() {
             let (port, inherited) = match &interface.kind {
                 InterfaceKind::Port { .. } => {
-                    let place = ports.get(&(index as u32));
+                    let place = places.ports.get(&(index as u32));
                     (place.map_or(NONE, |place| place.number), place.and_then(|place| place.mac))
                 }
                 // A VLAN interface stands after its parent.
@@ -287,7 +296,7 @@ impl Compiler {
                 mac,
                 mtu: interface.mtu,
                 addresses: interface.addresses.as_slice().into(),
-                punt: NONE,
+                punt: places.punts.get(&(index as u32)).copied().unwrap_or(NONE),
                 on_link: Adjacency::NO_ROUTE,
                 link_local: Arc::default(),
                 counters,
@@ -374,12 +383,17 @@ fn assign(numbers: &mut HashMap<String, u32>, name: &str) -> u32 {
 
 /// What the ports' frames belong to.
 fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
-    let count = interfaces.iter().filter(|interface| interface.port != NONE).map(|interface| interface.port + 1).max();
+    let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
+    let count = numbers.filter(|&number| number != NONE).map(|number| number + 1).max();
     let mut untagged = vec![NONE; count.unwrap_or(0) as usize];
+    let mut hosts = untagged.clone();
     let mut tagged: Vec<HashMap<(u16, u16, u16), u32>> = vec![HashMap::new(); untagged.len()];
     for (index, interface) in gateway.interfaces.iter().enumerate() {
         let number = map.interfaces[index];
         let port = interfaces[number as usize].port as usize;
+        if let Some(host) = hosts.get_mut(interfaces[number as usize].punt as usize) {
+            *host = number;
+        }
         match interface.kind {
             _ if port >= untagged.len() => {}
             InterfaceKind::Port { .. } => untagged[port] = number,
@@ -388,11 +402,8 @@ fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
             }
         }
     }
-    untagged
-        .into_iter()
-        .zip(tagged)
-        .map(|(untagged, tagged)| Demux { untagged, host: NONE, tagged: tagged.into() })
-        .collect()
+    let ports = untagged.into_iter().zip(hosts).zip(tagged);
+    ports.map(|((untagged, host), tagged)| Demux { untagged, host, tagged: tagged.into() }).collect()
 }
 
 /// One compilation's routes and what they lead to.

@@ -14,7 +14,7 @@ use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
-use crate::compile::{Compiler, Map, PortPlace, Settings, TableFull};
+use crate::compile::{Compiler, Map, Places, PortPlace, Settings, TableFull};
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::model::{self, InterfaceKind, Origin, Place};
@@ -117,7 +117,7 @@ pub struct Harness {
     clock: ManualClock,
     counters: Arc<WorkerCounters>,
     tracer: Arc<Tracer>,
-    events: Consumer<Event>,
+    events: Option<Consumer<Event>>,
     // Keeps the worker's mailbox open.
     _orders: mpsc::Sender<Order>,
 }
@@ -148,11 +148,12 @@ impl Harness {
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let (orders, mailbox) = mpsc::channel();
         let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        worker.obey(Order::Limit(model.icmp, model.neighbor_discovery));
-        let (producer, events) = ring(events::RING);
-        worker.events.connect(producer);
         worker.recorder = Some(Recorder::default());
-        Ok(Harness { worker, root, compiler, map, model, clock, counters, tracer, events, _orders: orders })
+        let events = None;
+        let mut harness =
+            Harness { worker, root, compiler, map, model, clock, counters, tracer, events, _orders: orders };
+        harness.limit();
+        Ok(harness)
     }
 
     /// Puts another model into force, as a reload does.
@@ -162,9 +163,9 @@ impl Harness {
     pub fn reload(&mut self, model: model::Gateway) -> Result<(), HarnessError> {
         let (root, map) = self.compiler.compile(&model, &places(&model))?;
         self.root.publish(root);
-        self.worker.obey(Order::Limit(model.icmp, model.neighbor_discovery));
         self.map = map;
         self.model = model;
+        self.limit();
         Ok(())
     }
 
@@ -176,6 +177,28 @@ impl Harness {
     /// Gives the port of an interface (the model's index) a transmitter. Packets to ports without one are dropped.
     pub fn connect(&mut self, interface: u32, transmitter: Box<dyn Transmitter>) {
         self.worker.obey(Order::Transmit(interface, transmitter));
+    }
+
+    /// The number, as [`Harness::connect`] and [`Harness::inject`] take it, of the port that is an interface's punt device.
+    pub fn punt_port(&self, interface: u32) -> u32 {
+        punt_port(&self.model, interface)
+    }
+
+    /// Has somebody to ask for hardware addresses from now on, the caller: packets wait for him ([`Harness::events`])
+    /// instead of being refused at once.
+    pub fn listen(&mut self) {
+        let (producer, events) = ring(events::RING);
+        self.worker.events.connect(producer);
+        self.events = Some(events);
+        self.limit();
+    }
+
+    fn limit(&mut self) {
+        let mut neighbors = self.model.neighbor_discovery;
+        if self.events.is_none() {
+            neighbors.hold = 0;
+        }
+        self.worker.obey(Order::Limit(self.model.icmp, neighbors));
     }
 
     /// Moves the clock on. It never goes back.
@@ -324,12 +347,14 @@ impl Harness {
         crate::collect::conservation(std::iter::once(&*self.counters))
     }
 
-    /// What the worker told the control side of neighbours since the last call; the oldest few thousand, if there were
-    /// more.
+    /// What the worker told of neighbours since the last call, if somebody listens; the oldest few thousand, if there
+    /// were more.
     pub fn events(&mut self) -> Vec<Event> {
-        let mut events = Vec::new();
-        self.events.pop(events::RING, |event| events.push(event));
-        events
+        let mut told = Vec::new();
+        if let Some(events) = &mut self.events {
+            events.pop(events::RING, |event| told.push(event));
+        }
+        told
     }
 
     /// Pushes out what transmitters have buffered.
@@ -338,10 +363,20 @@ impl Harness {
     }
 }
 
-fn places(model: &model::Gateway) -> HashMap<u32, PortPlace> {
-    let ports = model.interfaces.iter().enumerate();
-    ports
-        .filter(|(_, interface)| matches!(interface.kind, InterfaceKind::Port { .. }))
-        .map(|(index, _)| (index as u32, PortPlace { number: index as u32, mac: None }))
-        .collect()
+fn places(model: &model::Gateway) -> Places {
+    let mut places = Places::default();
+    for (index, interface) in (0..).zip(&model.interfaces) {
+        if matches!(interface.kind, InterfaceKind::Port { .. }) {
+            places.ports.insert(index, PortPlace { number: index, mac: None });
+        }
+        if interface.punt.is_some() {
+            places.punts.insert(index, punt_port(model, index));
+        }
+    }
+    places
+}
+
+/// Punt devices have the numbers behind those of all interfaces.
+fn punt_port(model: &model::Gateway, index: u32) -> u32 {
+    model.interfaces.len() as u32 + index
 }

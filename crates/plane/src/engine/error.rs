@@ -24,6 +24,16 @@ pub enum EngineError {
         /// Why.
         source: OpenError,
     },
+    /// The device that gives the host what is for it could not be opened.
+    #[error("punt of interface {interface}: {source}")]
+    Punt {
+        /// The interface it is for.
+        interface: String,
+        /// Where the interface was declared.
+        origin: Origin,
+        /// Why.
+        source: OpenError,
+    },
     /// A capture file that a port would write is being written: opening it would cut off what is there.
     #[error("interface {interface}: {} is being written by interface {by}: name another file, or restart", path.display())]
     FileTaken {

@@ -218,7 +218,7 @@ impl Engine {
         self.root.publish(root);
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
-            if model.icmp != control.model.icmp {
+            if (model.icmp, model.neighbor_discovery) != (control.model.icmp, control.model.neighbor_discovery) {
                 worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
             }
             for &number in &opened.gone {

@@ -1,14 +1,14 @@
 //! Ports: which of a model's are open already, which have to be opened, and which nobody needs any more.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use weir_packet::buffer::MAX_FRAME;
 use weir_port::Port;
-use weir_port::spec::PortSpec;
+use weir_port::spec::{Middleware, PortSpec};
 
 use super::EngineError;
-use crate::compile::PortPlace;
+use crate::compile::{Places, PortPlace};
 use crate::model::{self, InterfaceKind};
 use crate::root::derived_mac;
 
@@ -17,18 +17,21 @@ pub(super) struct OpenPort {
     pub(super) port: Box<dyn Port>,
     pub(super) kind: InterfaceKind,
     pub(super) mac: [u8; 6],
+    /// It is the interface's punt device.
+    pub(super) punt: bool,
 }
 
 impl OpenPort {
     /// Why it failed, if it did, as it is told.
     pub(super) fn failure(&self) -> Option<String> {
-        self.port.failure().map(|failure| format!("interface {}: {failure}", self.interface))
+        let what = if self.punt { "punt of interface" } else { "interface" };
+        self.port.failure().map(|failure| format!("{what} {}: {failure}", self.interface))
     }
 }
 
 pub(super) struct Opened {
-    /// Where each interface of kind `Port` stands, by the model's index.
-    pub(super) places: HashMap<u32, PortPlace>,
+    /// Where each interface stands.
+    pub(super) places: Places,
     /// Numbers of ports that were opened now.
     pub(super) new: Vec<u32>,
     /// Numbers of ports that no interface uses any more.
@@ -42,7 +45,7 @@ pub(super) fn open_ports(
     before: &[model::Interface],
     ports: &mut Vec<Option<OpenPort>>,
 ) -> Result<Opened, EngineError> {
-    let mut opened = Opened { places: HashMap::new(), new: Vec::new(), gone: Vec::new() };
+    let mut opened = Opened { places: Places::default(), new: Vec::new(), gone: Vec::new() };
     let mut kept = HashSet::new();
     for (index, interface) in model.interfaces.iter().enumerate() {
         let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
@@ -50,7 +53,7 @@ pub(super) fn open_ports(
         let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
         let known = ports.iter().position(|known| {
             known.as_ref().is_some_and(|known| {
-                known.interface == interface.name && known.kind == interface.kind && known.mac == mac
+                !known.punt && known.interface == interface.name && known.kind == interface.kind && known.mac == mac
             })
         });
         let number = match known.filter(|_| same) {
@@ -69,20 +72,66 @@ pub(super) fn open_ports(
                     EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
                 })?;
                 let kind = interface.kind.clone();
-                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac }));
+                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac, punt: false }));
                 opened.new.push(ports.len() as u32 - 1);
                 ports.len() - 1
             }
         };
         kept.insert(number);
         let own = ports[number].as_ref().and_then(|port| port.port.mac());
-        opened.places.insert(index as u32, PortPlace { number: number as u32, mac: own });
+        opened.places.ports.insert(index as u32, PortPlace { number: number as u32, mac: own });
     }
+    open_punts(model, ports, &mut opened, &mut kept)?;
     opened.gone = (0..ports.len())
         .filter(|&number| ports[number].is_some() && !kept.contains(&number))
         .map(|n| n as u32)
         .collect();
     Ok(opened)
+}
+
+/// Opens the punt devices of a model that are not open yet. Each has the hardware address of its interface unless the model
+/// gives it another: it stands for the host on the very link.
+fn open_punts(
+    model: &model::Gateway,
+    ports: &mut Vec<Option<OpenPort>>,
+    opened: &mut Opened,
+    kept: &mut HashSet<usize>,
+) -> Result<(), EngineError> {
+    let mut macs: Vec<[u8; 6]> = Vec::new();
+    for (index, interface) in (0..).zip(&model.interfaces) {
+        let inherited = match &interface.kind {
+            InterfaceKind::Port { .. } => opened.places.ports.get(&index).and_then(|place| place.mac),
+            InterfaceKind::Vlan { parent, .. } => macs.get(parent.0 as usize).copied(),
+        };
+        let mac = interface.mac.map(|mac| mac.0).or(inherited).unwrap_or(derived_mac(&interface.name).0);
+        macs.push(mac);
+        let Some(spec) = &interface.punt else { continue };
+        let mut spec = spec.clone();
+        spec.mac = spec.mac.or(Some(mac));
+        spec.mtu = spec.mtu.or(Some(interface.mtu));
+        let kind = InterfaceKind::Port { port: PortSpec::Tap(spec), middleware: Middleware::default(), queues: 1 };
+        let same = |known: &OpenPort| known.punt && known.interface == interface.name && known.kind == kind;
+        let number = match ports.iter().position(|known| known.as_ref().is_some_and(same)) {
+            Some(number) => number,
+            None => {
+                let InterfaceKind::Port { port, middleware, queues } = &kind else { continue };
+                let context = weir_port::Context {
+                    name: interface.name.clone(),
+                    mac,
+                    max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
+                };
+                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| {
+                    EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source }
+                })?;
+                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac, punt: true }));
+                opened.new.push(ports.len() as u32 - 1);
+                ports.len() - 1
+            }
+        };
+        kept.insert(number);
+        opened.places.punts.insert(index, number as u32);
+    }
+    Ok(())
 }
 
 /// A file that a port would write and that an open port writes, with the interface of that one.

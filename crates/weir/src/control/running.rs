@@ -176,7 +176,7 @@ impl Gateway for Running {
 /// An engine's error, with the place in the configuration that it is about in front.
 fn placed(error: &EngineError, origins: &Origins) -> String {
     match error {
-        EngineError::Port { origin, .. } => match origins.place(*origin) {
+        EngineError::Port { origin, .. } | EngineError::Punt { origin, .. } => match origins.place(*origin) {
             Some(place) => format!("{place}: {error}"),
             None => error.to_string(),
         },
