@@ -1,0 +1,113 @@
+//! The laboratory: hosts in network namespaces, links between them, and weir in the middle.
+//!
+//! [`Lab::open`] begins a test. What is made in it goes when its handles are dropped, also when the test fails: spaces
+//! with their devices and processes, gateways, captures. Only one lab is open at a time, for tests that share two cores
+//! would disturb each other.
+
+mod capture;
+mod echo;
+mod line;
+mod space;
+mod stream;
+mod tcp;
+mod weir;
+
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(crate) use capture::Capture;
+pub(crate) use echo::{MOST_ECHO, echo};
+pub(crate) use line::{Line, LineOptions};
+pub(crate) use space::Space;
+pub(crate) use stream::{Sender, Sink, StreamSpec};
+pub(crate) use tcp::transfer;
+pub(crate) use weir::Weir;
+
+/// The programs that tests run, and the Debian packages that they are in.
+const TOOLS: [(&str, &str); 9] = [
+    ("ip", "iproute2"),
+    ("ping", "iputils-ping"),
+    ("traceroute", "traceroute"),
+    ("iperf3", "iperf3"),
+    ("curl", "curl"),
+    ("python3", "python3-minimal"),
+    ("ethtool", "ethtool"),
+    ("tcpdump", "tcpdump"),
+    ("sysctl", "procps"),
+];
+
+/// A test's share of the machine: all of it, while it is open.
+pub(crate) struct Lab {
+    links: u8,
+    // Dropped last: spaces that a test still holds are gone before the next one begins.
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    /// Waits for its turn; `None` when these tests are not to be run.
+    ///
+    /// # Panics
+    /// When they are to be run and cannot.
+    pub(crate) fn open() -> Option<Lab> {
+        static TURN: Mutex<()> = Mutex::new(());
+        static ONCE: Once = Once::new();
+        if !rustix::process::geteuid().is_root() {
+            let waived = std::env::var_os("WEIR_TEST_UNPRIVILEGED").is_some_and(|value| value == "1");
+            assert!(
+                waived,
+                "network tests make network namespaces: run them as root, or set WEIR_TEST_UNPRIVILEGED=1 to leave them out"
+            );
+            eprintln!("not run: needs root (WEIR_TEST_UNPRIVILEGED=1)");
+            return None;
+        }
+        // A test that failed has told of it.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        ONCE.call_once(|| {
+            for (tool, package) in TOOLS {
+                let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
+                let found = found.is_ok_and(|output| output.status.success());
+                assert!(found, "there is no `{tool}`: scripts/setup installs it (Debian: {package})");
+            }
+            Space::sweep();
+        });
+        Some(Lab { links: 0, _turn: turn })
+    }
+
+    /// A new host without links. The label is for people who look while a test runs.
+    pub(crate) fn space(&self, label: &str) -> Space {
+        Space::new(label)
+    }
+
+    /// A link between two hosts: a veth device in each, of these names, both up. Their MAC addresses are
+    /// `02:00:00:00:N:01` and `02:00:00:00:N:02`, the link being number N of this lab from 1 on.
+    pub(crate) fn link(&mut self, a: (&Space, &str), b: (&Space, &str), mtu: u32) {
+        self.links += 1;
+        let mac = |end: u8| format!("02:00:00:00:{:02x}:{end:02x}", self.links);
+        space::ip(&format!(
+            "link add {} netns {} address {} mtu {mtu} type veth peer name {} netns {} address {} mtu {mtu}",
+            a.1,
+            a.0.name(),
+            mac(1),
+            b.1,
+            b.0.name(),
+            mac(2),
+        ));
+        for (space, device) in [a, b] {
+            space.ip(&format!("link set {device} up"));
+        }
+    }
+}
+
+/// Waits until a condition holds, looking every 10 ms.
+///
+/// # Panics
+/// When it does not in time.
+#[track_caller]
+pub(crate) fn wait(what: &str, most: Duration, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < most, "{what}: not within {most:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,239 @@
+//! The gateway under test: the real program, in a namespace, with a configuration of the test's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use weir_tests::Scratch;
+
+use super::{Space, wait};
+
+/// How long it may take to start, to reload, to end.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A running gateway. When it is dropped it is ended, and held to [`ended_well`].
+pub(crate) struct Weir {
+    child: Option<Child>,
+    folder: Scratch,
+}
+
+impl Weir {
+    /// Starts it in a namespace and waits until it answers on its control socket.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub(crate) fn start(space: &Space, config: &str) -> Weir {
+        let folder = Scratch::new();
+        fs::write(folder.path().join("weir.toml"), config).expect("the folder can be written to");
+        let create = |name| fs::File::create(folder.path().join(name)).expect("the folder can be written to");
+        let mut command = space.command(program());
+        command.args(["run", "--json", "--socket"]).arg(folder.path().join("control.sock"));
+        command.arg(folder.path().join("weir.toml")).env_remove("WEIR_LOG");
+        // The control socket and the configuration belong to root, as all that the test makes: it stays root, too.
+        let child = command.stdout(create("summary.json")).stderr(create("weir.log")).spawn();
+        let mut weir = Weir { child: Some(child.expect("it can be started")), folder };
+        let start = Instant::now();
+        while !weir.weir(&["show", "version"]).status.success() {
+            let ended = weir.child.as_mut().and_then(|child| child.try_wait().expect("it is our child"));
+            if let Some(status) = ended {
+                weir.child = None;
+                panic!("weir ended at once, {status}:\n{}\n{config}", weir.log());
+            }
+            assert!(start.elapsed() < PATIENCE, "weir does not answer:\n{}", weir.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        weir
+    }
+
+    /// Runs a command that talks to it.
+    pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(program());
+        command.args(arguments).env("WEIR_SOCKET", self.folder.path().join("control.sock")).env_remove("WEIR_LOG");
+        command.stdin(Stdio::null()).output().expect("weir can be started")
+    }
+
+    /// What `weir show WHAT --json` prints.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub(crate) fn show(&self, what: &str) -> Value {
+        let output = self.weir(&["show", what, "--json"]);
+        assert!(output.status.success(), "show {what}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
+    /// An interface, as `show interfaces` has it.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    #[track_caller]
+    pub(crate) fn interface(&self, name: &str) -> Value {
+        let interfaces = self.show("interfaces");
+        let list = interfaces["interfaces"].as_array().expect("a list");
+        list.iter().find(|interface| interface["name"] == name).cloned().unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    /// Packets dropped, by reason.
+    pub(crate) fn drops(&self) -> BTreeMap<String, u64> {
+        reasons(&self.show("errors"))
+    }
+
+    /// Replaces the configuration and puts it into force by `weir reload`.
+    ///
+    /// # Panics
+    /// When that fails.
+    #[track_caller]
+    pub(crate) fn reload(&self, config: &str) {
+        fs::write(self.folder.path().join("weir.toml"), config).expect("the folder can be written to");
+        let output = self.weir(&["reload"]);
+        assert!(output.status.success(), "reload: {}\n{config}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("weir.log")).unwrap_or_default()
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    /// CPU time that it has used, all threads together.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        // The second field, in parentheses, may hold anything; utime and stime are the 14th and 15th of all.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum();
+        Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// Memory that is resident, in KiB.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+    }
+
+    /// Ends it by SIGTERM, as an operator would; returns its summary.
+    ///
+    /// # Panics
+    /// When it does not end well: see [`ended_well`].
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Value {
+        self.stop()
+    }
+
+    #[track_caller]
+    fn stop(&mut self) -> Value {
+        let mut child = self.child.take().expect("it runs");
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it is our child");
+        let mut status = None;
+        let start = Instant::now();
+        while status.is_none() && start.elapsed() < PATIENCE {
+            status = child.try_wait().expect("it is our child");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let Some(status) = status else {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("weir does not end by SIGTERM:\n{}", self.log());
+        };
+        let text = fs::read_to_string(self.folder.path().join("summary.json")).unwrap_or_default();
+        assert!(status.success(), "weir ended with {status}:\n{}\n{text}", self.log());
+        let summary = serde_json::from_str(&text).unwrap_or_else(|error| panic!("no summary: {error}:\n{text}"));
+        ended_well(&summary);
+        summary
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            if self.child.is_some() {
+                self.stop();
+            }
+        } else if let Some(mut child) = self.child.take() {
+            eprintln!("{}", String::from_utf8_lossy(&self.weir(&["show", "errors"]).stdout));
+            eprintln!("{}", String::from_utf8_lossy(&self.weir(&["show", "interfaces"]).stdout));
+            let _ = child.kill();
+            let _ = child.wait();
+            eprintln!("weir logged:\n{}", self.log());
+        }
+    }
+}
+
+/// Every packet is accounted for, no port failed, and what the reasons count is what was dropped.
+///
+/// # Panics
+/// When it is not so.
+#[track_caller]
+pub(crate) fn ended_well(summary: &Value) {
+    assert_eq!(summary["conservation"]["imbalance"], 0, "{summary:#}");
+    assert_eq!(summary["failures"].as_array().map(Vec::len), Some(0), "{summary:#}");
+    let dropped: u64 = reasons(summary).values().sum();
+    assert_eq!(summary["conservation"]["dropped"], dropped, "{summary:#}");
+}
+
+/// Packets dropped by reason, of a summary or of `show errors`.
+fn reasons(report: &Value) -> BTreeMap<String, u64> {
+    let errors = report["errors"].as_array().expect("a list");
+    let pair = |drop: &Value| Some((drop["reason"].as_str()?.to_owned(), drop["count"].as_u64()?));
+    errors.iter().map(|drop| pair(drop).expect("a reason and its count")).collect()
+}
+
+/// The program under test: `WEIR_BIN`, or the one that was built beside this test.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        if let Some(path) = std::env::var_os("WEIR_BIN") {
+            return path.into();
+        }
+        let own = std::env::current_exe().expect("a running program has a path");
+        let path = own.ancestors().nth(2).expect("tests stand in PROFILE/deps").join("weir");
+        let built = fs::metadata(&path).and_then(|file| file.modified());
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        // Cargo does not build another package's program for a test of this one.
+        let newest = newest(&sources).expect("the sources are there");
+        assert!(
+            built.is_ok_and(|built| built >= newest),
+            "{} is missing or older than its sources: run `cargo build --workspace` first, or name another by WEIR_BIN",
+            path.display()
+        );
+        path
+    })
+}
+
+/// When the newest source of a folder of crates was written.
+fn newest(folder: &Path) -> std::io::Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if entry.file_type()?.is_dir() {
+            // Tests and examples of a crate are no part of the program.
+            if !["tests", "examples"].iter().any(|&other| name == other) {
+                newest = newest.max(self::newest(&path)?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "toml") {
+            newest = newest.max(entry.metadata()?.modified()?);
+        }
+    }
+    Ok(newest)
+}
+
+/// Waits until `show` of a running gateway satisfies a condition.
+impl Weir {
+    /// Waits until an interface is in this state, `up` or `down`.
+    #[track_caller]
+    pub(crate) fn wait_for_state(&self, interface: &str, state: &str) {
+        wait(&format!("{interface} {state}"), PATIENCE, || self.interface(interface)["state"] == state);
+    }
+}

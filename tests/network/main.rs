@@ -1,0 +1,23 @@
+//! weir between real hosts: network namespaces, their kernels' own stacks, and the real program between them.
+//!
+//! These tests need root, for they make namespaces and devices; nothing leaves the machine. `scripts/test network` builds
+//! what they need and runs them. They take turns, and each cleans up behind itself.
+//!
+//! | variable | |
+//! |---|---|
+//! | `WEIR_TEST_UNPRIVILEGED=1` | without root, say that nothing was run instead of failing |
+//! | `WEIR_TEST_ALL_SIZES=1` | echo requests of every size from 0 to 65,507 octets, not of some |
+//! | `WEIR_TEST_DOWNLOAD=MB` | the size of the file in megabytes, 1000 unless given |
+//! | `WEIR_BIN=PATH` | another program than the one that was built beside the tests |
+
+#![forbid(unsafe_code)]
+
+mod download;
+mod ecmp;
+mod iperf;
+mod lab;
+mod mtu;
+mod ping;
+mod reload;
+mod traceroute;
+mod vlan;

@@ -1,0 +1,60 @@
+//! Reloads under traffic: nothing lost, nothing overtaken.
+
+use std::time::{Duration, Instant};
+
+use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo};
+
+/// Datagrams per second, over all flows: what is sent is more than the 50,000 that are wanted.
+const RATE: u32 = 60_000;
+
+/// What each reload adds or changes, one kind of object after the other. The traffic's own way stays what it is.
+const CHANGES: [(&str, &str); 10] = [
+    ("routes", "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = { address = \"10.2.0.2\" }\n"),
+    ("a multipath route", "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = [{ address = \"10.2.0.2\", weight = 3 }, { address = \"10.2.0.3\" }]\n"),
+    ("a blackhole", "[[route]]\nprefix = \"10.51.0.0/16\"\ntype = \"blackhole\"\n"),
+    ("neighbours", "[[neighbor]]\ninterface = \"right\"\naddress = \"10.2.0.77\"\nmac = \"02:00:00:00:77:77\"\n"),
+    ("a VRF and an interface in it", "[[vrf]]\nname = \"blue\"\n[[interface]]\nname = \"blue0\"\nport = \"null\"\nvrf = \"blue\"\naddress = \"10.60.0.1/24\"\n"),
+    ("VLANs", "[[interface]]\nname = \"right.5\"\nparent = \"right\"\nvlan = 5\naddress = \"10.61.0.1/24\"\n[[interface]]\nname = \"right.6.7\"\nparent = \"right\"\nvlan = { outer = 6, inner = 7 }\n"),
+    ("a port of the kernel", "[[interface]]\nname = \"new\"\nport = { tap = { name = \"new\", address = \"10.62.0.2/24\" } }\naddress = \"10.62.0.1/24\"\n"),
+    ("limits of messages", "[icmp]\nerror-rate = 7\nerror-burst = 7\n"),
+    ("how neighbours are kept", "[neighbor-discovery]\nreachable-time = \"10s\"\n"),
+    ("nothing more than there was", ""),
+];
+
+/// Ten reloads under traffic from the left to the right.
+fn reloads(workers: u16) {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
+    let weir = Weir::start(&line.gate, &line.config());
+    echo(&line.left, "10.2.0.2", [56]);
+    let to = "10.2.0.2:9000".parse().expect("an address");
+    let sink = Sink::start(&line.right, to);
+    let from = "10.1.0.2".parse().expect("an address");
+    let sender = Sender::start(&line.left, StreamSpec { from, to, flows: 64, rate: RATE, size: 64 });
+    let start = Instant::now();
+    for (what, extra) in CHANGES {
+        std::thread::sleep(Duration::from_millis(200));
+        println!("{:.2?}: {what}", start.elapsed());
+        weir.reload(&(line.config() + extra));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let generation = weir.show("version")["generation"].as_u64();
+    let (sent, receipt) = (sender.stop(), sink.stop());
+    println!("{} datagrams at {:.0} per second; longest gap {:.1?}", sent.total(), sent.rate(), receipt.gap);
+    assert_eq!(generation, Some(11));
+    assert!(sent.rate() >= 50_000.0, "no faster than {:.0} per second", sent.rate());
+    assert_eq!((receipt.misplaced, receipt.changed), (0, 0));
+    let lost: u64 = sent.total() - receipt.total();
+    assert_eq!(lost, 0, "of {}: {:?}\n{:#}", sent.total(), weir.drops(), weir.show("interfaces"));
+    weir.end();
+}
+
+#[test]
+fn nothing_is_lost_by_ten_reloads() {
+    reloads(1);
+}
+
+#[test]
+fn nothing_is_lost_by_ten_reloads_of_two_workers() {
+    reloads(2);
+}
