@@ -202,3 +202,63 @@ fn room(cache: &mut Cache, octets: usize) -> Packet {
     let _ = packet.push(HEADER);
     packet
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use weir_packet::buffer::{Pool, PoolSize};
+    use weir_packet::offload::{Checksum, Gso, Offload};
+
+    use super::*;
+
+    /// What becomes of octets that were read.
+    fn framed(mode: Mode, octets: &[u8]) -> Option<Packet> {
+        let file = Arc::new(File::open("/dev/null").unwrap().into());
+        let queue = Queue::new(super::super::Queue { file, counters: Arc::default(), mode }, [2, 0, 0, 0, 0, 1]);
+        let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+        let mut packet = room(&mut cache, SHORT);
+        packet.data_mut()[..octets.len()].copy_from_slice(octets);
+        packet.truncate(octets.len());
+        queue.frame(&mut packet)?;
+        Some(packet)
+    }
+
+    fn with(header: VirtioHeader, packet: &[u8]) -> Vec<u8> {
+        [&header.emit(), packet].concat()
+    }
+
+    #[test]
+    fn a_packet_gets_the_header_that_it_lacks() {
+        let header = VirtioHeader {
+            flags: VirtioHeader::NEEDS_CSUM,
+            gso_type: VirtioHeader::GSO_TCPV6,
+            gso_size: 1440,
+            csum_start: 40,
+            csum_offset: 16,
+            ..Default::default()
+        };
+        let packet = framed(Mode::Tun, &with(header, &[0x60; 80])).unwrap();
+        assert_eq!(packet.data()[..14], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xfe, 0x86, 0xdd]);
+        assert_eq!(packet.data()[14..], [0x60; 80]);
+        let offload = Offload { checksum: Checksum::Partial, gso: Gso::Tcp6, segment: 1440, start: 54, offset: 16 };
+        assert_eq!(packet.offload(), offload);
+        let packet = framed(Mode::Tap, &with(header, &[0x60; 80])).unwrap();
+        assert_eq!((packet.data(), packet.offload()), (&[0x60; 80][..], Offload { start: 40, ..offload }));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let plain = VirtioHeader::default();
+        for packet in [&[][..], &[0x50; 40], &[0; 20]] {
+            assert!(framed(Mode::Tun, &with(plain, packet)).is_none(), "{packet:?}");
+        }
+        for mode in [Mode::Tap, Mode::Tun] {
+            assert!(framed(mode, &[0; 9]).is_none());
+            let outside = VirtioHeader { flags: VirtioHeader::NEEDS_CSUM, csum_start: 70, csum_offset: 9, ..plain };
+            assert!(framed(mode, &with(outside, &[0x45; 80])).is_none());
+            assert!(framed(mode, &with(VirtioHeader { gso_type: 3, ..plain }, &[0x45; 80])).is_none());
+        }
+    }
+}
