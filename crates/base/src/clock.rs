@@ -68,7 +68,8 @@ impl Clock {
         let left = Duration::from_nanos(time.since(self.now()));
         match self {
             Clock::Monotonic(_) => left,
-            Clock::Manual(_) => left.min(Duration::from_millis(1)),
+            Clock::Manual(_) if left.is_zero() => left,
+            Clock::Manual(_) => Duration::from_millis(1),
         }
     }
 }
@@ -92,7 +93,7 @@ mod tests {
         hand.advance(1);
         assert_eq!(clock.now(), Time(11));
         assert_eq!(Time(3).since(Time(5)), 0);
-        assert_eq!(clock.until(Time(12)), Duration::from_nanos(1));
+        assert_eq!(clock.until(Time(12)), Duration::from_millis(1));
         assert_eq!(clock.until(Time(u64::MAX)), Duration::from_millis(1));
         assert_eq!(clock.until(Time(3)), Duration::ZERO);
     }

@@ -28,7 +28,7 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
 }
 
 /// A worker's runtime since its start.
-pub(crate) fn worker(number: usize, core: Option<usize>, counters: &WorkerCounters) -> WorkerStats {
+pub(crate) fn worker(number: usize, core: Option<usize>, asleep: bool, counters: &WorkerCounters) -> WorkerStats {
     let nodes = Node::ALL.iter().zip(&counters.nodes);
     WorkerStats {
         worker: number,
@@ -50,6 +50,8 @@ pub(crate) fn worker(number: usize, core: Option<usize>, counters: &WorkerCounte
         events_lost: counters.events_lost.value(),
         loops: counters.loops.value(),
         idle_loops: counters.idle_loops.value(),
+        sleeps: counters.sleeps.value(),
+        asleep,
     }
 }
 
@@ -123,6 +125,7 @@ pub(crate) fn since(
         worker.events_lost -= before.events_lost;
         worker.loops -= before.loops;
         worker.idle_loops -= before.idle_loops;
+        worker.sleeps -= before.sleeps;
     }
     for (reason, before) in now.drops.iter_mut().zip(&errors.drops) {
         reason.packets -= before.packets;

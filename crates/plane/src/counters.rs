@@ -99,6 +99,8 @@ pub struct WorkerCounters {
     pub loops: Counter,
     /// Rounds that found nothing.
     pub idle_loops: Counter,
+    /// Times it went to sleep.
+    pub sleeps: Counter,
 }
 
 impl Default for WorkerCounters {
@@ -118,6 +120,7 @@ impl Default for WorkerCounters {
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),
+            sleeps: Counter::default(),
         }
     }
 }

@@ -17,6 +17,8 @@ pub mod model;
 pub mod neighbor;
 pub mod node;
 mod nodes;
+mod outlet;
+mod peer;
 pub mod reason;
 pub mod record;
 pub mod rib;

@@ -95,6 +95,7 @@ reasons! {
     Broadcast "broadcast" Info "ip4-lookup" "Broadcasts are not forwarded (RFC 2644).";
     LinkLocal "link-local" Warning "ip-lookup" "Link-local addresses stay on their link (RFC 3927, 2.7; RFC 4291, 2.5.6).";
     HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
+    WorkerGone "worker-gone" Error "handover" "The worker that owns the flow has failed.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";

@@ -47,6 +47,10 @@ pub struct WorkerStats {
     pub loops: u64,
     /// Rounds that found nothing.
     pub idle_loops: u64,
+    /// Times it went to sleep.
+    pub sleeps: u64,
+    /// It sleeps now: it waits for a packet, a time, or a word of another thread.
+    pub asleep: bool,
 }
 
 /// A node's runtime on one worker.

@@ -1,18 +1,19 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
 
 use weir_base::clock::{Clock, Time};
 use weir_base::reclaim::{Published, Reader};
-use weir_base::ring::{Consumer, Producer};
+use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 use weir_packet::text;
 use weir_packet::vector::{Frame, VECTOR, Vector};
-use weir_port::{Burst, Receiver, Transmitter};
+use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use crate::counters::WorkerCounters;
 use crate::events::Events;
@@ -21,6 +22,8 @@ use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::neighbor::Event;
 use crate::node::Node;
 use crate::nodes::{self, Context, Limits, Next};
+use crate::outlet::Outlet;
+use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::record::Recorder;
 use crate::root::Root;
@@ -58,6 +61,8 @@ pub(crate) enum Round {
     Busy,
     /// Nothing to do now.
     Idle,
+    /// Packets may wait in the ports, but another worker is behind.
+    Blocked,
     /// Nothing to do now, and every receive queue has ended.
     Done,
     /// The worker was told to end, and nothing is left.
@@ -67,7 +72,16 @@ pub(crate) enum Round {
 struct Queue {
     port: u32,
     receiver: Box<dyn Receiver>,
-    ended: bool,
+    /// What it said last.
+    state: Burst,
+}
+
+/// What a worker with nothing to do waits for, beside its waker.
+pub(crate) struct Wait<'a> {
+    /// Descriptors, one of which is to become readable.
+    pub(crate) descriptors: Vec<BorrowedFd<'a>>,
+    /// When it has to go on at the latest.
+    pub(crate) until: Option<Time>,
 }
 
 /// A worker, on whatever thread calls it.
@@ -83,9 +97,9 @@ pub(crate) struct Worker {
     turn: usize,
     /// The ring from another worker that is emptied first in the next round.
     source_turn: usize,
-    transmitters: Vec<Option<Box<dyn Transmitter>>>,
-    /// Rings to the other workers, by number; none to itself.
-    peers: Vec<Option<Producer<Packet>>>,
+    transmitters: Vec<Option<Outlet>>,
+    /// The other workers, by number; none for itself.
+    peers: Vec<Option<Peer>>,
     /// Rings from the other workers.
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
@@ -113,7 +127,7 @@ impl Worker {
         reader: Reader,
         cache: Cache,
         mailbox: Mailbox<Order>,
-        peers: Vec<Option<Producer<Packet>>>,
+        peers: Vec<Option<Peer>>,
         sources: Vec<Consumer<Packet>>,
     ) -> Worker {
         // Nothing may be sent before it is said how much.
@@ -155,8 +169,8 @@ impl Worker {
         let now = self.shared.clock.now();
         let handed = self.take_handed();
         // While another worker is behind, packets wait where they are: in the port, not in a ring that would overflow.
-        let room = self.peers.iter_mut().flatten().all(|ring| ring.room() >= VECTOR);
-        if room && !self.draining {
+        let behind = self.peers.iter_mut().flatten().any(Peer::is_behind);
+        if !behind && !self.draining {
             self.poll(now);
         }
         if self.ending {
@@ -166,8 +180,10 @@ impl Worker {
             self.shared.counters.idle_loops.add(1);
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
-            } else if self.queues.iter().all(|queue| queue.ended) {
+            } else if self.queues.iter().all(|queue| queue.state == Burst::Ended) {
                 Round::Done
+            } else if behind && !self.draining {
+                Round::Blocked
             } else {
                 Round::Idle
             };
@@ -190,20 +206,19 @@ impl Worker {
 
     pub(crate) fn obey(&mut self, order: Order) {
         match order {
-            Order::Receive(port, receiver) => self.queues.push(Queue { port, receiver, ended: false }),
+            Order::Receive(port, receiver) => self.queues.push(Queue { port, receiver, state: Burst::More }),
             Order::Transmit(port, transmitter) => {
                 let port = port as usize;
                 if self.transmitters.len() <= port {
                     self.transmitters.resize_with(port + 1, || None);
                     self.next.ports.resize_with(port + 1, Frame::new);
                 }
-                self.transmitters[port] = Some(transmitter);
+                self.transmitters[port] = Some(Outlet::new(transmitter));
             }
             Order::Forget(port) => {
                 self.queues.retain(|queue| queue.port != port);
-                if let Some(mut transmitter) = self.transmitters.get_mut(port as usize).and_then(Option::take) {
-                    // The port counts what its sink refuses.
-                    let _ = transmitter.flush();
+                if let Some(mut outlet) = self.transmitters.get_mut(port as usize).and_then(Option::take) {
+                    outlet.flush();
                 }
             }
             Order::Limit(icmp, neighbors) => {
@@ -234,7 +249,7 @@ impl Worker {
         }
         let start = tsc::ticks();
         // Half of the vector is left to our own ports, and each source is the first in turn: whoever is fast starves nobody.
-        let own = !self.draining && self.queues.iter().any(|queue| !queue.ended);
+        let own = !self.draining && self.queues.iter().any(|queue| queue.state != Burst::Ended);
         let most = if own { VECTOR / 2 } else { VECTOR };
         let sources = self.sources.len();
         for index in 0..sources {
@@ -245,6 +260,12 @@ impl Worker {
             });
         }
         self.source_turn = (self.source_turn + 1) % sources;
+        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.is_gone()) {
+            let vector = &mut self.vector;
+            peer.take_back(most - vector.len(), |packet| {
+                let _ = vector.push(packet);
+            });
+        }
         let handed = self.vector.len();
         if handed > 0 {
             self.charge(Node::HandoverInput, handed, start);
@@ -263,10 +284,10 @@ impl Worker {
             if first == VECTOR {
                 break;
             }
-            if queue.ended {
+            if queue.state == Burst::Ended {
                 continue;
             }
-            queue.ended = queue.receiver.receive(&mut self.vector, &mut self.cache, now) == Burst::Ended;
+            queue.state = queue.receiver.receive(&mut self.vector, &mut self.cache, now);
             for packet in &mut self.vector.filled()[first..] {
                 // `ethernet-input` finds the interface; until then the field names the port.
                 packet.set_interface(queue.port);
@@ -347,6 +368,8 @@ impl Worker {
             pass.run(vector, handed, true);
         }
         events.flush();
+        transmitters.iter_mut().flatten().for_each(Outlet::kick);
+        peers.iter_mut().flatten().for_each(Peer::wake);
     }
 
     fn charge(&self, node: Node, packets: usize, start: u64) {
@@ -356,11 +379,38 @@ impl Worker {
         counters.ticks.add(tsc::ticks().wrapping_sub(start));
     }
 
-    /// Pushes out what the ports have buffered. Failures are counted by the ports.
+    /// Pushes out what the ports have buffered.
     pub(crate) fn flush(&mut self) {
-        for transmitter in self.transmitters.iter_mut().flatten() {
-            let _ = transmitter.flush();
+        self.transmitters.iter_mut().flatten().for_each(Outlet::flush);
+    }
+
+    /// Its clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn count_sleep(&self) {
+        self.shared.counters.sleeps.add(1);
+    }
+
+    /// After a round that was idle: what to wait for. `None`: a queue has to be polled.
+    pub(crate) fn wait(&self) -> Option<Wait<'_>> {
+        let mut wait = Wait { descriptors: Vec::new(), until: self.deadline() };
+        // Who is draining takes nothing from its queues, and they must not wake it.
+        for queue in self.queues.iter().filter(|_| !self.draining) {
+            match queue.state {
+                Burst::More => return None,
+                Burst::Idle => {}
+                Burst::Ended => continue,
+            }
+            match queue.receiver.readiness() {
+                Readiness::Now => return None,
+                Readiness::At(time) => wait.until = Some(wait.until.map_or(time, |until| until.min(time))),
+                Readiness::When(descriptor) => wait.descriptors.push(descriptor),
+                Readiness::Never => {}
+            }
         }
+        Some(wait)
     }
 }
 
@@ -446,8 +496,8 @@ fn resume(root: &Root, packet: &mut Packet) -> Node {
     }
     match Reason::of(packet.reason()) {
         None => nodes::lookup_node(packet),
-        // Nobody is told whose interface is gone.
-        Some(Reason::InterfaceGone) => Node::Drop,
+        // Nobody is told whose interface is gone, nor that a worker has failed.
+        Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
         Some(_) => Node::IcmpError,
     }
 }

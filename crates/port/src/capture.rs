@@ -13,7 +13,7 @@ use weir_packet::vector::{Frame, Vector};
 
 use crate::failure::FailureSlot;
 use crate::pcap::{CaptureError, Writer, encode};
-use crate::{Burst, Failure, Link, Port, PortCounters, Receiver, Transmitter};
+use crate::{Burst, Failure, Link, Port, PortCounters, Readiness, Receiver, Transmitter};
 
 /// A port whose packets are captured.
 pub struct Captured {
@@ -70,6 +70,18 @@ impl Port for Captured {
         self.port.link()
     }
 
+    fn device(&self) -> Option<&str> {
+        self.port.device()
+    }
+
+    fn refresh(&mut self) {
+        self.port.refresh();
+    }
+
+    fn peer(&self) -> Option<[u8; 6]> {
+        self.port.peer()
+    }
+
     fn counters(&self) -> Arc<PortCounters> {
         self.port.counters()
     }
@@ -98,6 +110,10 @@ struct ReceiveQueue {
 }
 
 impl Receiver for ReceiveQueue {
+    fn readiness(&self) -> Readiness<'_> {
+        self.source.readiness()
+    }
+
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         let before = vector.len();
         let burst = self.source.receive(vector, cache, now);
@@ -132,6 +148,10 @@ impl Transmitter for TransmitQueue {
         let end = sent.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or(0);
         self.log.with(|writer| writer.append(&self.records[..end]));
         sent
+    }
+
+    fn kick(&mut self) {
+        self.sink.kick();
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -13,7 +13,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
 use crate::spec::FaultSpec;
-use crate::{Burst, Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+use crate::{Burst, Failure, Link, Port, PortCounters, Readiness, Receiver, Transmitter, count};
 
 /// A packet that is to arrive late arrives after one to this many later ones.
 const LATEST: u64 = 16;
@@ -46,6 +46,18 @@ impl Port for Faulty {
 
     fn link(&self) -> Link {
         self.port.link()
+    }
+
+    fn device(&self) -> Option<&str> {
+        self.port.device()
+    }
+
+    fn refresh(&mut self) {
+        self.port.refresh();
+    }
+
+    fn peer(&self) -> Option<[u8; 6]> {
+        self.port.peer()
     }
 
     fn counters(&self) -> Arc<PortCounters> {
@@ -108,6 +120,11 @@ struct Queue {
 }
 
 impl Receiver for Queue {
+    fn readiness(&self) -> Readiness<'_> {
+        // Once the source said that it is idle, nothing is held back any more.
+        if self.ready.is_empty() { self.source.readiness() } else { Readiness::Now }
+    }
+
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         if self.ready.is_empty() && self.state != Burst::Ended {
             self.state = self.source.receive(&mut self.incoming, cache, now);

@@ -27,7 +27,7 @@ use crate::null::Sink;
 use crate::open::{Context, OpenError};
 use crate::pcap::CaptureError;
 use crate::spec::GeneratorSpec;
-use crate::{Burst, Port, PortCounters, Receiver, Transmitter};
+use crate::{Burst, Port, PortCounters, Readiness, Receiver, Transmitter};
 use frames::Target;
 use mix::mix;
 use stream::{Source, Stream};
@@ -173,6 +173,18 @@ struct Queue {
 }
 
 impl Receiver for Queue {
+    fn readiness(&self) -> Readiness<'_> {
+        let mut first = None;
+        for stream in &self.streams {
+            match stream.readiness() {
+                Readiness::At(time) => first = Some(first.map_or(time, |first: Time| first.min(time))),
+                Readiness::Never => {}
+                now => return now,
+            }
+        }
+        first.map_or(Readiness::Never, Readiness::At)
+    }
+
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         for stream in &mut self.streams {
             stream.admit(now);

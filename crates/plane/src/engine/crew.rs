@@ -9,7 +9,9 @@ use std::time::Duration;
 use weir_base::affinity;
 use weir_base::clock::Clock;
 use weir_base::reclaim::{Domain, Published};
-use weir_base::ring::{Consumer, Producer, ring};
+use weir_base::ring::{Consumer, ring};
+use weir_base::tsc;
+use weir_base::wake::{self, Cause, Sleeper, Waker};
 use weir_packet::buffer::Pool;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
@@ -17,6 +19,7 @@ use weir_packet::parse::Seed;
 use super::EngineError;
 use crate::counters::WorkerCounters;
 use crate::model;
+use crate::peer::Peer;
 use crate::root::Root;
 use crate::trace::Tracer;
 use crate::worker::{Order, Round, Shared, Worker};
@@ -48,7 +51,15 @@ impl Crew {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
         let mut workers = Crew(Vec::with_capacity(count));
-        for ((number, core), (peers, sources)) in cores.into_iter().enumerate().zip(rings(count)) {
+        let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
+        let (sleepers, wakers): (Vec<_>, Vec<_>) =
+            beds.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
+        let ways = rings(&wakers);
+        // Measured before any worker needs it.
+        tsc::frequency();
+        for ((((number, core), (peers, sources)), sleeper), waker) in
+            cores.into_iter().enumerate().zip(ways).zip(sleepers).zip(wakers)
+        {
             let (orders, mailbox) = mpsc::channel();
             let counters = Arc::<WorkerCounters>::default();
             let shared = Shared {
@@ -67,10 +78,12 @@ impl Crew {
                 .name(format!("weir_wk_{number}"))
                 .spawn(move || {
                     let pinned = core.map_or(Ok(()), affinity::pin);
+                    // Where it is refused, sleeps end some 50 µs later.
+                    let _ = wake::be_punctual();
                     let failed = pinned.is_err();
                     let _ = ready.send(pinned);
                     if !failed {
-                        work(worker, &busy, &done);
+                        work(worker, sleeper, &busy, &done);
                     }
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
@@ -79,6 +92,7 @@ impl Crew {
                 sent: AtomicU64::new(0),
                 obeyed,
                 counters,
+                waker,
                 thread: Some(thread),
                 failed: false,
                 core,
@@ -97,14 +111,13 @@ impl Crew {
     /// Waits until the workers have done what they were told.
     pub(super) fn settle(&self) {
         while !self.iter().all(|worker| worker.is_up_to_date() || worker.is_gone()) {
-            self.wake();
             thread::sleep(Duration::from_micros(50));
         }
     }
 
-    /// Wakes those that sleep.
+    /// Has those that sleep look around: at a new root, if they hold packets that it may let go.
     pub(super) fn wake(&self) {
-        self.iter().for_each(WorkerHandle::wake);
+        self.iter().for_each(|worker| worker.waker.wake());
     }
 
     /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
@@ -115,7 +128,6 @@ impl Crew {
         self.iter().for_each(|worker| worker.order(Order::End));
         for worker in &mut self.0 {
             if let Some(thread) = worker.thread.take() {
-                thread.thread().unpark();
                 // A worker that panicked has said why on stderr; its counters are still there.
                 worker.failed = thread.join().is_err();
             }
@@ -144,6 +156,7 @@ pub(super) struct WorkerHandle {
     /// Orders that the worker has read, and done a round since.
     obeyed: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
+    pub(super) waker: Waker,
     thread: Option<JoinHandle<()>>,
     /// It panicked, as was seen when it was ended.
     failed: bool,
@@ -155,17 +168,12 @@ impl WorkerHandle {
         self.sent.fetch_add(1, Ordering::Relaxed);
         // A worker that panicked reads nothing any more.
         let _ = self.orders.send(order);
+        self.waker.wake();
     }
 
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
         self.obeyed.load(Ordering::Acquire) == self.sent.load(Ordering::Relaxed)
-    }
-
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
     }
 
     /// It ended without being told to.
@@ -178,15 +186,28 @@ impl WorkerHandle {
     }
 }
 
-/// A worker's thread: rounds without pause while there are packets, pauses that grow to 100 µs when there are none.
-fn work(mut worker: Worker, busy: &AtomicUsize, obeyed: &AtomicU64) {
-    let mut idle = 0u32;
+/// How long a worker polls on after its last packet, in seconds, before it sleeps: see "How workers wait" in
+/// docs/engine.md for what was measured.
+const PATIENCE: f64 = 50e-6;
+
+/// Rounds after which it is believed that readiness without packets is no coincidence.
+const VAIN: u32 = 16;
+
+/// How long descriptors that are ready without bringing packets are not listened to.
+const DEAF: Duration = Duration::from_millis(1);
+
+/// A worker's thread: rounds without pause while there are packets, sleep when there are none.
+fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
+    let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
     let mut told = 0;
+    // Since when there is nothing to do, in ticks; none once it has been quiet for long enough.
+    let mut quiet = None;
+    let mut vain = 0;
     loop {
         let round = worker.round();
         // A worker whose queues have all ended no longer counts as busy.
-        let counts = matches!(round, Round::Busy | Round::Idle);
+        let counts = matches!(round, Round::Busy | Round::Idle | Round::Blocked);
         if counts != counted {
             if counts {
                 busy.fetch_add(1, Ordering::AcqRel)
@@ -199,20 +220,57 @@ fn work(mut worker: Worker, busy: &AtomicUsize, obeyed: &AtomicU64) {
             told = worker.obeyed;
             obeyed.store(told, Ordering::Release);
         }
-        if round == Round::Busy {
-            idle = 0;
+        match round {
+            Round::Busy => {
+                sleeper.stay_up();
+                quiet = Some(tsc::ticks());
+                vain = 0;
+                continue;
+            }
+            Round::Blocked => {
+                sleeper.stay_up();
+                // The other may want this very CPU.
+                thread::yield_now();
+                continue;
+            }
+            Round::Ended => {
+                worker.flush();
+                return;
+            }
+            Round::Idle | Round::Done => {}
+        }
+        if let Some(since) = quiet {
+            if tsc::ticks().wrapping_sub(since) < patience {
+                std::hint::spin_loop();
+                continue;
+            }
+            worker.flush();
+            quiet = None;
+        }
+        let Some(mut wait) = worker.wait() else {
+            sleeper.stay_up();
+            thread::yield_now();
+            continue;
+        };
+        let left = wait.until.map(|until| worker.clock().until(until));
+        if left.is_some_and(|left| left.as_secs_f64() < PATIENCE) {
+            sleeper.stay_up();
+            std::hint::spin_loop();
             continue;
         }
-        if round == Round::Ended {
-            worker.flush();
-            return;
+        if !sleeper.is_announced() {
+            // One more round, after which whoever brings something wakes it.
+            sleeper.announce();
+            continue;
         }
-        idle = idle.saturating_add(1);
-        match idle {
-            0..=64 => std::hint::spin_loop(),
-            65 => worker.flush(),
-            66..=128 => thread::yield_now(),
-            _ => thread::park_timeout(Duration::from_micros(100)),
+        let deaf = vain >= VAIN && !wait.descriptors.is_empty();
+        if deaf {
+            wait.descriptors.clear();
+        }
+        let left = if deaf { Some(left.map_or(DEAF, |left| left.min(DEAF))) } else { left };
+        worker.count_sleep();
+        if sleeper.sleep(&wait.descriptors, left) == Cause::Ready {
+            vain += 1;
         }
     }
 }
@@ -230,18 +288,19 @@ fn cores(model: &model::Gateway, count: usize, pin: bool) -> Result<Vec<Option<u
     Ok((0..count).map(|worker| allowed.iter().rev().nth(worker % allowed.len().max(1)).copied()).collect())
 }
 
-type Rings = (Vec<Option<Producer<Packet>>>, Vec<Consumer<Packet>>);
+type Ways = (Vec<Option<Peer>>, Vec<Consumer<Packet>>);
 
-/// A ring from every worker to every other.
-fn rings(count: usize) -> Vec<Rings> {
-    let mut ends: Vec<Rings> = (0..count).map(|_| (Vec::new(), Vec::new())).collect();
+/// A way from every worker to every other.
+fn rings(wakers: &[Waker]) -> Vec<Ways> {
+    let count = wakers.len();
+    let mut ends: Vec<Ways> = (0..count).map(|_| (Vec::new(), Vec::new())).collect();
     for from in 0..count {
         for to in 0..count {
             if from == to {
                 ends[from].0.push(None);
             } else {
                 let (producer, consumer) = ring(RING);
-                ends[from].0.push(Some(producer));
+                ends[from].0.push(Some(Peer::new(producer, wakers[to].clone())));
                 ends[to].1.push(consumer);
             }
         }

@@ -172,7 +172,6 @@ impl Engine {
                 self.workers[(number as usize + index) % self.workers.len()].order(Order::Receive(number, receiver));
             }
         }
-        self.workers.wake();
     }
 
     /// Puts a new model into force: ports are opened and tables written first, then everything changes at once, packet
@@ -216,6 +215,7 @@ impl Engine {
         report.generation = generation;
         report.routes = (count(&control.compiler), before);
         self.root.publish(root);
+        self.workers.wake();
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
             if (model.icmp, model.neighbor_discovery) != (control.model.icmp, control.model.neighbor_discovery) {
@@ -268,7 +268,9 @@ impl Engine {
                 .workers
                 .iter()
                 .enumerate()
-                .map(|(number, worker)| collect::worker(number, worker.core, &worker.counters))
+                .map(|(number, worker)| {
+                    collect::worker(number, worker.core, worker.waker.is_asleep(), &worker.counters)
+                })
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
             interfaces: self.root.with(|root| interfaces(control, root)),

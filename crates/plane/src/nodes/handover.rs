@@ -7,6 +7,7 @@ use weir_packet::parse;
 use weir_packet::vector::{Frame, Vector};
 
 use super::Context;
+use crate::peer::Peer;
 use crate::reason::Reason;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
@@ -19,12 +20,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         let owner = ((u64::from(hash) * workers) >> 32) as usize;
         if owner == context.worker {
             context.next.push(super::lookup::node(packet), place);
-        } else if let Some(ring) = &mut context.peers[owner] {
-            match ring.push(packet.take()) {
+        } else if let Some(peer) = &mut context.peers[owner] {
+            match peer.push(packet.take()) {
                 Ok(()) => handed += 1,
                 Err(refused) => {
+                    let reason = peer.refusal();
                     vector[place] = refused;
-                    context.next.refuse(&mut vector[place], place, Reason::HandoverFull);
+                    context.next.refuse(&mut vector[place], place, reason);
                 }
             }
         } else {
@@ -33,6 +35,6 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
     }
     if handed > 0 {
         context.counters.handed_out.add(handed);
-        context.peers.iter_mut().flatten().for_each(|ring| ring.flush());
+        context.peers.iter_mut().flatten().for_each(Peer::show);
     }
 }

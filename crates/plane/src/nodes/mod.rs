@@ -20,12 +20,10 @@ mod rewrite;
 
 use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
-use weir_base::ring::Producer;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Seed};
 use weir_packet::vector::{Frame, Vector};
-use weir_port::Transmitter;
 
 use crate::counters::WorkerCounters;
 use crate::events::Events;
@@ -33,6 +31,8 @@ use crate::hold::Hold;
 use crate::limiter::Limiter;
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
+use crate::outlet::Outlet;
+use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
 use crate::root::Root;
@@ -56,8 +56,8 @@ pub(crate) struct Context<'a> {
     pub(crate) limits: &'a mut Limits,
     pub(crate) hold: &'a mut Hold,
     pub(crate) events: &'a mut Events,
-    pub(crate) peers: &'a mut [Option<Producer<Packet>>],
-    pub(crate) transmitters: &'a mut [Option<Box<dyn Transmitter>>],
+    pub(crate) peers: &'a mut [Option<Peer>],
+    pub(crate) transmitters: &'a mut [Option<Outlet>],
     pub(crate) recorder: Option<&'a mut Recorder>,
 }
 

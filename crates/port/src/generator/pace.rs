@@ -27,6 +27,13 @@ impl Pace {
         u64::try_from(intervals).unwrap_or(u64::MAX - 1) + 1
     }
 
+    /// When packet `n` is due, the first instant at which [`Pace::due`] counts it; `None` before the start.
+    pub(super) fn time(&self, n: u64) -> Option<Time> {
+        let start = self.start.get()?;
+        let after = (u128::from(n) * SECOND).div_ceil(u128::from(self.rate));
+        Some(Time(u64::try_from(u128::from(start.0) + after).unwrap_or(u64::MAX)))
+    }
+
     /// When packet `n` is due, in seconds after the start: good enough to put packets in order.
     pub(super) fn moment(&self, n: u64) -> f64 {
         n as f64 / self.rate as f64
@@ -45,5 +52,21 @@ mod tests {
         assert_eq!(due, [1, 1, 2, 3, 4]);
         assert_eq!(pace.due(Time(1)), 1, "a clock that goes back takes nothing back");
         assert_eq!(Pace::new(u64::MAX, Arc::default()).due(Time(7)), 1);
+    }
+
+    #[test]
+    fn a_packet_is_due_at_its_time_and_not_before() {
+        for rate in [1, 3, 7, 999_983, 1_000_000_000, u64::MAX] {
+            let pace = Pace::new(rate, Arc::default());
+            assert_eq!(pace.time(5), None, "nobody knows when it starts");
+            pace.due(Time(11));
+            for n in [1, 2, 3, 1000, 1 << 30] {
+                let time = pace.time(n).unwrap();
+                assert!(pace.due(time) > n && (time.0 == 11 || pace.due(Time(time.0 - 1)) <= n), "{n} at {rate}/s");
+            }
+        }
+        let late = Pace::new(1, Arc::default());
+        late.due(Time(1));
+        assert_eq!(late.time(u64::MAX), Some(Time(u64::MAX)));
     }
 }

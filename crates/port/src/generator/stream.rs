@@ -9,6 +9,7 @@ use super::pace::Pace;
 use super::share::{Cursor, Share};
 use super::template::Template;
 use super::{Link, StreamError, looped};
+use crate::Readiness;
 use crate::spec::{StreamSource, StreamSpec};
 
 /// Where packets come from, shared by all queues.
@@ -94,6 +95,16 @@ impl Stream {
     /// There will never be another packet.
     pub(super) fn has_ended(&self) -> bool {
         self.count.is_some_and(|count| self.cursor.delivered >= count)
+    }
+
+    /// When its next packet is due.
+    pub(super) fn readiness(&self) -> Readiness<'static> {
+        if self.has_ended() {
+            return Readiness::Never;
+        }
+        let next = self.pace.as_ref().filter(|_| !self.is_due());
+        let time = next.and_then(|pace| pace.time(self.cursor.number(&self.share)));
+        time.map_or(Readiness::Now, Readiness::At)
     }
 
     /// Which stream's turn it is: that of the least. Paced ones go first, by the moment at which their packet fell due.

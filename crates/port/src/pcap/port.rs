@@ -14,7 +14,7 @@ use super::{CaptureError, Reader, Writer};
 use crate::failure::FailureSlot;
 use crate::null::Sink;
 use crate::spec::PcapSpec;
-use crate::{Burst, Failure, Port, PortCounters, Receiver, Transmitter, count};
+use crate::{Burst, Failure, Port, PortCounters, Readiness, Receiver, Transmitter, count};
 
 /// A pcap port: one receive queue over the input, one file behind all transmit queues.
 pub(crate) struct CapturePort {
@@ -100,7 +100,7 @@ struct Source {
 struct Pace {
     start: Option<Time>,
     first: Time,
-    /// When the last packet was due.
+    /// When the packet that was looked at last is due.
     last: Time,
 }
 
@@ -154,6 +154,13 @@ impl Source {
 }
 
 impl Receiver for Source {
+    fn readiness(&self) -> Readiness<'_> {
+        match &self.pace {
+            Some(pace) if self.waiting => Readiness::At(pace.last),
+            _ => Readiness::Now,
+        }
+    }
+
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         while vector.room() > 0 {
             match self.fetch() {
