@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::af_packet::AfPacketError;
 use crate::pcap::CaptureError;
 
 /// Why a port stopped delivering or accepting packets.
@@ -11,6 +12,9 @@ pub enum Failure {
     /// A capture file is truncated or malformed, or the system refused to read or write it.
     #[error(transparent)]
     Capture(#[from] Arc<CaptureError>),
+    /// An interface of the kernel cannot be attached to, again or by one more queue.
+    #[error(transparent)]
+    Device(#[from] Arc<AfPacketError>),
 }
 
 /// Where queues note a failure for the control thread; the first one stays.

@@ -44,6 +44,7 @@
 
 #![deny(unsafe_code)]
 
+mod af_packet;
 pub mod capture;
 mod failure;
 pub mod fault;
@@ -55,7 +56,9 @@ pub mod pcap;
 pub mod spec;
 mod sys;
 mod tap;
+mod virtio;
 
+pub use af_packet::AfPacketError;
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
 pub use tap::{Mode as TapMode, TapError};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Port;
+use crate::af_packet::{AfPacketError, AfPacketPort};
 use crate::generator::{Generator, StreamError};
 use crate::null::Null;
 use crate::pcap::{CaptureError, CapturePort, is_same};
@@ -37,12 +38,12 @@ pub enum OpenError {
         /// Why.
         error: StreamError,
     },
-    /// Placeholder while the kernel ports are being written.
-    #[error("{0}: this kind of port is not there yet")]
-    NotYet(String),
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// An interface of the kernel cannot be attached to.
+    #[error(transparent)]
+    AfPacket(#[from] AfPacketError),
     /// A tap or tun device cannot be had.
     #[error(transparent)]
     Tap(#[from] TapError),
@@ -89,7 +90,7 @@ pub fn open(
         PortSpec::Generator(spec) => Box::new(Generator::open(spec, queues, context)?),
         PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),
         PortSpec::Null => Box::new(Null::default()),
-        PortSpec::AfPacket(spec) => return Err(OpenError::NotYet(spec.interface.clone())),
+        PortSpec::AfPacket(spec) => Box::new(AfPacketPort::open(spec, queues)?),
         PortSpec::Tap(spec) => Box::new(TapPort::open(TapMode::Tap, spec, queues, context)?),
         PortSpec::Tun(spec) => Box::new(TapPort::open(TapMode::Tun, spec, queues, context)?),
     };

@@ -2,4 +2,6 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod packet_ring;
+pub(crate) mod packet_socket;
 pub(crate) mod tun;

@@ -11,6 +11,7 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::Mode;
+use crate::virtio::header_len;
 use crate::{Transmitter, count};
 
 /// A transmit queue.
@@ -70,17 +71,4 @@ fn network_layer(frame: &[u8]) -> Option<&[u8]> {
     let ethertype = u16::from_be_bytes([header[ethernet::ETHERTYPE], header[ethernet::ETHERTYPE + 1]]);
     let version = packet.first()? >> 4;
     matches!((ethertype, version), (ethertype::IPV4, 4) | (ethertype::IPV6, 6)).then_some(packet)
-}
-
-/// Octets of all headers in front of the payload that is to be segmented; 0 when that is not said.
-fn header_len(data: &[u8], offload: &Offload) -> u16 {
-    let transport = match (offload.gso, offload.checksum) {
-        (Gso::Tcp4 | Gso::Tcp6, Checksum::Partial) => {
-            let offset = data.get(usize::from(offload.start) + 12);
-            offset.map_or(0, |octet| u16::from(octet >> 4) * 4)
-        }
-        (Gso::Udp, Checksum::Partial) => 8,
-        _ => return 0,
-    };
-    offload.start.saturating_add(transport)
 }

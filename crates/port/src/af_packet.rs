@@ -1,0 +1,279 @@
+//! Ports over kernel interfaces, by packet sockets (packet(7)).
+//!
+//! **Rings.** Frames come and go through rings that socket and process share (TPACKET version 2): a slot of 2 KiB for each
+//! frame. Version 3, which fills blocks, hands a frame over when its block is full or a millisecond is over, which is as
+//! much as a packet may take; version 2 does so at once, and costs a few ticks more (ARCHITECTURE.md, "Kernel ports").
+//!
+//! **Long frames**, as segmentation offloads make them, do not fit a slot. When received, the kernel puts a reference to them
+//! into the socket's buffer as well, from which they are read. To be sent, they go through a second socket, for one that
+//! has a ring sends nothing else. Both ways cost one call to the system and one copy instead of two, which is less
+//! than slots for them would.
+//!
+//! **Offloads.** Every frame has a `virtio_net_hdr` in front which tells of partial checksums and segments that are still to
+//! be cut. Without `offload` the port completes checksums before anyone else sees the packet, and refuses what is
+//! still to be cut, counting it.
+//!
+//! **Tags.** The kernel takes the outermost VLAN tag off a frame and puts it beside it; here it is put back.
+//!
+//! **Queues.** A receive queue is a socket; several share the interface's frames by a hash of the flow. Every
+//! worker sends through sockets of its own, which receive nothing.
+//!
+//! **Coming and going.** A socket of a group can not be attached to another device. So when the device was deleted and
+//! made again, [`crate::Port::refresh`] opens new sockets for receiving, and leaves them where the queues
+//! find them when there is nothing left in the old ones.
+
+mod error;
+mod receive;
+mod transmit;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use rustix::io::Errno;
+
+pub use error::AfPacketError;
+
+use crate::links::{Device, Layer};
+use crate::spec::AfPacketSpec;
+use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
+use crate::sys::packet_socket::{PacketSocket, Receives, SocketBuffer};
+use crate::{Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+use receive::{Doorstep, Source};
+
+/// Slots of a ring that is received through: 8 MiB, 4 ms of a million packets per second.
+const RECEIVE_SLOTS: usize = 4096;
+/// Slots of a ring that is sent through: 2 MiB, four vectors.
+const TRANSMIT_SLOTS: usize = 1024;
+/// Octets that frames which are longer than a slot may take until they are read.
+const RECEIVE_BUFFER: u32 = 16 << 20;
+/// Octets that frames on their way out may take: more than all slots do, so that the ring is what limits them.
+const SEND_BUFFER: u32 = 16 << 20;
+
+/// A port over a kernel interface.
+pub(crate) struct AfPacketPort {
+    spec: AfPacketSpec,
+    mac: [u8; 6],
+    mtu: u32,
+    link: Link,
+    /// For each receive queue, its socket, and where it finds the next one.
+    inputs: Vec<(Arc<PacketSocket>, Arc<Doorstep>)>,
+    /// What is sent through.
+    outputs: Vec<Arc<PacketSocket>>,
+    /// Queues that are not yet given away.
+    receivers: Vec<Box<dyn Receiver>>,
+    transmitters: Vec<Box<dyn Transmitter>>,
+    counters: Arc<PortCounters>,
+    failure: Option<Failure>,
+}
+
+impl AfPacketPort {
+    /// Attaches `queues` receive queues to the interface.
+    pub(crate) fn open(spec: &AfPacketSpec, queues: u16) -> Result<AfPacketPort, AfPacketError> {
+        let name = || spec.interface.clone();
+        let Some(device) = Device::named(&spec.interface)? else {
+            return Err(AfPacketError::NoDevice { name: name() });
+        };
+        let Some(mac) = device.mac.filter(|_| device.layer == Layer::Ethernet) else {
+            return Err(AfPacketError::NotEthernet { name: name(), layer: device.layer });
+        };
+        let addresses: Vec<IpNet> = device.addresses.iter().copied().filter(is_host).collect();
+        if !spec.shared && !addresses.is_empty() {
+            return Err(AfPacketError::HasAddresses { name: name(), addresses });
+        }
+        let mut port = AfPacketPort {
+            spec: spec.clone(),
+            mac,
+            mtu: device.mtu,
+            link: link(&device),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            receivers: Vec::new(),
+            transmitters: Vec::new(),
+            counters: Arc::default(),
+            failure: None,
+        };
+        for source in port.sources(device.index, usize::from(queues.max(1)))? {
+            let doorstep = Arc::<Doorstep>::default();
+            port.inputs.push((source.socket(), Arc::clone(&doorstep)));
+            let queue = receive::Queue::new(source, doorstep, spec.offload, Arc::clone(&port.counters));
+            port.receivers.push(Box::new(queue));
+        }
+        // One now, so that what stands against it is told in time; how many are wanted is not known yet.
+        let output = port.output(Some(device.index))?;
+        port.transmitters.push(output);
+        Ok(port)
+    }
+
+    /// Sockets and rings for all receive queues. They begin to receive all at once, for until a socket is in the group it
+    /// would receive what belongs to others.
+    fn sources(&self, device: u32, queues: usize) -> Result<Vec<Source>, AfPacketError> {
+        let mut sources = Vec::new();
+        let mut group = None;
+        for _ in 0..queues {
+            let socket = self.socket()?;
+            self.done("receive settings", socket.deafen())?;
+            self.done("receive settings", socket.ignore_outgoing())?;
+            self.done("receive settings", socket.keep_long_frames())?;
+            self.done("receive buffer", socket.set_buffer(SocketBuffer::Receive, RECEIVE_BUFFER))?;
+            let ring = self.ring(RECEIVE_SLOTS, ReceiveRing::map(&socket, RECEIVE_SLOTS))?;
+            self.done("attaching", socket.bind(device, Receives::All))?;
+            if queues > 1 {
+                group = Some(self.done("fanout group", socket.join(group))?);
+            }
+            if self.spec.promiscuous && sources.is_empty() {
+                self.done("promiscuous mode", socket.be_promiscuous(device))?;
+            }
+            sources.push(Source::new(socket, ring));
+        }
+        for source in &sources {
+            self.done("receive settings", source.socket().listen())?;
+        }
+        Ok(sources)
+    }
+
+    fn socket(&self) -> Result<PacketSocket, AfPacketError> {
+        self.done("opening a packet socket", PacketSocket::open())
+    }
+
+    fn ring<T>(&self, slots: usize, result: io::Result<T>) -> Result<T, AfPacketError> {
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::OutOfMemory => {
+                AfPacketError::NoMemory { name: self.spec.interface.clone(), slots, octets: slots * SLOT }
+            }
+            _ => self.refused("ring", error),
+        })
+    }
+
+    fn done<T>(&self, what: &'static str, result: io::Result<T>) -> Result<T, AfPacketError> {
+        result.map_err(|error| self.refused(what, error))
+    }
+
+    fn refused(&self, what: &'static str, error: io::Error) -> AfPacketError {
+        let name = self.spec.interface.clone();
+        match Errno::from_io_error(&error) {
+            Some(Errno::PERM | Errno::ACCESS) => AfPacketError::NoPrivilege { name },
+            Some(Errno::NODEV | Errno::NXIO) => AfPacketError::NoDevice { name },
+            _ => AfPacketError::System { name, what, error },
+        }
+    }
+
+    /// A transmit queue.
+    fn output(&mut self, device: Option<u32>) -> Result<Box<dyn Transmitter>, AfPacketError> {
+        let (ringed, plain) = (self.socket()?, self.socket()?);
+        for socket in [&ringed, &plain] {
+            self.done("send buffer", socket.set_buffer(SocketBuffer::Send, SEND_BUFFER))?;
+        }
+        let ring = self.ring(TRANSMIT_SLOTS, TransmitRing::map(&ringed, TRANSMIT_SLOTS))?;
+        let (ringed, plain) = (Arc::new(ringed), Arc::new(plain));
+        for socket in [&ringed, &plain] {
+            if let Some(device) = device {
+                self.done("attaching", socket.bind(device, Receives::Nothing))?;
+            }
+            self.outputs.push(Arc::clone(socket));
+        }
+        let counters = Arc::clone(&self.counters);
+        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.spec.offload, counters)))
+    }
+
+    /// What [`Port::link`] is to say, after the queues were attached to the device that has the name now.
+    fn look(&mut self) -> Result<Link, AfPacketError> {
+        let Some(device) = Device::named(&self.spec.interface)? else { return Ok(Link::Down) };
+        if device.layer != Layer::Ethernet {
+            return Ok(Link::Down);
+        }
+        if self.inputs.iter().any(|(socket, _)| socket.device() != Some(device.index)) {
+            self.count_drops();
+            let sources = self.sources(device.index, self.inputs.len())?;
+            for (source, (socket, doorstep)) in sources.into_iter().zip(&mut self.inputs) {
+                *socket = source.socket();
+                doorstep.leave(source);
+            }
+        }
+        for socket in &self.outputs {
+            if socket.device() != Some(device.index) {
+                self.done("attaching", socket.bind(device.index, Receives::Nothing))?;
+            }
+        }
+        Ok(link(&device))
+    }
+
+    /// Adds what the kernel dropped since it was last asked.
+    fn count_drops(&self) {
+        let drops = self.inputs.iter().map(|(socket, _)| socket.drops()).sum();
+        if drops > 0 {
+            count(&self.counters.kernel_drops, drops);
+        }
+    }
+}
+
+/// An address that packets are sent to from elsewhere. Every device that is up has an IPv6 link-local one unless told
+/// otherwise, and the kernel answers for that one only.
+fn is_host(address: &IpNet) -> bool {
+    !matches!(address.addr(), IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+fn link(device: &Device) -> Link {
+    if device.up && device.running { Link::Up } else { Link::Down }
+}
+
+impl Port for AfPacketPort {
+    fn kind(&self) -> &'static str {
+        "af-packet"
+    }
+
+    fn mac(&self) -> Option<[u8; 6]> {
+        Some(self.mac)
+    }
+
+    fn max_frame(&self) -> Option<usize> {
+        // The MTU counts neither the Ethernet header nor tags.
+        Some(self.mtu as usize + 22)
+    }
+
+    fn link(&self) -> Link {
+        self.link
+    }
+
+    fn device(&self) -> Option<&str> {
+        Some(&self.spec.interface)
+    }
+
+    fn refresh(&mut self) {
+        let looked = self.look();
+        self.link = *looked.as_ref().unwrap_or(&Link::Down);
+        self.failure = match looked {
+            // One that went away in between will be told of again.
+            Ok(_) | Err(AfPacketError::NoDevice { .. }) => None,
+            Err(error) => Some(Failure::Device(Arc::new(error))),
+        };
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        // Whoever asks for the counters is about to read them.
+        self.count_drops();
+        Arc::clone(&self.counters)
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failure.clone()
+    }
+
+    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        std::mem::take(&mut self.receivers)
+    }
+
+    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
+        let device = self.outputs.first().and_then(|socket| socket.device());
+        let mut transmitters = std::mem::take(&mut self.transmitters);
+        while transmitters.len() < workers {
+            transmitters.push(self.output(device).unwrap_or_else(|error| {
+                self.failure = Some(Failure::Device(Arc::new(error)));
+                Box::new(transmit::Closed(Arc::clone(&self.counters)))
+            }));
+        }
+        transmitters.truncate(workers);
+        transmitters
+    }
+}

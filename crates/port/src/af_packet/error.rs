@@ -1,0 +1,72 @@
+//! Why an interface could not be attached to.
+
+use std::io;
+
+use ipnet::IpNet;
+
+use crate::links::{Layer, LinksError};
+
+/// Why an interface of the kernel could not be attached to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AfPacketError {
+    /// There is none of this name.
+    #[error("there is no network device {name:?} in this network namespace")]
+    NoDevice {
+        /// It.
+        name: String,
+    },
+    /// Its frames have no Ethernet header.
+    #[error("{name} is no Ethernet device ({layer}), and af-packet ports carry Ethernet frames only")]
+    NotEthernet {
+        /// Of the device.
+        name: String,
+        /// What its frames begin with.
+        layer: Layer,
+    },
+    /// The kernel has addresses on it, so that it would answer what the gateway answers, too.
+    #[error(
+        "{name} holds addresses of the kernel ({}), which would receive the same packets: remove them (ip address flush \
+         dev {name}), or say shared = true if this is wanted",
+        list(addresses)
+    )]
+    HasAddresses {
+        /// Of the device.
+        name: String,
+        /// Its addresses but for link-local ones.
+        addresses: Vec<IpNet>,
+    },
+    /// This process may not open packet sockets.
+    #[error("{name}: packet sockets need CAP_NET_RAW over this network namespace")]
+    NoPrivilege {
+        /// Of the device.
+        name: String,
+    },
+    /// The kernel has no memory for the rings.
+    #[error("{name}: the kernel has no {} MiB for a ring of {slots} slots", octets >> 20)]
+    NoMemory {
+        /// Of the device.
+        name: String,
+        /// Slots of the ring.
+        slots: usize,
+        /// Octets of the ring.
+        octets: usize,
+    },
+    /// The kernel refused something else.
+    #[error("{name}: {what}: {error}")]
+    System {
+        /// Of the device.
+        name: String,
+        /// What was asked.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The device cannot be looked at.
+    #[error(transparent)]
+    Links(#[from] LinksError),
+}
+
+fn list(addresses: &[IpNet]) -> String {
+    addresses.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,279 @@
+//! To the interface: short frames through the ring, long ones by a socket of their own.
+//!
+//! Frames are written into slots, which the kernel empties when it is called once for a vector ([`Transmitter::kick`]). A
+//! long frame keeps its place between them: the slots in front of it are handed over first, then it is sent, then
+//! those behind.
+//!
+//! # What becomes of a frame
+//! The kernel takes slots in order and says how many octets it took. It stops early when the device's queue drops a
+//! frame, and leaves that one's slot as if it were still waiting, though it will never come back to it. So a waiting
+//! slot is one that was dropped if a later one was taken, or if the kernel was called and found nothing to do. When the
+//! device is down or gone, or the kernel refuses a frame for what it is, everything that waits is withdrawn, and the next
+//! frame is written where the kernel stopped. Should the two ever disagree about that place, the kernel skips what lies
+//! between, and the rule above counts it.
+//!
+//! Nothing is sent from inside [`Transmitter::transmit`]: a ring that is full is one that the device has not emptied, and a
+//! call would not make it do so.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::checksum;
+use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+
+use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
+use crate::sys::packet_socket::PacketSocket;
+use crate::virtio::header_len;
+use crate::{PortCounters, Transmitter, count};
+
+/// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
+const LEAST_START: u16 = 20;
+/// How often a queue that goes idle tries to get rid of what the kernel has no room for.
+const TRIES: u32 = 50;
+/// The same when it ends.
+const LAST_TRIES: u32 = 500;
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// A transmit queue. Places in the ring count on without end; slots are those modulo their number.
+pub(super) struct Queue {
+    ring: TransmitRing,
+    ringed: Arc<PacketSocket>,
+    plain: Arc<PacketSocket>,
+    offload: bool,
+    counters: Arc<PortCounters>,
+    /// Where the next frame is written.
+    next: usize,
+    /// Frames in front of it have been handed over to the kernel.
+    submitted: usize,
+    /// Frames in front of it have been taken by the kernel, or given up.
+    settled: usize,
+    /// Long frames, each with the place in front of which it is to be sent.
+    long: VecDeque<(usize, Packet)>,
+}
+
+impl Queue {
+    pub(super) fn new(
+        ring: TransmitRing,
+        ringed: Arc<PacketSocket>,
+        plain: Arc<PacketSocket>,
+        offload: bool,
+        counters: Arc<PortCounters>,
+    ) -> Queue {
+        let long = VecDeque::with_capacity(VECTOR);
+        Queue { ring, ringed, plain, offload, counters, next: 0, submitted: 0, settled: 0, long }
+    }
+
+    /// Puts a packet into the ring or among the long ones. `false` when there is no room.
+    #[inline(always)]
+    fn accept(&mut self, packet: &mut Packet) -> bool {
+        let mut offload = packet.offload();
+        if offload.gso != Gso::None || offload.checksum == Checksum::Partial {
+            let end = usize::from(offload.start) + usize::from(offload.offset) + 2;
+            let nonsense = offload.checksum == Checksum::Partial && end > packet.len();
+            if nonsense || offload.gso != Gso::None && !self.offload {
+                count(&self.counters.transmit_errors, 1);
+                return true;
+            }
+            if offload.gso != Gso::None {
+                return self.accept_long(packet);
+            }
+            if !self.offload || offload.start < LEAST_START {
+                checksum::complete(packet);
+                offload = Offload::default();
+            }
+        }
+        if packet.len() > LONGEST {
+            return self.accept_long(packet);
+        }
+        let mut header = VirtioHeader::default();
+        if offload.checksum == Checksum::Partial {
+            header = VirtioHeader::of(&offload, 0);
+        }
+        // What is said to be header is copied by the kernel at once; it would have to allocate a page for the rest.
+        header.header_len = packet.len() as u16;
+        if !self.ring.write(self.next, &header, packet.data()) {
+            return false;
+        }
+        self.next += 1;
+        if self.long.is_empty() {
+            self.submit(self.next);
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn accept_long(&mut self, packet: &mut Packet) -> bool {
+        if self.long.len() == VECTOR {
+            return false;
+        }
+        self.long.push_back((self.next, packet.take()));
+        true
+    }
+
+    fn submit(&mut self, until: usize) {
+        while self.submitted != until {
+            self.ring.submit(self.submitted);
+            self.submitted += 1;
+        }
+    }
+
+    /// Has the kernel take the frames in front of `until`. `false` when it has no room for some.
+    fn push(&mut self, until: usize) -> bool {
+        self.submit(until);
+        let mut clean = true;
+        // Each call takes all, or ends with a dropped frame; one more finds out about the last.
+        for _ in self.settled..until + 2 {
+            if self.settled == until {
+                return true;
+            }
+            let result = rustix::net::send(&self.ringed, &[], SendFlags::DONTWAIT);
+            if clean && result.is_ok() && self.ring.progress(until - 1) == Progress::Taken {
+                self.settled = until;
+                return true;
+            }
+            clean = false;
+            let refused = self.settle(until);
+            match result {
+                Ok(0) if !refused => self.drop_until(until),
+                Ok(_) | Err(Errno::NOBUFS | Errno::INTR) if !refused => (),
+                Err(Errno::AGAIN) if !refused => return false,
+                // The device is down (ENETDOWN) or gone (ENXIO), or the kernel refuses a frame.
+                _ => {
+                    self.give_up();
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Finds out what became of the frames in front of `until`, as far as that can be told. `true` when the kernel refuses
+    /// one.
+    #[cold]
+    fn settle(&mut self, until: usize) -> bool {
+        let mut taken = self.settled;
+        let mut refused = false;
+        for place in self.settled..until {
+            match self.ring.progress(place) {
+                Progress::Taken => taken = place + 1,
+                Progress::Waiting => (),
+                Progress::Refused => {
+                    refused = true;
+                    taken = place;
+                    break;
+                }
+            }
+        }
+        self.drop_until(taken);
+        refused
+    }
+
+    /// Gives up the frames in front of `until` that are still waiting: the kernel has left them behind.
+    #[cold]
+    fn drop_until(&mut self, until: usize) {
+        for place in self.settled..until {
+            if self.ring.progress(place) != Progress::Taken {
+                self.ring.withdraw(place);
+                count(&self.counters.transmit_errors, 1);
+            }
+        }
+        self.settled = until;
+    }
+
+    /// Gives up everything that the kernel has not taken. The next frame is written where it stopped.
+    #[cold]
+    fn give_up(&mut self) {
+        for place in self.settled..self.submitted {
+            self.ring.withdraw(place);
+        }
+        count(&self.counters.transmit_errors, (self.next - self.settled + self.long.len()) as u64);
+        self.long.clear();
+        (self.next, self.submitted) = (self.settled, self.settled);
+    }
+
+    /// Sends a long frame.
+    fn send_long(&self, packet: &Packet) -> Result<(), Errno> {
+        let offload = packet.offload();
+        let header = VirtioHeader::of(&offload, header_len(packet.data(), &offload)).emit();
+        let parts = [IoSlice::new(&header), IoSlice::new(packet.data())];
+        let none = &mut SendAncillaryBuffer::default();
+        loop {
+            match rustix::net::sendmsg(&self.plain, &parts, none, SendFlags::DONTWAIT) {
+                Err(Errno::INTR) => (),
+                result => return result.map(drop),
+            }
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.settled != self.next || !self.long.is_empty()
+    }
+
+    /// Tries to get rid of everything.
+    fn drain(&mut self, tries: u32) {
+        for _ in 0..tries {
+            if !self.is_pending() {
+                return;
+            }
+            self.kick();
+            if self.is_pending() {
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+}
+
+impl Transmitter for Queue {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        let refused = frame.places().iter().position(|&place| !self.accept(&mut vector[place]));
+        refused.unwrap_or(frame.len())
+    }
+
+    fn kick(&mut self) {
+        loop {
+            let until = self.long.front().map_or(self.next, |&(place, _)| place);
+            if !self.push(until) {
+                return;
+            }
+            let Some((_, packet)) = self.long.front() else { return };
+            match self.send_long(packet) {
+                Ok(()) => (),
+                Err(Errno::AGAIN) => return,
+                Err(_) => count(&self.counters.transmit_errors, 1),
+            }
+            self.long.pop_front();
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.drain(TRIES);
+        Ok(())
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.drain(LAST_TRIES);
+        self.give_up();
+    }
+}
+
+/// A queue that could not be opened: refuses everything.
+pub(super) struct Closed(pub(super) Arc<PortCounters>);
+
+impl Transmitter for Closed {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        count(&self.0.transmit_errors, frame.len() as u64);
+        0
+    }
+}
