@@ -26,7 +26,7 @@ fn broken_ethernet() {
     (14..18).for_each(|length| rig.drops_frame("lan", &tagged[..length], Reason::TruncatedEthernet));
     rig.drops("lan", &format!("{UDP4} mac-to 02:00:00:00:00:99"), Reason::NotOurMac);
     rig.drops("lan", &format!("{UDP6} mac-to 02:00:00:00:00:99"), Reason::NotOurMac);
-    for ethertype in [0x0806u16, 0x88cc, 0x05dc, 0, 0xffff] {
+    for ethertype in [0x0801u16, 0x88cc, 0x05dc, 0, 0xffff] {
         let frame = changed(&rig, UDP4, |frame| frame[12..14].copy_from_slice(&ethertype.to_be_bytes()));
         rig.drops_frame("lan", &frame, Reason::UnhandledEthertype);
     }

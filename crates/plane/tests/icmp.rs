@@ -280,17 +280,25 @@ fn a_link_local_ping_needs_no_neighbour_where_they_are_made_up() {
 fn what_is_not_served_is_dropped_with_its_reason() {
     let mut rig = two_ports().rig();
     for text in [
-        "udp from 10.0.0.2 port 1 to 10.0.0.1 port 2",
         "tcp from 10.0.0.2 port 1 to 192.0.2.1 port 22",
         "icmp from 10.0.0.2 to 10.0.0.1 type echo-reply",
         "icmp from 10.0.0.2 to 10.0.0.1 type unreachable",
-        "58 from 10.0.0.2 to 10.0.0.1 length 28",
-        "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2",
+        "tcp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 22",
         "icmp6 from 2001:db8:a::2 to fe80::1 type echo-reply",
         "1 from 2001:db8:a::2 to 2001:db8:a::1 length 48",
     ] {
         rig.drops("lan", text, Reason::LocalUnhandled);
     }
+    // RFC 1122, 3.2.2.1 and RFC 4443, 3.1.
+    for (text, from, code) in [
+        ("udp from 10.0.0.2 port 1 to 10.0.0.1 port 2", "10.0.0.1", 3),
+        ("89 from 10.0.0.2 to 10.0.0.1 length 28", "10.0.0.1", 2),
+        ("58 from 10.0.0.2 to 10.0.0.1 length 28", "10.0.0.1", 2),
+    ] {
+        rig.told("lan", text, Reason::LocalUnhandled).assert_icmp(from, 3, code, 0);
+    }
+    let seen = rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2", Reason::LocalUnhandled);
+    seen.assert_icmp("2001:db8:a::1", 1, 4, 0);
     for text in [
         "icmp from 10.0.0.2 to 10.0.0.1 fragment 0+",
         "icmp from 10.0.0.2 to 10.0.0.1 fragment 8",

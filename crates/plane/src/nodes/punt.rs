@@ -63,7 +63,8 @@ pub(super) fn send_copies(context: &mut Context<'_>, copies: &mut Vector) {
     if copies.is_empty() {
         return;
     }
-    for place in 0..copies.len() as u8 {
+    for place in 0..copies.len() {
+        let place = place as u8; // below 256
         let packet = &mut copies[place];
         packet.set_flags(packet.flags() | ORIGINATED);
         let interface = context.root.interfaces.get(packet.interface() as usize);

@@ -23,7 +23,7 @@ use weir_plane::model::{
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
 use weir_port::Transmitter;
-use weir_port::spec::{Middleware, PortSpec};
+use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 /// The hardware address of whoever sends to us.
 pub const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 1]);
@@ -108,6 +108,13 @@ impl Build {
         let parent = self.interface(parent);
         let outer = Tag { tpid: if tags.len() > 1 { ethertype::QINQ } else { ethertype::VLAN }, vid: tags[0] };
         self.add_interface(name, InterfaceKind::Vlan { parent, outer, inner: tags.get(1).copied() }, None, addresses)
+    }
+
+    /// Gives the host what is for it on the interface that was added last.
+    pub fn punt(self) -> Build {
+        let name = format!("host{}", self.0.interfaces.len());
+        let spec = TapSpec { name, persistent: false, offload: false, mtu: None, addresses: Vec::new(), mac: None };
+        self.with(|interface| interface.punt = Some(spec))
     }
 
     /// Changes the interface that was added last.
@@ -251,9 +258,11 @@ impl Rig {
 
     fn connect(&mut self) {
         for index in 0..self.harness.model().interfaces.len() as u32 {
-            if self.harness.port_of(index) == index {
+            let own = Some(index).filter(|&index| self.harness.port_of(index) == index);
+            let punt = self.harness.model().interfaces[index as usize].punt.is_some();
+            for port in own.into_iter().chain(punt.then(|| self.harness.punt_port(index))) {
                 let (sent, room) = (Arc::clone(&self.sent), Arc::clone(&self.room));
-                self.harness.connect(index, Box::new(Capturing { port: index, sent, room }));
+                self.harness.connect(port, Box::new(Capturing { port, sent, room }));
             }
         }
     }
@@ -268,8 +277,13 @@ impl Rig {
         interfaces.position(|interface| interface.name == name).unwrap_or_else(|| panic!("no interface {name}")) as u32
     }
 
-    fn name(&self, index: u32) -> String {
-        self.harness.model().interfaces[index as usize].name.clone()
+    /// The name of an interface by its port, or `punt NAME` of the punt device of one.
+    fn name(&self, port: u32) -> String {
+        let interfaces = &self.harness.model().interfaces;
+        match (0..).zip(interfaces).find(|&(index, _)| self.harness.punt_port(index) == port) {
+            Some((_, interface)) => format!("punt {}", interface.name),
+            None => interfaces[port as usize].name.clone(),
+        }
     }
 
     /// A frame of this text, for the hardware address of an interface.
@@ -293,7 +307,20 @@ impl Rig {
 
     /// Sends up to 256 frames in one vector.
     pub fn put_all<F: AsRef<[u8]>>(&mut self, interface: &str, frames: &[F]) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
-        let port = self.harness.port_of(self.index(interface));
+        self.put_by(self.harness.port_of(self.index(interface)), frames)
+    }
+
+    /// Sends up to 256 frames in one vector, as the host does by an interface's punt device.
+    pub fn host_sends<F: AsRef<[u8]>>(&mut self, interface: &str, frames: &[F]) -> Vec<(String, Vec<u8>)> {
+        self.put_by(self.harness.punt_port(self.index(interface)), frames).1
+    }
+
+    /// Lets time do what it does: what comes out of what waited, and what became of it.
+    pub fn idle(&mut self) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
+        self.put_by(0, &[[0u8; 0]; 0])
+    }
+
+    fn put_by<F: AsRef<[u8]>>(&mut self, port: u32, frames: &[F]) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
         let before = self.harness.conservation();
         for (number, frame) in frames.iter().enumerate() {
             assert!(self.harness.inject(port, frame.as_ref(), Time(self.now), number as u32), "no buffer");
@@ -303,8 +330,11 @@ impl Rig {
         assert_eq!(after.imbalance(), 0, "{after:?}");
         assert_eq!(after.received - before.received, frames.len() as u64);
         let sent: Vec<_> = std::mem::take(&mut *self.sent.lock().unwrap());
-        assert_eq!(after.transmitted - before.transmitted, sent.len() as u64);
-        (outcomes, sent.into_iter().map(|(port, frame)| (self.name(port), frame)).collect())
+        let sent: Vec<_> = sent.into_iter().map(|(port, frame)| (self.name(port), frame)).collect();
+        // What the host gets counts as delivered.
+        let forwarded = sent.iter().filter(|(port, _)| !port.starts_with("punt ")).count();
+        assert_eq!(after.transmitted - before.transmitted, forwarded as u64);
+        (outcomes, sent)
     }
 
     /// Moves the clock on.

@@ -1,0 +1,201 @@
+//! The host on the link: what is for the gateway itself and not weir's to answer goes to the punt device, and what the host
+//! sends leaves by the interface as it is.
+
+mod kit;
+
+use kit::*;
+use weir_packet::wire::arp::{Fields as Arp, Operation};
+use weir_packet::wire::ethernet::ethertype;
+use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
+use weir_packet::wire::{MacAddress, ipv6, protocol};
+use weir_plane::harness::Verdict;
+use weir_plane::reason::Reason;
+
+const TAGS: [(u16, u16); 2] = [(ethertype::QINQ, 7), (ethertype::VLAN, 8)];
+
+/// The host is on `lan` and on a VLAN in a VLAN, and not on `wan`.
+fn rig() -> Rig {
+    let mut rig = Build::new()
+        .port("lan", &["10.0.0.1/24", "2001:db8:a::1/64", "fe80::1/64"])
+        .punt()
+        .port("wan", &["192.0.2.1/24", "2001:db8:b::1/64", "fe80::2/64"])
+        .vlan("deep", "wan", &[7, 8], &["10.7.0.1/24", "fe80::7/64"])
+        .punt()
+        .neighbor("lan", "10.0.0.2", mac(1))
+        .neighbor("wan", "192.0.2.2", mac(2))
+        .via("0.0.0.0/0", &["wan 192.0.2.2"])
+        .rig();
+    rig.harness.listen();
+    rig
+}
+
+/// Sends a frame that the host is to get, and wants it there without tags.
+#[track_caller]
+fn reaches_host(rig: &mut Rig, interface: &str, frame: &[u8]) {
+    let before = rig.conservation();
+    let passage = rig.put(interface, frame);
+    assert_eq!(passage.outcome.verdict, Verdict::Local);
+    let mut plain = frame[..12].to_vec();
+    plain.extend(&frame[l3(frame) - 2..]);
+    assert_eq!(passage.out, [(format!("punt {interface}"), plain)]);
+    let after = rig.conservation();
+    assert_eq!((after.local - before.local, after.created, after.dropped), (1, before.created, before.dropped));
+}
+
+fn text(rig: &Rig, interface: &str, text: &str) -> Vec<u8> {
+    rig.frame(interface, text)
+}
+
+#[test]
+fn the_host_gets_what_is_for_us_and_not_ours_to_answer() {
+    let mut rig = rig();
+    for what in [
+        "tcp from 10.0.0.2 port 40000 to 10.0.0.1 port 22",
+        "tcp from 198.51.100.7 port 40000 to 10.0.0.1 port 179 ttl 1",
+        "udp from 10.0.0.2 port 1 to 192.0.2.1 port 161", // our address on another link
+        "icmp from 10.0.0.2 to 10.0.0.1 type echo-reply",
+        "89 from 10.0.0.2 to 10.0.0.1 length 40",
+        "tcp from 2001:db8:a::2 port 40000 to 2001:db8:a::1 port 179",
+        "tcp from fe80::9 port 40000 to fe80::1 port 179",
+        // Groups of the link: OSPF, VRRP, RIPng, DHCP.
+        "89 from 10.0.0.2 to 224.0.0.5 length 40 mac-to 01:00:5e:00:00:05",
+        "112 from 10.0.0.2 to 224.0.0.18 length 40 ttl 255 mac-to 01:00:5e:00:00:12",
+        "udp from fe80::9 port 521 to ff02::9 port 521 mac-to 33:33:00:00:00:09",
+        "udp from 0.0.0.0 port 68 to 255.255.255.255 port 67 mac-to ff:ff:ff:ff:ff:ff",
+    ] {
+        let frame = text(&rig, "lan", what);
+        reaches_host(&mut rig, "lan", &frame);
+    }
+    let frame = text(&rig, "deep", "tcp from 10.7.0.2 port 40000 to 10.7.0.1 port 22");
+    let mut tagged = frame[..12].to_vec();
+    for (tpid, vid) in TAGS {
+        tagged.extend([tpid.to_be_bytes(), vid.to_be_bytes()].concat());
+    }
+    tagged.extend(&frame[12..]);
+    reaches_host(&mut rig, "deep", &tagged);
+}
+
+#[test]
+fn weir_answers_what_it_answers_without_the_host() {
+    let mut rig = rig();
+    assert_eq!(rig.answers("lan", "icmp from 10.0.0.2 to 10.0.0.1").port, "lan");
+    let request = Arp {
+        operation: Operation::Request,
+        sender_mac: HOST,
+        sender: [10, 0, 0, 9].into(),
+        target_mac: MacAddress::ZERO,
+        target: [10, 0, 0, 1].into(),
+    };
+    let frame = [&[0xff; 6][..], &HOST.0, &[8, 6], &request.emit()].concat();
+    let out = rig.put("lan", &frame).out;
+    assert_eq!((out.len(), out[0].0.as_str()), (1, "lan"));
+    // Groups beyond the link stay where they are, and so does all of it where there is no host.
+    rig.drops("lan", "udp from 10.0.0.2 port 1 to 239.1.1.1 port 2 mac-to 01:00:5e:01:01:01", Reason::Multicast);
+    rig.drops("lan", "udp from fe80::9 port 1 to ff05::9 port 2 mac-to 33:33:00:00:00:09", Reason::Multicast);
+    rig.drops("lan", "udp from 127.0.0.1 port 1 to 224.0.0.9 port 2 mac-to 01:00:5e:00:00:09", Reason::MartianSource);
+    rig.drops("wan", "89 from 192.0.2.2 to 224.0.0.5 length 40 mac-to 01:00:5e:00:00:05", Reason::Multicast);
+    rig.drops("wan", "tcp from 192.0.2.2 port 1 to 192.0.2.1 port 22", Reason::LocalUnhandled);
+    assert_eq!(rig.forwards("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2").port, "wan");
+}
+
+#[test]
+fn the_host_hears_answers_to_its_own_questions() {
+    let mut rig = rig();
+    let reply = Arp {
+        operation: Operation::Reply,
+        sender_mac: HOST,
+        sender: [10, 0, 0, 9].into(),
+        target_mac: own_mac(0),
+        target: [10, 0, 0, 1].into(),
+    };
+    let frame = [&own_mac(0).0[..], &HOST.0, &[8, 6], &reply.emit()].concat();
+    let before = rig.conservation();
+    let passage = rig.put("lan", &frame);
+    assert_eq!((passage.outcome.verdict, &passage.out), (Verdict::Local, &vec![("punt lan".into(), frame)]));
+    let after = rig.conservation();
+    assert_eq!((after.local - before.local, after.created - before.created), (2, 1), "one for us, one for the host");
+    assert_eq!(rig.harness.events().len(), 1);
+
+    let discovery = |to: MacAddress, destination: std::net::Ipv6Addr, fields: Nd| {
+        let source = "fe80::9".parse().unwrap();
+        let message = fields.emit(source, destination);
+        let header = ipv6::Fields {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_length: message.len() as u16,
+            next_header: protocol::ICMPV6,
+            hop_limit: 255,
+            source,
+            destination,
+        };
+        [&to.0[..], &HOST.0, &[0x86, 0xdd], &header.emit(), &message].concat()
+    };
+    let target = "fe80::9".parse().unwrap();
+    let (router, solicited, overrides, target_mac) = (false, true, true, Some(HOST));
+    let answer = Nd::NeighborAdvertisement { target, router, solicited, overrides, target_mac };
+    let frame = discovery(own_mac(0), "fe80::1".parse().unwrap(), answer);
+    assert_eq!(rig.put("lan", &frame).out, [("punt lan".into(), frame)]);
+    // A router's advertisement is for the host alone.
+    let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+    let router = discovery(all, nd::ALL_NODES, Nd::RouterAdvertisement(RouterAdvertisement::default()));
+    reaches_host(&mut rig, "lan", &router);
+    // A whole vector's copies at once.
+    let frame = [&own_mac(0).0[..], &HOST.0, &[8, 6], &reply.emit()].concat();
+    let out = rig.put_all("lan", &vec![frame.clone(); 256]).1;
+    assert!(out.len() == 256 && out.iter().all(|(port, copy)| port == "punt lan" && *copy == frame));
+}
+
+#[test]
+fn what_the_host_sends_leaves_as_it_is() {
+    let mut rig = rig();
+    // Neither a route nor a neighbour is needed, nor is a hop counted.
+    for what in
+        ["tcp from 10.0.0.1 port 22 to 10.0.0.99 port 40000 ttl 1", "89 from fe80::1 to ff02::5 length 60 ttl 1"]
+    {
+        let frame = frame(what, mac(99));
+        assert_eq!(rig.host_sends("lan", &[&frame]), [("lan".into(), frame)]);
+    }
+    let request = [&[0xff; 6][..], &own_mac(0).0, &[8, 6], &[0; 28]].concat();
+    assert_eq!(rig.host_sends("lan", &[&request]), [("lan".into(), request)]);
+    // On a VLAN interface the tags are put on.
+    let plain = frame("tcp from 10.7.0.1 port 22 to 10.7.0.99 port 40000", mac(99));
+    let mut tagged = plain[..12].to_vec();
+    for (tpid, vid) in TAGS {
+        tagged.extend([tpid.to_be_bytes(), vid.to_be_bytes()].concat());
+    }
+    tagged.extend(&plain[12..]);
+    assert_eq!(rig.host_sends("deep", &[&plain]), [("wan".into(), tagged)]);
+    // Nothing came in by the interfaces.
+    let sum = rig.conservation();
+    assert_eq!((sum.received, sum.transmitted, sum.local, sum.dropped), (4, 4, 0, 0));
+    // What no link carries does not leave.
+    assert!(rig.host_sends("lan", &[[0u8; 13]]).is_empty());
+    assert!(rig.host_sends("lan", &[[0u8; 1515]]).is_empty());
+    assert_eq!((rig.harness.drops(Reason::TruncatedEthernet), rig.harness.drops(Reason::MtuExceeded)), (1, 1));
+}
+
+#[test]
+fn a_flood_does_not_drown_the_host() {
+    let mut rig = rig();
+    let frame = text(&rig, "lan", "tcp from 10.0.0.2 port 40000 to 10.0.0.1 port 22");
+    let frames = vec![frame; 250];
+    let mut given = 0;
+    for _ in 0..400 {
+        given += rig.put_all("lan", &frames).1.len();
+        rig.advance(250_000);
+    }
+    // A tenth of a second: a burst of 1000, and 10,000 in a second.
+    assert!((1990..=2000).contains(&given), "{given}");
+    assert_eq!(rig.harness.drops(Reason::PuntLimited) + given as u64, 100_000);
+}
+
+#[test]
+fn a_device_that_takes_nothing_is_told_by_its_reason() {
+    let mut rig = rig();
+    *rig.room.lock().unwrap() = 1;
+    let frame = text(&rig, "lan", "tcp from 10.0.0.2 port 40000 to 10.0.0.1 port 22");
+    let (outcomes, out) = rig.put_all("lan", &[&frame, &frame]);
+    assert_eq!(out.len(), 1);
+    assert_eq!(outcomes[0].verdict, Verdict::Local);
+    assert_eq!(outcomes[1].verdict, Verdict::Drop(Reason::TransmitFull));
+}
