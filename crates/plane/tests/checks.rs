@@ -222,3 +222,17 @@ fn options() {
     rig.told_frame("lan", &with_options(&echo, &[7, 0]), Reason::BadOptions);
     rig.drops_frame("lan", &with_options(&echo, &[1]), Reason::LocalUnhandled);
 }
+
+#[test]
+fn ipv4_link_local_stays_on_its_link() {
+    // RFC 3927, 2.7.
+    let mut rig = two_ports().port("zero", &["169.254.3.1/16"]).neighbor("zero", "169.254.3.2", mac(3)).rig();
+    rig.drops("lan", "udp from 169.254.1.1 port 1 to 198.51.100.9 port 2", Reason::LinkLocal);
+    rig.drops("lan", "udp from 10.0.0.2 port 1 to 169.254.1.1 port 2", Reason::LinkLocal);
+    rig.drops("lan", "udp from 10.0.0.2 port 1 to 169.254.3.2 port 2", Reason::LinkLocal);
+    rig.drops("zero", "udp from 169.254.3.2 port 1 to 198.51.100.9 port 2", Reason::LinkLocal);
+    // What is for us is not forwarded; its neighbours in the address space are ordinary.
+    assert_eq!(rig.answers("zero", "icmp from 169.254.3.2 to 169.254.3.1").to, mac(3));
+    rig.forwards("lan", "udp from 10.0.0.2 port 1 to 169.253.255.255 port 2");
+    rig.forwards("lan", "udp from 169.255.0.0 port 1 to 198.51.100.9 port 2");
+}

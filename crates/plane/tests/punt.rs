@@ -3,11 +3,12 @@
 
 mod kit;
 
+use kit::link::*;
 use kit::*;
+use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
-use weir_packet::wire::{MacAddress, ipv6, protocol};
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
 
@@ -79,14 +80,7 @@ fn the_host_gets_what_is_for_us_and_not_ours_to_answer() {
 fn weir_answers_what_it_answers_without_the_host() {
     let mut rig = rig();
     assert_eq!(rig.answers("lan", "icmp from 10.0.0.2 to 10.0.0.1").port, "lan");
-    let request = Arp {
-        operation: Operation::Request,
-        sender_mac: HOST,
-        sender: [10, 0, 0, 9].into(),
-        target_mac: MacAddress::ZERO,
-        target: [10, 0, 0, 1].into(),
-    };
-    let frame = [&[0xff; 6][..], &HOST.0, &[8, 6], &request.emit()].concat();
+    let frame = arp(ALL, &[], request("10.0.0.9", "10.0.0.1"));
     let out = rig.put("lan", &frame).out;
     assert_eq!((out.len(), out[0].0.as_str()), (1, "lan"));
     // Groups beyond the link stay where they are, and so does all of it where there is no host.
@@ -101,14 +95,8 @@ fn weir_answers_what_it_answers_without_the_host() {
 #[test]
 fn the_host_hears_answers_to_its_own_questions() {
     let mut rig = rig();
-    let reply = Arp {
-        operation: Operation::Reply,
-        sender_mac: HOST,
-        sender: [10, 0, 0, 9].into(),
-        target_mac: own_mac(0),
-        target: [10, 0, 0, 1].into(),
-    };
-    let frame = [&own_mac(0).0[..], &HOST.0, &[8, 6], &reply.emit()].concat();
+    let reply = Arp { operation: Operation::Reply, target_mac: own_mac(0), ..request("10.0.0.9", "10.0.0.1") };
+    let frame = arp(own_mac(0), &[], reply);
     let before = rig.conservation();
     let passage = rig.put("lan", &frame);
     assert_eq!((passage.outcome.verdict, &passage.out), (Verdict::Local, &vec![("punt lan".into(), frame)]));
@@ -116,31 +104,18 @@ fn the_host_hears_answers_to_its_own_questions() {
     assert_eq!((after.local - before.local, after.created - before.created), (2, 1), "one for us, one for the host");
     assert_eq!(rig.harness.events().len(), 1);
 
-    let discovery = |to: MacAddress, destination: std::net::Ipv6Addr, fields: Nd| {
-        let source = "fe80::9".parse().unwrap();
-        let message = fields.emit(source, destination);
-        let header = ipv6::Fields {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_length: message.len() as u16,
-            next_header: protocol::ICMPV6,
-            hop_limit: 255,
-            source,
-            destination,
-        };
-        [&to.0[..], &HOST.0, &[0x86, 0xdd], &header.emit(), &message].concat()
-    };
-    let target = "fe80::9".parse().unwrap();
+    let target = v6("fe80::9");
     let (router, solicited, overrides, target_mac) = (false, true, true, Some(HOST));
     let answer = Nd::NeighborAdvertisement { target, router, solicited, overrides, target_mac };
-    let frame = discovery(own_mac(0), "fe80::1".parse().unwrap(), answer);
+    let frame = discovery(own_mac(0), &[], "fe80::9", v6("fe80::1"), answer);
     assert_eq!(rig.put("lan", &frame).out, [("punt lan".into(), frame)]);
     // A router's advertisement is for the host alone.
     let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
-    let router = discovery(all, nd::ALL_NODES, Nd::RouterAdvertisement(RouterAdvertisement::default()));
+    let router = Nd::RouterAdvertisement(RouterAdvertisement::default());
+    let router = discovery(all, &[], "fe80::9", nd::ALL_NODES, router);
     reaches_host(&mut rig, "lan", &router);
     // A whole vector's copies at once.
-    let frame = [&own_mac(0).0[..], &HOST.0, &[8, 6], &reply.emit()].concat();
+    let frame = arp(own_mac(0), &[], reply);
     let out = rig.put_all("lan", &vec![frame.clone(); 256]).1;
     assert!(out.len() == 256 && out.iter().all(|(port, copy)| port == "punt lan" && *copy == frame));
 }
@@ -152,11 +127,11 @@ fn what_the_host_sends_leaves_as_it_is() {
     for what in
         ["tcp from 10.0.0.1 port 22 to 10.0.0.99 port 40000 ttl 1", "89 from fe80::1 to ff02::5 length 60 ttl 1"]
     {
-        let frame = frame(what, mac(99));
-        assert_eq!(rig.host_sends("lan", &[&frame]), [("lan".into(), frame)]);
+        let packet = frame(what, mac(99));
+        assert_eq!(rig.host_sends("lan", &[&packet]), [("lan".into(), packet)]);
     }
-    let request = [&[0xff; 6][..], &own_mac(0).0, &[8, 6], &[0; 28]].concat();
-    assert_eq!(rig.host_sends("lan", &[&request]), [("lan".into(), request)]);
+    let question = arp(ALL, &[], request("10.0.0.1", "10.0.0.9"));
+    assert_eq!(rig.host_sends("lan", &[&question]), [("lan".into(), question)]);
     // On a VLAN interface the tags are put on.
     let plain = frame("tcp from 10.7.0.1 port 22 to 10.7.0.99 port 40000", mac(99));
     let mut tagged = plain[..12].to_vec();

@@ -4,10 +4,14 @@ mod kit;
 
 use std::collections::BTreeSet;
 
+use kit::link::*;
 use kit::*;
 use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
+use weir_packet::wire::arp::Fields as Arp;
+use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{IcmpLimits, RouteTarget};
+use weir_plane::model::{IcmpLimits, NeighborDiscovery, RouteTarget};
 use weir_plane::reason::Reason;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
@@ -30,6 +34,46 @@ fn rig() -> Rig {
     build.rig()
 }
 
+/// What neighbours and the host give rise to.
+fn on_the_link() -> BTreeSet<Reason> {
+    let mut build =
+        Build::new().port("lan", &["10.0.0.1/24", "2001:db8:a::1/64", "fe80::1/64"]).port("wan", &["192.0.2.1/24"]);
+    build.0.neighbor_discovery = NeighborDiscovery { rate: 1, hold: 1, ..NeighborDiscovery::default() };
+    let mut rig = build.clone().rig();
+    rig.harness.listen();
+    let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+    let router = Nd::RouterAdvertisement(RouterAdvertisement::default());
+    let good = ask(&[], "fe80::9", "2001:db8:a::1", Some(HOST));
+    let changed = |octet: usize, to: u8| {
+        let mut frame = good.clone();
+        frame[octet] = to;
+        frame
+    };
+    for frame in [
+        arp(ALL, &[], Arp { sender_mac: ALL, ..request("10.0.0.9", "10.0.0.1") }),
+        arp(ALL, &[], request("10.0.0.9", "10.0.0.8")),
+        arp(ALL, &[], request("10.0.0.9", "10.0.0.1")),
+        arp(ALL, &[], request("10.0.0.9", "10.0.0.1")),
+        ask(&[], "fe80::9", "2001:db8:a:99::1", Some(HOST)),
+        discovery(all, &[], "fe80::9", nd::ALL_NODES, router),
+        changed(14 + 7, 254),
+        changed(14 + 40, 137),
+    ] {
+        rig.put("lan", &frame);
+    }
+    for _ in 0..2 {
+        rig.send("lan", "udp from 10.0.0.9 port 1 to 192.0.2.9 port 2");
+    }
+    build.0.interfaces.remove(1);
+    let mut hosted = build.punt().rig();
+    let frame = hosted.frame("lan", "tcp from 10.0.0.9 port 1 to 10.0.0.1 port 22");
+    for _ in 0..5 {
+        hosted.put_all("lan", &vec![&frame; 250]);
+    }
+    let dropped = |reason: &Reason| rig.harness.drops(*reason) + hosted.harness.drops(*reason) > 0;
+    Reason::ALL.iter().copied().filter(dropped).collect()
+}
+
 #[test]
 fn every_reason_is_produced() {
     let mut rig = rig();
@@ -47,7 +91,7 @@ fn every_reason_is_produced() {
         v4[..30].to_vec(),
         v6[..40].to_vec(),
         edit(&v4, &|frame| frame[5] ^= 1),
-        edit(&v4, &|frame| frame[12..14].copy_from_slice(&[8, 6])),
+        edit(&v4, &|frame| frame[12..14].copy_from_slice(&[0x88, 0xcc])),
         edit(&v4, &|frame| frame[14] = 0x65),
         edit(&v4, &|frame| frame[14] = 0x44),
         edit(&v4, &|frame| {
@@ -112,6 +156,7 @@ fn every_reason_is_produced() {
     bare.run().iter().for_each(|outcome| note(outcome.verdict));
     assert_eq!(bare.conservation().imbalance(), 0);
 
+    seen.extend(on_the_link());
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();
     assert_eq!(missing, NOT_FORCED);
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
+pub mod link;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
