@@ -215,6 +215,25 @@ pub struct PathRow {
     pub mac: Option<String>,
 }
 
+/// How full the table of neighbours is, and what that led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NeighborStats {
+    /// Neighbours that were learned.
+    pub entries: u64,
+    /// How many there may be.
+    pub limit: u64,
+    /// Those that have not told their hardware address yet.
+    pub incomplete: u64,
+    /// Those that made room for others.
+    pub evicted: u64,
+    /// Those for whom nobody made room.
+    pub refused: u64,
+    /// Questions and announcements that the rate did not allow.
+    pub unsent: u64,
+    /// What workers saw and could not tell, the control side being behind.
+    pub events_lost: u64,
+}
+
 /// A neighbour, as `show neighbors` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighborRow {

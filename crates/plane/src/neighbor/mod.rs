@@ -4,9 +4,24 @@
 //! saw as [`Event`]s. The table of neighbours belongs to the control side, which answers with [`Action`]s: frames to send,
 //! and changes of adjacencies, which reach the workers with the next root.
 
+mod entry;
+mod eviction;
+mod link;
+mod own;
+mod router;
+mod table;
+mod timers;
+
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::wire::{MacAddress, arp, nd};
+
+pub use entry::{Known, State};
+pub use link::Link;
+pub use table::Table;
 
 /// What a worker saw.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,5 +87,19 @@ pub enum Action {
         address: Ipv6Addr,
         /// Another station has it: we must not use it.
         duplicate: bool,
+    },
+    /// Another station uses an address of ours. Told now and then while it goes on.
+    Conflict {
+        /// Number of the interface.
+        interface: u32,
+        /// Our address.
+        address: IpAddr,
+        /// The other's hardware address.
+        mac: MacAddress,
+    },
+    /// The table is full: neighbours displace one another. Told now and then while it goes on.
+    Full {
+        /// Neighbours that it takes, beside those that are configured.
+        limit: usize,
     },
 }

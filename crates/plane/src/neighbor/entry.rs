@@ -1,0 +1,387 @@
+//! Neighbours and their states (RFC 4861, 7.3 and appendix C), the same for both families.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
+
+use super::eviction::{Class, Place};
+use super::timers::Timer;
+use super::{Action, Table};
+
+/// Which neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    /// Number of the interface.
+    pub(super) interface: u32,
+    /// Its address.
+    pub(super) address: IpAddr,
+}
+
+/// What is known of a neighbour (RFC 4861, 7.3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It was asked for its hardware address and has not answered yet.
+    Incomplete,
+    /// It answered a question of ours lately.
+    Reachable,
+    /// It has not been confirmed for long, and nobody minds.
+    Stale,
+    /// It has not been confirmed for long, and is in use: somebody may confirm it before we ask.
+    Delay,
+    /// It was asked whether it is still there.
+    Probe,
+}
+
+impl State {
+    /// As `show neighbors` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Incomplete => "incomplete",
+            State::Reachable => "reachable",
+            State::Stale => "stale",
+            State::Delay => "delay",
+            State::Probe => "probe",
+        }
+    }
+}
+
+/// A neighbour as others see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Number of the interface.
+    pub interface: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address, unless it is incomplete.
+    pub mac: Option<MacAddress>,
+    /// What is known of it.
+    pub state: State,
+    /// Since when it is in this state.
+    pub since: Time,
+    /// When it last answered a question of ours.
+    pub confirmed: Option<Time>,
+}
+
+pub(super) struct Entry {
+    pub(super) key: Key,
+    mac: MacAddress,
+    pub(super) state: State,
+    since: Time,
+    pub(super) confirmed: Option<Time>,
+    /// Questions in this state.
+    asked: u8,
+    /// Until when an answer is one to a question of ours.
+    answerable: Time,
+    deadline: Option<Time>,
+    place: Place,
+    /// Hardware address and staleness, as the workers were told. What nobody has wanted yet is not told: hearing of a
+    /// million stations changes no table of theirs.
+    told: Option<(MacAddress, bool)>,
+}
+
+impl Entry {
+    fn class(&self) -> Class {
+        match (self.state, self.confirmed) {
+            (State::Incomplete, _) => Class::Incomplete,
+            (_, None) => Class::Unconfirmed,
+            (State::Stale, Some(_)) => Class::Idle,
+            (_, Some(_)) => Class::Busy,
+        }
+    }
+}
+
+impl Table {
+    /// Every neighbour, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = Known> {
+        self.index.values().map(|&id| {
+            let entry = &self.entries[id as usize];
+            Known {
+                interface: entry.key.interface,
+                address: entry.key.address,
+                mac: (entry.state != State::Incomplete).then_some(entry.mac),
+                state: entry.state,
+                since: entry.since,
+                confirmed: entry.confirmed,
+            }
+        })
+    }
+
+    /// A packet waits for a neighbour, or went to one that has not been confirmed for long.
+    pub(super) fn want(&mut self, key: Key, now: Time, actions: &mut Vec<Action>) {
+        if !self.links.get(&key.interface).is_some_and(|link| link.up && link.takes(key.address)) {
+            return;
+        }
+        match self.index.get(&key).copied() {
+            None => {
+                // What is not confirmed makes room for what is wanted, and what nobody uses.
+                let give = [Class::Unconfirmed, Class::Incomplete, Class::Idle];
+                if let Some(id) = self.create(key, State::Incomplete, &give, now, actions) {
+                    self.ask(id, now, actions);
+                }
+            }
+            Some(id) if self.entries[id as usize].state == State::Stale => {
+                self.enter(id, State::Delay, now);
+                self.tell(id, actions);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A solicitation came with its sender's address, if it came with one.
+    pub(super) fn learn_source(
+        &mut self,
+        interface: u32,
+        source: Ipv6Addr,
+        mac: Option<MacAddress>,
+        now: Time,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(mac) = mac {
+            self.learn(Key { interface, address: IpAddr::V6(source) }, mac, now, actions);
+        }
+    }
+
+    /// Somebody who asked us told his hardware address: it is used from now on, and not confirmed (RFC 4861, 7.2.3).
+    pub(super) fn learn(&mut self, key: Key, mac: MacAddress, now: Time, actions: &mut Vec<Action>) {
+        if !self.links.get(&key.interface).is_some_and(|link| link.takes(key.address)) {
+            return;
+        }
+        let Some(&id) = self.index.get(&key) else {
+            // Whoever asks displaces others who asked, and never anybody who answered, or of whom we wait for an answer.
+            let give = [Class::Unconfirmed];
+            if let Some(id) = self.create(key, State::Stale, &give, now, actions) {
+                self.entries[id as usize].mac = mac;
+            }
+            return;
+        };
+        let entry = &mut self.entries[id as usize];
+        if entry.state == State::Incomplete {
+            entry.mac = mac;
+            self.enter(id, State::Stale, now);
+            self.tell(id, actions);
+        } else if entry.mac != mac {
+            entry.mac = mac;
+            self.enter(id, State::Stale, now);
+            self.tell_again(id, actions);
+        }
+    }
+
+    /// An advertisement or a reply of ARP came (RFC 4861, 7.2.5). It creates nothing. What claims to be solicited counts
+    /// as that only after a question of ours.
+    pub(super) fn advertised(
+        &mut self,
+        key: Key,
+        mac: Option<MacAddress>,
+        solicited: bool,
+        overrides: bool,
+        now: Time,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(&id) = self.index.get(&key) else { return };
+        let entry = &mut self.entries[id as usize];
+        let solicited = solicited && now <= entry.answerable;
+        if entry.state == State::Incomplete {
+            let Some(mac) = mac else { return };
+            entry.mac = mac;
+            entry.confirmed = solicited.then_some(now);
+            self.enter(id, if solicited { State::Reachable } else { State::Stale }, now);
+            return self.tell(id, actions);
+        }
+        let other = mac.filter(|mac| *mac != entry.mac);
+        if other.is_some() && !overrides {
+            if entry.state == State::Reachable {
+                self.enter(id, State::Stale, now);
+                self.tell_again(id, actions);
+            }
+            return;
+        }
+        if let Some(mac) = other {
+            entry.mac = mac;
+        }
+        if solicited {
+            entry.confirmed = Some(now);
+            self.enter(id, State::Reachable, now);
+            self.tell_again(id, actions);
+        } else if other.is_some() {
+            self.enter(id, State::Stale, now);
+            self.tell_again(id, actions);
+        }
+    }
+
+    /// The time of a neighbour has come.
+    pub(super) fn neighbor_due(&mut self, id: u32, now: Time, actions: &mut Vec<Action>) {
+        let entry = &mut self.entries[id as usize];
+        entry.deadline = None;
+        match entry.state {
+            State::Incomplete | State::Probe if entry.asked >= self.settings.probes => self.forget(id, actions),
+            State::Incomplete | State::Probe => self.ask(id, now, actions),
+            State::Reachable => {
+                self.enter(id, State::Stale, now);
+                self.tell_again(id, actions);
+            }
+            State::Stale => self.forget(id, actions),
+            State::Delay => {
+                self.enter(id, State::Probe, now);
+                self.ask(id, now, actions);
+            }
+        }
+    }
+
+    /// The link of these neighbours went down: none of them is confirmed any more.
+    pub(super) fn lose_touch(&mut self, interface: u32, now: Time, actions: &mut Vec<Action>) {
+        let there = |(key, id): (&Key, &u32)| (key.interface == interface).then_some(*id);
+        let ids: Vec<u32> = self.index.iter().filter_map(there).collect();
+        for id in ids {
+            if self.entries[id as usize].state == State::Incomplete {
+                self.forget(id, actions);
+            } else {
+                self.enter(id, State::Stale, now);
+                self.entries[id as usize].answerable = Time(0);
+                self.tell_again(id, actions);
+            }
+        }
+    }
+
+    /// Sends a question, if the rate allows, and waits for the answer. A first question that is not sent is as one that is
+    /// lost on the way; one to a neighbour that is in use is only put off, for it must not be given up without being asked.
+    fn ask(&mut self, id: u32, now: Time, actions: &mut Vec<Action>) {
+        let Entry { key, mac, state, .. } = self.entries[id as usize];
+        let (known, may) = match state {
+            State::Probe => (Some(mac), self.may_keep(now)),
+            _ => (None, self.may_ask(now)),
+        };
+        let mut wait = self.settings.retransmit_time;
+        if may || state != State::Probe {
+            self.entries[id as usize].asked += 1;
+        } else {
+            wait = wait / 4 + self.random.below(u64::from(wait / 4) + 1) as u32;
+        }
+        if may
+            && let Some(link) = self.links.get(&key.interface)
+            && let Some(frame) = link.question(key.address, known, |own| self.is_usable(key.interface, own))
+        {
+            let patience = self.settings.retransmit_time.saturating_mul(u32::from(self.settings.probes));
+            self.entries[id as usize].answerable = Table::after(now, patience);
+            actions.push(Action::Send { interface: key.interface, frame });
+        }
+        self.wake_at(id, Table::after(now, wait.max(1)));
+    }
+
+    fn wake_at(&mut self, id: u32, time: Time) {
+        self.timers.set(Timer::Neighbor(id), &mut self.entries[id as usize].deadline, Some(time));
+    }
+
+    /// Puts a neighbour into a state, and at the end of its class if that changes.
+    fn enter(&mut self, id: u32, state: State, now: Time) {
+        let NeighborTimes { reachable, stale, delay, retransmit } = self.times();
+        let entry = &mut self.entries[id as usize];
+        (entry.state, entry.since, entry.asked) = (state, now, 0);
+        let class = entry.class();
+        if class != entry.place.class {
+            self.order.leave(entry.place, id);
+            entry.place = self.order.join(class, entry.key.interface, id);
+        }
+        let wait = match state {
+            State::Incomplete | State::Probe => retransmit,
+            State::Reachable => reachable,
+            State::Stale => stale,
+            State::Delay => delay,
+        };
+        self.wake_at(id, Table::after(now, wait.max(1)));
+    }
+
+    fn times(&mut self) -> NeighborTimes {
+        let settings = self.settings;
+        // Between half of it and one and a half times as long, lest all be asked at once (RFC 4861, 6.3.2).
+        let reachable = u64::from(settings.reachable_time);
+        let reachable = reachable / 2 + self.random.below(reachable + 1);
+        NeighborTimes {
+            reachable: u32::try_from(reachable).unwrap_or(u32::MAX),
+            stale: settings.stale_time,
+            delay: settings.delay_first_probe,
+            retransmit: settings.retransmit_time,
+        }
+    }
+
+    /// A new neighbour, if there is room or one of these classes makes it.
+    fn create(&mut self, key: Key, state: State, give: &[Class], now: Time, actions: &mut Vec<Action>) -> Option<u32> {
+        if self.index.len() >= self.room() {
+            self.tell_full(now, actions);
+            if !self.evict(give, actions) {
+                self.counted.refused += 1;
+                return None;
+            }
+        }
+        let class = if state == State::Incomplete { Class::Incomplete } else { Class::Unconfirmed };
+        let id = self.free.pop().unwrap_or(self.entries.len() as u32);
+        let place = self.order.join(class, key.interface, id);
+        let entry = Entry {
+            key,
+            mac: MacAddress::ZERO,
+            state,
+            since: now,
+            confirmed: None,
+            asked: 0,
+            answerable: Time(0),
+            deadline: None,
+            place,
+            told: None,
+        };
+        match self.entries.get_mut(id as usize) {
+            Some(slot) => *slot = entry,
+            None => self.entries.push(entry),
+        }
+        self.index.insert(key, id);
+        self.enter(id, state, now);
+        Some(id)
+    }
+
+    /// Takes the first neighbour of the first of these classes that has one out.
+    pub(super) fn evict(&mut self, classes: &[Class], actions: &mut Vec<Action>) -> bool {
+        let victim = classes.iter().find_map(|class| self.order.first(*class));
+        if let Some(id) = victim {
+            self.counted.evicted += 1;
+            self.forget(id, actions);
+        }
+        victim.is_some()
+    }
+
+    pub(super) fn forget(&mut self, id: u32, actions: &mut Vec<Action>) {
+        let entry = &mut self.entries[id as usize];
+        self.timers.set(Timer::Neighbor(id), &mut entry.deadline, None);
+        self.order.leave(entry.place, id);
+        self.index.remove(&entry.key);
+        self.free.push(id);
+        if entry.told.take().is_some() {
+            let Key { interface, address } = entry.key;
+            actions.push(Action::Gone { interface, address });
+        }
+    }
+
+    /// Tells the workers what has changed for them.
+    fn tell(&mut self, id: u32, actions: &mut Vec<Action>) {
+        let entry = &mut self.entries[id as usize];
+        let stale = entry.state == State::Stale;
+        if entry.told != Some((entry.mac, stale)) {
+            entry.told = Some((entry.mac, stale));
+            let (Key { interface, address }, mac) = (entry.key, entry.mac);
+            actions.push(Action::Resolved { interface, address, mac, stale });
+        }
+    }
+
+    /// The same for a neighbour that they may not have been told of.
+    fn tell_again(&mut self, id: u32, actions: &mut Vec<Action>) {
+        if self.entries[id as usize].told.is_some() {
+            self.tell(id, actions);
+        }
+    }
+}
+
+/// How long each state lasts, in milliseconds.
+struct NeighborTimes {
+    reachable: u32,
+    stale: u32,
+    delay: u32,
+    retransmit: u32,
+}
