@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::{Loaded, Service};
 use super::declare::{Declared, LineRoute, ROOT_KEYS};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
+use super::{Loaded, Service};
 use super::{document, resolve, value};
 
 /// Octets of a TOML file, at most.

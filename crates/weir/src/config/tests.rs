@@ -4,8 +4,11 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use proptest::prelude::*;
-use weir_plane::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, RouteTarget, Tag, VrfIndex};
-use weir_port::spec::{PcapSpec, PortSpec, SizeSpec, StreamSource, Transport};
+use weir_plane::model::{
+    Gateway, InterfaceIndex, InterfaceKind, NeighborDiscovery, NextHop, Origin, RouteTarget, RouterAdvertisement, Tag,
+    VrfIndex,
+};
+use weir_port::spec::{AfPacketSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, TapSpec, Transport};
 
 use super::*;
 
@@ -85,11 +88,99 @@ fn a_whole_gateway() {
 }
 
 #[test]
+fn devices_of_the_kernel() {
+    let loaded = load(&file("valid.in/kernel.toml"));
+    assert_eq!(loaded.text(false), "");
+    assert_eq!(loaded.service, Service { user: Some("weir".to_owned()), group: Some("61234".to_owned()) });
+    let gateway = loaded.gateway.expect("no errors");
+    let port = |index: usize| match &gateway.interfaces[index].kind {
+        InterfaceKind::Port { port, .. } => port.clone(),
+        InterfaceKind::Vlan { .. } => panic!("a port"),
+    };
+    let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect::<Vec<ipnet::IpNet>>();
+    let af_packet = |interface: &str| AfPacketSpec {
+        interface: interface.to_owned(),
+        promiscuous: true,
+        offload: true,
+        shared: false,
+    };
+    let tap = |name: &str| TapSpec {
+        name: name.to_owned(),
+        persistent: false,
+        offload: true,
+        mtu: None,
+        addresses: Vec::new(),
+        mac: None,
+    };
+    assert_eq!(port(0), PortSpec::AfPacket(af_packet("eth0")));
+    let long = AfPacketSpec { promiscuous: false, offload: false, shared: true, ..af_packet("a-name-of-15-oc") };
+    assert_eq!(port(1), PortSpec::AfPacket(long));
+    let addresses = nets(&["10.0.0.2/24", "2001:db8:4::2/64"]);
+    let mac = Some([2, 0, 0, 0, 0, 2]);
+    assert_eq!(port(3), PortSpec::Tap(TapSpec { persistent: true, mtu: Some(9000), addresses, mac, ..tap("host0") }));
+    assert_eq!(port(4), PortSpec::Tun(tap("tun0")));
+
+    let punt = |index: usize| gateway.interfaces[index].punt.clone();
+    let addresses = nets(&["198.51.100.1/24", "2001:db8:1::1/64"]);
+    assert_eq!(punt(0), Some(TapSpec { addresses, ..tap("wan-host") }), "the interface's addresses");
+    assert_eq!(punt(1), None);
+    let addresses = nets(&["192.0.3.1/32"]);
+    let seven = TapSpec { persistent: true, offload: false, mtu: Some(1400), addresses, ..tap("seven") };
+    assert_eq!(punt(2), Some(seven), "its own");
+
+    let default = RouterAdvertisement {
+        interval: 600,
+        lifetime: 1800,
+        autonomous: true,
+        valid_lifetime: 2_592_000,
+        preferred_lifetime: 604_800,
+        managed: false,
+        other: false,
+    };
+    let sent = |index: usize| gateway.interfaces[index].router_advertisement;
+    assert_eq!((sent(0), sent(1), sent(3)), (None, Some(default), None));
+    let seven = RouterAdvertisement {
+        interval: 10,
+        lifetime: 0,
+        autonomous: false,
+        valid_lifetime: 3600,
+        preferred_lifetime: 3600,
+        managed: true,
+        other: false,
+    };
+    assert_eq!(sent(2), Some(seven), "never preferred for longer than valid");
+
+    let expected = NeighborDiscovery {
+        reachable_time: 60_000,
+        retransmit_time: 500,
+        probes: 5,
+        delay_first_probe: 0,
+        stale_time: 5_400_000,
+        hold: 8,
+        hold_total: 100,
+        rate: 10,
+    };
+    assert_eq!(gateway.neighbor_discovery, expected);
+}
+
+#[test]
+fn a_default_router_is_one_for_three_intervals() {
+    let lifetime = |interval: &str| {
+        let sent = format!("router-advertisement = {{ interval = '{interval}' }}");
+        let text =
+            format!("version = 1\n[[interface]]\nname = 'a'\nport = 'null'\naddress = '2001:db8::1/64'\n{sent}\n");
+        gateway(&text).interfaces[0].router_advertisement.expect("advertisements").lifetime
+    };
+    assert_eq!((lifetime("4s"), lifetime("30m")), (12, 5400));
+}
+
+#[test]
 fn defaults() {
     let gateway = gateway("version = 1\n[[interface]]\nname = 'a'\nport = 'null'\n");
     let interface = &gateway.interfaces[0];
     assert_eq!((interface.mtu, interface.mac, interface.vrf), (1500, None, VrfIndex(0)));
     assert_eq!((gateway.workers.count, gateway.buffers.small), (1, 8192));
+    assert_eq!(gateway.neighbor_discovery, NeighborDiscovery::default());
     let many = "port = 'null'\nqueues = 16\n";
     let many = format!("version = 1\n[[interface]]\nname = 'a'\n{many}[[interface]]\nname = 'b'\n{many}");
     assert_eq!(self::gateway(&many).buffers.small, 33 * 256 * 2, "room for two vectors a queue and worker");

@@ -81,7 +81,7 @@ impl Reader<'_> {
         unit: Duration,
     ) -> Option<Duration> {
         let DeValue::String(text) = value.get_ref() else {
-            return self.wrong_type(value, &format!("a string such as `30s` ({what})"));
+            return self.wrong_type(value, &format!("a time such as `\"30s\"` ({what})"));
         };
         let Ok(time) = humantime::parse_duration(text) else {
             let invalid = format!("`{text}` is no time ({what})");
@@ -92,11 +92,7 @@ impl Reader<'_> {
         let shown = humantime::format_duration;
         if !range.contains(&time) {
             let (least, most) = (shown(*range.start()), shown(*range.end()));
-            self.error(
-                Code::OutOfRange,
-                value,
-                format!("{text} is not within {least} to {most}, the range of {what}"),
-            );
+            self.error(Code::OutOfRange, value, format!("{text} is not within {least} to {most}, the range of {what}"));
             return None;
         }
         if time.as_nanos() % unit.as_nanos() != 0 {

@@ -48,6 +48,7 @@ fn worker() -> impl Strategy<Value = WorkerStats> {
                 local,
                 loops: received,
                 idle_loops: dropped,
+                ..WorkerStats::default()
             }
         },
     )

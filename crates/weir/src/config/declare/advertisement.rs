@@ -47,9 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>) -> Option<RouterAd
     let lifetime = seconds("lifetime", "a default router's lifetime", 0..=LONGEST_LIFETIME);
     let valid = seconds("valid-lifetime", "a prefix's lifetime", 0..=LONGEST_PREFIX);
     let preferred = seconds("preferred-lifetime", "a prefix's lifetime", 0..=LONGEST_PREFIX);
-    let mut flag = |key: &str, default: bool| {
-        table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(default)
-    };
+    let mut flag = |key: &str, default: bool| table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(default);
     let (autonomous, managed, other) = (flag("autonomous", true), flag("managed", false), flag("other", false));
     if let (Some(lifetime), Some(value)) = (lifetime, table.get("lifetime"))
         && lifetime != 0

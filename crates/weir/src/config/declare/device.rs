@@ -56,8 +56,7 @@ fn side(
     keys: &[&str],
     uses: &mut Uses,
 ) -> Option<TapSpec> {
-    let spec =
-        |name| TapSpec { name, persistent: false, offload: true, mtu: None, addresses: Vec::new(), mac: None };
+    let spec = |name| TapSpec { name, persistent: false, offload: true, mtu: None, addresses: Vec::new(), mac: None };
     if let DeValue::String(_) = value.get_ref() {
         return Some(spec(device(reader, value, uses)?));
     }

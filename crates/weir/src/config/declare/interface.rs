@@ -93,12 +93,7 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             uses.files.push(FileUse { path: resolved.clone(), span: path.span, written: true });
             resolved
         });
-        return Some(Kind::Port {
-            port,
-            middleware: Middleware { fault, capture },
-            queues: queues.unwrap_or(1),
-            uses,
-        });
+        return Some(Kind::Port { port, middleware: Middleware { fault, capture }, queues: queues.unwrap_or(1), uses });
     }
     if table.has("parent") || table.has("vlan") {
         refuse(reader, table, &["queues", "fault", "capture"], "belongs to a port, so it stands at the parent");

@@ -60,21 +60,22 @@ const MOST_FLOWS: u32 = 1 << 24;
 const DEFAULT_FLOWS: u32 = 10_000;
 
 /// Reads a port; what it uses of the system is added to `uses`.
-pub(super) fn read(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
-    source: &Source,
-    uses: &mut Uses,
-) -> Option<PortSpec> {
+pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, uses: &mut Uses) -> Option<PortSpec> {
     if let DeValue::String(_) = value.get_ref() {
         let kind = reader.string(value, "a kind of port")?;
         if kind.value == "null" {
             return Some(PortSpec::Null);
         }
         if KINDS.contains(&kind.value) {
-            let message = format!("a `{}` port needs settings", kind.value);
+            let (message, settings) = match kind.value {
+                kind @ ("tap" | "tun") => {
+                    (format!("a `{kind}` port needs the name of its device"), format!("\"{kind}0\""))
+                }
+                "af-packet" => ("an `af-packet` port needs the name of its device".to_owned(), "\"eth0\"".to_owned()),
+                kind => (format!("a `{kind}` port needs settings"), "{ … }".to_owned()),
+            };
             let found = Diagnostic::error(Code::WrongType, kind.span, message);
-            reader.report(found.help(format!("write `port = {{ {} = {{ … }} }}`", kind.value)));
+            reader.report(found.help(format!("write `port = {{ {} = {settings} }}`", kind.value)));
         } else {
             unknown(reader, kind);
         }

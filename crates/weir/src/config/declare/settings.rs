@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use weir_plane::model::{IcmpLimits, Limits, NeighborDiscovery};
 
+use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::super::table::{Reader, Table};
-use super::super::Service;
 use super::refuse;
 
 /// What the tables say.
@@ -168,7 +168,8 @@ impl Settings {
         time("retransmit-time", "the time between two questions", (100, MINUTE), &mut found.retransmit_time);
         time("delay-first-probe", "the time before the first question", (0, MINUTE), &mut found.delay_first_probe);
         time("stale-time", "the time after which a neighbour is forgotten", (1000, 24 * HOUR), &mut found.stale_time);
-        if let Some(probes) = table.get("probes").and_then(|value| reader.u8(value, "the number of questions", 1..=20)) {
+        if let Some(probes) = table.get("probes").and_then(|value| reader.u8(value, "the number of questions", 1..=20))
+        {
             found.probes = probes;
         }
         let mut number = |key: &str, what: &str, least: u32, most: u32| {
@@ -199,7 +200,7 @@ impl Settings {
         let Some(table) = self.open(reader, root, "service", "`[service]`", &["user", "group"]) else { return };
         let mut name = |key: &str| table.get(key).and_then(|value| reader.account(value));
         let (user, group) = (name("user"), name("group"));
-        if user.is_none() {
+        if !table.has("user") {
             refuse(reader, &table, &["group"], "has no meaning without `user`");
         }
         self.service = Service { user, group };
