@@ -14,8 +14,13 @@
 
 mod download;
 mod ecmp;
+mod ending;
+mod flood;
+mod host;
+mod idle;
 mod iperf;
 mod lab;
+mod links;
 mod mtu;
 mod ping;
 mod reload;

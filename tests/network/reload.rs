@@ -10,12 +10,24 @@ const RATE: u32 = 60_000;
 /// What each reload adds or changes, one kind of object after the other. The traffic's own way stays what it is.
 const CHANGES: [(&str, &str); 10] = [
     ("routes", "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = { address = \"10.2.0.2\" }\n"),
-    ("a multipath route", "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = [{ address = \"10.2.0.2\", weight = 3 }, { address = \"10.2.0.3\" }]\n"),
+    (
+        "a multipath route",
+        "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = [{ address = \"10.2.0.2\", weight = 3 }, { address = \"10.2.0.3\" }]\n",
+    ),
     ("a blackhole", "[[route]]\nprefix = \"10.51.0.0/16\"\ntype = \"blackhole\"\n"),
     ("neighbours", "[[neighbor]]\ninterface = \"right\"\naddress = \"10.2.0.77\"\nmac = \"02:00:00:00:77:77\"\n"),
-    ("a VRF and an interface in it", "[[vrf]]\nname = \"blue\"\n[[interface]]\nname = \"blue0\"\nport = \"null\"\nvrf = \"blue\"\naddress = \"10.60.0.1/24\"\n"),
-    ("VLANs", "[[interface]]\nname = \"right.5\"\nparent = \"right\"\nvlan = 5\naddress = \"10.61.0.1/24\"\n[[interface]]\nname = \"right.6.7\"\nparent = \"right\"\nvlan = { outer = 6, inner = 7 }\n"),
-    ("a port of the kernel", "[[interface]]\nname = \"new\"\nport = { tap = { name = \"new\", address = \"10.62.0.2/24\" } }\naddress = \"10.62.0.1/24\"\n"),
+    (
+        "a VRF and an interface in it",
+        "[[vrf]]\nname = \"blue\"\n[[interface]]\nname = \"blue0\"\nport = \"null\"\nvrf = \"blue\"\naddress = \"10.60.0.1/24\"\n",
+    ),
+    (
+        "VLANs",
+        "[[interface]]\nname = \"right.5\"\nparent = \"right\"\nvlan = 5\naddress = \"10.61.0.1/24\"\n[[interface]]\nname = \"right.6.7\"\nparent = \"right\"\nvlan = { outer = 6, inner = 7 }\n",
+    ),
+    (
+        "a port of the kernel",
+        "[[interface]]\nname = \"new\"\nport = { tap = { name = \"new\", address = \"10.62.0.2/24\" } }\naddress = \"10.62.0.1/24\"\n",
+    ),
     ("limits of messages", "[icmp]\nerror-rate = 7\nerror-burst = 7\n"),
     ("how neighbours are kept", "[neighbor-discovery]\nreachable-time = \"10s\"\n"),
     ("nothing more than there was", ""),

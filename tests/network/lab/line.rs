@@ -6,7 +6,7 @@
 //!   2001:db8:1::2      ::1  2001:db8:2::1      ::2
 //! ```
 
-use super::{Lab, Space};
+use super::{Lab, Link, Space};
 
 /// What can differ.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,7 @@ pub(crate) struct Line {
     pub(crate) gate: Space,
     /// Has 10.2.0.2 and 2001:db8:2::2 on `e0`, and weir as its default router.
     pub(crate) right: Space,
+    link: Link,
     options: LineOptions,
 }
 
@@ -44,21 +45,20 @@ impl Line {
         let (left, gate, right) = (lab.space("left"), lab.space("gate"), lab.space("right"));
         gate.sysctl(&["net.ipv6.conf.default.addr_gen_mode=1"]);
         lab.link((&left, "e0"), (&gate, "left"), options.left_mtu);
-        lab.link((&right, "e0"), (&gate, "right"), options.right_mtu);
-        for (space, side) in [(&left, 1), (&right, 2)] {
-            space.ip(&format!("address add 10.{side}.0.2/24 dev e0"));
-            space.ip(&format!("address add 2001:db8:{side}::2/64 dev e0 nodad"));
-            space.ip(&format!("route add default via 10.{side}.0.1"));
-            space.ip(&format!("route add default via 2001:db8:{side}::1"));
-            if options.fixed_neighbors {
-                for address in [format!("10.{side}.0.1"), format!("2001:db8:{side}::1")] {
-                    space.ip(&format!(
-                        "neighbor replace {address} lladdr 02:00:00:00:{side:02x}:02 dev e0 nud permanent"
-                    ));
-                }
-            }
-        }
-        Line { left, gate, right, options }
+        let link = lab.link((&right, "e0"), (&gate, "right"), options.right_mtu);
+        dress(&left, 1, options);
+        dress(&right, 2, options);
+        Line { left, gate, right, link, options }
+    }
+
+    /// Makes the link on the right again, after it was deleted.
+    pub(crate) fn make_right(&self) {
+        self.link.make((&self.right, "e0"), (&self.gate, "right"));
+    }
+
+    /// Gives the host on the right the addresses and routes that the kernel took from it when its link went.
+    pub(crate) fn dress_right(&self) {
+        dress(&self.right, 2, self.options);
     }
 
     /// The usual configuration: everything but routes beyond the two links.
@@ -92,5 +92,18 @@ mac = "02:00:00:00:{side:02x}:01"
             }
         }
         config
+    }
+}
+
+/// Gives a host its addresses and its default router, unless it has them.
+fn dress(space: &Space, side: u8, options: LineOptions) {
+    space.ip(&format!("address replace 10.{side}.0.2/24 dev e0"));
+    space.ip(&format!("address replace 2001:db8:{side}::2/64 dev e0 nodad"));
+    space.ip(&format!("route replace default via 10.{side}.0.1"));
+    space.ip(&format!("route replace default via 2001:db8:{side}::1"));
+    if options.fixed_neighbors {
+        for address in [format!("10.{side}.0.1"), format!("2001:db8:{side}::1")] {
+            space.ip(&format!("neighbor replace {address} lladdr 02:00:00:00:{side:02x}:02 dev e0 nud permanent"));
+        }
     }
 }

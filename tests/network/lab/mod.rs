@@ -6,6 +6,7 @@
 
 mod capture;
 mod echo;
+mod inject;
 mod line;
 mod space;
 mod stream;
@@ -17,7 +18,8 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use capture::Capture;
-pub(crate) use echo::{MOST_ECHO, echo};
+pub(crate) use echo::{Echo, MOST_ECHO, echo};
+pub(crate) use inject::inject;
 pub(crate) use line::{Line, LineOptions};
 pub(crate) use space::Space;
 pub(crate) use stream::{Sender, Sink, StreamSpec};
@@ -79,20 +81,31 @@ impl Lab {
         Space::new(label)
     }
 
-    /// A link between two hosts: a veth device in each, of these names, both up. Their MAC addresses are
-    /// `02:00:00:00:N:01` and `02:00:00:00:N:02`, the link being number N of this lab from 1 on.
-    pub(crate) fn link(&mut self, a: (&Space, &str), b: (&Space, &str), mtu: u32) {
+    /// A link between two hosts: a veth device in each, of these names, both up. Returns what makes it again.
+    pub(crate) fn link(&mut self, a: (&Space, &str), b: (&Space, &str), mtu: u32) -> Link {
         self.links += 1;
-        let mac = |end: u8| format!("02:00:00:00:{:02x}:{end:02x}", self.links);
-        space::ip(&format!(
-            "link add {} netns {} address {} mtu {mtu} type veth peer name {} netns {} address {} mtu {mtu}",
-            a.1,
-            a.0.name(),
-            mac(1),
-            b.1,
-            b.0.name(),
-            mac(2),
-        ));
+        let link = Link { number: self.links, mtu };
+        link.make(a, b);
+        link
+    }
+}
+
+/// What a link is: its devices' MAC addresses are `02:00:00:00:N:01` and `02:00:00:00:N:02`, it being number N of its lab
+/// from 1 on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    number: u8,
+    mtu: u32,
+}
+
+impl Link {
+    /// Makes its devices.
+    pub(crate) fn make(&self, a: (&Space, &str), b: (&Space, &str)) {
+        let Link { number, mtu } = self;
+        let end = |(space, device): (&Space, &str), end: u8| {
+            format!("{device} netns {} address 02:00:00:00:{number:02x}:{end:02x} mtu {mtu}", space.name())
+        };
+        space::ip(&format!("link add {} type veth peer name {}", end(a, 1), end(b, 2)));
         for (space, device) in [a, b] {
             space.ip(&format!("link set {device} up"));
         }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -142,15 +141,6 @@ impl Space {
         let file = File::open(Path::new("/run/netns").join(self.name())).expect("the namespace is there");
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter it");
         work()
-    }
-
-    /// Waits until a condition holds, looking every 10 ms.
-    ///
-    /// # Panics
-    /// When it does not within ten seconds.
-    #[track_caller]
-    pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Space) -> bool) {
-        super::wait(what, Duration::from_secs(10), || holds(self));
     }
 
     /// How the kernel has a device of it: the words of `ip -o link show`.

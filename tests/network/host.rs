@@ -1,0 +1,121 @@
+//! The host that weir runs on: over tap and tun devices, and behind a punt.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crate::lab::{Lab, Line, LineOptions, MOST_ECHO, Weir, echo, transfer};
+
+/// Sizes around every edge that matters for 1,500 octets.
+const SIZES: [usize; 14] = [0, 1, 18, 56, 1000, 1451, 1452, 1453, 1471, 1472, 1473, 9000, 40_000, MOST_ECHO];
+
+/// The host reaches the left over a device of its own, and is reached.
+fn over(kind: &str, workers: u16) {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
+    let config = line.config()
+        + &format!(
+            r#"
+[[interface]]
+name = "host"
+port = {{ {kind} = {{ name = "host", address = ["10.3.0.2/24", "2001:db8:3::2/64"] }} }}
+queues = {workers}
+address = ["10.3.0.1/24", "2001:db8:3::1/64"]
+"#
+        );
+    let weir = Weir::start(&line.gate, &config);
+    weir.wait_for_state("host", "up");
+    line.gate.ip("route add 10.1.0.0/24 via 10.3.0.1");
+    line.gate.ip("route add 2001:db8:1::/64 via 2001:db8:3::1");
+    for target in ["10.3.0.1", "10.1.0.2", "2001:db8:3::1", "2001:db8:1::2"] {
+        echo(&line.gate, target, SIZES);
+    }
+    for target in ["10.3.0.2", "2001:db8:3::2"] {
+        echo(&line.left, target, SIZES);
+    }
+    for (from, at, to) in [
+        (&line.gate, &line.left, "10.1.0.2:5001"),
+        (&line.left, &line.gate, "10.3.0.2:5001"),
+        (&line.gate, &line.left, "[2001:db8:1::2]:5001"),
+        (&line.left, &line.gate, "[2001:db8:3::2]:5001"),
+    ] {
+        let time = transfer(from, at, to.parse().expect("an address"), 20_000_000);
+        println!("{kind}: 20 MB to {to} in {time:.1?}");
+    }
+    weir.end();
+    assert_eq!(line.gate.device("host"), None, "the device goes with the gateway");
+}
+
+#[test]
+fn over_a_tap() {
+    over("tap", 1);
+}
+
+#[test]
+fn over_a_tun() {
+    over("tun", 1);
+}
+
+#[test]
+fn over_a_tap_of_two_queues() {
+    over("tap", 2);
+}
+
+#[test]
+fn over_a_tun_of_two_queues() {
+    over("tun", 2);
+}
+
+/// Asks an echo server by TCP, and expects what was said.
+fn ask(line: &Line, server: SocketAddr) {
+    line.left.enter(|| {
+        let mut stream = TcpStream::connect_timeout(&server, std::time::Duration::from_secs(5))
+            .unwrap_or_else(|error| panic!("{server}: {error}"));
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a stream has a timeout");
+        stream.write_all(b"who is there").expect("the stream is open");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap_or_else(|error| panic!("{server}: {error}"));
+        assert_eq!(&answer, b"who is there");
+    });
+}
+
+#[test]
+fn a_server_of_the_host_is_reached_at_our_address() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let config = line.config().replacen("mtu = 1500", "mtu = 1500\npunt = \"punt0\"", 1);
+    let weir = Weir::start(&line.gate, &config);
+    let punts = line.gate.device("punt0").expect("the punt device is there");
+    assert!(punts.contains("UP"), "{punts}");
+    for address in ["10.1.0.1:2222", "[2001:db8:1::1]:2222"] {
+        let address: SocketAddr = address.parse().expect("an address");
+        let listener = line.gate.enter(|| TcpListener::bind(address)).expect("the host has the address, too");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("someone connects");
+            let mut question = [0; 12];
+            stream.read_exact(&mut question).expect("someone asks");
+            stream.write_all(&question).expect("someone listens");
+        });
+        ask(&line, address);
+        server.join().expect("it answered");
+        // Long segments both ways.
+        let to = SocketAddr::new(address.ip(), 2223);
+        transfer(&line.left, &line.gate, to, 10_000_000);
+    }
+    // A port that nobody listens on is refused by the host's kernel.
+    line.left.enter(|| {
+        let refused = TcpStream::connect_timeout(
+            &"10.1.0.1:2224".parse().expect("an address"),
+            std::time::Duration::from_secs(5),
+        );
+        assert_eq!(refused.expect_err("nobody listens").kind(), std::io::ErrorKind::ConnectionRefused);
+    });
+    // The host speaks first, as a routing daemon does.
+    for to in ["10.1.0.2:179", "[2001:db8:1::2]:179"] {
+        transfer(&line.gate, &line.left, to.parse().expect("an address"), 1_000_000);
+    }
+    // weir itself still answers echo requests, and forwards.
+    for target in ["10.1.0.1", "2001:db8:1::1", "10.2.0.2", "2001:db8:2::2"] {
+        echo(&line.left, target, SIZES);
+    }
+    weir.end();
+}
