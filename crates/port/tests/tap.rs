@@ -278,7 +278,7 @@ fn long_and_short_packets_pass_in_any_order() {
 #[test]
 fn without_a_buffer_packets_wait() {
     in_namespace(|| {
-        let size = PoolSize { small: 0, large: 1 };
+        let size = PoolSize { small: 0, large: 0 };
         let mut station = Station::with(&tap("wt0"), 1, 1, size);
         neighbor("wt0");
         let socket = socket("192.0.2.1:6000");
@@ -299,7 +299,18 @@ fn without_a_buffer_packets_wait() {
         socket.send_to(&[0; 5000], "192.0.2.2:5000").unwrap();
         socket.send_to(&[99], "192.0.2.2:5000").unwrap();
         let got = station.receive("the next", |got| payload(&got.frame, 5000).is_some());
-        assert_eq!(payload(&got.frame, 5000).unwrap(), [99]);
+        assert_eq!(got.frame.len(), 14 + 20 + 8 + 1);
+        assert_eq!(station.port.counters().no_buffer.load(Relaxed), 1);
+        // With one, long packets come one by one.
+        station.cache = Pool::new(PoolSize { small: 64, large: 1 }).unwrap().cache();
+        for _ in 0..5 {
+            socket.send_to(&[0; 5000], "192.0.2.2:5000").unwrap();
+        }
+        for _ in 0..5 {
+            let (got, burst) = station.burst(0);
+            let long = got.iter().filter(|got| got.frame.len() == 5042).count();
+            assert_eq!((long, burst), (1, Burst::More));
+        }
         assert_eq!(station.port.counters().no_buffer.load(Relaxed), 1);
     });
 }

@@ -1,11 +1,11 @@
 //! From the kernel.
 //!
-//! How long a packet is shows when it has been read. Most are short, and a buffer of 64 KiB for each would be a waste, so
-//! a read has two places to fill: a small buffer, and behind it an area for the rest. Only of a long packet something is
-//! there, and then the packet is put together in a large buffer. Long packets come in flocks (a TCP stream sends nothing
-//! else), so after one the next ones are read into large buffers at once, and it is short ones that are copied.
+//! How long a packet is shows when it has been read, and most are short: a buffer of 64 KiB for each would be a waste. So
+//! a packet is read into a large buffer; a long one keeps it, a short one is copied to a small buffer, and the next one
+//! is read into the same large one, which stays in the CPU's cache. A scattering read (`readv`) into a small buffer with
+//! an overflow behind it would spare the copy, but costs 200 ticks more than `read`; the copy of 64 octets is lost in the
+//! spread of the measurement (`examples/tap_cost.rs`).
 
-use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -21,12 +21,10 @@ use crate::{Burst, Readiness, Receiver, count};
 
 /// Octets of a virtio_net_hdr.
 const HEADER: usize = VirtioHeader::LEN;
-/// Octets that a small buffer takes with a virtio_net_hdr in its headroom.
+/// Octets of the longest packet that a small buffer takes, with a virtio_net_hdr in its headroom.
 const SHORT: usize = HEADER + SMALL - HEADROOM;
 /// Octets of the longest read.
 const LONGEST: usize = HEADER + MAX_FRAME;
-/// Short packets after which no long ones are expected any more.
-const PATIENCE: u8 = 32;
 /// Nanoseconds after which a queue without a device looks whether it has one again.
 const ABSENCE: u64 = 50_000_000;
 
@@ -35,14 +33,12 @@ pub(super) struct Queue {
     queue: super::Queue,
     /// The Ethernet header in front of network-layer packets, without its type.
     addresses: [u8; ethernet::ETHERTYPE],
-    /// Where the next packet is read to; empty or of at least `SHORT` octets.
-    small: Packet,
-    /// The same when a long one is expected; empty or of `LONGEST` octets. Not kept over bursts, for there are few.
+    /// Where the next packet is read to: empty, or of `LONGEST` octets.
     large: Packet,
-    /// What a small buffer has no room for.
-    rest: Box<[u8]>,
-    /// How many more packets are read into large buffers.
-    expecting: u8,
+    /// The same when no large buffer is left.
+    makeshift: Box<[u8]>,
+    /// The last packet was a long one; the next is likely to be, too.
+    long: bool,
     /// There is no device; look again then.
     absent: Option<Time>,
 }
@@ -62,62 +58,35 @@ impl Queue {
         let mut addresses = [0; ethernet::ETHERTYPE];
         addresses[..ethernet::SOURCE].copy_from_slice(&mac);
         addresses[ethernet::SOURCE..].copy_from_slice(&super::peer(mac));
-        let rest = vec![0; LONGEST - SHORT].into();
-        let (small, large) = (Packet::EMPTY, Packet::EMPTY);
-        Queue { queue, addresses, small, large, rest, expecting: 0, absent: None }
+        let makeshift = vec![0; LONGEST].into();
+        Queue { queue, addresses, large: Packet::EMPTY, makeshift, long: false, absent: None }
     }
 
-    /// Reads one packet. `patient`: it had better wait than get lost.
+    /// Reads one packet into `small`, or a large one. `patient`: large buffers will come free, so a packet that wants one
+    /// had better wait than get lost.
     #[inline]
-    fn read(&mut self, cache: &mut Cache, patient: bool) -> Result<Read, Errno> {
-        if self.expecting > 0 {
-            if self.large.is_empty() {
-                self.large = room(cache, LONGEST);
-            }
-            if !self.large.is_empty() {
-                return self.read_long(cache);
-            }
-            if patient {
-                return Ok(Read::Wait);
-            }
+    fn read(&mut self, small: &mut Packet, cache: &mut Cache, patient: bool) -> Result<Read, Errno> {
+        if small.is_empty() {
+            *small = room(cache, SHORT);
         }
-        if self.small.is_empty() {
-            self.small = room(cache, SHORT);
-            if self.small.is_empty() {
-                return Ok(Read::Wait);
-            }
+        if self.large.is_empty() {
+            self.large = room(cache, LONGEST);
         }
-        let file = self.queue.file.as_fd();
-        let small = IoSliceMut::new(self.small.data_mut());
-        let len = rustix::io::readv(file, &mut [small, IoSliceMut::new(&mut self.rest)])?;
-        let mut packet = self.small.take();
-        if len <= SHORT {
-            self.expecting = self.expecting.saturating_sub(1);
+        let makeshift = self.large.is_empty();
+        if small.is_empty() || makeshift && self.long && patient {
+            return Ok(Read::Wait);
+        }
+        let octets = if makeshift { &mut self.makeshift[..] } else { self.large.data_mut() };
+        let len = rustix::io::read(&self.queue.file, &mut *octets)?;
+        self.long = len > SHORT;
+        if !self.long {
+            let mut packet = small.take();
             packet.truncate(len);
+            packet.data_mut().copy_from_slice(&octets[..len]);
             return Ok(Read::Packet(packet));
         }
-        self.expecting = PATIENCE;
-        let mut long = room(cache, len);
-        if !long.is_empty() {
-            long.data_mut()[..SHORT].copy_from_slice(packet.data());
-            long.data_mut()[SHORT..].copy_from_slice(&self.rest[..len - SHORT]);
-        }
-        self.small = packet;
-        Ok(if long.is_empty() { Read::Lost } else { Read::Packet(long) })
-    }
-
-    fn read_long(&mut self, cache: &mut Cache) -> Result<Read, Errno> {
-        let len = rustix::io::read(&self.queue.file, self.large.data_mut())?;
-        if len <= SHORT {
-            self.expecting -= 1;
-            let mut short = room(cache, len);
-            if !short.is_empty() {
-                short.truncate(len);
-                short.data_mut().copy_from_slice(&self.large.data()[..len]);
-                return Ok(Read::Packet(short));
-            }
-        } else {
-            self.expecting = PATIENCE;
+        if makeshift {
+            return Ok(Read::Lost);
         }
         let mut packet = self.large.take();
         packet.truncate(len);
@@ -161,11 +130,12 @@ impl Receiver for Queue {
 
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         let before = vector.len();
+        let mut small = Packet::EMPTY;
         let burst = loop {
             if vector.room() == 0 {
                 break Burst::More;
             }
-            match self.read(cache, vector.len() > before) {
+            match self.read(&mut small, cache, vector.len() > before) {
                 Ok(Read::Packet(mut packet)) => {
                     if self.frame(&mut packet).is_none() {
                         count(&self.queue.counters.receive_errors, 1);
@@ -188,7 +158,7 @@ impl Receiver for Queue {
                 }
             }
         };
-        self.large.recycle(cache);
+        small.recycle(cache);
         burst
     }
 }

@@ -1,7 +1,5 @@
 //! To the kernel: each packet is one call, which returns when the kernel's side has received it.
 
-use std::io::IoSlice;
-
 use rustix::io::Errno;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
@@ -24,30 +22,51 @@ impl Queue {
         Queue { queue }
     }
 
+    /// Sends one packet, which is afterwards as it was.
     #[inline]
-    fn send(&self, packet: &Packet) -> Result<(), Errno> {
-        let (mut data, mut offload) = (packet.data(), packet.offload());
-        if self.queue.mode == Mode::Tun {
-            data = network_layer(data).ok_or(Errno::INVAL)?;
-            offload.start = offload.start.saturating_sub(ethernet::LENGTH as u16);
-        }
-        let header = match offload {
-            Offload { checksum: Checksum::Unknown, gso: Gso::None, .. } => [0; VirtioHeader::LEN],
-            offload => VirtioHeader::of(&offload, header_len(data, &offload)).emit(),
-        };
-        loop {
-            match rustix::io::writev(&self.queue.file, &[IoSlice::new(&header), IoSlice::new(data)]) {
-                Err(Errno::INTR) => (),
-                result => return result.map(drop),
+    fn send(&self, packet: &mut Packet) -> Result<(), Errno> {
+        // One write of adjacent octets: gathering header and packet from two places (`writev`) costs 200 ticks more.
+        match self.queue.mode {
+            Mode::Tap => {
+                let header = header(packet.data(), packet.offload());
+                self.write_behind(header, packet)
+            }
+            Mode::Tun => {
+                let link: [u8; ethernet::LENGTH] = *ip_link(packet.data()).ok_or(Errno::INVAL)?;
+                let mut offload = packet.offload();
+                offload.start = offload.start.saturating_sub(ethernet::LENGTH as u16);
+                let header = header(&packet.data()[ethernet::LENGTH..], offload);
+                packet.pull(ethernet::LENGTH).map_err(|_| Errno::INVAL)?;
+                let result = self.write_behind(header, packet);
+                // The room that was just given up.
+                if let Ok(room) = packet.push(ethernet::LENGTH) {
+                    room.copy_from_slice(&link);
+                }
+                result
             }
         }
+    }
+
+    /// Writes a packet with a header in its headroom.
+    #[inline]
+    fn write_behind(&self, header: [u8; VirtioHeader::LEN], packet: &mut Packet) -> Result<(), Errno> {
+        // Whatever tunnels were put around it, there is as much headroom in a chunk: else it is refused.
+        packet.push(VirtioHeader::LEN).map_err(|_| Errno::INVAL)?.copy_from_slice(&header);
+        let result = loop {
+            match rustix::io::write(&self.queue.file, packet.data()) {
+                Err(Errno::INTR) => (),
+                result => break result.map(drop),
+            }
+        };
+        let _ = packet.pull(VirtioHeader::LEN);
+        result
     }
 }
 
 impl Transmitter for Queue {
     fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
         for (done, &place) in frame.places().iter().enumerate() {
-            match self.send(&vector[place]) {
+            match self.send(&mut vector[place]) {
                 Ok(()) => (),
                 // The kernel has no room at present.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return done,
@@ -64,11 +83,20 @@ impl Transmitter for Queue {
     }
 }
 
-/// What is behind the Ethernet header, if it is an IP packet.
+/// What the kernel is told of a packet.
 #[inline]
-fn network_layer(frame: &[u8]) -> Option<&[u8]> {
-    let (header, packet) = frame.split_at_checked(ethernet::LENGTH)?;
+fn header(data: &[u8], offload: Offload) -> [u8; VirtioHeader::LEN] {
+    match offload {
+        Offload { checksum: Checksum::Unknown, gso: Gso::None, .. } => [0; VirtioHeader::LEN],
+        offload => VirtioHeader::of(&offload, header_len(data, &offload)).emit(),
+    }
+}
+
+/// The Ethernet header, if what follows is an IP packet.
+#[inline]
+fn ip_link(frame: &[u8]) -> Option<&[u8; ethernet::LENGTH]> {
+    let (header, packet) = frame.split_first_chunk()?;
     let ethertype = u16::from_be_bytes([header[ethernet::ETHERTYPE], header[ethernet::ETHERTYPE + 1]]);
     let version = packet.first()? >> 4;
-    matches!((ethertype, version), (ethertype::IPV4, 4) | (ethertype::IPV6, 6)).then_some(packet)
+    matches!((ethertype, version), (ethertype::IPV4, 4) | (ethertype::IPV6, 6)).then_some(header)
 }
