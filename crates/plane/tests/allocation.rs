@@ -1,11 +1,14 @@
 //! Nodes allocate nothing: whatever a vector holds, the heap is not touched while the graph runs over it.
 
+use weir_packet::wire::MacAddress;
+use weir_packet::wire::nd::{self, Fields as Nd};
 use weir_plane::bench::Bench;
 use weir_plane::model::RouteTarget;
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 mod kit;
-use kit::{Build, ip, mac};
+use kit::link::{ALL, arp, ask, capture, discovery, request};
+use kit::{Build, HOST, ip, mac};
 
 /// Traffic from one address to another, without end.
 fn stream(to: &str, size: u32, ttl: u8, protocol: Transport) -> StreamSpec {
@@ -46,6 +49,26 @@ fn no_node_allocates() {
         stream("2001:db8:2::1", 1514, 64, Transport::Udp), // packet too big
         stream("2001:db8:1::1", 98, 64, Transport::Icmp),  // echo
     ];
+    // Questions on the link, what the host is to get, and what it hears beside us.
+    let group = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+    let answer = Nd::NeighborAdvertisement {
+        target: "fe80::9".parse().unwrap(),
+        router: false,
+        solicited: false,
+        overrides: true,
+        target_mac: Some(HOST),
+    };
+    let frames = [
+        arp(ALL, &[], request("192.0.2.9", "192.0.2.1")),
+        arp(ALL, &[], request("192.0.2.9", "192.0.2.8")),
+        ask(&[], "fe80::9", "2001:db8:1::1", Some(HOST)),
+        ask(&[], "::", "2001:db8:1::1", None),
+        discovery(group, &[], "fe80::9", nd::ALL_NODES, answer),
+    ];
+    let path = std::env::temp_dir().join(format!("weir-allocation-{}.pcap", std::process::id()));
+    capture(&path, &frames);
+    let mut streams = streams;
+    streams.push(StreamSpec { source: StreamSource::Capture(path.clone()), rate: None, count: None });
     let build = Build::new()
         .port_of("in", PortSpec::Generator(GeneratorSpec { streams }), &["192.0.2.1/24", "2001:db8:1::1/64"])
         .port_of("out", PortSpec::Null, &["198.51.100.1/24", "2001:db8:9::1/64"])
@@ -61,6 +84,7 @@ fn no_node_allocates() {
         .route("10.8.0.0/16", RouteTarget::Blackhole)
         .buffers(4096, 16);
     let mut bench = Bench::new(&build.0, 1).unwrap();
+    std::fs::remove_file(path).unwrap();
     bench.window(64);
     let mut allocations = |rounds| allocation_counter::measure(|| drop(bench.window(rounds))).count_total;
     // A window allocates its own result; rounds add nothing to that.
@@ -68,5 +92,6 @@ fn no_node_allocates() {
     assert_eq!(few, many, "{few} allocations for 1 round, {many} for 200");
     let sum = bench.conservation();
     assert!(sum.created > 0 && sum.absorbed > 0 && sum.local > 0 && sum.dropped > 0 && sum.transmitted > 0, "{sum:?}");
+    assert!(sum.held > 0, "packets wait for the neighbour that nobody knows: {sum:?}");
     assert_eq!(sum.imbalance(), 0);
 }

@@ -10,6 +10,7 @@ use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::Verdict;
+use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 
 const TAGS: [(u16, u16); 2] = [(ethertype::QINQ, 7), (ethertype::VLAN, 8)];
@@ -140,9 +141,14 @@ fn what_the_host_sends_leaves_as_it_is() {
     }
     tagged.extend(&plain[12..]);
     assert_eq!(rig.host_sends("deep", &[&plain]), [("wan".into(), tagged)]);
+    // It can be followed.
+    rig.harness.trace(Node::HostInput, 1);
+    rig.host_sends("lan", &[&plain]);
+    let nodes: Vec<_> = rig.harness.traces()[0].steps.iter().map(|step| (step.node, step.interface.clone())).collect();
+    assert_eq!(nodes, [("host-input", "lan".into()), ("output", "lan".into())]);
     // Nothing came in by the interfaces.
     let sum = rig.conservation();
-    assert_eq!((sum.received, sum.transmitted, sum.local, sum.dropped), (4, 4, 0, 0));
+    assert_eq!((sum.received, sum.transmitted, sum.local, sum.dropped), (5, 5, 0, 0));
     // What no link carries does not leave.
     assert!(rig.host_sends("lan", &[[0u8; 13]]).is_empty());
     assert!(rig.host_sends("lan", &[[0u8; 1515]]).is_empty());

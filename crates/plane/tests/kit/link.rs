@@ -1,6 +1,7 @@
 //! Frames by which stations on a link find each other.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::ethertype;
@@ -71,4 +72,21 @@ pub fn ask(tags: &[(u16, u16)], source: &str, target: &str, source_mac: Option<M
     let group = nd::solicited_node(v6(target));
     let fields = Nd::NeighborSolicitation { target: v6(target), source_mac };
     discovery(MacAddress::of_ipv6_multicast(group), tags, source, group, fields)
+}
+
+/// Writes a capture of Ethernet frames.
+pub fn capture(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    bytes.extend(0xa1b2_3c4du32.to_le_bytes());
+    bytes.extend([2, 0, 4, 0]);
+    bytes.extend([0; 8]);
+    bytes.extend(65_536u32.to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+    for (index, frame) in frames.iter().enumerate() {
+        bytes.extend(((index / 1000) as u32).to_le_bytes());
+        bytes.extend(((index % 1000) as u32 * 1000).to_le_bytes());
+        bytes.extend([(frame.len() as u32).to_le_bytes(); 2].concat());
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
 }
