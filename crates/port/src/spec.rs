@@ -38,15 +38,15 @@ pub struct AfPacketSpec {
 /// A port over a tun or tap device of our own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapSpec {
-    /// The kernel's name of the device, 1 ..= 15 octets. It is made unless it exists.
+    /// The kernel's name of the device, 1 ..= 15 octets without blanks, '/', ':' and '%'. It is made unless it exists.
     pub name: String,
-    /// It stays when the gateway ends.
+    /// It stays when the gateway ends. One that was there before stays in any case.
     pub persistent: bool,
-    /// Exchange partial checksums and segments that are still to be cut.
+    /// The kernel's side may send partial checksums and segments that are still to be cut. It takes them in any case.
     pub offload: bool,
-    /// The largest packet of the kernel's side, 68 ..= 65,535 octets; `None`: that of the interface.
+    /// The largest packet of the kernel's side, in octets: 68 ..= 65,535, of a tap 65,521; `None`: that of the interface.
     pub mtu: Option<u32>,
-    /// Addresses of the kernel's side, with the lengths of their prefixes.
+    /// Addresses of the kernel's side, with the lengths of their prefixes; others that it has stay.
     pub addresses: Vec<IpNet>,
     /// Hardware address of the kernel's side; `None`: the kernel's choice. Taps only.
     pub mac: Option<[u8; 6]>,

@@ -106,13 +106,7 @@ impl TapPort {
 
     /// Attaches every file to the device, which is as given, and sets up the kernel's side. Without a device one is made.
     fn attach(&self, device: Option<&Device>) -> Result<(), TapError> {
-        let flags = self.flags(device)?;
-        for (number, file) in self.files.iter().enumerate() {
-            match tun::attach(file.as_fd(), &self.name, flags) {
-                Ok(()) => (),
-                Err(error) => return Err(self.refused(number, error)),
-            }
-        }
+        self.attach_files(self.flags(device)?)?;
         let file = self.files[0].as_fd();
         tun::set_header_size(file, VirtioHeader::LEN as i32)
             .map_err(|error| self.system("length of headers", error))?;
@@ -127,6 +121,16 @@ impl TapPort {
         if self.spec.persistent {
             // Last, so that a device with which something went wrong does not stay.
             tun::set_persistent(file, true).map_err(|error| self.system("making it persistent", error))?;
+        }
+        Ok(())
+    }
+
+    /// Attaches every file that is not.
+    fn attach_files(&self, flags: u16) -> Result<(), TapError> {
+        for (number, file) in self.files.iter().enumerate() {
+            if tun::attached(file.as_fd()).is_err() {
+                tun::attach(file.as_fd(), &self.name, flags).map_err(|error| self.refused(number, error))?;
+            }
         }
         Ok(())
     }
@@ -193,8 +197,10 @@ impl TapPort {
     /// What [`Port::link`] is to say.
     fn look(&mut self) -> Result<Link, TapError> {
         let up = |device: &Device| if device.up { Link::Up } else { Link::Down };
-        if let Ok((name, _)) = tun::attached(self.files[0].as_fd()) {
+        if let Some((name, flags)) = self.files.iter().find_map(|file| tun::attached(file.as_fd()).ok()) {
             self.name = name;
+            // Those that an earlier attempt did not get to.
+            self.attach_files(flags & (tun::TAP | tun::TUN | tun::NO_PI | tun::VNET_HDR | tun::MULTI_QUEUE))?;
             // One that cannot be seen was moved to another network namespace, where it is as good as here.
             return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
         }
