@@ -86,7 +86,7 @@ impl Bench {
             };
             let mut port = weir_port::open(port, middleware, *queues, &context)
                 .map_err(|source| BenchError::Port { interface: interface.name.clone(), source })?;
-            ports.insert(number, PortPlace { number, mac: port.mac() });
+            ports.insert(number, PortPlace { number, mac: port.mac(), ..PortPlace::default() });
             for receiver in port.receivers() {
                 let _ = orders.send(Order::Receive(number, receiver));
             }

@@ -367,7 +367,7 @@ fn places(model: &model::Gateway) -> Places {
     let mut places = Places::default();
     for (index, interface) in (0..).zip(&model.interfaces) {
         if matches!(interface.kind, InterfaceKind::Port { .. }) {
-            places.ports.insert(index, PortPlace { number: index, mac: None });
+            places.ports.insert(index, PortPlace { number: index, ..PortPlace::default() });
         }
         if interface.punt.is_some() {
             places.punts.insert(index, punt_port(model, index));

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adjacency;
 pub mod bench;
 mod collect;
 pub mod compile;

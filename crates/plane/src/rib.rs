@@ -92,6 +92,25 @@ impl Rib {
         })
     }
 
+    /// The longest prefix that covers an address, with its route, whatever its neighbour is.
+    pub fn covering_more(&self, address: IpAddr) -> Option<Entry> {
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        (0..=longest).rev().find_map(|len| {
+            let entry = self.get(IpNet::new(address, len).ok()?.trunc())?;
+            (len < longest || entry.source != Source::Neighbor).then_some(entry)
+        })
+    }
+
+    /// Puts a route in the place of another, or takes it out; gives what was there.
+    pub fn replace(&mut self, prefix: IpNet, entry: Option<Entry>) -> Option<Entry> {
+        match (prefix, entry) {
+            (IpNet::V4(prefix), Some(entry)) => self.v4.insert(prefix, entry),
+            (IpNet::V6(prefix), Some(entry)) => self.v6.insert(prefix, entry),
+            (IpNet::V4(prefix), None) => self.v4.remove(&prefix),
+            (IpNet::V6(prefix), None) => self.v6.remove(&prefix),
+        }
+    }
+
     /// How many routes there are.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()

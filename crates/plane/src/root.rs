@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_table::lpm::Table;
 
+pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits};
 
@@ -23,14 +24,16 @@ pub const NONE: u32 = u32::MAX;
 pub struct Root {
     /// Counts the versions, from 1.
     pub generation: u64,
+    /// Counts the models that were compiled, from 1: what is learned makes a new version of the same.
+    pub model: u64,
     /// Interfaces, by number.
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Arc<[Interface]>,
     /// What each port's frames belong to, by port number.
-    pub ports: Vec<Demux>,
+    pub ports: Arc<[Demux]>,
     /// Forwarding tables, by VRF number.
     pub vrfs: Vec<Tables>,
     /// What routes lead to, by adjacency number.
-    pub adjacencies: Vec<Adjacency>,
+    pub adjacencies: Adjacencies,
     /// Buckets of multipath sets: [`crate::ecmp::BUCKETS`] adjacency numbers each.
     pub buckets: Arc<[u32]>,
     /// Limits of what we originate, over all workers.
@@ -48,6 +51,10 @@ pub struct Interface {
     pub name: Arc<str>,
     /// Its port's number.
     pub port: u32,
+    /// The hardware address of the one station at the other end of its link, where nobody is to be asked for it.
+    pub peer: Option<[u8; 6]>,
+    /// Its link is down: nothing is routed there.
+    pub down: bool,
     /// Its VRF's number.
     pub vrf: u16,
     /// Its hardware address.
@@ -56,12 +63,14 @@ pub struct Interface {
     pub mtu: u32,
     /// Our addresses on it.
     pub addresses: Arc<[Address]>,
+    /// Addresses that may become ours: nobody has been asked yet whether he has them, or somebody has (RFC 4862, 5.4).
+    pub tentative: Arc<[Address]>,
     /// The port of the device that gives the host what is for it; [`NONE`] without one.
     pub punt: u32,
     /// The adjacency of whoever is on its link and has none of his own.
     pub on_link: u32,
     /// The adjacencies of known neighbours with link-local addresses, which no table has.
-    pub link_local: Arc<HashMap<Ipv6Addr, u32>>,
+    pub link_local: LinkLocals,
     /// Its counters, by worker.
     pub counters: Arc<[InterfaceCounters]>,
 }
@@ -113,7 +122,49 @@ impl Interface {
 
     /// The adjacency of a neighbour with a link-local address.
     pub fn neighbor(&self, address: Ipv6Addr) -> u32 {
-        self.link_local.get(&address).copied().unwrap_or(self.on_link)
+        self.link_local.get(address).unwrap_or(self.on_link)
+    }
+
+    /// This address may become one of ours here.
+    pub fn is_tentative(&self, address: Ipv6Addr) -> bool {
+        self.tentative.iter().any(|own| own.net.addr() == IpAddr::V6(address))
+    }
+}
+
+/// Parts of [`LinkLocals`].
+const PARTS: usize = 64;
+
+/// The adjacencies of neighbours with link-local addresses: a map in parts that versions share, so that to add one copies
+/// a small part of a large link.
+#[derive(Clone)]
+pub struct LinkLocals(Arc<[Arc<HashMap<Ipv6Addr, u32>>; PARTS]>);
+
+impl Default for LinkLocals {
+    fn default() -> Self {
+        let part = Arc::default();
+        LinkLocals(Arc::new(std::array::from_fn(|_| Arc::clone(&part))))
+    }
+}
+
+impl LinkLocals {
+    fn part(address: Ipv6Addr) -> usize {
+        let word = address.to_bits() as u64;
+        (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+    }
+
+    /// The adjacency of a neighbour.
+    #[inline]
+    pub fn get(&self, address: Ipv6Addr) -> Option<u32> {
+        self.0[Self::part(address)].get(&address).copied()
+    }
+
+    /// Sets the adjacency of a neighbour, or takes it out.
+    pub fn set(&mut self, address: Ipv6Addr, adjacency: Option<u32>) {
+        let part = Arc::make_mut(&mut Arc::make_mut(&mut self.0)[Self::part(address)]);
+        match adjacency {
+            Some(number) => part.insert(address, number),
+            None => part.remove(&address),
+        };
     }
 }
 
@@ -168,63 +219,6 @@ impl Forwarding {
     /// The number of the multipath set, if it is one.
     pub fn set(self) -> Option<u32> {
         (self.0 & Self::MULTIPATH != 0).then_some(self.0 & !Self::MULTIPATH)
-    }
-}
-
-/// What happens to a packet that took a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    /// Nothing covers its destination.
-    NoRoute,
-    /// Put on this link-layer header and send.
-    Rewrite,
-    /// As `Rewrite`, to a neighbour that was not confirmed lately: the control side is told that it is in use.
-    RewriteStale,
-    /// The next hop's hardware address is not known: that of `next_hop`, or on a connected prefix the destination's.
-    Neighbor,
-    /// For the gateway itself.
-    Local,
-    /// Discard silently.
-    Blackhole,
-    /// Discard and say so.
-    Unreachable,
-    /// A directed broadcast.
-    Broadcast,
-}
-
-/// Longest link-layer header: Ethernet with two tags.
-pub const MAX_L2: usize = 22;
-
-/// What a route leads to. One cache line.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub struct Adjacency {
-    /// What happens.
-    pub kind: Kind,
-    /// Octets of `l2` in use.
-    pub l2_len: u8,
-    /// The link-layer header, up to and including the ethertype, which is that of IPv4: byte 1 of it differs for IPv6.
-    pub l2: [u8; MAX_L2],
-    /// Egress port.
-    pub port: u32,
-    /// Egress interface.
-    pub interface: u32,
-    /// Largest IP packet, in octets.
-    pub mtu: u32,
-    /// The gateway's address, if there is one.
-    pub next_hop: Option<IpAddr>,
-}
-
-const _: () = assert!(size_of::<Adjacency>() == 64);
-
-impl Adjacency {
-    /// The adjacency of destinations without a route: number 0, which is what the tables answer then.
-    pub const NO_ROUTE: u32 = 0;
-
-    /// An adjacency that sends nothing.
-    pub const fn terminal(kind: Kind) -> Self {
-        Adjacency { kind, l2_len: 0, l2: [0; MAX_L2], port: NONE, interface: NONE, mtu: 0, next_hop: None }
     }
 }
 

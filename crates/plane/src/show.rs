@@ -60,7 +60,8 @@ fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
             address: adjacency.next_hop,
             weight: weight.try_into().unwrap_or(u8::MAX),
             share_permille: share as u16,
-            mac: (adjacency.kind == Kind::Rewrite).then(|| MacAddress([a, b, c, d, e, f]).to_string()),
+            mac: matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale)
+                .then(|| MacAddress([a, b, c, d, e, f]).to_string()),
         })
     };
     weights.iter().filter_map(row).collect()

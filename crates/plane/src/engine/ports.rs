@@ -79,7 +79,7 @@ pub(super) fn open_ports(
         };
         kept.insert(number);
         let own = ports[number].as_ref().and_then(|port| port.port.mac());
-        opened.places.ports.insert(index as u32, PortPlace { number: number as u32, mac: own });
+        opened.places.ports.insert(index as u32, PortPlace { number: number as u32, mac: own, ..PortPlace::default() });
     }
     open_punts(model, ports, &mut opened, &mut kept)?;
     opened.gone = (0..ports.len())

@@ -180,7 +180,7 @@ impl Table {
     ) {
         let Some(&id) = self.index.get(&key) else { return };
         let entry = &mut self.entries[id as usize];
-        let solicited = solicited && now <= entry.answerable;
+        let solicited = solicited && now < entry.answerable;
         if entry.state == State::Incomplete {
             let Some(mac) = mac else { return };
             entry.mac = mac;

@@ -24,7 +24,7 @@ pub(super) fn listens(interface: &Interface, destination: Ipv6Addr) -> bool {
     }
     destination == nd::ALL_NODES
         || destination == nd::ALL_ROUTERS
-        || interface.addresses.iter().any(|own| match own.net {
+        || interface.addresses.iter().chain(interface.tentative.iter()).any(|own| match own.net {
             ipnet::IpNet::V6(net) => {
                 nd::solicited_node(net.addr()) == destination
                     || (interface.is_anycast(net.network()) && nd::solicited_node(net.network()) == destination)
@@ -73,6 +73,11 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
         }
         Fields::NeighborSolicitation { target, source_mac } => {
             let own = interface.has(IpAddr::V6(target));
+            if !own && interface.is_tentative(target) {
+                // Nobody is answered before it is ours (RFC 4862, 5.4.3).
+                context.events.tell(event, &context.counters.events_lost);
+                return Ok(Answer::Noted);
+            }
             if !own && !interface.is_anycast(target) {
                 return Err(Reason::NdNotForUs);
             }

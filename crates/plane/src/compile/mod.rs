@@ -1,0 +1,431 @@
+//! Compiling a model into a root.
+//!
+//! The compiler remembers the numbers it gave to interfaces, VRFs, adjacencies and multipath sets, so that the next
+//! version can share everything that did not change, forwarding tables above all: only routes that differ are written,
+//! in one transaction per table, and nothing is visible before all of them succeeded.
+//!
+//! What is learned while a model is in force, neighbours above all, makes a new root of the same model (`change`): as if the
+//! model had been compiled again with what is known now, but without looking at the rest of it.
+
+mod change;
+mod numbers;
+mod pass;
+mod stations;
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_base::reclaim::Domain;
+use weir_packet::wire::{MacAddress, nd};
+use weir_table::lpm::{self, Full, Prefix, Transaction, Value, Writer};
+
+pub use change::Change;
+use numbers::{Numbers, assign};
+use pass::{Pass, Routing};
+pub use stations::Learned;
+use stations::{Fixed, LearnedSet};
+
+use crate::counters::InterfaceCounters;
+use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin};
+use crate::rib::{Entry, Rib};
+use crate::root::{Adjacency, Demux, Interface, LinkLocals, NONE, Root, Tables, derived_mac};
+
+/// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
+const LINK_LOCAL_LENGTH: u8 = 64;
+
+/// Octets of forwarding table that a route may take on average before the table counts as full, and the least a table
+/// may take: sparse IPv6 routes need a few cache lines each, real tables far less (ARCHITECTURE.md).
+const BYTES_PER_ROUTE: usize = 512;
+const LEAST_BYTES: usize = 16 << 20;
+
+/// A table has no room for the routes of a model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("vrf {vrf}: route {prefix}: {full}")]
+pub struct TableFull {
+    /// The VRF.
+    pub vrf: String,
+    /// The route that did not fit.
+    pub prefix: String,
+    /// Where it was declared.
+    pub origin: Origin,
+    /// Which limit was met.
+    pub full: Full,
+}
+
+/// A port that an interface of the model stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortPlace {
+    /// Its number.
+    pub number: u32,
+    /// The hardware address it came with.
+    pub mac: Option<[u8; 6]>,
+    /// The hardware address of the one station at the other end, where nobody is to be asked for it.
+    pub peer: Option<[u8; 6]>,
+    /// Its link is down: nothing is routed there.
+    pub down: bool,
+}
+
+/// Where a model's interfaces stand.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The port of every interface of kind `Port`, by the model's index.
+    pub ports: HashMap<u32, PortPlace>,
+    /// The number of the port that every punt device is, by the model's index of its interface.
+    pub punts: HashMap<u32, u32>,
+    /// Addresses of ours, with the number of their interface, that must not be used (yet).
+    pub unusable: HashSet<(u32, Ipv6Addr)>,
+}
+
+/// What the root takes over as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Number of workers.
+    pub workers: usize,
+    /// Unresolved neighbours get a made-up hardware address.
+    pub invent_neighbors: bool,
+}
+
+struct Writers {
+    v4: Writer<u32>,
+    v6: Writer<u128>,
+}
+
+/// Turns models into roots, one after another.
+pub struct Compiler {
+    domain: Domain,
+    settings: Settings,
+    limit: usize,
+    numbers: Numbers,
+    writers: Vec<Writers>,
+    /// What was written into the tables.
+    ribs: Vec<Rib>,
+    tables: Vec<Tables>,
+    routing: Routing,
+    /// By number of the adjacency: the model uses it, whatever was learned.
+    based: Vec<bool>,
+    fixed: Fixed,
+    learned: LearnedSet,
+    interfaces: Vec<Interface>,
+    ports: Arc<[Demux]>,
+    icmp: IcmpLimits,
+    /// By number of the interface: all addresses, in the order of the model.
+    addresses: Vec<Vec<Address>>,
+    /// Whether `interfaces` differ from those of the last root.
+    changed: bool,
+    /// What the last root has of them, and of buckets.
+    shown: Arc<[Interface]>,
+    buckets: Arc<[u32]>,
+    generation: u64,
+    models: u64,
+}
+
+/// How a model's numbers relate to a root's.
+#[derive(Debug, Clone, Default)]
+pub struct Map {
+    /// By the model's index of an interface: its number.
+    pub interfaces: Vec<u32>,
+    /// By the model's index of a VRF: its number.
+    pub vrfs: Vec<u16>,
+}
+
+impl Compiler {
+    /// A compiler that has compiled nothing. `limits` bound the tables of every VRF.
+    pub fn new(domain: &Domain, settings: Settings, limits: model::Limits) -> Self {
+        Compiler {
+            domain: domain.clone(),
+            settings,
+            limit: limits.routes as usize,
+            numbers: Numbers::default(),
+            writers: Vec::new(),
+            ribs: Vec::new(),
+            tables: Vec::new(),
+            routing: Routing::default(),
+            based: Vec::new(),
+            fixed: Fixed::default(),
+            learned: LearnedSet::default(),
+            interfaces: Vec::new(),
+            ports: Arc::default(),
+            icmp: IcmpLimits::default(),
+            addresses: Vec::new(),
+            changed: false,
+            shown: Arc::default(),
+            buckets: Arc::default(),
+            generation: 0,
+            models: 0,
+        }
+    }
+
+    /// What the interfaces of a model will be, and their numbers, once it is compiled: nothing is changed.
+    pub fn outline(&self, gateway: &Gateway, places: &Places) -> (Map, Vec<Interface>) {
+        let mut numbers = self.numbers.clone();
+        let map = map(&mut numbers, gateway);
+        let interfaces = self.interfaces(gateway, places, &map);
+        (map, interfaces)
+    }
+
+    /// Compiles a model whose interfaces stand at `places`. What was learned of neighbours goes on where their interface
+    /// does.
+    ///
+    /// # Errors
+    /// When a table has no room; then everything is as it was.
+    pub fn compile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
+        let mut numbers = self.numbers.clone();
+        numbers.adjacencies.begin();
+        numbers.sets.begin();
+        numbers.vrfs.begin();
+        let map = map(&mut numbers, gateway);
+        let mut interfaces = self.interfaces(gateway, places, &map);
+        let fixed = Fixed::new(gateway, &map.interfaces);
+        let mut routing = self.routing.clone();
+        let mut pass = Pass {
+            gateway,
+            map: &map,
+            interfaces: &mut interfaces,
+            numbers: &mut numbers,
+            routing: &mut routing,
+            fixed: &fixed,
+            learned: &self.learned,
+            previous: &self.ribs,
+        };
+        let mut ribs = pass.base();
+        let based = pass.numbers.adjacencies.used().to_vec();
+        pass.learned(&mut ribs);
+        let tables = self.write(gateway, &map, &ribs)?;
+
+        numbers.adjacencies.end();
+        numbers.sets.end();
+        numbers.vrfs.end();
+        self.numbers = numbers;
+        self.ribs = ribs;
+        self.tables = tables;
+        self.buckets = routing.buckets.as_slice().into();
+        self.routing = routing;
+        self.based = based;
+        self.fixed = fixed;
+        self.ports = demux(gateway, &map, &interfaces).into();
+        self.addresses = vec![Vec::new(); interfaces.len()];
+        for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+            self.addresses[number as usize] = addresses(interface, MacAddress(interfaces[number as usize].mac));
+        }
+        self.interfaces = interfaces;
+        self.changed = true;
+        self.icmp = gateway.icmp;
+        self.models += 1;
+        Ok((self.root(), map))
+    }
+
+    /// The next version of the root.
+    fn root(&mut self) -> Root {
+        self.generation += 1;
+        if std::mem::take(&mut self.changed) {
+            self.shown = self.interfaces.clone().into();
+        }
+        Root {
+            generation: self.generation,
+            model: self.models,
+            ports: Arc::clone(&self.ports),
+            interfaces: Arc::clone(&self.shown),
+            vrfs: self.tables.clone(),
+            adjacencies: self.routing.adjacencies.clone(),
+            buckets: Arc::clone(&self.buckets),
+            icmp: self.icmp,
+            invent_neighbors: self.settings.invent_neighbors,
+        }
+    }
+
+    /// The routes of each VRF number, as last compiled.
+    pub fn ribs(&self) -> &[Rib] {
+        &self.ribs
+    }
+
+    /// The paths of a multipath set: (adjacency, weight).
+    pub fn paths(&self, set: u32) -> &[(u32, u32)] {
+        self.numbers.sets.key(set).map_or(&[], Vec::as_slice)
+    }
+
+    /// Frees what readers have passed.
+    pub fn collect(&mut self) {
+        for writers in &mut self.writers {
+            writers.v4.collect();
+            writers.v6.collect();
+        }
+    }
+
+    /// How full the tables of each VRF number are.
+    pub fn occupancy(&self) -> impl Iterator<Item = (lpm::Stats, lpm::Stats)> {
+        self.writers.iter().map(|writers| (writers.v4.stats(), writers.v6.stats()))
+    }
+
+    /// Interfaces by number. Those that the model no longer has stay as holes.
+    fn interfaces(&self, gateway: &Gateway, places: &Places, map: &Map) -> Vec<Interface> {
+        let mut interfaces = self.interfaces.clone();
+        interfaces.iter_mut().for_each(|interface| interface.present = false);
+        let mut stands: Vec<PortPlace> = Vec::new();
+        for (index, interface) in gateway.interfaces.iter().enumerate() {
+            let place = match &interface.kind {
+                InterfaceKind::Port { .. } => {
+                    let nowhere = PortPlace { number: NONE, ..PortPlace::default() };
+                    places.ports.get(&(index as u32)).copied().unwrap_or(nowhere)
+                }
+                // A VLAN interface stands after its parent.
+                InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
+            };
+            let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
+            stands.push(PortPlace { mac: Some(mac), ..place });
+            let number = map.interfaces[index] as usize;
+            let counters = match interfaces.get(number) {
+                Some(known) => known.counters.clone(),
+                None => (0..self.settings.workers).map(|_| InterfaceCounters::default()).collect(),
+            };
+            let unusable = |own: &Address| match own.net.addr() {
+                IpAddr::V6(address) => places.unusable.contains(&(number as u32, address)),
+                IpAddr::V4(_) => false,
+            };
+            let (tentative, addresses): (Vec<_>, Vec<_>) =
+                addresses(interface, MacAddress(mac)).into_iter().partition(unusable);
+            let compiled = Interface {
+                present: true,
+                name: interface.name.as_str().into(),
+                port: place.number,
+                peer: place.peer,
+                down: place.down,
+                vrf: map.vrfs[usize::from(interface.vrf.0)],
+                mac,
+                mtu: interface.mtu,
+                addresses: addresses.into(),
+                tentative: tentative.into(),
+                punt: places.punts.get(&(index as u32)).copied().unwrap_or(NONE),
+                on_link: Adjacency::NO_ROUTE,
+                link_local: LinkLocals::default(),
+                counters,
+            };
+            // New numbers come in ascending order, one past the last.
+            match interfaces.get_mut(number) {
+                Some(slot) => *slot = compiled,
+                None => interfaces.push(compiled),
+            }
+        }
+        interfaces
+    }
+
+    /// Writes what differs into the tables; all or nothing.
+    fn write(&mut self, gateway: &Gateway, map: &Map, ribs: &[Rib]) -> Result<Vec<Tables>, TableFull> {
+        let limits = lpm::Limits {
+            max_routes: self.limit,
+            max_bytes: self.limit.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30),
+        };
+        while self.writers.len() < ribs.len() {
+            let writers = Writers { v4: Writer::new(&self.domain, limits), v6: Writer::new(&self.domain, limits) };
+            self.writers.push(writers);
+        }
+        let none = Rib::default();
+        let mut v4 = Vec::new();
+        let mut v6 = Vec::new();
+        for (number, (writers, rib)) in self.writers.iter_mut().zip(ribs).enumerate() {
+            let old = self.ribs.get(number).unwrap_or(&none);
+            let name = || {
+                let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
+                index.map_or_else(String::new, |index| gateway.vrfs[index].name.clone())
+            };
+            v4.push(change(&mut writers.v4, &old.v4, &rib.v4, prefix_v4, name)?);
+            v6.push(change(&mut writers.v6, &old.v6, &rib.v6, prefix_v6, name)?);
+        }
+        // Nothing can fail from here on.
+        let commit =
+            |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
+        Ok(v4.into_iter().zip(v6).map(commit).collect())
+    }
+}
+
+/// Writes the differences between two sets of routes into a draft of their table.
+fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display>(
+    writer: &'w mut Writer<K>,
+    old: &HashMap<N, Entry>,
+    new: &HashMap<N, Entry>,
+    prefix: impl Fn(N) -> Prefix<K>,
+    vrf: impl Fn() -> String,
+) -> Result<Transaction<'w, K>, TableFull> {
+    let mut draft = writer.transaction();
+    // Removals first: what they free may be needed.
+    for net in old.keys().filter(|net| !new.contains_key(net)) {
+        draft.remove(&prefix(*net));
+    }
+    for (&net, entry) in new {
+        if old.get(&net).is_some_and(|old| old.forwarding == entry.forwarding) {
+            continue;
+        }
+        let Some(value) = Value::new(entry.forwarding) else { continue };
+        draft.insert(prefix(net), value).map_err(|full| TableFull {
+            vrf: vrf(),
+            prefix: net.to_string(),
+            origin: entry.origin,
+            full,
+        })?;
+    }
+    Ok(draft)
+}
+
+fn prefix_v4(net: Ipv4Net) -> Prefix<u32> {
+    Prefix::new(u32::from(net.network()), net.prefix_len()).unwrap_or(Prefix::ALL)
+}
+
+fn prefix_v6(net: Ipv6Net) -> Prefix<u128> {
+    Prefix::new(u128::from(net.network()), net.prefix_len()).unwrap_or(Prefix::ALL)
+}
+
+/// What the ports' frames belong to.
+fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
+    let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
+    let count = numbers.filter(|&number| number != NONE).map(|number| number + 1).max();
+    let mut untagged = vec![NONE; count.unwrap_or(0) as usize];
+    let mut hosts = untagged.clone();
+    let mut tagged: Vec<HashMap<(u16, u16, u16), u32>> = vec![HashMap::new(); untagged.len()];
+    for (index, interface) in gateway.interfaces.iter().enumerate() {
+        let number = map.interfaces[index];
+        let port = interfaces[number as usize].port as usize;
+        if let Some(host) = hosts.get_mut(interfaces[number as usize].punt as usize) {
+            *host = number;
+        }
+        match interface.kind {
+            _ if port >= untagged.len() => {}
+            InterfaceKind::Port { .. } => untagged[port] = number,
+            InterfaceKind::Vlan { outer, inner, .. } => {
+                tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
+            }
+        }
+    }
+    let ports = untagged.into_iter().zip(hosts).zip(tagged);
+    ports.map(|((untagged, host), tagged)| Demux { untagged, host, tagged: tagged.into() }).collect()
+}
+
+/// The numbers of a model's interfaces and VRFs.
+fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
+    Map {
+        interfaces: gateway
+            .interfaces
+            .iter()
+            .map(|interface| assign(&mut numbers.interfaces, &interface.name))
+            .collect(),
+        vrfs: gateway.vrfs.iter().map(|vrf| numbers.vrfs.number(&vrf.name).0 as u16).collect(),
+    }
+}
+
+/// The addresses of an interface: those of the model, and where there is IPv6 without a link-local address, the one that
+/// follows from the hardware address (RFC 4291, 2.1 and appendix A). Its origin is weir itself.
+fn addresses(interface: &model::Interface, mac: MacAddress) -> Vec<Address> {
+    let mut addresses = interface.addresses.clone();
+    let v6 = || interface.addresses.iter().filter(|own| own.net.addr().is_ipv6());
+    if v6().next().is_some()
+        && !v6().any(|own| is_link_local(own.net.addr()))
+        && let Ok(net) = IpNet::new(IpAddr::V6(nd::link_local(mac)), LINK_LOCAL_LENGTH)
+    {
+        addresses.push(Address { net, origin: Origin::default() });
+    }
+    addresses
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
