@@ -65,6 +65,9 @@ pub enum EngineError {
         /// What was changed.
         what: &'static str,
     },
+    /// What was to be done before the first thread failed.
+    #[error("{0}")]
+    BeforeThreads(Box<dyn std::error::Error + Send + Sync>),
     /// A worker's thread could not be started or pinned.
     #[error("worker {worker}: {source}")]
     Thread {

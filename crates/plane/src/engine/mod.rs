@@ -2,10 +2,12 @@
 
 mod crew;
 mod error;
+mod health;
 mod ports;
 mod report;
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -81,6 +83,7 @@ pub struct Engine {
     clock: Clock,
     workers: Crew,
     busy: Arc<AtomicUsize>,
+    rounds: health::Rounds,
 }
 
 struct Control {
@@ -111,6 +114,19 @@ impl Engine {
     /// # Errors
     /// When a port can not be opened, or the system has no room; nothing is left behind.
     pub fn start(model: model::Gateway, options: Options) -> Result<Engine, EngineError> {
+        Engine::start_after(model, options, || Ok(()))
+    }
+
+    /// Starts as [`Engine::start`] does, and calls `before_threads` on the calling thread once all ports are open and before
+    /// any thread is started: what it gives up of the thread's privileges, no other thread has.
+    ///
+    /// # Errors
+    /// As for [`Engine::start`], and when `before_threads` fails.
+    pub fn start_after(
+        model: model::Gateway,
+        options: Options,
+        before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<Engine, EngineError> {
         let Options { clock, mut random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
         let model::Buffers { small, large } = model.buffers;
@@ -126,6 +142,7 @@ impl Engine {
         let root = Arc::new(Published::new(root, &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
+        before_threads().map_err(EngineError::BeforeThreads)?;
 
         let parts = Parts { domain: &domain, root: &root, tracer: &tracer, pool: &pool, clock: &clock, busy: &busy };
         let workers = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
@@ -146,6 +163,7 @@ impl Engine {
             clock,
             workers,
             busy,
+            rounds: health::Rounds::default(),
         };
         engine.connect(&opened.new, &mut ports);
         engine.receive(&opened.new, &mut ports);
