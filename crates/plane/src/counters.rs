@@ -93,6 +93,10 @@ pub struct WorkerCounters {
     pub queued: Counter,
     /// Taken out of the queue of a neighbour.
     pub dequeued: Counter,
+    /// Datagrams of which a fragment for us has come.
+    pub begun: Counter,
+    /// Of these, those that are whole, or given up.
+    pub ended: Counter,
     /// Events that the control side had no room for.
     pub events_lost: Counter,
     /// Rounds of the main loop.
@@ -117,6 +121,8 @@ impl Default for WorkerCounters {
             absorbed: Counter::default(),
             queued: Counter::default(),
             dequeued: Counter::default(),
+            begun: Counter::default(),
+            ended: Counter::default(),
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),

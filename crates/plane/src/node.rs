@@ -40,6 +40,7 @@ nodes! {
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
     Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
     Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";
+    Ip6Fragment "ip6-fragment" "Cuts IPv6 packets of the gateway's own to the MTU of their way.";
     Local "local" "Answers what is for the gateway itself.";
     Punt "punt" "Gives the host what is for the gateway itself and not weir's to answer.";
     IcmpError "icmp-error" "Tells the source why its packet was dropped.";

@@ -106,7 +106,11 @@ reasons! {
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";
     FragmentFailed "fragment-failed" Error "ip4-fragment" "The packet can not be cut into fragments that fit the MTU.";
     LocalUnhandled "local-unhandled" Info "local" "The packet is for the gateway itself, which does not serve it.";
-    LocalFragment "local-fragment" Info "local" "A fragment for the gateway itself.";
+    LocalFragment "local-fragment" Info "local" "A fragment for the gateway itself, of something that it does not serve.";
+    BadFragment "bad-fragment" Warning "local" "A fragment that can be part of no datagram: its length, its place or its headers (RFC 8200, 4.5; RFC 7112).";
+    ReassemblyOverlap "reassembly-overlap" Warning "local" "Fragments that overlap or contradict each other, and all others of their datagram (RFC 5722).";
+    ReassemblyTimeout "reassembly-timeout" Info "local" "The rest of the datagram did not come in time (RFC 792; RFC 8200, 4.5).";
+    ReassemblyFull "reassembly-full" Warning "local" "More datagrams are being put together than may be: the oldest made room.";
     LocalBadChecksum "local-bad-checksum" Warning "local" "The ICMP checksum of a packet for the gateway itself is wrong.";
     EchoLimited "echo-limited" Info "local" "More echo requests than the limit lets us answer.";
     PuntLimited "punt-limited" Warning "punt" "More packets for the host than the limit lets through.";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
 
 use weir_base::clock::{Clock, Time};
+use weir_base::random::Random;
 use weir_base::reclaim::{Published, Reader};
 use weir_base::ring::Consumer;
 use weir_base::tsc;
@@ -25,6 +26,7 @@ use crate::nodes::{self, Context, Limits, Next};
 use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::reason::Reason;
+use crate::reassembly::Reassembly;
 use crate::record::Recorder;
 use crate::root::Root;
 use crate::trace::{Step, Tracer};
@@ -104,9 +106,11 @@ pub(crate) struct Worker {
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
     pieces: Vector,
-    /// Packets that waited for a neighbour, on their way again.
+    /// Packets that waited for a neighbour, on their way again, and what is left of datagrams that were given up.
     released: Vector,
     hold: Hold,
+    reassembly: Reassembly,
+    random: Random,
     pub(crate) events: Events,
     next: Next,
     spare: Frame,
@@ -132,8 +136,13 @@ impl Worker {
     ) -> Worker {
         // Nothing may be sent before it is said how much.
         let none = IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 };
-        let limits = Limits::new(workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
+        let limits =
+            Limits::new(number, workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
         let hold = Hold::new(shared.seed);
+        // Each worker's own, and all of them grown from what the engine was given.
+        let mut random = Random::from_seed(shared.seed.derive(number as u64));
+        let large = cache.pool().occupancy().large.0;
+        let reassembly = Reassembly::new(large, workers, std::array::from_fn(|_| random.next()));
         Worker {
             number,
             workers,
@@ -151,6 +160,8 @@ impl Worker {
             pieces: Vector::new(),
             released: Vector::new(),
             hold,
+            reassembly,
+            random,
             events: Events::unheard(),
             next: Next::new(),
             spare: Frame::new(),
@@ -175,6 +186,7 @@ impl Worker {
         }
         if self.ending {
             self.hold.give_up();
+            self.reassembly.give_up();
         }
         if self.vector.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
@@ -222,7 +234,7 @@ impl Worker {
                 }
             }
             Order::Limit(icmp, neighbors) => {
-                self.limits = Limits::new(self.workers, &icmp, &neighbors);
+                self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
                 self.hold.bound(&neighbors);
             }
             Order::Drain => self.draining = true,
@@ -232,14 +244,19 @@ impl Worker {
 
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.hold.deadline()
+        self.hold.deadline().into_iter().chain(self.reassembly.deadline()).min()
     }
 
-    /// Packets wait for neighbours, and something may be done about it now.
+    /// Packets wait for neighbours or for the rest of a datagram, and something may be done about it now.
     fn is_due(&mut self, now: Time) -> bool {
-        let Some(deadline) = self.deadline() else { return false };
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            return true;
+        }
+        if self.hold.is_empty() {
+            return false;
+        }
         let guard = self.reader.pin();
-        deadline <= now || self.shared.root.load(&guard).generation != self.hold.generation
+        self.shared.root.load(&guard).generation != self.hold.generation
     }
 
     /// Takes what other workers handed over; returns how many packets that is.
@@ -333,6 +350,8 @@ impl Worker {
             pieces,
             released,
             hold,
+            reassembly,
+            random,
             events,
             spare,
             cache,
@@ -355,6 +374,8 @@ impl Worker {
             next,
             limits,
             hold,
+            reassembly,
+            random,
             events,
             peers,
             transmitters,
@@ -363,6 +384,9 @@ impl Worker {
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
         if !pass.context.hold.is_empty() {
             pass.release(released);
+        }
+        if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.expire(released);
         }
         if !vector.is_empty() {
             pass.run(vector, handed, true);
@@ -450,6 +474,25 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Drops datagrams whose fragments have waited too long for the rest, and tells their sources.
+    #[cold]
+    fn expire(&mut self, vector: &mut Vector) {
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.reassembly.expire(self.context.now)
+            {
+                self.context.counters.ended.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+        }
+    }
+
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
     fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
         let Pass { context, tracer, pieces, spare } = self;
@@ -515,7 +558,8 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
         }
         if packet.trace() != 0 {
             // What was made here has no link-layer header before it is sent.
-            let bare = packet.l3_offset() == 0 && packet.flags().contains(nodes::ORIGINATED);
+            let ip = weir_packet::parse::ParseFlags::IP4 | weir_packet::parse::ParseFlags::IP6;
+            let bare = packet.l3_offset() == 0 && packet.flags().intersects(ip);
             let summary = if bare { text::packet_summary } else { text::summary };
             let step = Step {
                 node,
@@ -534,7 +578,7 @@ fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
         Node::Drop | Node::IcmpError => {
             Reason::of(packet.reason()).map_or_else(String::new, |reason| reason.name().into())
         }
-        Node::Ip4Rewrite | Node::Ip6Rewrite | Node::Ip4Fragment | Node::Neighbor => {
+        Node::Ip4Rewrite | Node::Ip6Rewrite | Node::Ip4Fragment | Node::Ip6Fragment | Node::Neighbor => {
             let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
             adjacency.map_or_else(String::new, |adjacency| context.root.describe(adjacency))
         }

@@ -300,10 +300,10 @@ fn what_is_not_served_is_dropped_with_its_reason() {
     let seen = rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2", Reason::LocalUnhandled);
     seen.assert_icmp("2001:db8:a::1", 1, 4, 0);
     for text in [
-        "icmp from 10.0.0.2 to 10.0.0.1 fragment 0+",
-        "icmp from 10.0.0.2 to 10.0.0.1 fragment 8",
-        "icmp6 from 2001:db8:a::2 to 2001:db8:a::1 fragment 0+",
-        "icmp6 from 2001:db8:a::2 to 2001:db8:a::1 fragment 8",
+        "udp from 10.0.0.2 port 1 to 10.0.0.1 port 2 fragment 0+",
+        "udp from 10.0.0.2 to 10.0.0.1 fragment 8",
+        "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2 fragment 0+",
+        "udp from 2001:db8:a::2 to 2001:db8:a::1 fragment 8",
         "udp from fe80::99 to fe80::1 fragment 8",
     ] {
         rig.drops("lan", text, Reason::LocalFragment);

@@ -74,6 +74,27 @@ fn on_the_link() -> BTreeSet<Reason> {
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
+/// What fragments for ourselves come to.
+fn fragments() -> Vec<Reason> {
+    let mut rig = two_ports().rig();
+    for fragment in ["fragment 8+ length 36", "fragment 16+ length 36"] {
+        rig.send("lan", &format!("icmp from 10.0.0.2 to 10.0.0.1 {fragment}"));
+    }
+    let mut far = rig.frame("lan", "icmp from 10.0.0.2 to 10.0.0.1 fragment 8 length 36");
+    far[20..22].copy_from_slice(&0x1fffu16.to_be_bytes());
+    mend(&mut far);
+    rig.put("lan", &far);
+    for identification in 1..=5 {
+        let mut frame = rig.frame("lan", "icmp from 10.0.0.2 to 10.0.0.1 fragment 8");
+        frame[19] = identification;
+        mend(&mut frame);
+        rig.put("lan", &frame);
+    }
+    rig.advance(60_000_000_000);
+    rig.harness.run();
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
 #[test]
 fn every_reason_is_produced() {
     let mut rig = rig();
@@ -134,7 +155,7 @@ fn every_reason_is_produced() {
         "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 ttl 1",
         "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 df length 69",
         "udp from 10.0.0.2 port 1 to 10.0.0.1 port 2",
-        "icmp from 10.0.0.2 to 10.0.0.1 fragment 8",
+        "udp from 10.0.0.2 to 10.0.0.1 fragment 8",
         "icmp from 10.0.0.2 to 10.0.0.1",
         "icmp from 10.0.0.2 to 10.0.0.1",
         "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 length 60000",
@@ -157,6 +178,7 @@ fn every_reason_is_produced() {
     assert_eq!(bare.conservation().imbalance(), 0);
 
     seen.extend(on_the_link());
+    seen.extend(fragments());
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();
     assert_eq!(missing, NOT_FORCED);
 }

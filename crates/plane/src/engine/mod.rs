@@ -19,6 +19,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 
 use crate::collect;
 use crate::compile::{Compiler, Map, Settings};
+use crate::counters::{Counter, WorkerCounters};
 use crate::model;
 use crate::node::Node;
 use crate::root::Root;
@@ -277,8 +278,14 @@ impl Engine {
     /// Every counter from the start on.
     fn read(&self, control: &Control) -> Snapshot {
         let occupancy = self.pool.occupancy();
-        let counters = self.workers.iter().map(|worker| &worker.counters);
-        let held = counters.map(|counters| counters.queued.value().saturating_sub(counters.dequeued.value())).sum();
+        let waiting = |of: fn(&WorkerCounters) -> (&Counter, &Counter)| {
+            let each = self.workers.iter().map(|worker| of(&worker.counters));
+            each.map(|(came, went)| came.value().saturating_sub(went.value())).sum()
+        };
+        let waiting = report::Waiting {
+            packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
+            datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
+        };
         Snapshot {
             elapsed: 0.0,
             tick_frequency: tsc::frequency(),
@@ -298,7 +305,7 @@ impl Engine {
                 large: occupancy.large,
                 huge_pages: occupancy.pages == weir_base::region::Pages::Huge,
             },
-            tables: tables(control, held, self.workers.len()),
+            tables: tables(control, &waiting, self.workers.len()),
         }
     }
 

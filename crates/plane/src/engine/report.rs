@@ -7,6 +7,7 @@ use crate::collect;
 use crate::compile::Compiler;
 use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
+use crate::reassembly::Reassembly;
 use crate::rib::Rib;
 use crate::root::Root;
 use crate::stats;
@@ -77,8 +78,15 @@ fn has_faults(interface: &model::Interface) -> bool {
     matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
 }
 
-/// `held`: packets that wait for neighbours, in all `workers`.
-pub(super) fn tables(control: &Control, held: u64, workers: usize) -> Vec<stats::TableStats> {
+/// What waits in workers, all of them together.
+pub(super) struct Waiting {
+    /// Packets, for neighbours.
+    pub(super) packets: u64,
+    /// Datagrams for ourselves, for the rest of their fragments.
+    pub(super) datagrams: u64,
+}
+
+pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Vec<stats::TableStats> {
     let mut rows = Vec::new();
     for (number, (v4, v6)) in control.compiler.occupancy().enumerate() {
         let index = control.map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
@@ -103,10 +111,18 @@ pub(super) fn tables(control: &Control, held: u64, workers: usize) -> Vec<stats:
     let hold = control.model.neighbor_discovery.hold_total;
     rows.push(stats::TableStats {
         name: "held packets".into(),
-        used: held,
+        used: waiting.packets,
         limit: u64::from(hold) * workers as u64,
         bytes: (Hold::bytes(hold) * workers) as u64,
         when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped",
+    });
+    let datagrams = Reassembly::share(control.model.buffers.large as usize, workers) * workers;
+    rows.push(stats::TableStats {
+        name: "datagrams in reassembly".into(),
+        used: waiting.datagrams,
+        limit: datagrams as u64,
+        bytes: Reassembly::bytes(datagrams) as u64,
+        when_full: "the oldest of the same family on the same worker is dropped",
     });
     rows
 }

@@ -3,9 +3,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use weir_packet::checksum;
 use weir_packet::icmp::{self, ErrorV4, ErrorV6, MAX_ERROR_V4, MAX_ERROR_V6};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
+use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
@@ -28,10 +30,14 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
 }
 
 /// The error that is due about a packet, if one is and may be sent.
-fn answer(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Option<Packet> {
+fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
     if packet.flags().contains(ORIGINATED) {
         return None;
     }
+    // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some
+    // do not exist yet, and their checksum is quoted as it came.
+    checksum::complete(packet);
+    let packet = &*packet;
     if packet.flags().contains(ParseFlags::IP4) {
         let error = error_v4(context.root, packet, reason)?;
         icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
@@ -90,6 +96,7 @@ fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
     Some(match reason {
         Reason::TtlExpired => ErrorV4::TimeExceeded { code: time_exceeded::TRANSIT },
         Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: mtu(root, packet)? },
+        Reason::ReassemblyTimeout => ErrorV4::TimeExceeded { code: time_exceeded::REASSEMBLY },
         Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
         Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
         Reason::LocalUnhandled => match packet.protocol() {
@@ -112,6 +119,12 @@ fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
     Some(match reason {
         Reason::TtlExpired => ErrorV6::TimeExceeded { code: time_exceeded::TRANSIT },
         Reason::MtuExceeded => ErrorV6::PacketTooBig { mtu: mtu(root, packet)? },
+        Reason::ReassemblyTimeout => ErrorV6::TimeExceeded { code: time_exceeded::REASSEMBLY },
+        Reason::BadFragment => {
+            let bad = Piece::new(&packet.parsed(), packet.l3()).err()?;
+            let (code, pointer) = bad.parameter_problem()?;
+            ErrorV6::ParameterProblem { code, pointer }
+        }
         Reason::NoRoute => ErrorV6::Unreachable { code: unreachable::NO_ROUTE },
         Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
         Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },

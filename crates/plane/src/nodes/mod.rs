@@ -19,6 +19,7 @@ mod punt;
 mod rewrite;
 
 use weir_base::clock::Time;
+use weir_base::random::Random;
 use weir_base::reclaim::Guard;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
@@ -34,6 +35,7 @@ use crate::node::Node;
 use crate::outlet::Outlet;
 use crate::peer::Peer;
 use crate::reason::Reason;
+use crate::reassembly::Reassembly;
 use crate::record::{Fate, Recorder};
 use crate::root::Root;
 
@@ -42,6 +44,9 @@ pub(crate) use lookup::{judge, node as lookup_node};
 
 /// weir made the packet: its TTL is not decremented, and no error is sent about it.
 pub(crate) const ORIGINATED: ParseFlags = ParseFlags::from_bits(1 << 15);
+
+/// The packet came in fragments: that is no sign that its way back takes more than the least that every way takes.
+pub(crate) const PIECEMEAL: ParseFlags = ParseFlags::from_bits(1 << 14);
 
 /// What a node may use beside its vector.
 pub(crate) struct Context<'a> {
@@ -55,6 +60,8 @@ pub(crate) struct Context<'a> {
     pub(crate) next: &'a mut Next,
     pub(crate) limits: &'a mut Limits,
     pub(crate) hold: &'a mut Hold,
+    pub(crate) reassembly: &'a mut Reassembly,
+    pub(crate) random: &'a mut Random,
     pub(crate) events: &'a mut Events,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) transmitters: &'a mut [Option<Outlet>],
@@ -71,10 +78,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// A worker's share of what all of them may do.
-    pub(crate) fn new(workers: usize, icmp: &IcmpLimits, neighbors: &NeighborDiscovery) -> Limits {
-        let share = |all: u32| all.div_ceil(workers.max(1) as u32);
-        let limiter = |rate, burst| Limiter::new(share(rate), share(burst));
+    /// The share of a worker, by its number, in what all of them may do: together they may do no more.
+    pub(crate) fn new(worker: usize, workers: usize, icmp: &IcmpLimits, neighbors: &NeighborDiscovery) -> Limits {
+        let limiter = |rate, burst| Limiter::new(share(rate, worker, workers), share(burst, worker, workers));
         Limits {
             error: limiter(icmp.error_rate, icmp.error_burst),
             echo: limiter(icmp.echo_rate, icmp.echo_burst),
@@ -82,6 +88,12 @@ impl Limits {
             punt: limiter(punt::RATE, punt::BURST),
         }
     }
+}
+
+/// What falls to one of so many workers: all shares are equal but for one, and their sum is `all`.
+fn share(all: u32, worker: usize, workers: usize) -> u32 {
+    let workers = workers.max(1) as u32;
+    all / workers + u32::from((worker as u32) < all % workers)
 }
 
 /// What a packet that was for us has become.
@@ -171,11 +183,26 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4Rewrite => rewrite::run::<rewrite::V4>(context, vector, frame),
         Node::Ip6Rewrite => rewrite::run::<rewrite::V6>(context, vector, frame),
-        Node::Ip4Fragment => fragment::run(context, pieces, vector, frame),
-        Node::Local => local::run(context, vector, frame),
+        Node::Ip4Fragment => fragment::run::<rewrite::V4>(context, pieces, vector, frame),
+        Node::Ip6Fragment => fragment::run::<rewrite::V6>(context, pieces, vector, frame),
+        Node::Local => local::run(context, pieces, vector, frame),
         Node::Punt => punt::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
         Node::Output => output::run(context, vector, frame),
         Node::Drop => discard::run(context, vector, frame),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn shares_add_up() {
+        for (all, workers) in [(1000, 1), (1000, 3), (1, 4), (0, 2), (7, 8), (u32::MAX, 16)] {
+            let shares: Vec<u32> = (0..workers).map(|worker| share(all, worker, workers)).collect();
+            assert_eq!(shares.iter().map(|&share| u64::from(share)).sum::<u64>(), u64::from(all));
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
     }
 }

@@ -8,9 +8,9 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ethernet, ipv4, ipv6, protocol};
+use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
-use super::{Context, ORIGINATED, neighbor};
+use super::{Context, ORIGINATED, PIECEMEAL, neighbor};
 use crate::hold::Key;
 use crate::neighbor::Event;
 use crate::node::Node;
@@ -24,6 +24,8 @@ pub(super) trait Family {
     const TTL: usize;
     /// Counts it down, unless it is 1 or 0: then nothing is changed, and the answer is false.
     fn decrement_above_one(packet: &mut Packet) -> bool;
+    /// What a packet may have on its way by an adjacency, in octets.
+    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32;
     /// Deals with a packet that is too long for its link.
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8);
     /// The destination.
@@ -43,9 +45,14 @@ impl Family for V4 {
         header[ipv4::TTL] > 1 && checksum::decrement_ttl(header).is_some()
     }
 
+    fn mtu(_: &Packet, adjacency: &Adjacency) -> u32 {
+        adjacency.mtu
+    }
+
     #[cold]
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        let may_fragment = ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
+        let may_fragment = packet.flags().contains(ORIGINATED)
+            || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
         if may_fragment && packet.offload().gso == Gso::None {
             context.next.push(Node::Ip4Fragment, place);
         } else {
@@ -68,9 +75,22 @@ impl Family for V6 {
         header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
     }
 
+    /// Our answer to what came in fragments takes what every way takes: we keep no path MTUs (RFC 8201, 1), and nobody on
+    /// the way could cut it. What came whole shows that its way takes as much.
+    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32 {
+        match packet.flags().contains(ORIGINATED | PIECEMEAL) {
+            true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
+            false => adjacency.mtu,
+        }
+    }
+
     #[cold]
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
+        if packet.flags().contains(ORIGINATED) {
+            context.next.push(Node::Ip6Fragment, place);
+        } else {
+            context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
+        }
     }
 
     fn destination(header: &[u8]) -> Option<IpAddr> {
@@ -137,7 +157,8 @@ fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
         context.next.refuse_aloud(packet, place, Reason::TtlExpired);
         return false;
     }
-    if length > adjacency.mtu as usize && segment_length(packet, length) > adjacency.mtu as usize {
+    let mtu = F::mtu(packet, adjacency) as usize;
+    if length > mtu && segment_length(packet, length) > mtu {
         F::too_long(context, packet, place);
         return false;
     }
@@ -154,19 +175,26 @@ fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     true
 }
 
-/// The length that counts against an MTU: that of a packet's longest segment.
+/// The length that counts against an MTU: that of a packet's longest segment, with its headers. A packet that is not what
+/// its offload state says counts as it is.
 #[cold]
 fn segment_length(packet: &Packet, length: usize) -> usize {
     let offload = packet.offload();
-    if offload.gso == Gso::None {
-        return length;
-    }
-    let l4 = packet.l4_offset();
-    let transport = match packet.protocol() {
-        protocol::TCP => packet.data().get(l4 + 12).map_or(0, |octet| usize::from(octet >> 4) * 4),
-        _ => 8,
+    let (v4, header) = (packet.flags().contains(ParseFlags::IP4), packet.flags().contains(ParseFlags::L4_HEADER));
+    let transport = match (offload.gso, packet.protocol()) {
+        (Gso::Tcp4, protocol::TCP) if v4 && header => tcp_header(packet),
+        (Gso::Tcp6, protocol::TCP) if !v4 && header => tcp_header(packet),
+        (Gso::Udp, protocol::UDP) if header => udp::LENGTH,
+        _ => return length,
     };
-    l4 - packet.l3_offset() + transport + usize::from(offload.segment)
+    // The transport header is there, so it is behind the IP header and all extension headers.
+    let headers = packet.l4_offset() - packet.l3_offset() + transport;
+    length.min(headers + usize::from(offload.segment))
+}
+
+/// Octets of the TCP header with its options.
+fn tcp_header(packet: &Packet) -> usize {
+    packet.data().get(packet.l4_offset() + 12).map_or(0, |octet| usize::from(octet >> 4) * 4)
 }
 
 #[inline(always)]
