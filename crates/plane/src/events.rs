@@ -3,6 +3,7 @@
 
 use weir_base::clock::Time;
 use weir_base::ring::Producer;
+use weir_base::wake::Waker;
 
 use crate::counters::Counter;
 use crate::neighbor::Event;
@@ -17,6 +18,8 @@ const QUIET: u64 = 100_000_000;
 pub(crate) struct Events {
     /// `None`: there is nobody to tell (replays).
     ring: Option<Producer<Event>>,
+    /// Wakes the control side, if it is a thread.
+    waker: Option<Waker>,
     told: bool,
     /// What was told lately of neighbours in use: number of the adjacency, and when.
     lately: [(u32, Time); 64],
@@ -25,12 +28,12 @@ pub(crate) struct Events {
 impl Events {
     /// Tells nobody.
     pub(crate) fn unheard() -> Events {
-        Events { ring: None, told: false, lately: [(u32::MAX, Time(0)); 64] }
+        Events { ring: None, waker: None, told: false, lately: [(u32::MAX, Time(0)); 64] }
     }
 
-    /// Tells by this ring from now on.
-    pub(crate) fn connect(&mut self, ring: Producer<Event>) {
-        self.ring = Some(ring);
+    /// Tells by this ring from now on, and wakes who reads it.
+    pub(crate) fn connect(&mut self, ring: Producer<Event>, waker: Option<Waker>) {
+        (self.ring, self.waker) = (Some(ring), waker);
     }
 
     /// Tells of an event; false when there was no room.
@@ -55,14 +58,16 @@ impl Events {
         news
     }
 
-    /// Shows the control side what was told. True if there was anything: it may have to be woken.
-    pub(crate) fn flush(&mut self) -> bool {
-        if let Some(ring) = &mut self.ring
-            && self.told
+    /// Shows the control side what was told, and wakes it: not for nodes, as this may be a system call.
+    pub(crate) fn flush(&mut self) {
+        if std::mem::take(&mut self.told)
+            && let Some(ring) = &mut self.ring
         {
             ring.flush();
+            if let Some(waker) = &self.waker {
+                waker.wake();
+            }
         }
-        std::mem::take(&mut self.told)
     }
 }
 
@@ -80,11 +85,12 @@ mod tests {
     fn a_full_ring_loses_events_and_counts_them() {
         let (producer, mut consumer) = ring(4);
         let (mut events, lost) = (Events::unheard(), Counter::default());
-        assert!(events.tell(wanted(0), &lost) && !events.flush(), "nobody listens");
-        events.connect(producer);
+        assert!(events.tell(wanted(0), &lost), "nobody listens");
+        events.connect(producer, None);
         assert_eq!((1..10).filter(|&number| events.tell(wanted(number), &lost)).count(), 4);
         assert_eq!(lost.value(), 5);
-        assert!(events.flush() && !events.flush());
+        assert!(consumer.is_empty());
+        events.flush();
         let mut seen = Vec::new();
         consumer.pop(10, |event| seen.push(event));
         assert_eq!(seen, [1, 2, 3, 4].map(wanted));

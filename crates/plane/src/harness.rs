@@ -188,7 +188,7 @@ impl Harness {
     /// instead of being refused at once.
     pub fn listen(&mut self) {
         let (producer, events) = ring(events::RING);
-        self.worker.events.connect(producer);
+        self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
     }

@@ -11,7 +11,7 @@ use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
-use weir_packet::parse::Seed;
+use weir_packet::parse::{Parsed, Seed};
 use weir_packet::text;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
@@ -31,6 +31,9 @@ use crate::record::Recorder;
 use crate::root::Root;
 use crate::trace::{Step, Tracer};
 
+/// The number, for the recorder, of packets that no input packet led to.
+pub(crate) const UNASKED: u32 = u32::MAX;
+
 /// What a worker is told while it runs.
 pub(crate) enum Order {
     /// Poll this queue of a port.
@@ -41,6 +44,8 @@ pub(crate) enum Order {
     Forget(u32),
     /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
     Limit(IcmpLimits, NeighborDiscovery),
+    /// Send this frame, link-layer header included, by the interface of this number.
+    Send(u32, Box<[u8]>),
     /// Take nothing more from ports, but go on with what other workers hand over.
     Drain,
     /// End once nothing is left.
@@ -112,6 +117,8 @@ pub(crate) struct Worker {
     reassembly: Reassembly,
     random: Random,
     pub(crate) events: Events,
+    /// Frames to send, with the numbers of their interfaces.
+    outgoing: Vec<(u32, Box<[u8]>)>,
     next: Next,
     spare: Frame,
     limits: Limits,
@@ -163,6 +170,7 @@ impl Worker {
             reassembly,
             random,
             events: Events::unheard(),
+            outgoing: Vec::new(),
             next: Next::new(),
             spare: Frame::new(),
             limits,
@@ -188,7 +196,7 @@ impl Worker {
             self.hold.give_up();
             self.reassembly.give_up();
         }
-        if self.vector.is_empty() && !self.is_due(now) {
+        if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
@@ -237,6 +245,7 @@ impl Worker {
                 self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
                 self.hold.bound(&neighbors);
             }
+            Order::Send(interface, frame) => self.outgoing.push((interface, frame)),
             Order::Drain => self.draining = true,
             Order::End => self.ending = true,
         }
@@ -334,7 +343,7 @@ impl Worker {
     /// Runs the graph over what was injected, and over what need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self) {
         let now = self.shared.clock.now();
-        if !self.vector.is_empty() || self.is_due(now) {
+        if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
             self.run(0, now);
         }
     }
@@ -353,6 +362,7 @@ impl Worker {
             reassembly,
             random,
             events,
+            outgoing,
             spare,
             cache,
             limits,
@@ -382,6 +392,9 @@ impl Worker {
             recorder: recorder.as_mut(),
         };
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        if !outgoing.is_empty() {
+            pass.send(outgoing, released);
+        }
         if !pass.context.hold.is_empty() {
             pass.release(released);
         }
@@ -493,9 +506,37 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Sends what the control side has to say.
+    #[cold]
+    fn send(&mut self, frames: &mut Vec<(u32, Box<[u8]>)>, vector: &mut Vector) {
+        let mut frames = frames.drain(..).peekable();
+        while frames.peek().is_some() {
+            while vector.room() > 0
+                && let Some((number, frame)) = frames.next()
+            {
+                // What cannot be made is as lost on the way.
+                let interface = self.context.root.interfaces.get(number as usize);
+                let Some(interface) = interface.filter(|interface| interface.present) else { continue };
+                let Some(mut packet) = Packet::copy_of(self.context.cache, &frame) else { continue };
+                packet.set_parsed(&Parsed { flags: nodes::ORIGINATED, ..Parsed::default() });
+                packet.set_interface(number);
+                packet.set_forwarding(interface.on_link);
+                packet.set_time(self.context.now);
+                packet.set_ordinal(UNASKED);
+                self.context.counters.created.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            for place in 0..vector.len() {
+                self.context.next.push(Node::Output, place as u8);
+            }
+            self.walk(vector, self.tracer.wanted(), false);
+        }
+    }
+
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
     fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
-        let Pass { context, tracer, pieces, spare } = self;
+        let Pass { context, tracer, spare, .. } = self;
         for place in 0..vector.len() {
             let node =
                 if place < parsed { resume(context.root, &mut vector[place as u8]) } else { Node::EthernetInput };
@@ -510,6 +551,13 @@ impl Pass<'_, '_> {
             taken.for_each(|place| spare.push(place as u8));
             trace(context, tracer, vector, input, wanted, spare);
         }
+        self.walk(vector, wanted, tracing);
+    }
+
+    /// Takes the packets of a vector from node to node, from where they wait to where they end.
+    fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
+        let Pass { context, tracer, pieces, spare } = self;
+        let tracing = tracing || wanted.is_some();
         let mut start = tsc::ticks();
         while let Some(node) = context.next.pending() {
             context.next.take(node, spare);

@@ -23,6 +23,7 @@ use weir_table::lpm::{self, Full, Prefix, Transaction, Value, Writer};
 
 pub use change::Change;
 use numbers::{Numbers, assign};
+pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};

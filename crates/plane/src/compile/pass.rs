@@ -297,7 +297,7 @@ fn link_layer(to: MacAddress, from: [u8; 6], tags: Tags) -> ([u8; MAX_L2], u8) {
 }
 
 /// What stands between the addresses and the type of a frame.
-pub(super) fn tag_octets(tags: Tags) -> Vec<u8> {
+pub(crate) fn tag_octets(tags: Option<(Tag, Option<u16>)>) -> Vec<u8> {
     let mut octets = Vec::new();
     if let Some((outer, inner)) = tags {
         octets.extend(outer.tpid.to_be_bytes());
