@@ -228,8 +228,8 @@ impl Port for AfPacketPort {
     }
 
     fn max_frame(&self) -> Option<usize> {
-        // The MTU counts neither the Ethernet header nor tags.
-        Some(self.mtu as usize + 22)
+        // The MTU counts neither the Ethernet header nor one tag; it counts further ones.
+        Some(self.mtu as usize + 18)
     }
 
     fn link(&self) -> Link {

@@ -5,12 +5,10 @@
 //! those behind.
 //!
 //! # What becomes of a frame
-//! The kernel takes slots in order and says how many octets it took. It stops early when the device's queue drops a
-//! frame, and leaves that one's slot as if it were still waiting, though it will never come back to it. So a waiting
-//! slot is one that was dropped if a later one was taken, or if the kernel was called and found nothing to do. When the
-//! device is down or gone, or the kernel refuses a frame for what it is, everything that waits is withdrawn, and the next
-//! frame is written where the kernel stopped. Should the two ever disagree about that place, the kernel skips what lies
-//! between, and the rule above counts it.
+//! The kernel takes slots in order. When it can not hand a frame to the device (its queue is full, it is down or gone), or
+//! refuses the frame for what it is, it stops there, and would try the same frame again for ever. So from there on
+//! frames go one by one through the second socket, which says of each what became of it: those that fail are counted. Once
+//! nothing is left, the next frame is written where the kernel stopped.
 //!
 //! Nothing is sent from inside [`Transmitter::transmit`]: a ring that is full is one that the device has not emptied, and a
 //! call would not make it do so.
@@ -55,8 +53,10 @@ pub(super) struct Queue {
     next: usize,
     /// Frames in front of it have been handed over to the kernel.
     submitted: usize,
-    /// Frames in front of it have been taken by the kernel, or given up.
+    /// Frames in front of it have been taken by the kernel, or sent singly.
     settled: usize,
+    /// Where the kernel stopped, once it has.
+    stopped: Option<usize>,
     /// Long frames, each with the place in front of which it is to be sent.
     long: VecDeque<(usize, Packet)>,
 }
@@ -70,7 +70,7 @@ impl Queue {
         counters: Arc<PortCounters>,
     ) -> Queue {
         let long = VecDeque::with_capacity(VECTOR);
-        Queue { ring, ringed, plain, offload, counters, next: 0, submitted: 0, settled: 0, long }
+        Queue { ring, ringed, plain, offload, counters, next: 0, submitted: 0, settled: 0, stopped: None, long }
     }
 
     /// Puts a packet into the ring or among the long ones. `false` when there is no room.
@@ -130,75 +130,46 @@ impl Queue {
     /// Has the kernel take the frames in front of `until`. `false` when it has no room for some.
     fn push(&mut self, until: usize) -> bool {
         self.submit(until);
-        let mut clean = true;
-        // Each call takes all, or ends with a dropped frame; one more finds out about the last.
-        for _ in self.settled..until + 2 {
-            if self.settled == until {
-                return true;
-            }
+        while self.settled != until && self.stopped.is_none() {
             let result = rustix::net::send(&self.ringed, &[], SendFlags::DONTWAIT);
-            if clean && result.is_ok() && self.ring.progress(until - 1) == Progress::Taken {
+            if self.ring.progress(until - 1) == Progress::Taken {
                 self.settled = until;
                 return true;
             }
-            clean = false;
-            let refused = self.settle(until);
+            while self.ring.progress(self.settled) == Progress::Taken {
+                self.settled += 1;
+            }
             match result {
-                Ok(0) if !refused => self.drop_until(until),
-                Ok(_) | Err(Errno::NOBUFS | Errno::INTR) if !refused => (),
-                Err(Errno::AGAIN) if !refused => return false,
-                // The device is down (ENETDOWN) or gone (ENXIO), or the kernel refuses a frame.
-                _ => {
-                    self.give_up();
-                    return true;
-                }
+                // It stopped early; the next call says why.
+                Ok(1..) | Err(Errno::INTR) => (),
+                Err(Errno::AGAIN) => return false,
+                _ => self.stopped = Some(self.settled),
             }
         }
-        false
-    }
-
-    /// Finds out what became of the frames in front of `until`, as far as that can be told. `true` when the kernel refuses
-    /// one.
-    #[cold]
-    fn settle(&mut self, until: usize) -> bool {
-        let mut taken = self.settled;
-        let mut refused = false;
-        for place in self.settled..until {
-            match self.ring.progress(place) {
-                Progress::Taken => taken = place + 1,
-                Progress::Waiting => (),
-                Progress::Refused => {
-                    refused = true;
-                    taken = place;
-                    break;
-                }
-            }
+        if self.stopped.is_some() {
+            self.send_singly(until);
         }
-        self.drop_until(taken);
-        refused
+        true
     }
 
-    /// Gives up the frames in front of `until` that are still waiting: the kernel has left them behind.
+    /// Sends the frames in front of `until` by the other socket.
     #[cold]
-    fn drop_until(&mut self, until: usize) {
+    fn send_singly(&mut self, until: usize) {
         for place in self.settled..until {
-            if self.ring.progress(place) != Progress::Taken {
-                self.ring.withdraw(place);
+            if rustix::net::send(&self.plain, self.ring.frame(place), SendFlags::DONTWAIT).is_err() {
                 count(&self.counters.transmit_errors, 1);
             }
+            self.ring.withdraw(place);
         }
         self.settled = until;
     }
 
-    /// Gives up everything that the kernel has not taken. The next frame is written where it stopped.
-    #[cold]
+    /// Takes everything back that the kernel has no room for, and counts it.
     fn give_up(&mut self) {
         for place in self.settled..self.submitted {
             self.ring.withdraw(place);
         }
         count(&self.counters.transmit_errors, (self.next - self.settled + self.long.len()) as u64);
-        self.long.clear();
-        (self.next, self.submitted) = (self.settled, self.settled);
     }
 
     /// Sends a long frame.
@@ -245,13 +216,16 @@ impl Transmitter for Queue {
             if !self.push(until) {
                 return;
             }
-            let Some((_, packet)) = self.long.front() else { return };
+            let Some((_, packet)) = self.long.front() else { break };
             match self.send_long(packet) {
                 Ok(()) => (),
                 Err(Errno::AGAIN) => return,
                 Err(_) => count(&self.counters.transmit_errors, 1),
             }
             self.long.pop_front();
+        }
+        if let Some(place) = self.stopped.take() {
+            (self.next, self.submitted, self.settled) = (place, place, place);
         }
     }
 

@@ -152,12 +152,10 @@ pub(crate) struct TransmitRing(Ring);
 /// How far the kernel has come with a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It is still to be taken.
+    /// It is still to be taken, or was refused.
     Waiting,
     /// It was taken.
     Taken,
-    /// The kernel refuses it, and goes no further.
-    Refused,
 }
 
 impl TransmitRing {
@@ -203,16 +201,28 @@ impl TransmitRing {
     /// How far the kernel has come with slot `index`, which was submitted.
     pub(crate) fn progress(&self, index: usize) -> Progress {
         let status = self.0.status(index).load(Ordering::Acquire);
-        if status & libc::TP_STATUS_WRONG_FORMAT != 0 {
-            Progress::Refused
-        } else if status & libc::TP_STATUS_SEND_REQUEST != 0 {
+        if status & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT) != 0 {
             Progress::Waiting
         } else {
             Progress::Taken
         }
     }
 
-    /// Takes slot `index` back, which the kernel has not taken and is not working on.
+    /// The frame in slot `index`, with its `virtio_net_hdr`; empty when the kernel has taken it.
+    pub(crate) fn frame(&self, index: usize) -> &[u8] {
+        if self.progress(index) == Progress::Taken {
+            return &[];
+        }
+        let header = self.0.header(index);
+        // SAFETY: the kernel looks at a waiting slot only while the owner of the ring, who holds `self`, calls it to send,
+        // and it writes nothing but the status then. The length is what `write` put there; it is held to the slot.
+        unsafe {
+            let len = ((*header.as_ptr()).tp_len as usize).min(SLOT - SEND);
+            NonNull::slice_from_raw_parts(header.cast::<u8>().add(SEND), len).as_ref()
+        }
+    }
+
+    /// Takes slot `index` back, which the kernel has not taken.
     pub(crate) fn withdraw(&mut self, index: usize) {
         self.0.status(index).store(libc::TP_STATUS_AVAILABLE, Ordering::Release);
     }
