@@ -402,9 +402,13 @@ fn every_node_can_be_traced() {
     late.ttl = 1;
     let mut echo = template(("10.0.0.2", "10.0.0.200"), ("10.0.0.1", "10.0.0.1"));
     echo.protocol = Transport::Icmp;
+    // Its answer is too long for the way back.
+    let mut long = template(("2001:db8:7::2", "2001:db8:7::2"), ("2001:db8:a::1", "2001:db8:a::1"));
+    (long.protocol, long.size) = (Transport::Icmp, SizeSpec::Fixed(1400));
     let ours = template(("10.0.0.2", "10.0.0.200"), ("10.0.0.1", "10.0.0.1"));
     let nobody = template(("10.0.0.2", "10.0.0.200"), ("10.8.0.2", "10.8.0.2"));
-    let mut streams = Vec::from([v4(), v6(), large, late, echo, nobody, ours].map(|template| stream(template, None)));
+    let mut streams =
+        Vec::from([v4(), v6(), large, late, echo, long, nobody, ours].map(|template| stream(template, None)));
     let questions = [arp(ALL, &[], request("10.0.0.9", "10.0.0.1")), ask(&[], "fe80::9", "2001:db8:a::1", Some(HOST))];
     let path = scratch("questions.pcap");
     capture(&path, &questions);
@@ -412,6 +416,9 @@ fn every_node_can_be_traced() {
     let build = forward(streams, 2, 2)
         .port("narrow", &["10.7.0.1/24"])
         .mtu(576)
+        .port("narrow6", &["2001:db8:7::1/64"])
+        .mtu(1280)
+        .neighbor("narrow6", "2001:db8:7::2", mac(1))
         .port("nobody", &["10.8.0.1/24"])
         .neighbor("wan", "192.0.2.2", mac(1))
         .neighbor("wan", "2001:db8:b::2", mac(1));
