@@ -25,6 +25,9 @@ const NONE: u32 = u32::MAX;
 /// Nanoseconds after which a neighbour that is still waited for is asked for again.
 const ASK_AGAIN: u64 = 1_000_000_000;
 
+/// Nanoseconds after which the control side is told again when it had no room to be told.
+const TELL_AGAIN: u64 = 100_000_000;
+
 /// Whom packets wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -98,6 +101,8 @@ pub(crate) struct Hold {
     most: u32,
     most_each: u32,
     timeout: u64,
+    /// Nothing is to be told or given up before. The queues need not be gone through until then, however many packets pass.
+    due: Time,
     /// The version of the root that the queues were last held against.
     pub(crate) generation: u64,
 }
@@ -119,6 +124,7 @@ impl Hold {
             most: 0,
             most_each: 0,
             timeout: 0,
+            due: Time(0),
             generation: 0,
         }
     }
@@ -128,6 +134,7 @@ impl Hold {
         self.most = u32::from(settings.hold_total);
         self.most_each = u32::from(settings.hold);
         self.timeout = u64::from(settings.retransmit_time) * u64::from(settings.probes.max(1)) * 1_000_000;
+        self.due = Time(0);
         while self.slots.len() < self.most as usize {
             let number = self.slots.len() as u32;
             self.slots.push(Slot { packet: Packet::EMPTY, next: self.free_slot });
@@ -204,15 +211,27 @@ impl Hold {
 
     /// Tells again of neighbours that have been waited for for a second since, and gives up what has waited too long.
     pub(crate) fn look_after(&mut self, now: Time, mut tell: impl FnMut(Key) -> bool) {
+        if now < self.due {
+            return;
+        }
         while self.oldest != NONE && now.since(self.queues[self.oldest as usize].since) >= self.timeout {
             self.part(self.oldest, Some(Reason::NoNeighbor));
         }
+        let mut due = match self.queues.get(self.oldest as usize) {
+            Some(oldest) => oldest.since.0.saturating_add(self.timeout),
+            None => u64::MAX,
+        };
         let mut number = self.oldest;
         while number != NONE {
             let queue = &mut self.queues[number as usize];
             queue.ask(now, &mut tell);
+            due = due.min(match queue.asked {
+                Some(asked) => asked.0.saturating_add(ASK_AGAIN),
+                None => now.0.saturating_add(TELL_AGAIN),
+            });
             number = queue.next;
         }
+        self.due = Time(due);
     }
 
     /// Gives up everything that waits.
@@ -243,20 +262,14 @@ impl Hold {
         pop(&mut self.slots, &mut self.leaving, &mut self.free_slot)
     }
 
-    /// When this store is to be looked after, if nothing comes before.
+    /// When this store is to be looked after, if nothing comes before; at times too early, never too late.
+    #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.leaving.len > 0 {
-            return Some(Time(0));
+        match (self.leaving.len, self.waiting) {
+            (0, 0) => None,
+            (0, _) => Some(self.due),
+            _ => Some(Time(0)),
         }
-        let oldest = self.queues.get(self.oldest as usize)?;
-        let mut deadline = oldest.since.0.saturating_add(self.timeout);
-        let mut number = self.oldest;
-        while number != NONE {
-            let queue = &self.queues[number as usize];
-            deadline = deadline.min(queue.asked.map_or(queue.since, |asked| asked).0.saturating_add(ASK_AGAIN));
-            number = queue.next;
-        }
-        Some(Time(deadline))
     }
 
     fn place(&self, key: Key) -> usize {
@@ -302,6 +315,8 @@ impl Hold {
         }
         self.newest = number;
         self.enter(number);
+        // Who could not be told at once is told soon.
+        self.due = self.due.min(Time(now.0.saturating_add(self.timeout.min(TELL_AGAIN))));
         number
     }
 
@@ -518,15 +533,23 @@ mod tests {
             });
         }
         assert_eq!(asked, HashMap::from([(0, 4), (1, 3)]));
-        assert_eq!(hold.deadline(), Some(Time(3_000_000_000)));
         let mut told = 0;
-        hold.look_after(Time(2_999_999_999), |_| {
-            told += 1;
-            true
-        });
-        assert!(hold.pop().is_none());
+        let mut look_after = |hold: &mut Hold, at| {
+            let due = hold.deadline().unwrap();
+            assert!(due <= Time(at), "{due:?}");
+            hold.look_after(Time(at), |_| {
+                told += 1;
+                true
+            });
+        };
+        look_after(&mut hold, 2_900_000_000);
+        assert_eq!(hold.deadline(), Some(Time(3_000_000_000)));
+        look_after(&mut hold, 3_000_000_000);
+        assert_eq!((told, hold.deadline()), (0, Some(Time(0))), "some may leave now");
+        assert_eq!(std::iter::from_fn(|| hold.pop()).count(), 4);
+        assert_eq!(hold.deadline(), Some(Time(3_001_000_000)));
         hold.look_after(Time(3_001_000_000), |_| panic!("nobody waits any more"));
-        assert_eq!(std::iter::from_fn(|| hold.pop()).count(), 8);
+        assert_eq!(std::iter::from_fn(|| hold.pop()).count(), 4);
         assert!(hold.is_empty() && hold.deadline().is_none());
     }
 
