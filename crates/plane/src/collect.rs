@@ -30,16 +30,18 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
 /// A worker's runtime since its start.
 pub(crate) fn worker(number: usize, core: Option<usize>, asleep: bool, counters: &WorkerCounters) -> WorkerStats {
     let nodes = Node::ALL.iter().zip(&counters.nodes);
+    let sleeps = counters.sleeps.value();
     WorkerStats {
         worker: number,
         core,
         nodes: nodes
             .map(|(node, counters)| NodeStats {
                 name: node.name(),
-                state: node.state(),
+                state: if asleep && node.is_input() { "sleeping" } else { node.state() },
                 calls: counters.calls.value(),
                 packets: counters.packets.value(),
-                suspends: 0,
+                // A worker is suspended as a whole, where it takes its packets.
+                suspends: if *node == Node::Rx { sleeps } else { 0 },
                 ticks: counters.ticks.value(),
             })
             .collect(),
@@ -50,7 +52,7 @@ pub(crate) fn worker(number: usize, core: Option<usize>, asleep: bool, counters:
         events_lost: counters.events_lost.value(),
         loops: counters.loops.value(),
         idle_loops: counters.idle_loops.value(),
-        sleeps: counters.sleeps.value(),
+        sleeps,
         asleep,
     }
 }
@@ -116,6 +118,7 @@ pub(crate) fn since(
         for (node, before) in worker.nodes.iter_mut().zip(&before.nodes) {
             node.calls -= before.calls;
             node.packets -= before.packets;
+            node.suspends -= before.suspends;
             node.ticks -= before.ticks;
         }
         worker.received -= before.received;

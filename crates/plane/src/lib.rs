@@ -3,6 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+// The kit of the integration tests serves unit tests, too, and calls the crate by its name.
+#[cfg(test)]
+extern crate self as weir_plane;
+
 mod adjacency;
 pub mod bench;
 mod collect;

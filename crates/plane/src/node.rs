@@ -57,11 +57,13 @@ impl Node {
         Node::ALL.iter().copied().find(|node| node.name() == name)
     }
 
-    /// `polling` for inputs, `active` for the rest.
+    /// It takes packets into the graph.
+    pub const fn is_input(self) -> bool {
+        matches!(self, Node::Rx | Node::HandoverInput)
+    }
+
+    /// `polling` for inputs, while their worker is up, `active` for the rest.
     pub const fn state(self) -> &'static str {
-        match self {
-            Node::Rx | Node::HandoverInput => "polling",
-            _ => "active",
-        }
+        if self.is_input() { "polling" } else { "active" }
     }
 }

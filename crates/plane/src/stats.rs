@@ -58,13 +58,13 @@ pub struct WorkerStats {
 pub struct NodeStats {
     /// Its name, e.g. `ip4-lookup`.
     pub name: &'static str,
-    /// `polling` for inputs, `active` else.
+    /// `polling` or `sleeping` for inputs, as their worker does; `active` else.
     pub state: &'static str,
     /// Vectors it was given.
     pub calls: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Times it was suspended; 0 for all nodes of the data path, which run to completion.
+    /// Times it was suspended: for `rx` the times that its worker went to sleep, 0 for all others, which run to completion.
     pub suspends: u64,
     /// Ticks spent in it.
     pub ticks: u64,

@@ -37,6 +37,9 @@ pub struct Worker {
     pub loops: u64,
     /// Rounds that found nothing to do.
     pub idle_loops: u64,
+    /// Times it went to sleep.
+    #[serde(default)]
+    pub sleeps: u64,
     /// Packets received from ports.
     pub received: u64,
     /// Packets handed to ports.
@@ -72,7 +75,7 @@ pub struct Rates {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// `polling` or `active`.
+    /// `polling`, `sleeping` or `active`.
     pub state: String,
     /// Vectors it was given.
     pub calls: u64,
@@ -108,6 +111,7 @@ impl Worker {
             vectors_per_node: ratio(packets as f64, calls as f64),
             loops: worker.loops,
             idle_loops: worker.idle_loops,
+            sleeps: worker.sleeps,
             received: worker.received,
             transmitted: worker.transmitted,
             dropped: worker.dropped,
@@ -183,8 +187,8 @@ impl Report for Runtime {
             }
             let _ = writeln!(
                 text,
-                "\nTime {:.1}, average vectors/node {:.2}, main loops {}, idle {}",
-                self.elapsed, worker.vectors_per_node, worker.loops, worker.idle_loops
+                "\nTime {:.1}, average vectors/node {:.2}, main loops {}, idle {}, sleeps {}",
+                self.elapsed, worker.vectors_per_node, worker.loops, worker.idle_loops, worker.sleeps
             );
             let _ = writeln!(
                 text,
@@ -212,7 +216,7 @@ mod tests {
             runtime.text(),
             "\
 Thread 1 weir_wk_0 (core 2)
-Time 2.0, average vectors/node 100.00, main loops 50, idle 40
+Time 2.0, average vectors/node 100.00, main loops 50, idle 40, sleeps 7
   vector rates in 1.0000e3, out 9.5000e2, drop 5.0000e1, punt 0.0000e0
 Name            State    Calls  Vectors  Suspends  Clocks  Vectors/Call
 rx              polling     10     2000         0  1.20e1        200.00

@@ -24,6 +24,7 @@ pub(crate) fn snapshot() -> Snapshot {
             local: 0,
             loops: 50,
             idle_loops: 40,
+            sleeps: 7,
             ..WorkerStats::default()
         }],
         drops: vec![

@@ -1,0 +1,449 @@
+//! Workers that sleep: what wakes them, how soon, and what it costs while nothing happens. The ports are of the tests' own:
+//! sockets to receive from, and transmit queues that tell what they were given.
+
+#[path = "../../../tests/kit/mod.rs"]
+mod kit;
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use kit::*;
+use weir_base::clock::{ManualClock, Time};
+use weir_packet::buffer::{Cache, PoolSize};
+use weir_packet::vector::{Frame, Vector};
+use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
+use weir_port::{Burst, Readiness, Receiver, Transmitter};
+
+use super::*;
+use crate::collect;
+use crate::compile::{Compiler, PortPlace, Settings};
+use crate::reason::Reason;
+use crate::stats::Conservation;
+
+/// Whatever takes longer is taken for something that never happens.
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// Workers without an engine. Port 0 is `lan`, port 1 is `wan` with the default route.
+struct Rig {
+    crew: Crew,
+    domain: Domain,
+    sent: mpsc::Receiver<Sent>,
+    // Keeps the tables.
+    _compiler: Compiler,
+}
+
+/// What a transmit queue was given.
+#[derive(Debug)]
+struct Sent {
+    at: Instant,
+    now: Time,
+    packets: usize,
+}
+
+struct Probe {
+    sent: mpsc::Sender<Sent>,
+    waiting: usize,
+    now: Time,
+}
+
+impl Transmitter for Probe {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, now: Time) -> usize {
+        self.waiting += frame.len();
+        self.now = now;
+        frame.len()
+    }
+
+    /// Nothing leaves before.
+    fn kick(&mut self) {
+        assert!(self.waiting > 0, "kicked for nothing");
+        // A test that saw enough does not listen any more.
+        let _ = self.sent.send(Sent { at: Instant::now(), now: self.now, packets: std::mem::take(&mut self.waiting) });
+    }
+}
+
+fn rig(workers: u16, clock: Clock) -> Rig {
+    let mut build = two_ports();
+    build.0.workers.count = workers;
+    let model = build.0;
+    let domain = Domain::new();
+    let settings = Settings { workers: usize::from(workers), invent_neighbors: true };
+    let mut compiler = Compiler::new(&domain, settings, model.limits);
+    let ports = [0, 1].map(|number| (number, PortPlace { number, mac: None, peer: None, down: false }));
+    let places = crate::compile::Places { ports: HashMap::from(ports), ..Default::default() };
+    let (root, _) = compiler.compile(&model, &places).unwrap();
+    let root = Arc::new(Published::new(root, &domain));
+    let pool = Pool::new(PoolSize { small: 4096, large: 0 }).unwrap();
+    let (tracer, busy) = (Arc::default(), Arc::new(AtomicUsize::new(usize::from(workers))));
+    let parts = Parts { domain: &domain, root: &root, tracer: &tracer, pool: &pool, clock: &clock, busy: &busy };
+    let crew = Crew::start(&model, false, [1, 2], &parts).unwrap_or_else(|error| panic!("{error}"));
+    let (sender, sent) = mpsc::channel();
+    for worker in crew.iter() {
+        let probe = Probe { sent: sender.clone(), waiting: 0, now: Time(0) };
+        worker.order(Order::Transmit(1, Box::new(probe)));
+    }
+    crew.settle();
+    Rig { crew, domain, sent, _compiler: compiler }
+}
+
+impl Rig {
+    fn receive(&self, worker: usize, receiver: impl Receiver + 'static) {
+        self.crew[worker].order(Order::Receive(0, Box::new(receiver)));
+    }
+
+    #[track_caller]
+    fn wait(&self, what: &str, mut until: impl FnMut(&Crew) -> bool) {
+        let start = Instant::now();
+        while !until(&self.crew) {
+            assert!(start.elapsed() < PATIENT, "waited in vain: {what}");
+            thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    /// Waits until every worker sleeps, and has done so for long enough to have reached the system call.
+    #[track_caller]
+    fn quiet(&self) {
+        self.wait("sleep", |crew| crew.iter().all(|worker| worker.waker.is_asleep()));
+        thread::sleep(Duration::from_micros(300));
+    }
+
+    #[track_caller]
+    fn sent(&self) -> Sent {
+        self.sent.recv_timeout(PATIENT).expect("a packet leaves")
+    }
+
+    fn conservation(&self) -> Conservation {
+        collect::conservation(self.crew.iter().map(|worker| &*worker.counters))
+    }
+
+    fn transmitted(&self) -> u64 {
+        self.conservation().transmitted
+    }
+
+    fn sleeps(&self, worker: usize) -> u64 {
+        self.crew[worker].counters.sleeps.value()
+    }
+
+    /// Ends all; every packet has come to an end.
+    #[track_caller]
+    fn stop(mut self) {
+        self.crew.stop();
+        let conservation = self.conservation();
+        assert_eq!((conservation.imbalance(), conservation.held), (0, 0), "{conservation:?}");
+    }
+}
+
+/// Frames from a socket.
+struct Socket(UnixDatagram);
+
+impl Socket {
+    fn pair() -> (UnixDatagram, Socket) {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        far.set_nonblocking(true).unwrap();
+        (near, Socket(far))
+    }
+}
+
+impl Receiver for Socket {
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::When(self.0.as_fd())
+    }
+
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        let mut octets = [0; 2048];
+        while vector.room() > 0 {
+            let Ok(length) = self.0.recv(&mut octets) else { return Burst::Idle };
+            let mut packet = Packet::copy_of(cache, &octets[..length]).expect("buffers for all");
+            packet.set_time(now);
+            assert!(vector.push(packet).is_ok(), "there is room");
+        }
+        Burst::More
+    }
+}
+
+/// A queue that tells which thread polls it.
+struct Watched<R>(R, Arc<OnceLock<String>>);
+
+impl<R: Receiver> Receiver for Watched<R> {
+    fn readiness(&self) -> Readiness<'_> {
+        self.0.readiness()
+    }
+
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        self.1.get_or_init(|| {
+            let thread = std::fs::read_link("/proc/thread-self").unwrap();
+            format!("/proc/self/task/{}/schedstat", thread.file_name().unwrap().to_str().unwrap())
+        });
+        self.0.receive(vector, cache, now)
+    }
+}
+
+/// What a thread has used of a CPU.
+fn used(thread: &OnceLock<String>) -> Duration {
+    let text = std::fs::read_to_string(thread.get().expect("it was polled")).unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+fn datagram(flow: u16) -> Vec<u8> {
+    frame(&format!("udp from 10.0.0.2 port {} to 198.51.100.9 port 53", 1000 + flow), own_mac(0))
+}
+
+/// The receive queue of a generator.
+fn generator(rate: Option<u64>, count: Option<u64>) -> Box<dyn Receiver> {
+    let template = TemplateSpec {
+        source: (ip("10.0.0.2"), ip("10.0.0.200")),
+        destination: (ip("198.51.100.1"), ip("198.51.100.200")),
+        protocol: Transport::Udp,
+        source_port: (1000, 60_000),
+        destination_port: (53, 53),
+        size: SizeSpec::Fixed(100),
+        flows: 256,
+        ttl: 64,
+        dont_fragment: false,
+        vlan: Vec::new(),
+        source_mac: None,
+        destination_mac: None,
+        seed: 3,
+    };
+    let streams = vec![StreamSpec { source: StreamSource::Template(template), rate, count }];
+    let context = weir_port::Context { name: "lan".into(), mac: own_mac(0).0, max_frame: 1514 };
+    let spec = PortSpec::Generator(GeneratorSpec { streams });
+    weir_port::open(&spec, &Default::default(), 1, &context).unwrap().receivers().remove(0)
+}
+
+/// Needed, as the trait is not implemented for boxes.
+struct Boxed(Box<dyn Receiver>);
+
+impl Receiver for Boxed {
+    fn readiness(&self) -> Readiness<'_> {
+        self.0.readiness()
+    }
+
+    fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
+        self.0.receive(vector, cache, now)
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+fn an_idle_worker_costs_next_to_nothing() {
+    let rig = rig(1, Clock::monotonic());
+    let thread = Arc::default();
+    rig.receive(0, Watched(Boxed(generator(Some(10), None)), Arc::clone(&thread)));
+    rig.sent();
+    let (before, start) = (used(&thread), Instant::now());
+    thread::sleep(Duration::from_secs(2));
+    let share = (used(&thread) - before).as_secs_f64() / start.elapsed().as_secs_f64();
+    assert!(share < 0.02, "{:.2} % of a CPU for 10 packets a second", share * 100.0);
+    assert!(rig.transmitted() >= 20 && rig.sleeps(0) >= 20, "{} packets, {} sleeps", rig.transmitted(), rig.sleeps(0));
+    println!("10 packets a second: {:.3} % of a CPU", share * 100.0);
+    rig.stop();
+}
+
+#[test]
+fn packets_that_fall_due_leave_in_time() {
+    const EVERY: u64 = 5_000_000;
+    let rig = rig(1, Clock::monotonic());
+    rig.receive(0, Boxed(generator(Some(1_000_000_000 / EVERY), Some(200))));
+    let first = rig.sent();
+    let mut late = Vec::new();
+    let mut number = first.packets as u64;
+    while number < 200 {
+        let sent = rig.sent();
+        late.push(Duration::from_nanos(sent.now.0.checked_sub(first.now.0 + number * EVERY).expect("not early")));
+        number += sent.packets as u64;
+    }
+    assert!(rig.sleeps(0) > 100, "it slept {} times", rig.sleeps(0));
+    let late = median(late);
+    println!("a paced packet leaves {late:?} after it was due");
+    assert!(late < Duration::from_millis(1), "{late:?} late");
+    rig.stop();
+}
+
+#[test]
+fn a_readable_descriptor_wakes_a_worker_in_time() {
+    let rig = rig(1, Clock::monotonic());
+    let (near, far) = Socket::pair();
+    rig.receive(0, far);
+    let wakes = (0..300).map(|flow| {
+        rig.quiet();
+        let sleeps = rig.sleeps(0);
+        let start = Instant::now();
+        near.send(&datagram(flow)).unwrap();
+        let sent = rig.sent();
+        assert_eq!((sent.packets, sleeps >= u64::from(flow)), (1, true));
+        sent.at - start
+    });
+    let took = median(wakes.collect());
+    println!("from a socket into a sleeping worker and out: {took:?}");
+    assert!(took < Duration::from_millis(1), "{took:?}");
+    assert_eq!(rig.transmitted(), 300);
+    rig.stop();
+}
+
+#[test]
+fn what_is_handed_over_wakes_its_owner() {
+    let rig = rig(2, Clock::monotonic());
+    let (near, far) = Socket::pair();
+    rig.receive(0, far);
+    let mut owned = [Vec::new(), Vec::new()];
+    for flow in 0..400 {
+        rig.quiet();
+        let before = rig.crew[1].counters.transmitted.value();
+        let start = Instant::now();
+        near.send(&datagram(flow)).unwrap();
+        let took = rig.sent().at - start;
+        rig.wait("the count", |_| rig.transmitted() == u64::from(flow) + 1);
+        owned[(rig.crew[1].counters.transmitted.value() - before) as usize].push(took);
+    }
+    assert!(owned.iter().all(|own| own.len() > 100), "both own flows");
+    let [own, handed] = owned.map(median);
+    println!("out by the worker that was woken: {own:?}, by another that it woke: {handed:?}");
+    assert!(own < Duration::from_millis(1) && handed < Duration::from_millis(2), "{own:?} {handed:?}");
+    rig.stop();
+}
+
+#[test]
+fn orders_wake_and_a_sleeper_is_away() {
+    let rig = rig(2, Clock::monotonic());
+    let start = Instant::now();
+    for round in 0..500u32 {
+        if round % 2 == 0 {
+            rig.quiet();
+        }
+        rig.crew[0].order(Order::Forget(7));
+        rig.crew[1].order(Order::Forget(7));
+        rig.crew.settle();
+    }
+    assert!(start.elapsed() < PATIENT / 2, "orders waited: {:?}", start.elapsed());
+    rig.quiet();
+    // Nothing is waited for before it is freed.
+    let object = Arc::new(());
+    rig.domain.retire(Arc::clone(&object));
+    assert_eq!((rig.domain.collect(), Arc::strong_count(&object)), (0, 1));
+    rig.stop();
+}
+
+/// Two workers whose packets mostly belong to the other, in bursts with pauses around the time after which they sleep.
+#[test]
+fn nothing_is_left_behind_by_workers_that_fall_asleep() {
+    let rig = rig(2, Clock::monotonic());
+    let sockets = [0, 1].map(|worker| {
+        let (near, far) = Socket::pair();
+        rig.receive(worker, far);
+        near
+    });
+    let frames: Vec<_> = (0..64).map(datagram).collect();
+    let mut sent = 0;
+    for round in 0..20_000usize {
+        let burst = 1 + round % 3;
+        for number in 0..burst {
+            sockets[round % 2].send(&frames[(round * 7 + number) % 64]).unwrap();
+        }
+        sent += burst as u64;
+        let start = Instant::now();
+        // All arrive without anything else happening.
+        while rig.transmitted() < sent {
+            assert!(start.elapsed() < PATIENT, "left behind in round {round}: {:?}", rig.conservation());
+            std::hint::spin_loop();
+        }
+        let pause = Duration::from_micros((round as u64 * 13) % 90);
+        while start.elapsed() < pause {
+            std::hint::spin_loop();
+        }
+    }
+    assert!(rig.sleeps(0) > 100 && rig.sleeps(1) > 100, "{} {}", rig.sleeps(0), rig.sleeps(1));
+    rig.stop();
+}
+
+#[test]
+fn a_clock_that_is_moved_by_hand_is_not_slept_through() {
+    let hand = ManualClock::new();
+    let rig = rig(1, hand.clone().into());
+    rig.receive(0, Boxed(generator(Some(1), Some(3))));
+    for second in 1..3 {
+        assert_eq!(rig.sent().packets, 1);
+        assert!(rig.sent.recv_timeout(Duration::from_millis(20)).is_err());
+        hand.set(Time(second * 1_000_000_000));
+    }
+    assert_eq!(rig.sent().packets, 1);
+    rig.stop();
+}
+
+/// A descriptor that is always readable and never brings anything, as of a device that is gone.
+struct Broken(UnixDatagram);
+
+impl Receiver for Broken {
+    fn readiness(&self) -> Readiness<'_> {
+        Readiness::When(self.0.as_fd())
+    }
+
+    fn receive(&mut self, _: &mut Vector, _: &mut Cache, _: Time) -> Burst {
+        Burst::Idle
+    }
+}
+
+#[test]
+fn a_descriptor_that_cries_wolf_does_not_keep_a_worker_up() {
+    let rig = rig(1, Clock::monotonic());
+    let (wolf, broken) = UnixDatagram::pair().unwrap();
+    wolf.send(b"wolf").unwrap();
+    let thread = Arc::default();
+    rig.receive(0, Watched(Broken(broken), Arc::clone(&thread)));
+    let (near, far) = Socket::pair();
+    rig.receive(0, far);
+    near.send(&datagram(0)).unwrap();
+    rig.sent();
+    let (before, start) = (used(&thread), Instant::now());
+    thread::sleep(Duration::from_secs(1));
+    let share = (used(&thread) - before).as_secs_f64() / start.elapsed().as_secs_f64();
+    println!("a descriptor that is always ready: {:.2} % of a CPU", share * 100.0);
+    assert!(share < 0.2, "{:.1} % of a CPU", share * 100.0);
+    // Others are still heard.
+    near.send(&datagram(1)).unwrap();
+    rig.sent();
+    rig.stop();
+}
+
+/// Fails when told to.
+struct Bomb(Arc<AtomicBool>);
+
+impl Receiver for Bomb {
+    fn receive(&mut self, _: &mut Vector, _: &mut Cache, _: Time) -> Burst {
+        if self.0.load(Ordering::Relaxed) {
+            // As a panic, without its message.
+            std::panic::resume_unwind(Box::new("the bomb went off"));
+        }
+        Burst::Idle
+    }
+}
+
+#[test]
+fn a_worker_that_failed_holds_up_nobody() {
+    let mut rig = rig(2, Clock::monotonic());
+    let fuse = Arc::<AtomicBool>::default();
+    rig.receive(1, Bomb(Arc::clone(&fuse)));
+    rig.receive(0, Boxed(generator(None, None)));
+    rig.wait("traffic by both", |crew| crew.iter().all(|worker| worker.counters.transmitted.value() > 1000));
+    fuse.store(true, Ordering::Relaxed);
+    rig.wait("the failure", |crew| crew[1].has_failed());
+    let gone = |crew: &Crew| crew[0].counters.drops[Reason::WorkerGone as usize].value();
+    // More than the ring holds: it is not just filling up.
+    let before = (rig.crew[0].counters.transmitted.value(), gone(&rig.crew));
+    rig.wait("traffic by the other", |crew| {
+        crew[0].counters.transmitted.value() > before.0 + 20_000 && gone(crew) > before.1 + 20_000
+    });
+    rig.crew.stop();
+    assert!(rig.crew[1].has_failed() && !rig.crew[0].has_failed());
+    // Only what the failed worker had in hand is not accounted for: a vector at most.
+    let conservation = rig.conservation();
+    assert_eq!(conservation.imbalance(), 0, "{conservation:?}");
+    assert!(conservation.held <= weir_packet::vector::VECTOR as u64, "{conservation:?}");
+}
