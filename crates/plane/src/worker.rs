@@ -484,6 +484,8 @@ impl Pass<'_, '_> {
             }
             let packets = vector.len();
             self.run(vector, packets, false);
+            // A port's ring holds a vector, but perhaps not all that waited.
+            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
         }
     }
 
