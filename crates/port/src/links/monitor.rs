@@ -60,7 +60,7 @@ impl Monitor {
             match netlink::receive(&self.socket, &mut self.buffer) {
                 Ok(None) => (),
                 Ok(Some(datagram)) => {
-                    for message in netlink::messages(datagram) {
+                    for (_, message) in netlink::messages(datagram) {
                         match message {
                             Ok(message) => changes.note(&mut self.names, message),
                             // Something the library cannot read: it may have been any device.

@@ -87,10 +87,8 @@ pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io:
     }
 }
 
-/// The messages of a datagram.
-pub(super) fn messages(
-    mut datagram: &[u8],
-) -> impl Iterator<Item = Result<NetlinkMessage<RouteNetlinkMessage>, DecodeError>> {
+/// The messages of a datagram, each with its type (0 when it has none).
+pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, Message)> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*datagram.first_chunk()?) as usize;
         let whole = (HEADER..=datagram.len()).contains(&length);
@@ -98,9 +96,16 @@ pub(super) fn messages(
         let (message, rest) = datagram.split_at(if whole { length } else { datagram.len() });
         let padding = length.wrapping_neg() % 4;
         datagram = rest.get(padding..).unwrap_or_default();
-        Some(NetlinkMessage::deserialize(message))
+        let kind = message.get(4..6).map_or(0, |octets| u16::from_ne_bytes([octets[0], octets[1]]));
+        Some((kind, NetlinkMessage::deserialize(message)))
     })
 }
+
+/// A message, or what is wrong with it.
+pub(super) type Message = Result<NetlinkMessage<RouteNetlinkMessage>, DecodeError>;
+
+/// The first type of a message that is about an object, and not about the conversation (NLMSG_MIN_TYPE).
+const FIRST_OBJECT: u16 = 16;
 
 /// Has the kernel do something.
 pub(super) fn change(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), LinksError> {
@@ -112,7 +117,8 @@ pub(super) fn get(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteN
     ask(what, message, NLM_F_ACK)
 }
 
-/// Asks the kernel for all objects of a kind.
+/// Asks the kernel for all objects of a kind. Those that cannot be read are left out: a device that is unknown to the
+/// library must not hide the others.
 pub(super) fn dump(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
     ask(what, message, NLM_F_DUMP)
 }
@@ -134,8 +140,11 @@ fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<Route
         let mut interrupted = false;
         'answer: loop {
             let Some(datagram) = receive(&socket, &mut buffer).map_err(refused)? else { continue };
-            for message in messages(datagram) {
-                let message = message.map_err(|error| LinksError::Malformed { what: what.to_owned(), error })?;
+            for (kind, message) in messages(datagram) {
+                let message = match message {
+                    Err(_) if flags & NLM_F_DUMP == NLM_F_DUMP && kind >= FIRST_OBJECT => continue,
+                    message => message.map_err(|error| LinksError::Malformed { what: what.to_owned(), error })?,
+                };
                 interrupted |= message.header.flags & NLM_F_DUMP_INTR != 0;
                 match message.payload {
                     NetlinkPayload::InnerMessage(answer) => answers.push(answer),
@@ -155,4 +164,59 @@ fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<Route
         }
     }
     unreachable!("the last attempt returns")
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::link::LinkMessage;
+
+    use super::*;
+
+    fn link(index: u32) -> Vec<u8> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(link));
+        message.finalize();
+        let mut octets = vec![0; message.buffer_len()];
+        message.serialize(&mut octets);
+        octets
+    }
+
+    fn index((_, message): (u16, Message)) -> Option<u32> {
+        match message.ok()?.payload {
+            NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => Some(link.header.index),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_datagram_holds_messages_one_after_another() {
+        let mut padded = link(2);
+        // One octet more than the message needs, and three of padding.
+        padded[0] += 1;
+        padded.extend([0; 4]);
+        let datagram = [link(1), padded, link(3)].concat();
+        let indices: Vec<_> = messages(&datagram).map(index).collect();
+        assert_eq!((indices.len(), indices[0], indices[2]), (3, Some(1), Some(3)));
+        assert_eq!(messages(&[]).count(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_its_type_and_hides_nothing_but_itself() {
+        let mut short = link(2);
+        short.truncate(20);
+        short[..4].copy_from_slice(&20u32.to_ne_bytes());
+        let datagram = [link(1), short, link(3)].concat();
+        let (kinds, read): (Vec<u16>, Vec<bool>) =
+            messages(&datagram).map(|(kind, message)| (kind, message.is_ok())).unzip();
+        assert_eq!((kinds, read), (vec![16, 16, 16], vec![true, false, true]));
+        // A length that leads nowhere ends it.
+        for length in [0u32, 15, 1000, u32::MAX] {
+            let mut datagram = [link(1), link(2), link(3)].concat();
+            let second = datagram.len() / 3;
+            datagram[second..second + 4].copy_from_slice(&length.to_ne_bytes());
+            let all: Vec<bool> = messages(&datagram).map(|(_, message)| message.is_ok()).collect();
+            assert_eq!(all, [true, false], "{length}");
+        }
+    }
 }
