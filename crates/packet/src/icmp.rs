@@ -204,6 +204,9 @@ pub enum Silence {
     /// Its source names no single host.
     #[error("the source address names no single host")]
     Source,
+    /// It is a message of neighbour discovery, which stays on its link.
+    #[error("the packet is a message of neighbour discovery")]
+    NeighborDiscovery,
 }
 
 /// Whether an ICMP error may be sent about a packet that [`crate::parse::ipv4`] passed: not about ICMP errors, later
@@ -234,7 +237,8 @@ pub fn may_answer_v4(parsed: &Parsed, frame: &[u8]) -> Result<(), Silence> {
 /// Whether `error` may be sent about a packet that [`crate::parse::ipv6`] passed: not about ICMPv6 errors and
 /// redirects, packets to groups of hosts or stations (packet too big and unrecognised options excepted), or from
 /// sources that are no single host (RFC 4443 section 2.4(e)). Later fragments may be answered in IPv6, unless what
-/// they belong to may be an ICMPv6 error.
+/// they belong to may be an ICMPv6 error. Nor about other messages of neighbour discovery: none is to leave its link, and
+/// one that fails its checks is to be discarded in silence (RFC 4861 sections 6.1 and 7.1).
 ///
 /// # Errors
 /// Why not.
@@ -251,9 +255,17 @@ pub fn may_answer_v6(parsed: &Parsed, frame: &[u8], error: ErrorV6) -> Result<()
         Err(Silence::Source)
     } else if parsed.protocol == protocol::ICMPV6 && parsed.icmp(frame).is_none_or(|(kind, _)| icmpv6::is_error(kind)) {
         Err(Silence::Error)
+    } else if parsed.protocol == protocol::ICMPV6 && parsed.icmp(frame).is_some_and(|(kind, _)| is_discovery(kind)) {
+        Err(Silence::NeighborDiscovery)
     } else {
         Ok(())
     }
+}
+
+/// Solicitations and advertisements of routers and neighbours; redirects count as errors (RFC 4443 section 2.4(e.2)).
+fn is_discovery(kind: u8) -> bool {
+    use icmpv6::kind::{NEIGHBOR_ADVERTISEMENT, ROUTER_SOLICITATION};
+    (ROUTER_SOLICITATION..=NEIGHBOR_ADVERTISEMENT).contains(&kind)
 }
 
 /// As [`may_answer_v6`], about a packet that [`crate::parse::ipv6`] refused for its extension headers, so that its
@@ -520,7 +532,10 @@ mod tests {
             ("udp from 2001:db8::1 to 2001:db8::2 fragment 8".to_owned(), too_big, Ok(())),
             (icmp(" fragment 8"), too_big, Err(LaterFragment)),
             (icmp(" type echo-request"), unreachable, Ok(())),
-            (icmp(" type neighbor-solicitation"), unreachable, Ok(())),
+            (icmp(" type neighbor-solicitation"), unreachable, Err(NeighborDiscovery)),
+            (icmp(" type router-solicitation"), too_big, Err(NeighborDiscovery)),
+            (icmp(" type echo-reply"), unreachable, Ok(())),
+            (icmp(" type 138"), unreachable, Ok(())),
             (icmp(" type unreachable"), too_big, Err(Error)),
             (icmp(" type 127"), too_big, Err(Error)),
             (icmp(" type redirect"), too_big, Err(Error)),

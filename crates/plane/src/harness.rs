@@ -11,6 +11,7 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
 use weir_base::ring::{Consumer, ring};
 use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
+use weir_packet::offload::Offload;
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
@@ -209,6 +210,18 @@ impl Harness {
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
     /// vector is full or no buffer is left: run it first. A frame that no buffer can hold is dropped at once.
     pub fn inject(&mut self, interface: u32, frame: &[u8], time: Time, ordinal: u32) -> bool {
+        self.inject_offloaded(interface, frame, Offload::default(), time, ordinal)
+    }
+
+    /// As [`Harness::inject`], for a frame that a card or the kernel left work on: its checksum, or its segmentation.
+    pub fn inject_offloaded(
+        &mut self,
+        interface: u32,
+        frame: &[u8],
+        offload: Offload,
+        time: Time,
+        ordinal: u32,
+    ) -> bool {
         if frame.len() > MAX_FRAME {
             self.counters.received.add(1);
             self.counters.drops[Reason::FrameTooLong as usize].add(1);
@@ -220,6 +233,7 @@ impl Harness {
         let Some(mut packet) = self.worker.packet(frame) else { return false };
         packet.set_time(time);
         packet.set_ordinal(ordinal);
+        packet.set_offload(offload);
         self.worker.inject(interface, packet).is_ok()
     }
 

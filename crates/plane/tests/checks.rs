@@ -221,6 +221,9 @@ fn options() {
     let echo = rig.frame("lan", "icmp from 10.0.0.2 to 10.0.0.1");
     rig.told_frame("lan", &with_options(&echo, &[7, 0]), Reason::BadOptions);
     rig.drops_frame("lan", &with_options(&echo, &[1]), Reason::LocalUnhandled);
+    // What went to all of a link is not answered, whatever it was refused for.
+    let all = rig.frame("lan", "udp from 198.51.100.9 port 1 to 10.0.0.255 port 2");
+    rig.drops_frame("lan", &with_options(&all, &[7, 0]), Reason::BadOptions);
 }
 
 #[test]

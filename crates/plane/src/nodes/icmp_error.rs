@@ -41,6 +41,9 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
     if packet.flags().contains(ParseFlags::IP4) {
         let error = error_v4(context.root, packet, reason)?;
         icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
+        if is_directed_broadcast(context, packet) {
+            return None;
+        }
         let to = ipv4::Header::new(packet.l3()).ok()?.source();
         let source = source(context, packet, IpAddr::V4(to), Interface::ipv4)?;
         build(context, ParseFlags::IP4, MAX_ERROR_V4, |out| icmp::error_v4(out, error, source, packet.l3()))
@@ -60,6 +63,18 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
         let source = source(context, packet, IpAddr::V6(to), address)?;
         build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, source, packet.l3()))
     }
+}
+
+/// Whether a packet went to the broadcast address of one of our links, of which nobody is told anything (RFC 1812,
+/// 4.3.2.7). Its lookup would have said so, but it was refused before.
+fn is_directed_broadcast(context: &Context<'_>, packet: &Packet) -> bool {
+    let root = context.root;
+    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    let Some(tables) = root.vrfs.get(usize::from(vrf)) else { return false };
+    let Ok(header) = ipv4::Header::new(packet.l3()) else { return false };
+    let value = tables.v4.lookup(context.guard, u32::from(header.destination()));
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize);
+    adjacency.is_some_and(|adjacency| adjacency.kind == Kind::Broadcast)
 }
 
 /// The limit is asked last, so that only errors that are sent count against it.

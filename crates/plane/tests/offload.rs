@@ -1,0 +1,244 @@
+//! What cards and the kernel leave undone: checksums that are to be completed, packets that are to be segmented.
+
+mod kit;
+
+use std::sync::{Arc, Mutex};
+
+use kit::*;
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::offload::{Checksum, Gso, Offload};
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::{checksum, parse};
+use weir_plane::harness::{Harness, Options, Verdict};
+use weir_plane::reason::Reason;
+use weir_port::Transmitter;
+
+type Sent = Arc<Mutex<Vec<(Vec<u8>, Offload)>>>;
+
+/// Keeps what is sent, with its state.
+struct Keeping(Sent);
+
+impl Transmitter for Keeping {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        let packets = frame.places().iter().map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
+        self.0.lock().unwrap().extend(packets);
+        frame.len()
+    }
+}
+
+struct Offloading {
+    harness: Harness,
+    sent: Sent,
+}
+
+impl Offloading {
+    fn new(build: Build) -> Offloading {
+        let harness = Harness::new(build.0, Options { seed: 7, invent_neighbors: true }).unwrap();
+        let mut rig = Offloading { harness, sent: Sent::default() };
+        for index in 0..rig.harness.model().interfaces.len() as u32 {
+            if rig.harness.port_of(index) == index {
+                rig.harness.connect(index, Box::new(Keeping(Arc::clone(&rig.sent))));
+            }
+        }
+        rig
+    }
+
+    fn frame(&self, text: &str) -> Vec<u8> {
+        frame(text, weir_packet::wire::MacAddress(self.harness.interface_mac(0).unwrap()))
+    }
+
+    fn put(&mut self, frame: &[u8], offload: Offload) -> (Verdict, Vec<(Vec<u8>, Offload)>) {
+        assert!(self.harness.inject_offloaded(0, frame, offload, Time(1), 1));
+        let outcomes = self.harness.run();
+        assert_eq!(self.harness.conservation().imbalance(), 0);
+        (outcomes[0].verdict, std::mem::take(&mut *self.sent.lock().unwrap()))
+    }
+}
+
+/// Leaves the sum of the pseudo-header in the checksum of a frame's transport header; what it was is the second.
+fn partial(whole: &[u8]) -> (Vec<u8>, Offload) {
+    let parsed = if whole[14] >> 4 == 4 { parse::ipv4(whole, 14) } else { parse::ipv6(whole, 14) }.unwrap();
+    let offset: u16 = match parsed.protocol {
+        6 => 16,
+        17 => 6,
+        _ => 2,
+    };
+    let at = usize::from(parsed.l4 + offset);
+    let mut frame = whole.to_vec();
+    frame[at..at + 2].fill(0);
+    // Whatever is added to the sum of the rest to give the right checksum is the pseudo-header's.
+    let rest = checksum::Sum::new().bytes(&frame[usize::from(parsed.l4)..]).folded();
+    let right = u16::from_be_bytes([whole[at], whole[at + 1]]);
+    let pseudo = checksum::Sum::new().word(!right).word(!rest).folded();
+    frame[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
+    (frame, Offload { checksum: Checksum::Partial, start: parsed.l4, offset, ..Offload::default() })
+}
+
+#[test]
+fn the_place_of_a_checksum_moves_with_the_headers_in_front_of_it() {
+    let mut rig = Offloading::new(
+        Build::new()
+            .port("lan", &["10.0.0.1/24", "2001:db8:a::1/64"])
+            .port("trunk", &[])
+            .vlan("v", "trunk", &[7], &["10.7.0.1/24", "2001:db8:7::1/64"])
+            .vlan("q", "trunk", &[100, 7], &["10.107.0.1/24", "2001:db8:107::1/64"])
+            .port("plain", &["10.9.0.1/24", "2001:db8:9::1/64"]),
+    );
+    for (from, to, link) in [
+        ("10.0.0.2", "10.7.0.2", 18),
+        ("10.0.0.2", "10.107.0.2", 22),
+        ("10.0.0.2", "10.9.0.2", 14),
+        ("2001:db8:a::2", "2001:db8:7::2", 18),
+        ("2001:db8:a::2", "2001:db8:107::2", 22),
+        ("2001:db8:a::2", "2001:db8:9::2", 14),
+    ] {
+        for (protocol, length) in [("tcp", 1000), ("udp", 333)] {
+            let whole = rig.frame(&format!("{protocol} from {from} port 1 to {to} port 2 length {length}"));
+            let (frame, offload) = partial(&whole);
+            let (verdict, sent) = rig.put(&frame, offload);
+            let [(out, left)] = &sent[..] else { panic!("{} frames", sent.len()) };
+            assert_eq!(verdict, Verdict::Forward);
+            assert_eq!(*left, Offload { start: offload.start - 14 + link, ..offload });
+            // Whoever completes it there gets what it was to be.
+            let at = usize::from(left.start);
+            let place = at + usize::from(left.offset);
+            let sum = checksum::udp(checksum::of(&out[at..])).to_be_bytes();
+            let original = place - usize::from(link) + 14;
+            assert_eq!(sum, whole[original..original + 2]);
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_answered_or_quoted_is_completed_before() {
+    let mut build = two_ports();
+    build.0.interfaces[0].mtu = 9000;
+    let mut rig = Offloading::new(build);
+    let data = |whole: &mut Vec<u8>| {
+        // Not all zero, so that a checksum matters.
+        whole[60..].iter_mut().enumerate().for_each(|(index, octet)| *octet = index as u8);
+        whole[40..42].fill(0);
+        let sum = checksum::pseudo_v4([10, 0, 0, 2].into(), [198, 51, 100, 9].into(), 17, (whole.len() - 34) as u16);
+        let sum = checksum::udp(sum.bytes(&whole[34..]).checksum());
+        whole[40..42].copy_from_slice(&sum.to_be_bytes());
+    };
+    // Cut.
+    let mut whole = rig.frame("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 length 4000");
+    data(&mut whole);
+    let (frame, offload) = partial(&whole);
+    assert_ne!(frame, whole);
+    let (_, sent) = rig.put(&frame, offload);
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|(_, offload)| *offload == Offload::default()));
+    let together: Vec<u8> = sent.iter().flat_map(|(frame, _)| frame[34..].to_vec()).collect();
+    assert_eq!(together, whole[34..]);
+    // Quoted.
+    let mut whole = rig.frame("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 length 200 ttl 1");
+    data(&mut whole);
+    let (frame, offload) = partial(&whole);
+    let (verdict, sent) = rig.put(&frame, offload);
+    assert_eq!(verdict, Verdict::Drop(Reason::TtlExpired));
+    assert_eq!((&sent[0].0[14 + 28..], sent[0].1), (&whole[14..], Offload::default()));
+    // Answered, and nothing is left of what was known of the request.
+    for text in ["icmp from 10.0.0.2 to 10.0.0.1 length 100", "icmp6 from 2001:db8:a::2 to 2001:db8:a::1 length 100"] {
+        let whole = rig.frame(text);
+        let (frame, offload) = partial(&whole);
+        for (frame, offload) in
+            [(&frame, offload), (&whole, Offload { checksum: Checksum::Valid, ..Offload::default() })]
+        {
+            let (verdict, sent) = rig.put(frame, offload);
+            assert_eq!((verdict, sent.len()), (Verdict::Local, 1));
+            assert_eq!(sent[0].1, Offload::default());
+        }
+    }
+}
+
+/// A packet of so many segments, each of `segment` octets of data.
+fn super_packet(rig: &Offloading, text: &str, headers: usize, gso: Gso, segment: u16) -> (Vec<u8>, Offload) {
+    let length = headers + 20 * usize::from(segment);
+    let (frame, offload) = partial(&rig.frame(&format!("{text} length {length}")));
+    (frame, Offload { gso, segment, ..offload })
+}
+
+#[test]
+fn segments_count_against_the_mtu_not_the_packet() {
+    let mut build = two_ports();
+    build.0.interfaces[1].mtu = 1400;
+    let mut rig = Offloading::new(build);
+    let v4 = "from 10.0.0.2 port 1 to 198.51.100.9 port 2";
+    let v6 = "from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2";
+    for (text, headers, gso) in [
+        (format!("tcp {v4} df"), 40, Gso::Tcp4),
+        (format!("tcp {v6}"), 60, Gso::Tcp6),
+        (format!("udp {v4} df"), 28, Gso::Udp),
+        (format!("udp {v6}"), 48, Gso::Udp),
+    ] {
+        let fits = 1400 - headers as u16;
+        let (frame, offload) = super_packet(&rig, &text, headers, gso, fits);
+        let (verdict, sent) = rig.put(&frame, offload);
+        assert_eq!((verdict, sent.len()), (Verdict::Forward, 1), "{text}");
+        assert_eq!((sent[0].0.len(), sent[0].1), (frame.len(), offload));
+        let (frame, offload) = super_packet(&rig, &text, headers, gso, fits + 1);
+        let (verdict, sent) = rig.put(&frame, offload);
+        assert_eq!((verdict, sent.len()), (Verdict::Drop(Reason::MtuExceeded), 1), "{text}");
+        // The error tells the MTU of the link, and quotes the packet as it came.
+        let (error, state) = &sent[0];
+        let seen = Seen::new("lan", error);
+        if headers == 40 || headers == 28 {
+            seen.assert_icmp("10.0.0.1", 3, 4, 1400);
+            assert_eq!((error.len(), &error[42..]), (14 + 576, &frame[14..][..548]));
+        } else {
+            seen.assert_icmp("2001:db8:a::1", 2, 0, 1400);
+            assert_eq!((error.len(), &error[62..]), (14 + 1280, &frame[14..][..1232]));
+        }
+        assert_eq!(*state, Offload::default());
+    }
+}
+
+#[test]
+fn headers_between_count_as_well() {
+    let mut build = two_ports();
+    build.0.interfaces[1].mtu = 1400;
+    let mut rig = Offloading::new(build);
+    let plain = rig.frame("tcp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2 length 20060");
+    let frame = with_extensions(&plain, 60, &[6, 0, 1, 4, 0, 0, 0, 0]);
+    let offload = |segment| Offload { checksum: Checksum::Partial, gso: Gso::Tcp6, segment, start: 62, offset: 16 };
+    assert_eq!(rig.put(&frame, offload(1400 - 68)).0, Verdict::Forward);
+    assert_eq!(rig.put(&frame, offload(1400 - 67)).0, Verdict::Drop(Reason::MtuExceeded));
+}
+
+#[test]
+fn a_packet_that_is_not_what_its_state_says_counts_as_it_is() {
+    let mut build = two_ports();
+    build.0.interfaces[1].mtu = 1400;
+    let mut rig = Offloading::new(build);
+    let gso = |gso| Offload { gso, segment: 100, ..Offload::default() };
+    for (text, state) in [
+        ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Tcp4),
+        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Tcp6),
+        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Udp),
+        ("icmp from 10.0.0.2 to 198.51.100.9 df length 3000", Gso::Udp),
+        ("tcp from 10.0.0.2 to 198.51.100.9 df fragment 800 length 3000", Gso::Tcp4),
+        ("udp from 2001:db8:a::2 to 2001:db8:ffff::9 fragment 800 length 3000", Gso::Udp),
+    ] {
+        let frame = rig.frame(text);
+        assert_eq!(rig.put(&frame, gso(state)).0, Verdict::Drop(Reason::MtuExceeded), "{text}");
+    }
+}
+
+#[test]
+fn segments_that_would_have_to_be_fragmented_are_refused_aloud() {
+    let mut build = two_ports();
+    build.0.interfaces[1].mtu = 1400;
+    let mut rig = Offloading::new(build);
+    for (text, headers, gso) in [
+        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2", 40, Gso::Tcp4),
+        ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2", 28, Gso::Udp),
+    ] {
+        let (frame, offload) = super_packet(&rig, text, headers, gso, 1401 - headers as u16);
+        let (verdict, sent) = rig.put(&frame, offload);
+        assert_eq!(verdict, Verdict::Drop(Reason::MtuExceeded));
+        Seen::new("lan", &sent[0].0).assert_icmp("10.0.0.1", 3, 4, 1400);
+    }
+}
