@@ -100,6 +100,16 @@ pub trait Port: Send {
     /// and came back, and finds out what [`Port::link`] answers from now on.
     fn refresh(&mut self) {}
 
+    /// Becomes what this specification says, if that takes no other queues than it has: the addresses and the MTU of a
+    /// device's kernel side can change so. False when it is another port that is wanted; then nothing has changed.
+    ///
+    /// # Errors
+    /// When the kernel refuses; part of it may have been done.
+    fn adjust(&mut self, spec: &spec::PortSpec) -> Result<bool, OpenError> {
+        let _ = spec;
+        Ok(false)
+    }
+
     /// The hardware address to send to where there is one station at the other end and nobody to ask for it (tun).
     fn peer(&self) -> Option<[u8; 6]> {
         None

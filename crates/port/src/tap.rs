@@ -34,9 +34,9 @@ use weir_packet::offload::VirtioHeader;
 pub use error::TapError;
 
 use crate::links::Device;
-use crate::spec::TapSpec;
+use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
-use crate::{Context, Link, Port, PortCounters, Receiver, Transmitter};
+use crate::{Context, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
 /// The driver's node.
 const NODE: &str = "/dev/net/tun";
@@ -230,6 +230,30 @@ impl Port for TapPort {
     fn refresh(&mut self) {
         // A device that does not fit is as good as none: it is looked at again when it changes.
         self.link = self.look().unwrap_or(Link::Down);
+    }
+
+    fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
+        let ((PortSpec::Tap(new), Mode::Tap) | (PortSpec::Tun(new), Mode::Tun)) = (spec, self.mode) else {
+            return Ok(false);
+        };
+        let other = TapSpec { mtu: self.spec.mtu, addresses: self.spec.addresses.clone(), ..new.clone() };
+        // The MTU of an interface that the specification leaves open is not known here any more.
+        if other != self.spec || (new.mtu.is_none() && self.spec.mtu.is_some()) {
+            return Ok(false);
+        }
+        let before = std::mem::replace(&mut self.spec, new.clone());
+        self.mtu = new.mtu.unwrap_or(self.mtu);
+        // A device that is away is set up so when it comes back.
+        if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
+            device.set_mtu(self.mtu).map_err(TapError::from)?;
+            let gone: Vec<_> = before.addresses.into_iter().filter(|own| !new.addresses.contains(own)).collect();
+            device.remove_addresses(&gone).map_err(TapError::from)?;
+        }
+        // Looked at again: with the first IPv4 address of a prefix the kernel removes the others (promote_secondaries).
+        if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
+            device.add_addresses(&new.addresses).map_err(TapError::from)?;
+        }
+        Ok(true)
     }
 
     fn peer(&self) -> Option<[u8; 6]> {

@@ -815,3 +815,41 @@ fn a_missing_privilege_is_named() {
         assert!(open_to_all || error == node, "{error}");
     });
 }
+
+#[test]
+fn a_device_takes_other_addresses_while_it_runs() {
+    in_namespace(|| {
+        let mut port = try_open(&tap("adjusted"), 1).unwrap();
+        let mut queue = port.transmitters(1).remove(0);
+        let addresses = |addresses: &[&str]| addresses.iter().map(|address| address.parse().unwrap()).collect();
+        let two = TapSpec { addresses: addresses(&["192.0.2.1/24", "192.0.2.2/24"]), ..spec("adjusted") };
+        assert!(port.adjust(&PortSpec::Tap(two)).unwrap());
+        // The first of a prefix goes, and the second stays.
+        let other =
+            TapSpec { mtu: Some(1400), addresses: addresses(&["192.0.2.2/24", "198.51.100.1/25"]), ..spec("adjusted") };
+        assert!(port.adjust(&PortSpec::Tap(other.clone())).unwrap());
+        let device = Device::named("adjusted").unwrap().unwrap();
+        assert_eq!(device.mtu, 1400);
+        let mut now = device.addresses.clone();
+        now.retain(|address| address.addr().is_ipv4());
+        assert_eq!(now, other.addresses);
+        // The queues are what they were.
+        let (mut cache, mut vector) = (Pool::new(PoolSize { small: 4, large: 0 }).unwrap().cache(), Vector::new());
+        vector.push(Packet::copy_of(&mut cache, &[0xff; 60]).unwrap()).unwrap();
+        let mut frame = Frame::new();
+        frame.push(0);
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut cache, Time(0)), 1);
+        // Another device is another port.
+        for another in [
+            PortSpec::Tap(TapSpec { name: "another".into(), ..other.clone() }),
+            PortSpec::Tap(TapSpec { offload: false, ..other.clone() }),
+            PortSpec::Tap(TapSpec { mac: None, ..other.clone() }),
+            PortSpec::Tun(TapSpec { mac: None, ..other.clone() }),
+            PortSpec::Null,
+        ] {
+            assert!(!port.adjust(&another).unwrap(), "{another:?}");
+        }
+        assert_eq!(Device::named("adjusted").unwrap().unwrap().addresses, device.addresses);
+        vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
+    });
+}

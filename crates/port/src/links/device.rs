@@ -212,6 +212,23 @@ impl Device {
         }
         Ok(())
     }
+
+    /// Removes those of `addresses` that are there.
+    ///
+    /// # Errors
+    /// As [`Device::set_mtu`]; those before the refused one have been removed.
+    pub fn remove_addresses(&mut self, addresses: &[IpNet]) -> Result<(), LinksError> {
+        for &address in addresses.iter().filter(|address| self.addresses.contains(address)).collect::<Vec<_>>() {
+            let what = format!("removing {address} from {}", self.name);
+            let RouteNetlinkMessage::NewAddress(message) = address_message(self.index, address) else { continue };
+            match change(&what, RouteNetlinkMessage::DelAddress(message), 0) {
+                Err(error) if error.errno() == Some(Errno::ADDRNOTAVAIL) => (),
+                result => result?,
+            }
+            self.addresses.retain(|other| *other != address);
+        }
+        Ok(())
+    }
 }
 
 impl Tuntap {
