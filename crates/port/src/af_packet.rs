@@ -39,7 +39,7 @@ use crate::links::{Device, Layer};
 use crate::spec::AfPacketSpec;
 use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
 use crate::sys::packet_socket::{PacketSocket, Receives, SocketBuffer};
-use crate::{Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+use crate::{Context, Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
 use receive::{Doorstep, Source};
 
 /// Slots of a ring that is received through: 8 MiB, 4 ms of a million packets per second.
@@ -70,7 +70,7 @@ pub(crate) struct AfPacketPort {
 
 impl AfPacketPort {
     /// Attaches `queues` receive queues to the interface.
-    pub(crate) fn open(spec: &AfPacketSpec, queues: u16) -> Result<AfPacketPort, AfPacketError> {
+    pub(crate) fn open(spec: &AfPacketSpec, queues: u16, context: &Context) -> Result<AfPacketPort, AfPacketError> {
         let name = || spec.interface.clone();
         let Some(device) = Device::named(&spec.interface)? else {
             return Err(AfPacketError::NoDevice { name: name() });
@@ -81,6 +81,11 @@ impl AfPacketPort {
         let addresses: Vec<IpNet> = device.addresses.iter().copied().filter(is_host).collect();
         if !spec.shared && !addresses.is_empty() {
             return Err(AfPacketError::HasAddresses { name: name(), addresses });
+        }
+        // Room for the link layer and two tags was added to the interface's MTU.
+        let mtu = context.max_frame.saturating_sub(22);
+        if mtu > device.mtu as usize {
+            return Err(AfPacketError::Mtu { name: name(), mtu, most: device.mtu });
         }
         let mut port = AfPacketPort {
             spec: spec.clone(),

@@ -90,7 +90,7 @@ pub fn open(
         PortSpec::Generator(spec) => Box::new(Generator::open(spec, queues, context)?),
         PortSpec::Pcap(spec) => Box::new(CapturePort::open(spec)?),
         PortSpec::Null => Box::new(Null::default()),
-        PortSpec::AfPacket(spec) => Box::new(AfPacketPort::open(spec, queues)?),
+        PortSpec::AfPacket(spec) => Box::new(AfPacketPort::open(spec, queues, context)?),
         PortSpec::Tap(spec) => Box::new(TapPort::open(TapMode::Tap, spec, queues, context)?),
         PortSpec::Tun(spec) => Box::new(TapPort::open(TapMode::Tun, spec, queues, context)?),
     };

@@ -897,6 +897,10 @@ fn what_stands_against_an_interface_is_said() {
         std::fs::write("/proc/sys/net/ipv6/conf/wa0/disable_ipv6", "0").unwrap();
         ip("address add fe80::1/64 dev wa0 nodad");
         assert!(try_open(&of("wa0"), 1).is_ok());
+        ip("link set wa0 mtu 1400");
+        let error = refusal(&of("wa0"));
+        assert!(matches!(error, AfPacketError::Mtu { mtu: 1500, most: 1400, .. }), "{error}");
+        ip("link set wa0 mtu 1500");
         // A device that is down is none of it.
         ip("link set wa0 down");
         let port = try_open(&of("wa0"), 2).unwrap();

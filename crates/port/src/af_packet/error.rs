@@ -36,6 +36,18 @@ pub enum AfPacketError {
         /// Its addresses but for link-local ones.
         addresses: Vec<IpNet>,
     },
+    /// The interface's packets may be longer than the device's.
+    #[error(
+        "{name} carries packets of up to {most} octets, and the interface's MTU is {mtu}: set it to {most} at most"
+    )]
+    Mtu {
+        /// Of the device.
+        name: String,
+        /// Of the interface.
+        mtu: usize,
+        /// Of the device.
+        most: u32,
+    },
     /// This process may not open packet sockets.
     #[error("{name}: packet sockets need CAP_NET_RAW over this network namespace")]
     NoPrivilege {

@@ -1,16 +1,15 @@
 //! From the interface: frames that wait in the ring, and long ones in the socket's buffer.
 
 use std::cell::Cell;
-use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::net::{RecvAncillaryBuffer, RecvFlags};
+use rustix::net::RecvFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
 use weir_packet::checksum;
-use weir_packet::offload::{Gso, Offload, VirtioHeader};
+use weir_packet::offload::{Gso, VirtioHeader};
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 use weir_packet::wire::ethernet::{self, ethertype};
@@ -204,30 +203,34 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
         skip(frame, socket);
         return Err(Refusal::Unusable);
     };
-    let mut packet = Packet::new(cache, frame.len + shift).ok_or(Refusal::NoBuffer)?;
-    let (addresses, rest) = packet.data_mut().split_at_mut(ADDRESSES);
-    let (between, rest) = rest.split_at_mut(shift);
+    let mut packet = Packet::new(cache, frame.len).ok_or(Refusal::NoBuffer)?;
+    if !copied {
+        packet.data_mut().copy_from_slice(frame.data);
+    } else if receive_long(socket, &mut packet).is_none() {
+        packet.recycle(cache);
+        return Err(Refusal::Unusable);
+    }
+    packet.set_offload(state);
     if let Some(tag) = tag {
-        between.copy_from_slice(&tag.emit());
-    }
-    if copied {
-        let mut header = [0; VirtioHeader::LEN];
-        let parts = &mut [&mut header[..], addresses, rest].map(IoSliceMut::new);
-        let read = rustix::net::recvmsg(socket, parts, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT);
-        if read.map_or(0, |read| read.bytes) != VirtioHeader::LEN + frame.len {
-            packet.recycle(cache);
-            return Err(Refusal::Unusable);
+        // There is headroom in a new packet.
+        if let Ok(room) = packet.push(vlan::LENGTH) {
+            room.copy_from_slice(&tag.emit());
         }
-    } else {
-        addresses.copy_from_slice(&frame.data[..ADDRESSES]);
-        rest.copy_from_slice(&frame.data[ADDRESSES..]);
+        packet.data_mut()[..ADDRESSES + vlan::LENGTH].rotate_left(vlan::LENGTH);
     }
-    // The kernel counts without the tag.
-    packet.set_offload(Offload { start: state.start + shift as u16, ..state });
     if !offload {
         checksum::complete(&mut packet);
     }
     Ok(packet)
+}
+
+/// Fills a packet from the socket's buffer; `None` when there is another frame than expected. What stands in front of the
+/// frame is read into the headroom: one place is cheaper to read into than two.
+fn receive_long(socket: &PacketSocket, packet: &mut Packet) -> Option<()> {
+    packet.push(VirtioHeader::LEN).ok()?;
+    let (len, _) = rustix::net::recv(socket, packet.data_mut(), RecvFlags::DONTWAIT).ok()?;
+    (len == packet.len()).then_some(())?;
+    packet.pull(VirtioHeader::LEN).ok()
 }
 
 /// Forgets a long frame that is in the socket's buffer, in front of those of the slots behind. What is not read of a frame

@@ -14,18 +14,18 @@
 //! call would not make it do so.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::SendFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
-use weir_packet::packet::Packet;
+use weir_packet::packet::{NoRoom, Packet};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
@@ -57,7 +57,7 @@ pub(super) struct Queue {
     settled: usize,
     /// Where the kernel stopped, once it has.
     stopped: Option<usize>,
-    /// Long frames, each with the place in front of which it is to be sent.
+    /// Long frames behind their `virtio_net_hdr`, each with the place in front of which it is to be sent.
     long: VecDeque<(usize, Packet)>,
 }
 
@@ -116,6 +116,16 @@ impl Queue {
         if self.long.len() == VECTOR {
             return false;
         }
+        let offload = packet.offload();
+        let header = VirtioHeader::of(&offload, header_len(packet.data(), &offload));
+        // Into the headroom: what is in one place is cheaper to send than what is in two.
+        match packet.push(VirtioHeader::LEN) {
+            Ok(room) => room.copy_from_slice(&header.emit()),
+            Err(NoRoom) => {
+                count(&self.counters.transmit_errors, 1);
+                return true;
+            }
+        }
         self.long.push_back((self.next, packet.take()));
         true
     }
@@ -172,20 +182,6 @@ impl Queue {
         count(&self.counters.transmit_errors, (self.next - self.settled + self.long.len()) as u64);
     }
 
-    /// Sends a long frame.
-    fn send_long(&self, packet: &Packet) -> Result<(), Errno> {
-        let offload = packet.offload();
-        let header = VirtioHeader::of(&offload, header_len(packet.data(), &offload)).emit();
-        let parts = [IoSlice::new(&header), IoSlice::new(packet.data())];
-        let none = &mut SendAncillaryBuffer::default();
-        loop {
-            match rustix::net::sendmsg(&self.plain, &parts, none, SendFlags::DONTWAIT) {
-                Err(Errno::INTR) => (),
-                result => return result.map(drop),
-            }
-        }
-    }
-
     fn is_pending(&self) -> bool {
         self.settled != self.next || !self.long.is_empty()
     }
@@ -217,8 +213,9 @@ impl Transmitter for Queue {
                 return;
             }
             let Some((_, packet)) = self.long.front() else { break };
-            match self.send_long(packet) {
-                Ok(()) => (),
+            match rustix::net::send(&self.plain, packet.data(), SendFlags::DONTWAIT) {
+                Ok(_) => (),
+                Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
                 Err(_) => count(&self.counters.transmit_errors, 1),
             }
