@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::between::{Between, Cost as WayCost};
+use super::figure::Figure;
 use super::forward::Cost;
 use super::lpm::Lpm;
 use crate::render::Report;
@@ -146,6 +148,67 @@ impl Forward {
             }
         }
         table
+    }
+}
+
+impl Report for Between {
+    const SCHEMA: &'static str = "weir.bench.forward-port/1";
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{}, {:.2} GHz time-stamp counter; one worker, {} ports, packets from memory between namespaces",
+            self.cpu,
+            self.tick_frequency / 1e9,
+            self.port
+        );
+        let _ = writeln!(
+            text,
+            "median, 10th and 90th percentile of {} windows of {} s; ticks per packet are those of all CPUs, sender and sink included",
+            self.windows, self.window
+        );
+        let _ = writeln!(text, "before, {:.1} % of a CPU was busy with something else\n", self.otherwise_busy * 100.0);
+        let mut table = Table::new(&[
+            ("Frames", Left),
+            ("Way", Left),
+            ("kpps", Right),
+            ("p10", Right),
+            ("p90", Right),
+            ("Lost", Right),
+            ("Ticks", Right),
+            ("p10", Right),
+            ("p90", Right),
+        ]);
+        let of = |figure: &Figure, scale: f64, digits: usize| {
+            [figure.median, figure.p10, figure.p90].map(|value| format!("{:.digits$}", value / scale))
+        };
+        for load in &self.loads {
+            let mut row = |way: &str, cost: &WayCost| {
+                let [rate, slow, fast] = of(&cost.rate, 1e3, 0);
+                let [ticks, low, high] = of(&cost.ticks, 1.0, 0);
+                let lost = format!("{:.1}%", cost.lost.median * 100.0);
+                table.row([load.frames.clone(), way.to_owned(), rate, slow, fast, lost, ticks, low, high]);
+            };
+            row("straight", &load.straight);
+            row("kernel", &load.kernel);
+            row("weir", &load.weir);
+        }
+        text.push_str(&table.text());
+        for load in &self.loads {
+            let [rate, slow, fast] = of(&load.rate_ratio, 1.0, 2);
+            let [added, low, high] = of(&load.added_ratio, 1.0, 2);
+            let _ = writeln!(
+                text,
+                "\n{}: weir forwards {rate} ({slow} … {fast}) times what the kernel does, for {added} ({low} … {high}) times the ticks added",
+                load.frames
+            );
+            let nodes: Vec<String> =
+                load.nodes.iter().map(|node| format!("{} {:.1}", node.name, node.ticks.median)).collect();
+            let _ = writeln!(text, "ticks in weir's nodes: {}", nodes.join(", "));
+        }
+        text
     }
 }
 

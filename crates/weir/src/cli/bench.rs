@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::error::Error;
 use super::output::print;
+use crate::bench::between::{self, PortKind};
 use crate::bench::lpm::{self, Effort};
 use crate::bench::prefixes::Prefixes;
 use crate::bench::report::Forward;
@@ -43,6 +44,9 @@ struct ForwardArgs {
     /// The CPU to run on; else the last one that may be used
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
+    /// Instead: forwarding between network namespaces through ports of this kind, beside the kernel's own; needs root
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["svg", "prefixes", "peers", "cpu"])]
+    port: Option<PortKind>,
     /// A tenth of the effort, and small tables: shows that it works
     #[arg(long)]
     quick: bool,
@@ -58,6 +62,12 @@ impl Bench {
 
 impl ForwardArgs {
     fn run(&self) -> Result<(), Error> {
+        if let Some(kind) = self.port {
+            let windows = if self.quick { 2 } else { 15 };
+            let report =
+                between::measure(kind, windows, cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
+            return print(&if self.json { render::json(&report) + "\n" } else { report.text() });
+        }
         // Read first: a mistake in it should not cost the time of the rest.
         let prefixes = match &self.prefixes {
             Some(path) => {

@@ -1,0 +1,599 @@
+//! Forwarding between kernel ports: weir, and the kernel's own forwarding, between the same namespaces in the same run.
+//!
+//! ```text
+//! sender ── s0 ──── g0 ─ gateway ─ g1 ──── k0 ── sink        by way of the gateway: weir, or the kernel
+//!        ── s1 ────────────────────────── k1 ──              straight: what sending and receiving cost by themselves
+//! ```
+//!
+//! Frames come from memory (a generator of ours), as fast as a packet socket takes them, and are addressed to a station that
+//! is not there, so that the sink's kernel throws them away as soon as they arrive. The three ways take turns, a window
+//! each, and the figures are medians over the windows.
+//!
+//! **What is counted.** *Packets per second*: frames that reached the sink's device. *Ticks per packet*: time that any CPU was
+//! busy with anything, by `/proc/stat`, divided by those frames. It holds the sender's work and the sink's, which the
+//! straight way has as well: what a gateway adds is the difference, one more link included. weir polls while there is
+//! traffic, so its CPU counts as busy even while it waits for the next packet; what its own nodes took is stated beside.
+//!
+//! The kernel forwards on the CPU on which a frame was sent, before the sender goes on; weir's worker has a CPU of its own.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use weir_base::clock::{Clock, Time};
+use weir_base::random::Random;
+use weir_base::{affinity, tsc};
+use weir_packet::buffer::{Pool, PoolSize};
+use weir_packet::vector::{Frame, Vector};
+use weir_plane::engine::{Engine, EngineError, Options};
+use weir_plane::model::Gateway;
+use weir_plane::stats::Snapshot;
+use weir_port::spec::{
+    AfPacketSpec, GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
+};
+use weir_port::{Context, OpenError, open};
+
+use super::figure::Figure;
+use super::namespace::{Namespace, ip};
+use crate::config;
+
+/// How long a window is: /proc/stat counts in hundredths of a second.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// What passes before a window begins, so that everything runs.
+const WARM_UP: Duration = Duration::from_millis(150);
+
+/// What /proc/stat counts in, per second: the same on every architecture that has a time-stamp counter.
+const USER_HZ: f64 = 100.0;
+
+/// Distinct flows.
+const FLOWS: u32 = 10_000;
+
+/// weir's hardware address on the sender's side, the kernel's, and that of the station which is not there.
+const WEIR: [u8; 6] = [2, 0, 0, 0, 0xb0, 1];
+const KERNEL: [u8; 6] = [2, 0, 0, 0, 0xb0, 2];
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0xb0, 9];
+
+/// The kinds of ports that can be measured so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PortKind {
+    /// Packet sockets on veth devices
+    AfPacket,
+    /// Tap devices
+    Tap,
+}
+
+impl PortKind {
+    fn name(self) -> &'static str {
+        match self {
+            PortKind::AfPacket => "af-packet",
+            PortKind::Tap => "tap",
+        }
+    }
+}
+
+/// A way from the sender to the sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Straight,
+    Kernel,
+    Weir,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Between {
+    /// Ticks of the time-stamp counter per second.
+    pub tick_frequency: f64,
+    /// The CPU, as it names itself.
+    pub cpu: String,
+    /// The kind of weir's ports.
+    pub port: String,
+    /// Windows of each way and load.
+    pub windows: usize,
+    /// Seconds of a window.
+    pub window: f64,
+    /// CPUs that were busy with something else before: should be next to nothing.
+    pub otherwise_busy: f64,
+    /// Each load.
+    pub loads: Vec<Load>,
+}
+
+/// What a load came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Load {
+    /// `64B` or `imix`.
+    pub frames: String,
+    /// From the sender to the sink, with nothing between.
+    pub straight: Cost,
+    /// By the kernel's forwarding.
+    pub kernel: Cost,
+    /// By weir.
+    pub weir: Cost,
+    /// weir's packets per second to the kernel's, by window.
+    pub rate_ratio: Figure,
+    /// Ticks per packet that weir adds to the straight way, to those that the kernel adds, by window.
+    pub added_ratio: Figure,
+    /// Ticks per packet in each of weir's nodes. Taps call the system in them; the rings of packet sockets are emptied between
+    /// vectors, which no node counts.
+    pub nodes: Vec<NodeTicks>,
+}
+
+/// What a way cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cost {
+    /// Packets per second that arrived.
+    pub rate: Figure,
+    /// Of the packets that were sent, those that did not arrive.
+    pub lost: Figure,
+    /// Busy ticks of all CPUs per packet that arrived.
+    pub ticks: Figure,
+}
+
+/// What a node took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeTicks {
+    /// Its name.
+    pub name: String,
+    /// Ticks per packet that arrived.
+    pub ticks: Figure,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BetweenError {
+    /// Namespaces need root.
+    #[error("`--port` makes network namespaces and devices, and needs root")]
+    NotRoot,
+    /// The sender and weir need a CPU each.
+    #[error("`--port` needs two CPUs, one for the sender and one for weir; this process may use {0}")]
+    Cpus(usize),
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A port of the sender could not be opened.
+    #[error("the sender: {0}")]
+    Sender(#[from] OpenError),
+    /// weir did not start.
+    #[error("weir: {0}")]
+    Engine(#[from] EngineError),
+    /// Nothing arrived.
+    #[error("nothing arrives by way of {0}")]
+    Nothing(&'static str),
+}
+
+fn system(what: &'static str) -> impl Fn(io::Error) -> BetweenError {
+    move |source| BetweenError::System { what, source }
+}
+
+/// Measures `windows` of each way and load.
+///
+/// # Errors
+/// Without root, without a second CPU, and when the system refuses a namespace, a device or a port.
+pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, BetweenError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(BetweenError::NotRoot);
+    }
+    let allowed = affinity::allowed().map_err(system("the CPUs that may be used"))?;
+    let &[first, .., last] = &allowed[..] else { return Err(BetweenError::Cpus(allowed.len())) };
+    let site = Site::new(kind, first, last)?;
+    let otherwise_busy = {
+        let (busy, start) = (busy_seconds()?, Instant::now());
+        std::thread::sleep(WINDOW);
+        (busy_seconds()? - busy) / start.elapsed().as_secs_f64()
+    };
+    let mut loads = Vec::new();
+    for (frames, size) in [("64B", SizeSpec::Fixed(60)), ("imix", SizeSpec::Imix)] {
+        let mut samples: [Vec<Sample>; 3] = Default::default();
+        for _ in 0..windows {
+            for (way, samples) in [Way::Straight, Way::Kernel, Way::Weir].into_iter().zip(&mut samples) {
+                samples.push(site.window(way, size)?);
+            }
+        }
+        loads.push(Load::new(frames, &samples));
+    }
+    Ok(Between {
+        tick_frequency: tsc::frequency(),
+        cpu,
+        port: kind.name().to_owned(),
+        windows,
+        window: WINDOW.as_secs_f64(),
+        otherwise_busy,
+        loads,
+    })
+}
+
+impl Load {
+    fn new(frames: &str, samples: &[Vec<Sample>; 3]) -> Load {
+        let [straight, kernel, weir] = samples;
+        // Windows that follow one another are compared: what disturbed one most likely disturbed the other.
+        let rounds = || straight.iter().zip(kernel).zip(weir);
+        let rates = rounds().map(|((_, kernel), weir)| weir.rate() / kernel.rate());
+        let added = rounds().map(|((straight, kernel), weir)| {
+            (weir.ticks() - straight.ticks()) / (kernel.ticks() - straight.ticks()).max(1.0)
+        });
+        let names: Vec<&'static str> =
+            weir.iter().flat_map(|sample| &sample.nodes).map(|node| node.0).fold(Vec::new(), |mut names, name| {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+                names
+            });
+        let node = |&name: &&'static str| NodeTicks {
+            name: name.to_owned(),
+            ticks: figure(weir.iter().map(|sample| {
+                let node = sample.nodes.iter().find(|node| node.0 == name);
+                node.map_or(0.0, |node| node.1 as f64) / sample.arrived as f64
+            })),
+        };
+        Load {
+            frames: frames.to_owned(),
+            straight: Cost::new(straight),
+            kernel: Cost::new(kernel),
+            weir: Cost::new(weir),
+            rate_ratio: figure(rates),
+            added_ratio: figure(added),
+            nodes: names.iter().map(node).filter(|node| node.ticks.median >= 0.05).collect(),
+        }
+    }
+}
+
+impl Cost {
+    fn new(samples: &[Sample]) -> Cost {
+        Cost {
+            rate: figure(samples.iter().map(Sample::rate)),
+            lost: figure(samples.iter().map(Sample::lost)),
+            ticks: figure(samples.iter().map(Sample::ticks)),
+        }
+    }
+}
+
+fn figure(samples: impl Iterator<Item = f64>) -> Figure {
+    let mut samples: Vec<f64> = samples.collect();
+    Figure::of(&mut samples).unwrap_or(Figure { median: f64::NAN, p10: f64::NAN, p90: f64::NAN })
+}
+
+/// What a window gave.
+struct Sample {
+    seconds: f64,
+    sent: u64,
+    arrived: u64,
+    /// CPU seconds of all CPUs.
+    busy: f64,
+    /// Ticks of weir's nodes.
+    nodes: Vec<(&'static str, u64)>,
+}
+
+/// What the counters say at one moment.
+struct Moment {
+    time: Instant,
+    sent: u64,
+    arrived: u64,
+    busy: f64,
+    nodes: Vec<(&'static str, u64)>,
+}
+
+impl Sample {
+    fn between(before: &Moment, after: &Moment) -> Sample {
+        // A node that has not run yet is not counted yet.
+        let known = |name| before.nodes.iter().find(|node| node.0 == name).map_or(0, |node| node.1);
+        Sample {
+            seconds: (after.time - before.time).as_secs_f64(),
+            sent: after.sent - before.sent,
+            arrived: after.arrived - before.arrived,
+            busy: after.busy - before.busy,
+            nodes: after.nodes.iter().map(|&(name, ticks)| (name, ticks - known(name))).collect(),
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.arrived as f64 / self.seconds
+    }
+
+    /// What was sent just before a window may arrive in it.
+    fn lost(&self) -> f64 {
+        (1.0 - self.arrived as f64 / self.sent.max(1) as f64).max(0.0)
+    }
+
+    fn ticks(&self) -> f64 {
+        self.busy * tsc::frequency() / self.arrived.max(1) as f64
+    }
+}
+
+/// The namespaces and their links.
+struct Site {
+    kind: PortKind,
+    sender: Namespace,
+    gateway: Namespace,
+    sink: Namespace,
+    sender_cpu: usize,
+    config: Gateway,
+}
+
+impl Site {
+    fn new(kind: PortKind, sender_cpu: usize, weir_cpu: usize) -> Result<Site, BetweenError> {
+        let made = system("making a namespace");
+        let site = Site {
+            kind,
+            sender: Namespace::new("sender").map_err(&made)?,
+            gateway: Namespace::new("gateway").map_err(&made)?,
+            sink: Namespace::new("sink").map_err(&made)?,
+            sender_cpu,
+            config: gateway(kind, weir_cpu),
+        };
+        site.connect().map_err(system("connecting the namespaces"))?;
+        Ok(site)
+    }
+
+    fn connect(&self) -> io::Result<()> {
+        let [sender, gateway, sink] = [&self.sender, &self.gateway, &self.sink];
+        // Nothing but the bench's packets on these links.
+        for space in [sender, gateway, sink] {
+            space.enter(|| std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"))??;
+        }
+        let links =
+            [((sender, "s0"), (gateway, "g0")), ((gateway, "g1"), (sink, "k0")), ((sender, "s1"), (sink, "k1"))];
+        for ((a, device_a), (b, device_b)) in links {
+            let address = if device_b == "g0" { format!("address {}", text(KERNEL)) } else { String::new() };
+            let (a_name, b_name) = (a.name(), b.name());
+            ip(&format!("link add {device_a} netns {a_name} type veth peer name {device_b} netns {b_name} {address}"))?;
+            for (space, device) in [(a, device_a), (b, device_b)] {
+                space.ip(&format!("link set {device} up"))?;
+            }
+        }
+        // The kernel forwards without addresses of its own, which weir would not share a device with; but it believes in no
+        // gateway before there is a table of local addresses.
+        gateway.ip("link set lo up")?;
+        gateway.ip("route add 10.2.0.0/16 via 10.255.0.2 dev g1 onlink")?;
+        gateway.ip(&format!("neighbor add 10.255.0.2 lladdr {} dev g1 nud permanent", text(NOBODY)))
+    }
+
+    /// Sends for a window by one of the ways.
+    fn window(&self, way: Way, size: SizeSpec) -> Result<Sample, BetweenError> {
+        let entered = system("entering a namespace");
+        let engine = match way {
+            Way::Weir => Some(self.gateway.enter(|| start(self.config.clone())).map_err(&entered)??),
+            _ => None,
+        };
+        // weir's packets are not the kernel's as well.
+        let forward = if way == Way::Kernel { "1" } else { "0" };
+        let switched = self.gateway.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", forward));
+        switched.and_then(|written| written).map_err(system("switching forwarding"))?;
+
+        let (from, device, to) = match (way, self.kind) {
+            (Way::Straight, _) => (&self.sender, "s1", NOBODY),
+            (Way::Kernel, _) => (&self.sender, "s0", KERNEL),
+            (Way::Weir, PortKind::AfPacket) => (&self.sender, "s0", WEIR),
+            (Way::Weir, PortKind::Tap) => (&self.gateway, "in", WEIR),
+        };
+        let (at, arrives) = match (way, self.kind) {
+            (Way::Straight, _) => (&self.sink, "k1"),
+            (Way::Weir, PortKind::Tap) => (&self.gateway, "out"),
+            _ => (&self.sink, "k0"),
+        };
+        let mut arrived = DeviceCounter::open(at, arrives)?;
+        let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let sample = std::thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let send = || send(device, to, size, self.sender_cpu, &stop, &sent);
+                from.enter(send).map_err(system("entering a namespace"))?
+            });
+            std::thread::sleep(WARM_UP);
+            let mut look = || -> Result<Moment, BetweenError> {
+                Ok(Moment {
+                    time: Instant::now(),
+                    sent: sent.load(Ordering::Relaxed),
+                    arrived: arrived.read()?,
+                    busy: busy_seconds()?,
+                    nodes: engine.as_ref().map_or_else(Vec::new, |engine| ticks(&engine.snapshot())),
+                })
+            };
+            let before = look();
+            std::thread::sleep(WINDOW);
+            let after = look();
+            stop.store(true, Ordering::Relaxed);
+            sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok::<Sample, BetweenError>(Sample::between(&before?, &after?))
+        })?;
+        if sample.arrived == 0 {
+            let name = match way {
+                Way::Straight => "a link alone",
+                Way::Kernel => "the kernel",
+                Way::Weir => "weir",
+            };
+            return Err(BetweenError::Nothing(name));
+        }
+        Ok(sample)
+    }
+}
+
+/// The ticks of all nodes of all workers.
+fn ticks(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
+    snapshot.workers.iter().flat_map(|worker| &worker.nodes).map(|node| (node.name, node.ticks)).collect()
+}
+
+fn start(config: Gateway) -> Result<Engine, BetweenError> {
+    let random = Random::from_system().map_err(system("randomness"))?;
+    Ok(Engine::start(config, Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true })?)
+}
+
+/// Sends as fast as the device takes it, until told to stop.
+fn send(
+    device: &str,
+    to: [u8; 6],
+    size: SizeSpec,
+    cpu: usize,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) -> Result<(), BetweenError> {
+    affinity::pin(cpu).map_err(system("the sender's CPU"))?;
+    let address = |text: &str| text.parse().expect("a constant address");
+    let template = TemplateSpec {
+        source: (address("10.1.0.2"), address("10.1.0.2")),
+        destination: (address("10.2.0.1"), address("10.2.255.254")),
+        protocol: Transport::Udp,
+        source_port: (1024, u16::MAX),
+        destination_port: (9, 9),
+        size,
+        flows: FLOWS,
+        ttl: 64,
+        dont_fragment: true,
+        vlan: Vec::new(),
+        source_mac: None,
+        destination_mac: Some(to),
+        seed: 1,
+    };
+    let stream = StreamSpec { source: StreamSource::Template(template), rate: None, count: None };
+    let generator = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
+    let wire = AfPacketSpec { interface: device.to_owned(), promiscuous: false, offload: false, shared: true };
+    let context = Context { name: "sender".to_owned(), mac: to, max_frame: 1514 };
+    let none = Middleware::default();
+    let mut source = open(&generator, &none, 1, &context)?;
+    let mut wire = open(&PortSpec::AfPacket(wire), &none, 1, &context)?;
+    let mut source = source.receivers().remove(0);
+    let mut queue = wire.transmitters(1).remove(0);
+    let pool = Pool::new(PoolSize { small: 2048, large: 1 }).map_err(system("room for packets"))?;
+    let (mut cache, mut vector, mut frame) = (pool.cache(), Vector::new(), Frame::default());
+    while !stop.load(Ordering::Relaxed) {
+        source.receive(&mut vector, &mut cache, Time(0));
+        frame.fill(vector.len());
+        let taken = queue.transmit(&mut vector, &frame, &mut cache, Time(0));
+        queue.kick();
+        sent.fetch_add(taken as u64, Ordering::Relaxed);
+        vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
+        vector.clear();
+    }
+    // What is left of the last vector may be lost.
+    let _ = queue.flush();
+    Ok(())
+}
+
+/// The gateway: one worker, two ports, one route, one neighbour.
+fn gateway(kind: PortKind, cpu: usize) -> Gateway {
+    let ports = match kind {
+        PortKind::AfPacket => [r#"{ af-packet = "g0" }"#, r#"{ af-packet = "g1" }"#],
+        PortKind::Tap => [r#"{ tap = "in" }"#, r#"{ tap = "out" }"#],
+    };
+    let config = format!(
+        r#"version = 1
+
+[workers]
+cores = [{cpu}]
+
+[[interface]]
+name = "in"
+port = {}
+mac = "{}"
+address = "10.1.0.1/24"
+
+[[interface]]
+name = "out"
+port = {}
+address = "10.255.0.1/24"
+
+[[route]]
+prefix = "10.2.0.0/16"
+via = {{ address = "10.255.0.2" }}
+
+[[neighbor]]
+interface = "out"
+address = "10.255.0.2"
+mac = "{}"
+"#,
+        ports[0],
+        text(WEIR),
+        ports[1],
+        text(NOBODY)
+    );
+    let loaded = config::parse_str("bench.toml", &config);
+    let findings = loaded.text(false);
+    loaded.gateway.unwrap_or_else(|| unreachable!("the configuration above is valid: {findings}"))
+}
+
+fn text(mac: [u8; 6]) -> String {
+    mac.map(|octet| format!("{octet:02x}")).join(":")
+}
+
+/// Seconds that CPUs have been busy, all together: user, nice, system, irq and softirq of /proc/stat (proc_stat(5)).
+fn busy_seconds() -> Result<f64, BetweenError> {
+    let failed = system("/proc/stat");
+    let text = std::fs::read_to_string("/proc/stat").map_err(&failed)?;
+    let fields: Vec<u64> = text
+        .lines()
+        .next()
+        .into_iter()
+        .flat_map(|line| line.split_whitespace().skip(1))
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let &[user, nice, system, _idle, _iowait, irq, softirq, ..] = &fields[..] else {
+        return Err(failed(io::Error::other("not what proc_stat(5) says")));
+    };
+    Ok((user + nice + system + irq + softirq) as f64 / USER_HZ)
+}
+
+/// Frames that a device has received, as its namespace's /proc/net/dev says.
+struct DeviceCounter {
+    file: File,
+    device: &'static str,
+}
+
+impl DeviceCounter {
+    fn open(space: &Namespace, device: &'static str) -> Result<DeviceCounter, BetweenError> {
+        // The file stays that of the namespace it was opened in.
+        let file = space.enter(|| File::open("/proc/thread-self/net/dev")).and_then(|opened| opened);
+        Ok(DeviceCounter { file: file.map_err(system("/proc/net/dev"))?, device })
+    }
+
+    fn read(&mut self) -> Result<u64, BetweenError> {
+        let failed = system("/proc/net/dev");
+        let mut text = String::new();
+        self.file.rewind().and_then(|()| self.file.read_to_string(&mut text)).map_err(&failed)?;
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(self.device)?.strip_prefix(':'));
+        let packets = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+        packets.ok_or_else(|| failed(io::Error::other(format!("no device {}", self.device))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateways_are_valid() {
+        for kind in [PortKind::AfPacket, PortKind::Tap] {
+            assert_eq!(gateway(kind, 1).interfaces.len(), 2);
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_neighbouring_windows() {
+        let sample = |arrived, busy| Sample { seconds: 1.0, sent: 200, arrived, busy, nodes: vec![("rx", 1000)] };
+        let straight = vec![sample(100, 1.0), sample(100, 1.0)];
+        let kernel = vec![sample(50, 1.0), sample(25, 1.0)];
+        let weir = vec![sample(100, 2.0), sample(50, 2.0)];
+        let load = Load::new("64B", &[straight, kernel, weir]);
+        assert_eq!((load.rate_ratio.p10, load.rate_ratio.p90), (2.0, 2.0));
+        // 1/100 s straight; kernel 2/100 and 4/100, weir 2/100 and 4/100.
+        assert!((load.added_ratio.median - 1.0).abs() < 1e-9, "{:?}", load.added_ratio);
+        assert_eq!(load.kernel.lost.p90, 0.875);
+        assert_eq!((load.nodes[0].name.as_str(), load.nodes[0].ticks.p10), ("rx", 10.0));
+    }
+
+    #[test]
+    fn cpus_are_busy_while_this_runs() {
+        let before = busy_seconds().unwrap();
+        assert!(before > 0.0 && busy_seconds().unwrap() >= before);
+    }
+}
