@@ -97,6 +97,7 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
         dropped: sum(|counters| &counters.dropped),
         punt: sum(|counters| &counters.punt),
         no_buffer: read(|port| &port.no_buffer),
+        kernel_drops: read(|port| &port.kernel_drops),
         receive_errors: read(|port| &port.receive_errors),
         transmit_errors: read(|port| &port.transmit_errors),
         faults: if faults { fault_counts.to_vec() } else { Vec::new() },
@@ -153,6 +154,7 @@ fn subtract(interface: &mut InterfaceStats, before: &InterfaceStats) {
         now.bytes -= before.bytes;
     }
     interface.no_buffer = interface.no_buffer.saturating_sub(before.no_buffer);
+    interface.kernel_drops = interface.kernel_drops.saturating_sub(before.kernel_drops);
     interface.receive_errors = interface.receive_errors.saturating_sub(before.receive_errors);
     interface.transmit_errors = interface.transmit_errors.saturating_sub(before.transmit_errors);
     for (now, before) in interface.faults.iter_mut().zip(&before.faults) {

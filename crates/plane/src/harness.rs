@@ -6,7 +6,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
 
-use weir_base::clock::{ManualClock, Time};
+use weir_base::clock::{Clock, ManualClock, Time};
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
 use weir_base::ring::{Consumer, ring};
@@ -18,15 +18,16 @@ use weir_port::Transmitter;
 use crate::compile::{Compiler, Map, Places, PortPlace, Settings, TableFull};
 use crate::counters::WorkerCounters;
 use crate::events;
+use crate::keeper::{self, Keeper, News, Work};
 use crate::model::{self, InterfaceKind, Origin, Place};
-use crate::neighbor::Event;
+use crate::neighbor::{Event, Known};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{Conservation, TraceRow};
 use crate::trace::Tracer;
-use crate::worker::{Order, Shared, Worker};
+use crate::worker::{Order, Shared, UNASKED, Worker};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -119,8 +120,19 @@ pub struct Harness {
     counters: Arc<WorkerCounters>,
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
+    discovery: Option<Discovery>,
+    places: Places,
+    random: Random,
     // Keeps the worker's mailbox open.
     _orders: mpsc::Sender<Order>,
+}
+
+/// The control side of neighbours, stepped by the caller.
+struct Discovery {
+    keeper: Keeper,
+    /// Ports, by the model's index, whose links have stations that we do not know of.
+    announces: Vec<u32>,
+    news: Vec<News>,
 }
 
 impl Harness {
@@ -134,7 +146,8 @@ impl Harness {
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
-        let (root, map) = compiler.compile(&model, &places(&model))?;
+        let places = places(&model);
+        let (root, map) = compiler.compile(&model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(HarnessError::Buffers)?;
@@ -150,9 +163,21 @@ impl Harness {
         let (orders, mailbox) = mpsc::channel();
         let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
         worker.recorder = Some(Recorder::default());
-        let events = None;
-        let mut harness =
-            Harness { worker, root, compiler, map, model, clock, counters, tracer, events, _orders: orders };
+        let mut harness = Harness {
+            worker,
+            root,
+            compiler,
+            map,
+            model,
+            clock,
+            counters,
+            tracer,
+            events: None,
+            discovery: None,
+            places,
+            random,
+            _orders: orders,
+        };
         harness.limit();
         Ok(harness)
     }
@@ -162,10 +187,11 @@ impl Harness {
     /// # Errors
     /// When there is no room for its routes; then the old one stays.
     pub fn reload(&mut self, model: model::Gateway) -> Result<(), HarnessError> {
-        let (root, map) = self.compiler.compile(&model, &places(&model))?;
-        self.root.publish(root);
-        self.map = map;
-        self.model = model;
+        let mut places = places(&model);
+        for (index, place) in &mut places.ports {
+            place.down = self.places.ports.get(index).is_some_and(|before| before.down);
+        }
+        self.put_into_force(model, places)?;
         self.limit();
         Ok(())
     }
@@ -192,6 +218,89 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Finds neighbours, tests and announces our addresses, and advertises from now on, whenever it is stepped
+    /// ([`Harness::step`]). `announces` are the ports, by the model's index of their interfaces, behind which there may be
+    /// stations that we do not know of.
+    ///
+    /// # Errors
+    /// When a table has no room.
+    pub fn discover(&mut self, announces: &[u32]) -> Result<(), HarnessError> {
+        self.listen();
+        let keeper = Keeper::new(&self.model, Random::from_seed(self.random.next()));
+        self.discovery = Some(Discovery { keeper, announces: announces.to_vec(), news: Vec::new() });
+        self.put_into_force(self.model.clone(), self.places.clone())
+    }
+
+    /// The link of a port (by the model's index of its interface) goes up or down.
+    ///
+    /// # Errors
+    /// When a table has no room.
+    pub fn set_link(&mut self, interface: u32, up: bool) -> Result<(), HarnessError> {
+        let mut places = self.places.clone();
+        if let Some(place) = places.ports.get_mut(&interface) {
+            place.down = !up;
+        }
+        self.put_into_force(self.model.clone(), places)
+    }
+
+    fn put_into_force(&mut self, model: model::Gateway, mut places: Places) -> Result<(), HarnessError> {
+        let now = self.now();
+        let mut work = Work::default();
+        if let Some(Discovery { keeper, announces, .. }) = &mut self.discovery {
+            let announces = |port| announces.contains(&port);
+            let (root, map, links) = keeper::compile(&mut self.compiler, keeper, &model, &mut places, announces)?;
+            self.root.publish(root);
+            keeper.adopt(&model, &map, links, now, &mut work);
+            self.map = map;
+        } else {
+            let (root, map) = self.compiler.compile(&model, &places)?;
+            self.root.publish(root);
+            self.map = map;
+        }
+        (self.model, self.places) = (model, places);
+        self.carry_out(work);
+        Ok(())
+    }
+
+    fn now(&self) -> Time {
+        Clock::from(self.clock.clone()).now()
+    }
+
+    /// Has the control side look at what the worker told and at what is due, and do what follows, which the worker has seen
+    /// when this returns. Gives the time at which it wants to be called again.
+    pub fn step(&mut self) -> Option<Time> {
+        let told = self.events();
+        let now = self.now();
+        let discovery = self.discovery.as_mut()?;
+        let mut work = Work::default();
+        told.iter().for_each(|event| discovery.keeper.handle(event, now, &mut work));
+        discovery.keeper.step(now, &mut work);
+        self.carry_out(work);
+        self.discovery.as_ref()?.keeper.table.next()
+    }
+
+    fn carry_out(&mut self, mut work: Work) {
+        if let Some(root) = keeper::change(&mut self.compiler, &mut work) {
+            self.root.publish(root);
+        }
+        for (interface, frame) in work.frames.drain(..) {
+            self.worker.obey(Order::Send(interface, frame));
+        }
+        if let Some(discovery) = &mut self.discovery {
+            discovery.news.append(&mut work.news);
+        }
+    }
+
+    /// The neighbours that were learned, in no particular order.
+    pub fn neighbors(&self) -> Vec<Known> {
+        self.discovery.iter().flat_map(|discovery| discovery.keeper.table.iter()).collect()
+    }
+
+    /// What there was to tell people since the last call.
+    pub fn news(&mut self) -> Vec<News> {
+        self.discovery.as_mut().map_or_else(Vec::new, |discovery| std::mem::take(&mut discovery.news))
     }
 
     fn limit(&mut self) {
@@ -243,7 +352,8 @@ impl Harness {
         let fates = self.worker.recorder.as_mut().map(|recorder| std::mem::take(&mut recorder.fates));
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut index: HashMap<u32, usize> = HashMap::new();
-        for (ordinal, fate) in fates.unwrap_or_default() {
+        let fates = fates.unwrap_or_default().into_iter().filter(|(ordinal, _)| *ordinal != UNASKED);
+        for (ordinal, fate) in fates {
             let place = *index.entry(ordinal).or_insert_with(|| {
                 outcomes.push(Outcome {
                     ordinal,

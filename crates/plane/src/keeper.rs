@@ -10,10 +10,10 @@ use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::wire::MacAddress;
 
-use crate::compile::{Change, Learned, Map, tag_octets};
+use crate::compile::{Change, Compiler, Learned, Map, Places, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::{Action, Event, Link, Table};
-use crate::root::Interface;
+use crate::root::{Interface, Root};
 
 /// Something that happened and that people want to know, once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,14 +179,37 @@ impl Keeper {
     }
 }
 
+/// Compiles a model as [`Compiler::compile`] does, without the addresses that are not ours yet: gives the root, and the links
+/// for [`Keeper::adopt`] once it is in force.
+pub(crate) fn compile(
+    compiler: &mut Compiler,
+    keeper: &Keeper,
+    model: &model::Gateway,
+    places: &mut Places,
+    announces: impl Fn(u32) -> bool,
+) -> Result<(Root, Map, Vec<Link>), TableFull> {
+    let (map, interfaces) = compiler.outline(model, places);
+    let links = links(model, &map, &interfaces, announces);
+    places.unusable = keeper.unusable(&links);
+    let (root, map) = compiler.compile(model, places)?;
+    Ok((root, map, links))
+}
+
+/// The root that follows from what was learned, if anything was.
+pub(crate) fn change(compiler: &mut Compiler, work: &mut Work) -> Option<Root> {
+    if work.changes.is_empty() {
+        return None;
+    }
+    let (root, refused) = compiler.change(work.changes.drain(..));
+    if refused > 0 {
+        work.news.push(News::NoRoomForNeighbors { count: refused });
+    }
+    Some(root)
+}
+
 /// The links of a model, whose interfaces are `interfaces` by number. `announces` says of a port, by the model's index, that
 /// there may be stations behind it that we do not know of.
-pub(crate) fn links(
-    model: &model::Gateway,
-    map: &Map,
-    interfaces: &[Interface],
-    announces: impl Fn(u32) -> bool,
-) -> Vec<Link> {
+fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces: impl Fn(u32) -> bool) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::with_capacity(model.interfaces.len());
     for (index, interface) in (0..).zip(&model.interfaces) {
         let number = map.interfaces[index as usize];

@@ -1,13 +1,17 @@
 //! Routes, neighbours and traces as people want to see them: names for numbers, shares for buckets.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
 use crate::compile::{Compiler, Map};
 use crate::ecmp::BUCKETS;
+use crate::keeper::Keeper;
 use crate::model::Gateway;
+use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
@@ -67,16 +71,29 @@ fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
     weights.iter().filter_map(row).collect()
 }
 
-/// Every neighbour, in the order of the configuration.
-pub(crate) fn neighbors(model: &Gateway) -> Vec<NeighborRow> {
+/// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
+pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<NeighborRow> {
     let row = |neighbor: &crate::model::Neighbor| NeighborRow {
         interface: model.interfaces[neighbor.interface.0 as usize].name.clone(),
         address: neighbor.address,
         mac: neighbor.mac.to_string(),
         state: "static",
+        source: "static",
+        age: None,
         origin: model.origins.place(neighbor.origin).map_or_else(String::new, |place| place.to_string()),
     };
-    model.neighbors.iter().map(row).collect()
+    let mut learned: Vec<Known> = keeper.table.iter().collect();
+    learned.sort_unstable_by_key(|known| (known.interface, known.address));
+    let learned = learned.into_iter().map(|known| NeighborRow {
+        interface: keeper.name(known.interface),
+        address: known.address,
+        mac: known.mac.map_or_else(String::new, |mac| mac.to_string()),
+        state: known.state.name(),
+        source: "dynamic",
+        age: known.confirmed.map(|time| Duration::from_nanos(now.since(time))),
+        origin: String::new(),
+    });
+    model.neighbors.iter().map(row).chain(learned).collect()
 }
 
 /// Traces, with names for numbers.

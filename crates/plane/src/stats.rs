@@ -2,6 +2,7 @@
 //! stopping them. Rendering (tables, JSON) is the command line's business.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// One reading of every counter.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -20,6 +21,8 @@ pub struct Snapshot {
     pub conservation: Conservation,
     /// Packet buffers.
     pub buffers: BufferStats,
+    /// The table of neighbours.
+    pub neighbors: NeighborStats,
     /// Forwarding tables, neighbours and whatever else is bounded.
     pub tables: Vec<TableStats>,
 }
@@ -102,6 +105,10 @@ pub struct InterfaceStats {
     pub vrf: String,
     /// Addresses, `address/length`.
     pub addresses: Vec<String>,
+    /// Those of them that follow from the hardware address and not from the configuration.
+    pub automatic: Vec<String>,
+    /// Those of them that are not used: nobody has been asked yet whether he has them, or somebody has.
+    pub tentative: Vec<String>,
     /// Received, in packets and octets of frames.
     pub rx: Traffic,
     /// Transmitted.
@@ -112,6 +119,8 @@ pub struct InterfaceStats {
     pub punt: Traffic,
     /// Frames waiting in the port for which no buffer was left.
     pub no_buffer: u64,
+    /// Frames that the kernel dropped before they came to us, the port's ring being full.
+    pub kernel_drops: u64,
     /// Frames the port could not deliver.
     pub receive_errors: u64,
     /// Frames the port refused to send.
@@ -241,11 +250,15 @@ pub struct NeighborRow {
     pub interface: String,
     /// Address.
     pub address: IpAddr,
-    /// Hardware address.
+    /// Hardware address; empty while it is not known.
     pub mac: String,
-    /// `static` now.
+    /// `static`, or as RFC 4861, 7.3.2, has it: `incomplete`, `reachable`, `stale`, `delay`, `probe`.
     pub state: &'static str,
-    /// Where it was declared.
+    /// `static`: it is configured. `dynamic`: it was learned.
+    pub source: &'static str,
+    /// Time since it last answered a question of ours, where it was learned and ever did.
+    pub age: Option<Duration>,
+    /// Where it was declared; empty where it was learned.
     pub origin: String,
 }
 

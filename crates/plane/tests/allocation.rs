@@ -8,7 +8,7 @@ use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpe
 
 mod kit;
 use kit::link::{ALL, arp, ask, capture, discovery, request};
-use kit::{Build, HOST, ip, mac};
+use kit::{Build, HOST, frame, ip, mac, own_mac};
 
 /// Traffic from one address to another, without end.
 fn stream(to: &str, size: u32, ttl: u8, protocol: Transport) -> StreamSpec {
@@ -64,6 +64,11 @@ fn no_node_allocates() {
         ask(&[], "fe80::9", "2001:db8:1::1", Some(HOST)),
         ask(&[], "::", "2001:db8:1::1", None),
         discovery(group, &[], "fe80::9", nd::ALL_NODES, answer),
+        // Fragments for us: a datagram that gets whole, and one that does not.
+        frame("icmp from 192.0.2.9 to 192.0.2.1 fragment 0+ length 36", own_mac(0)),
+        frame("icmp from 192.0.2.9 to 192.0.2.1 fragment 16 length 36", own_mac(0)),
+        frame("icmp6 from 2001:db8:1::9 to 2001:db8:1::1 fragment 0+ length 64", own_mac(0)),
+        frame("icmp6 from 2001:db8:1::9 to 2001:db8:1::1 fragment 8+ length 64", own_mac(0)),
     ];
     let path = std::env::temp_dir().join(format!("weir-allocation-{}.pcap", std::process::id()));
     capture(&path, &frames);

@@ -11,6 +11,8 @@ mod change;
 mod numbers;
 mod pass;
 mod stations;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};

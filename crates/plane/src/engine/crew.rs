@@ -18,7 +18,9 @@ use weir_packet::parse::Seed;
 
 use super::EngineError;
 use crate::counters::WorkerCounters;
+use crate::events;
 use crate::model;
+use crate::neighbor::Event;
 use crate::peer::Peer;
 use crate::root::Root;
 use crate::trace::Tracer;
@@ -38,19 +40,23 @@ pub(super) struct Parts<'a> {
     pub(super) pool: &'a Pool,
     pub(super) clock: &'a Clock,
     pub(super) busy: &'a Arc<AtomicUsize>,
+    /// Wakes whoever reads what workers tell.
+    pub(super) keeper: &'a Waker,
 }
 
 impl Crew {
-    /// Starts the workers, each pinned to its CPU, with rings between all of them.
+    /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell
+    /// what they see of neighbours.
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
         seed: [u64; 2],
         parts: &Parts<'_>,
-    ) -> Result<Crew, EngineError> {
+    ) -> Result<(Crew, Vec<Consumer<Event>>), EngineError> {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
         let mut workers = Crew(Vec::with_capacity(count));
+        let mut told = Vec::with_capacity(count);
         let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
             beds.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
@@ -70,7 +76,10 @@ impl Crew {
                 seed: Seed::new(seed),
             };
             let reader = parts.domain.reader()?;
-            let worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
+            let mut worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
+            let (events, consumer) = ring(events::RING);
+            worker.events.connect(events, Some(parts.keeper.clone()));
+            told.push(consumer);
             let obeyed = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
             let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
@@ -88,11 +97,9 @@ impl Crew {
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
             let handle = WorkerHandle {
-                orders,
-                sent: AtomicU64::new(0),
+                mouth: Arc::new(Mouth { orders, sent: AtomicU64::new(0), waker }),
                 obeyed,
                 counters,
-                waker,
                 thread: Some(thread),
                 failed: false,
                 core,
@@ -105,7 +112,7 @@ impl Crew {
                 return Err(EngineError::Thread { worker: number, source });
             }
         }
-        Ok(workers)
+        Ok((workers, told))
     }
 
     /// Waits until the workers have done what they were told.
@@ -117,7 +124,7 @@ impl Crew {
 
     /// Has those that sleep look around: at a new root, if they hold packets that it may let go.
     pub(super) fn wake(&self) {
-        self.iter().for_each(|worker| worker.waker.wake());
+        self.iter().for_each(|worker| worker.mouth.wake());
     }
 
     /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
@@ -149,14 +156,38 @@ impl Drop for Crew {
     }
 }
 
-pub(super) struct WorkerHandle {
+/// How a worker is told things, by whatever thread.
+pub(super) struct Mouth {
     orders: mpsc::Sender<Order>,
     /// Orders sent so far.
     sent: AtomicU64,
+    waker: Waker,
+}
+
+impl Mouth {
+    pub(super) fn order(&self, order: Order) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        // A worker that panicked reads nothing any more.
+        let _ = self.orders.send(order);
+        self.waker.wake();
+    }
+
+    /// Has it look around.
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// It sleeps, or is about to.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.waker.is_asleep()
+    }
+}
+
+pub(super) struct WorkerHandle {
+    pub(super) mouth: Arc<Mouth>,
     /// Orders that the worker has read, and done a round since.
     obeyed: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
-    pub(super) waker: Waker,
     thread: Option<JoinHandle<()>>,
     /// It panicked, as was seen when it was ended.
     failed: bool,
@@ -165,15 +196,12 @@ pub(super) struct WorkerHandle {
 
 impl WorkerHandle {
     pub(super) fn order(&self, order: Order) {
-        self.sent.fetch_add(1, Ordering::Relaxed);
-        // A worker that panicked reads nothing any more.
-        let _ = self.orders.send(order);
-        self.waker.wake();
+        self.mouth.order(order);
     }
 
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.obeyed.load(Ordering::Acquire) == self.sent.load(Ordering::Relaxed)
+        self.obeyed.load(Ordering::Acquire) == self.mouth.sent.load(Ordering::Relaxed)
     }
 
     /// It ended without being told to.

@@ -76,6 +76,12 @@ pub enum EngineError {
         /// What the system said.
         source: io::Error,
     },
+    /// The thread that keeps neighbours could not be started.
+    #[error("the keeper of neighbours: {0}")]
+    Keeper(#[source] io::Error),
+    /// The kernel does not tell of its devices, and ports need to know.
+    #[error("no word from the kernel of its devices (netlink): {0}")]
+    Monitor(#[source] io::Error),
     /// More workers than readers of the root.
     #[error(transparent)]
     Readers(#[from] TooManyReaders),

@@ -3,10 +3,11 @@
 mod crew;
 mod error;
 mod health;
+mod keeper;
 mod ports;
 mod report;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +15,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_base::clock::Clock;
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
-use weir_base::tsc;
+use weir_base::{tsc, wake};
 use weir_packet::buffer::{Pool, PoolSize};
+use weir_port::links::Monitor;
 
 use crate::collect;
-use crate::compile::{Compiler, Map, Settings};
+use crate::compile::{Compiler, Map, Places, Settings};
 use crate::counters::{Counter, WorkerCounters};
+pub use crate::keeper::News;
+use crate::keeper::{self as keeping, Keeper, Work};
 use crate::model;
 use crate::node::Node;
 use crate::root::Root;
@@ -70,13 +74,16 @@ pub enum Clear {
     Interfaces,
     /// Traces, and what was to be traced.
     Trace,
-    /// All of these.
+    /// Neighbours that were learned: they are asked for again when somebody wants them.
+    Neighbors,
+    /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
 
 /// A running gateway. Dropping it stops it.
 pub struct Engine {
-    control: Mutex<Control>,
+    control: Arc<Mutex<Control>>,
+    keeper: keeper::Thread,
     domain: Domain,
     root: Arc<Published<Root>>,
     tracer: Arc<Tracer>,
@@ -91,6 +98,10 @@ struct Control {
     model: model::Gateway,
     compiler: Compiler,
     map: Map,
+    places: Places,
+    keeper: Keeper,
+    /// What happened and was not asked for yet.
+    news: VecDeque<News>,
     /// By number; `None` once closed.
     ports: Vec<Option<OpenPort>>,
     baseline: Baseline,
@@ -137,26 +148,72 @@ impl Engine {
         let settings = Settings { workers: count, invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
 
+        // Before the ports look at their devices: no change falls in between.
+        let monitor = Monitor::open();
         let mut ports = Vec::new();
-        let opened = open_ports(&model, &[], &mut ports)?;
-        let (root, map) = compiler.compile(&model, &opened.places)?;
+        let mut opened = open_ports(&model, &[], &mut ports)?;
+        let monitor = match monitor {
+            Ok(monitor) => Some(monitor),
+            Err(source) if ports.iter().flatten().any(|port| port.port.device().is_some()) => {
+                return Err(EngineError::Monitor(source));
+            }
+            Err(_) => None,
+        };
+        let mut keeper = Keeper::new(&model, Random::from_seed(random.next()));
+        let places = opened.places.clone();
+        let announces = |index| Control::announces(&ports, &places, index);
+        let (root, map, links) = keeping::compile(&mut compiler, &keeper, &model, &mut opened.places, announces)?;
         let root = Arc::new(Published::new(root, &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
         before_threads().map_err(EngineError::BeforeThreads)?;
 
-        let parts = Parts { domain: &domain, root: &root, tracer: &tracer, pool: &pool, clock: &clock, busy: &busy };
-        let workers = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
-        let engine = Engine {
-            control: Mutex::new(Control {
-                model,
-                compiler,
-                map,
-                ports: Vec::new(),
-                baseline: Baseline { since: clock.now().0, ..Baseline::default() },
-                told: HashSet::new(),
-                untold: Vec::new(),
-            }),
+        let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
+        let parts = Parts {
+            domain: &domain,
+            root: &root,
+            tracer: &tracer,
+            pool: &pool,
+            clock: &clock,
+            busy: &busy,
+            keeper: &waker,
+        };
+        let (workers, rings) = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
+        connect(&workers, &opened.new, &mut ports);
+        receive(&workers, &opened.new, &mut ports);
+        let mut work = Work::default();
+        keeper.adopt(&model, &map, links, clock.now(), &mut work);
+        let down = |index: &u32| opened.places.ports.get(index).is_some_and(|place| place.down);
+        for (_, interface) in (0..).zip(&model.interfaces).filter(|(index, _)| down(index)) {
+            work.news.push(News::LinkDown { interface: interface.name.clone() });
+        }
+        let mut control = Control {
+            model,
+            compiler,
+            map,
+            places: opened.places,
+            keeper,
+            news: VecDeque::new(),
+            ports,
+            baseline: Baseline { since: clock.now().0, ..Baseline::default() },
+            told: HashSet::new(),
+            untold: Vec::new(),
+        };
+        let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
+        control.carry_out(work, &root, &mouths);
+        let control = Arc::new(Mutex::new(control));
+        let parts = keeper::Parts {
+            control: Arc::clone(&control),
+            domain: domain.clone(),
+            root: Arc::clone(&root),
+            clock: clock.clone(),
+            mouths,
+            rings,
+            monitor,
+        };
+        Ok(Engine {
+            control,
+            keeper: keeper::Thread::start(parts, sleeper, waker).map_err(EngineError::Keeper)?,
             domain,
             root,
             tracer,
@@ -165,32 +222,7 @@ impl Engine {
             workers,
             busy,
             rounds: health::Rounds::default(),
-        };
-        engine.connect(&opened.new, &mut ports);
-        engine.receive(&opened.new, &mut ports);
-        engine.lock().ports = ports;
-        Ok(engine)
-    }
-
-    /// Gives each worker a transmit queue of every one of these ports, and waits until all have them.
-    fn connect(&self, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
-        for &number in numbers {
-            let Some(port) = ports[number as usize].as_mut() else { continue };
-            for (worker, transmitter) in self.workers.iter().zip(port.port.transmitters(self.workers.len())) {
-                worker.order(Order::Transmit(number, transmitter));
-            }
-        }
-        self.workers.settle();
-    }
-
-    /// Gives the receive queues of these ports to the workers in turn.
-    fn receive(&self, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
-        for &number in numbers {
-            let Some(port) = ports[number as usize].as_mut() else { continue };
-            for (index, receiver) in port.port.receivers().into_iter().enumerate() {
-                self.workers[(number as usize + index) % self.workers.len()].order(Order::Receive(number, receiver));
-            }
-        }
+        })
     }
 
     /// Puts a new model into force: ports are opened and tables written first, then everything changes at once, packet
@@ -211,7 +243,7 @@ impl Engine {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
         }
         let known = control.ports.len();
-        let opened = match open_ports(&model, &control.model.interfaces, &mut control.ports) {
+        let mut opened = match open_ports(&model, &control.model.interfaces, &mut control.ports) {
             Ok(opened) => opened,
             Err(error) => {
                 control.ports.truncate(known);
@@ -219,7 +251,10 @@ impl Engine {
             }
         };
         let before = count(&control.compiler);
-        let (root, map) = match control.compiler.compile(&model, &opened.places) {
+        let places = opened.places.clone();
+        let announces = |index| Control::announces(&control.ports, &places, index);
+        let compiled = keeping::compile(&mut control.compiler, &control.keeper, &model, &mut opened.places, announces);
+        let (root, map, links) = match compiled {
             Ok(compiled) => compiled,
             Err(error) => {
                 control.ports.truncate(known);
@@ -228,8 +263,8 @@ impl Engine {
         };
         // New ports can send before anything is routed to them, and receive once it is known what belongs to them; old
         // ones are closed after nothing is routed to them.
-        self.connect(&opened.new, &mut control.ports);
-        let generation = root.generation;
+        connect(&self.workers, &opened.new, &mut control.ports);
+        let generation = root.model;
         let mut report = difference(&control.model, &model);
         report.generation = generation;
         report.routes = (count(&control.compiler), before);
@@ -244,7 +279,7 @@ impl Engine {
                 worker.order(Order::Forget(number));
             }
         }
-        self.receive(&opened.new, &mut control.ports);
+        receive(&self.workers, &opened.new, &mut control.ports);
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
         self.workers.settle();
         for &number in &opened.gone {
@@ -252,8 +287,13 @@ impl Engine {
             // What its last flush met is known only now.
             control.untold.extend(closed.and_then(|port| port.failure()));
         }
-        control.model = model;
-        control.map = map;
+        let mut work = Work::default();
+        control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
+        control.tell_of_links(&model, &opened.places, &mut work);
+        (control.model, control.map, control.places) = (model, map, opened.places);
+        control.carry_out(work, &self.root, &self.mouths());
+        self.workers.wake();
+        self.keeper.wake();
         self.domain.collect();
         control.compiler.collect();
         Ok(report)
@@ -261,7 +301,7 @@ impl Engine {
 
     /// The version in force.
     pub fn generation(&self) -> u64 {
-        self.root.with(|root| root.generation)
+        self.root.with(|root| root.model)
     }
 
     /// One reading of every counter.
@@ -294,7 +334,7 @@ impl Engine {
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| {
-                    collect::worker(number, worker.core, worker.waker.is_asleep(), &worker.counters)
+                    collect::worker(number, worker.core, worker.mouth.is_asleep(), &worker.counters)
                 })
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
@@ -304,6 +344,10 @@ impl Engine {
                 small: occupancy.small,
                 large: occupancy.large,
                 huge_pages: occupancy.pages == weir_base::region::Pages::Huge,
+            },
+            neighbors: stats::NeighborStats {
+                events_lost: self.workers.iter().map(|worker| worker.counters.events_lost.value()).sum(),
+                ..control.keeper.table.stats()
             },
             tables: tables(control, &waiting, self.workers.len()),
         }
@@ -315,9 +359,20 @@ impl Engine {
         self.root.with(|root| crate::show::routes(&control.model, &control.map, &control.compiler, root))
     }
 
-    /// Every neighbour.
+    /// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
     pub fn neighbors(&self) -> Vec<stats::NeighborRow> {
-        crate::show::neighbors(&self.lock().model)
+        let control = self.lock();
+        crate::show::neighbors(&control.model, &control.keeper, self.clock.now())
+    }
+
+    /// What happened since the last call: links, duplicate addresses, conflicts, full tables. Each is told once; of more
+    /// than a thousand the latest.
+    pub fn news(&self) -> Vec<News> {
+        self.lock().news.drain(..).collect()
+    }
+
+    fn mouths(&self) -> Vec<Arc<crew::Mouth>> {
+        self.workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect()
     }
 
     /// Traces the next `count` packets that enter a node.
@@ -360,6 +415,11 @@ impl Engine {
         if all || what == Clear::Trace {
             self.tracer.clear();
         }
+        if what == Clear::Neighbors {
+            let mut work = Work::default();
+            control.keeper.clear(&mut work);
+            control.carry_out(work, &self.root, &self.mouths());
+        }
     }
 
     /// Every receive queue has ended and no packet is under way: nothing will ever happen again by itself.
@@ -387,6 +447,10 @@ impl Engine {
                 new.push(text);
             }
         }
+        if self.keeper.has_failed() {
+            let text = "the keeper of neighbours ended by mistake: restart the gateway".to_owned();
+            new.extend(Some(text).filter(|text| told.insert(text.clone())));
+        }
         for port in ports.iter().flatten() {
             new.extend(port.failure().filter(|text| told.insert(text.clone())));
         }
@@ -401,11 +465,33 @@ impl Engine {
 
     /// Stops as [`Engine::stop`] does, and stays to be asked: the last flush of a port may fail, too.
     pub fn halt(&mut self) {
+        self.keeper.stop();
         self.workers.stop();
     }
 
     fn lock(&self) -> MutexGuard<'_, Control> {
         // A panic in between left at worst a port open that no one uses.
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives each worker a transmit queue of every one of these ports, and waits until all have them.
+fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+    for &number in numbers {
+        let Some(port) = ports[number as usize].as_mut() else { continue };
+        for (worker, transmitter) in workers.iter().zip(port.port.transmitters(workers.len())) {
+            worker.order(Order::Transmit(number, transmitter));
+        }
+    }
+    workers.settle();
+}
+
+/// Gives the receive queues of these ports to the workers in turn.
+fn receive(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+    for &number in numbers {
+        let Some(port) = ports[number as usize].as_mut() else { continue };
+        for (index, receiver) in port.port.receivers().into_iter().enumerate() {
+            workers[(number as usize + index) % workers.len()].order(Order::Receive(number, receiver));
+        }
     }
 }

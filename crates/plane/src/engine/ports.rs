@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use weir_packet::buffer::MAX_FRAME;
-use weir_port::Port;
 use weir_port::spec::{Middleware, PortSpec};
+use weir_port::{Link, Port};
 
 use super::EngineError;
 use crate::compile::{Places, PortPlace};
@@ -78,8 +78,14 @@ pub(super) fn open_ports(
             }
         };
         kept.insert(number);
-        let own = ports[number].as_ref().and_then(|port| port.port.mac());
-        opened.places.ports.insert(index as u32, PortPlace { number: number as u32, mac: own, ..PortPlace::default() });
+        let port = ports[number].as_ref().map(|port| &port.port);
+        let place = PortPlace {
+            number: number as u32,
+            mac: port.and_then(|port| port.mac()),
+            peer: port.and_then(|port| port.peer()),
+            down: port.is_some_and(|port| port.link() == Link::Down),
+        };
+        opened.places.ports.insert(index as u32, place);
     }
     open_punts(model, ports, &mut opened, &mut kept)?;
     opened.gone = (0..ports.len())

@@ -7,6 +7,7 @@ use crate::collect;
 use crate::compile::Compiler;
 use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
+use crate::neighbor::Table;
 use crate::reassembly::Reassembly;
 use crate::rib::Rib;
 use crate::root::Root;
@@ -62,7 +63,15 @@ pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::Interface
                 mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
                 mtu: compiled.mtu,
                 vrf: control.model.vrfs[usize::from(interface.vrf.0)].name.clone(),
-                addresses: interface.addresses.iter().map(|address| address.net.to_string()).collect(),
+                addresses: nets(compiled.addresses.iter().chain(compiled.tentative.iter())),
+                automatic: nets(
+                    compiled
+                        .addresses
+                        .iter()
+                        .chain(compiled.tentative.iter())
+                        .filter(|own| own.origin == model::Origin::default() && !interface.addresses.contains(own)),
+                ),
+                tentative: nets(compiled.tentative.iter()),
                 origin: control
                     .model
                     .origins
@@ -72,6 +81,10 @@ pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::Interface
             })
         })
         .collect()
+}
+
+fn nets<'a>(addresses: impl Iterator<Item = &'a model::Address>) -> Vec<String> {
+    addresses.map(|address| address.net.to_string()).collect()
 }
 
 fn has_faults(interface: &model::Interface) -> bool {
@@ -101,12 +114,13 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
+    let learned = control.keeper.table.stats().entries;
     rows.push(stats::TableStats {
         name: "neighbors".into(),
-        used: control.model.neighbors.len() as u64,
+        used: control.model.neighbors.len() as u64 + learned,
         limit: u64::from(control.model.limits.neighbors),
-        bytes: 0,
-        when_full: "the configuration that adds neighbours is refused as a whole",
+        bytes: learned * Table::BYTES as u64,
+        when_full: "those that never answered make room, then those that nobody uses; else the new one is refused",
     });
     let hold = control.model.neighbor_discovery.hold_total;
     rows.push(stats::TableStats {

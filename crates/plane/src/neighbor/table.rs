@@ -61,6 +61,9 @@ pub(super) struct Counted {
 }
 
 impl Table {
+    /// Octets that a neighbour takes, roughly: its entry, and its places in the index, among the timers and in its class.
+    pub const BYTES: usize = size_of::<Entry>() + 2 * (size_of::<Key>() + 8) + 48 + 24;
+
     /// A table without links. `limit` bounds the neighbours, configured ones included.
     pub fn new(settings: NeighborDiscovery, limit: u32, random: Random) -> Table {
         let mut table = Table {

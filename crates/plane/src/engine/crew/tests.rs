@@ -78,8 +78,17 @@ fn rig(workers: u16, clock: Clock) -> Rig {
     let root = Arc::new(Published::new(root, &domain));
     let pool = Pool::new(PoolSize { small: 4096, large: 0 }).unwrap();
     let (tracer, busy) = (Arc::default(), Arc::new(AtomicUsize::new(usize::from(workers))));
-    let parts = Parts { domain: &domain, root: &root, tracer: &tracer, pool: &pool, clock: &clock, busy: &busy };
-    let crew = Crew::start(&model, false, [1, 2], &parts).unwrap_or_else(|error| panic!("{error}"));
+    let (_, keeper) = wake::pair().unwrap();
+    let parts = Parts {
+        domain: &domain,
+        root: &root,
+        tracer: &tracer,
+        pool: &pool,
+        clock: &clock,
+        busy: &busy,
+        keeper: &keeper,
+    };
+    let (crew, _) = Crew::start(&model, false, [1, 2], &parts).unwrap_or_else(|error| panic!("{error}"));
     let (sender, sent) = mpsc::channel();
     for worker in crew.iter() {
         let probe = Probe { sent: sender.clone(), waiting: 0, now: Time(0) };
@@ -106,7 +115,7 @@ impl Rig {
     /// Waits until every worker sleeps, and has done so for long enough to have reached the system call.
     #[track_caller]
     fn quiet(&self) {
-        self.wait("sleep", |crew| crew.iter().all(|worker| worker.waker.is_asleep()));
+        self.wait("sleep", |crew| crew.iter().all(|worker| worker.mouth.is_asleep()));
         thread::sleep(Duration::from_micros(300));
     }
 

@@ -1,0 +1,227 @@
+//! What is learned step by step comes to the same as compiling with all of it at once.
+
+#[path = "../../tests/kit/mod.rs"]
+mod kit;
+
+use kit::*;
+use proptest::prelude::*;
+use weir_base::reclaim::Reader;
+
+use super::*;
+use crate::root::Kind;
+
+/// Models that differ in routes, addresses, static neighbours and VRFs, over the same three interfaces.
+fn model(variant: u8) -> Gateway {
+    let mut build = Build::new()
+        .port("a", &["10.0.0.1/16", "2001:db8:a::1/64"])
+        .port("b", &["10.1.0.1/16", "2001:db8:b::1/64", "10.0.7.1/24"])
+        .vlan("v", "b", &[7], &["10.2.0.1/16"])
+        .via("172.16.0.0/12", &["a 10.0.0.3", "b 10.1.0.3", "v 10.2.0.3"])
+        .via("10.0.5.0/24", &["b"])
+        .via("10.0.6.0/24", &["a", "b"]);
+    if variant & 1 != 0 {
+        build =
+            build.via("10.0.0.4/32", &["a"]).via("2001:db8:a::5/128", &["b fe80::5"]).neighbor("a", "10.0.0.6", mac(9));
+    }
+    if variant & 2 != 0 {
+        build = build.via("10.0.0.5/32", &["b 10.1.0.4"]).neighbor("b", "fe80::6", mac(8)).via("::/0", &["a fe80::7"]);
+    }
+    if variant & 4 != 0 {
+        build = build.port("c", &["10.3.0.1/16"]).in_vrf("red").via_in("red", "10.0.0.0/8", &["c"]);
+    }
+    if variant & 8 != 0 {
+        build.0.interfaces[0].addresses.truncate(1);
+        build = build.neighbor("b", "10.0.6.3", mac(7));
+    }
+    build.0
+}
+
+fn places(model: &Gateway, down: [bool; 2], peer: bool) -> Places {
+    let mut places = Places::default();
+    for (index, interface) in (0u32..).zip(&model.interfaces) {
+        if let InterfaceKind::Port { .. } = interface.kind {
+            let down = down.get(index as usize).copied().unwrap_or(false);
+            let peer = (peer && interface.name == "c").then_some([2, 9, 9, 9, 9, 9]);
+            places.ports.insert(index, PortPlace { number: index, mac: None, peer, down });
+        }
+    }
+    places
+}
+
+fn compiler(domain: &Domain) -> Compiler {
+    let limits = model::Limits { routes: 1000, neighbors: 100 };
+    Compiler::new(domain, Settings { workers: 1, invent_neighbors: false }, limits)
+}
+
+/// Addresses that neighbours, routes and our own addresses have between them.
+fn candidates() -> Vec<IpAddr> {
+    let v4 = ["10.0.0", "10.0.5", "10.0.6", "10.0.7", "10.1.0", "10.2.0", "10.3.0"];
+    let v4 = v4.iter().flat_map(|net| (1..8).map(move |host| format!("{net}.{host}")));
+    let v6 = ["2001:db8:a::", "2001:db8:b::", "fe80::"];
+    let v6 = v6.iter().flat_map(|net| (1..8).map(move |host| format!("{net}{host}")));
+    v4.chain(v6).map(|text| ip(&text)).collect()
+}
+
+/// What a packet for each of these addresses meets in each VRF, or on each link; in terms that know no numbers.
+fn meaning(
+    compiler: &Compiler,
+    root: &Root,
+    reader: &mut Reader,
+) -> Vec<(String, Vec<(Kind, Vec<u8>, u32, Option<IpAddr>)>)> {
+    let guard = reader.pin();
+    let adjacency = |number: u32| {
+        let found = root.adjacencies.get(number as usize).copied().unwrap_or(Adjacency::terminal(Kind::NoRoute));
+        // A host that is its own next hop is the same whether it has been named or not.
+        (found.kind, found.l2[..usize::from(found.l2_len)].to_vec(), found.interface, found.next_hop)
+    };
+    let mut all = Vec::new();
+    for (vrf, tables) in root.vrfs.iter().enumerate() {
+        for address in candidates().into_iter().chain([ip("172.16.0.1"), ip("9.9.9.9"), ip("2001:db8:9::1")]) {
+            let value = match address {
+                IpAddr::V4(address) => tables.v4.lookup(&guard, address.to_bits()),
+                IpAddr::V6(address) => tables.v6.lookup(&guard, address.to_bits()),
+            };
+            let rib = compiler.ribs().get(vrf).and_then(|rib| rib.covering(address));
+            let said = rib.map_or(0, |(_, entry)| entry.forwarding);
+            assert_eq!(value, said, "{address}: the table and what it was made of");
+            let mut leads = match crate::root::Forwarding(value).set() {
+                None => vec![adjacency(value)],
+                Some(set) => compiler.paths(set).iter().map(|(number, _)| adjacency(*number)).collect(),
+            };
+            leads.sort_by_key(|lead| lead.2);
+            all.push((format!("{vrf} {address}"), leads));
+        }
+    }
+    for interface in root.interfaces.iter().filter(|interface| interface.present) {
+        for address in candidates() {
+            let IpAddr::V6(address) = address else { continue };
+            all.push((format!("{} {address}", interface.name), vec![adjacency(interface.neighbor(address))]));
+        }
+        let own: Vec<String> = interface.addresses.iter().map(|own| own.net.to_string()).collect();
+        all.push((format!("{} {own:?} {}", interface.name, interface.tentative.len()), Vec::new()));
+    }
+    all
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Learn(Vec<(u32, usize, Option<(u8, bool)>)>),
+    Load { variant: u8, down: [bool; 2], peer: bool, tentative: bool },
+    Usable,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let learned = proptest::option::weighted(0.7, (1..4u8, any::<bool>()));
+    let one = (0..4u32, 0..candidates().len(), learned);
+    prop_oneof![
+        6 => proptest::collection::vec(one, 1..6).prop_map(Op::Learn),
+        2 => (0..16u8, any::<[bool; 2]>(), any::<[bool; 2]>())
+            .prop_map(|(variant, down, [peer, tentative])| Op::Load { variant, down, peer, tentative }),
+        1 => Just(Op::Usable),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn step_by_step_is_all_at_once(ops in proptest::collection::vec(op(), 1..25)) {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut compiler = compiler(&domain);
+        let (mut gateway, mut now) = (model(0), places(&model(0), [false; 2], false));
+        let mut known: HashMap<(u32, IpAddr), Learned> = HashMap::new();
+        let (_, mut map) = compiler.compile(&gateway, &now).unwrap();
+        let mut root;
+        let candidates = candidates();
+        for op in ops {
+            match op {
+                Op::Learn(learned) => {
+                    let changes: Vec<Change> = learned
+                        .iter()
+                        .filter(|(interface, ..)| map.interfaces.contains(interface))
+                        .map(|&(interface, at, learned)| {
+                            let learned = learned.map(|(last, stale)| Learned { mac: mac(last), stale });
+                            Change::Neighbor { interface, address: candidates[at], learned }
+                        })
+                        .collect();
+                    for change in &changes {
+                        let Change::Neighbor { interface, address, learned } = *change else { continue };
+                        match learned {
+                            Some(learned) => known.insert((interface, address), learned),
+                            None => known.remove(&(interface, address)),
+                        };
+                    }
+                    let (new, refused) = compiler.change(changes);
+                    prop_assert_eq!(refused, 0);
+                    root = new;
+                }
+                Op::Load { variant, down, peer, tentative } => {
+                    gateway = model(variant);
+                    now = places(&gateway, down, peer);
+                    if tentative {
+                        let (_, interfaces) = compiler.outline(&gateway, &now);
+                        for (number, interface) in interfaces.iter().enumerate() {
+                            for own in interface.addresses.iter() {
+                                if let IpAddr::V6(address) = own.net.addr() {
+                                    now.unusable.insert((number as u32, address));
+                                }
+                            }
+                        }
+                    }
+                    (root, map) = compiler.compile(&gateway, &now).unwrap();
+                    // What is known of interfaces that are gone goes with them.
+                    let gone: Vec<_> =
+                        known.keys().filter(|(interface, _)| !map.interfaces.contains(interface)).copied().collect();
+                    for (interface, address) in gone {
+                        known.remove(&(interface, address));
+                        root = compiler.change([Change::Neighbor { interface, address, learned: None }]).0;
+                    }
+                }
+                Op::Usable => {
+                    let mut all: Vec<_> = now.unusable.drain().collect();
+                    all.sort_unstable();
+                    let changes = all.into_iter().map(|(interface, address)| Change::Usable { interface, address });
+                    root = compiler.change(changes).0;
+                }
+            }
+            // Interfaces have numbers by the order in which they were first seen: the same here.
+            let mut fresh = self::compiler(&domain);
+            fresh.numbers.interfaces = compiler.numbers.interfaces.clone();
+            fresh.interfaces = compiler.interfaces.clone();
+            fresh.numbers.vrfs = compiler.numbers.vrfs.clone();
+            for (&(interface, address), &learned) in &known {
+                fresh.learned.set(interface, address, Some(learned));
+            }
+            let (expected, _) = fresh.compile(&gateway, &now).unwrap();
+            prop_assert_eq!(meaning(&compiler, &root, &mut reader), meaning(&fresh, &expected, &mut reader));
+            let used = |compiler: &Compiler| compiler.numbers.adjacencies.used().iter().filter(|used| **used).count();
+            prop_assert_eq!(used(&compiler), used(&fresh), "adjacencies in use");
+        }
+    }
+}
+
+#[test]
+fn a_table_without_room_leaves_neighbours_to_the_link() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let gateway = model(0);
+    let now = places(&gateway, [false; 2], false);
+    let mut compiler = compiler(&domain);
+    let (root, _) = compiler.compile(&gateway, &now).unwrap();
+    let routes = compiler.occupancy().next().unwrap().0.routes;
+    let before = meaning(&compiler, &root, &mut reader);
+    let learned = Some(Learned { mac: mac(1), stale: false });
+    let neighbors: Vec<IpAddr> = (0..1200u32).map(|host| std::net::Ipv4Addr::from(0x0a00_8000 + host).into()).collect();
+    let learn = |address: &IpAddr, learned| Change::Neighbor { interface: 0, address: *address, learned };
+    let (_, refused) = compiler.change(neighbors.iter().map(|address| learn(address, learned)));
+    assert_eq!(refused, 1200 - (1000 - routes));
+    let (root, refused) = compiler.change(neighbors.iter().map(|address| learn(address, None)));
+    assert_eq!(refused, 0);
+    assert_eq!(meaning(&compiler, &root, &mut reader), before);
+    assert_eq!(compiler.occupancy().next().unwrap().0.routes, routes);
+    let free = compiler.numbers.adjacencies.used().iter().filter(|used| !**used).count();
+    assert!(free >= 1000 - routes);
+    let (_, refused) = compiler.change(neighbors[..500].iter().map(|address| learn(address, learned)));
+    assert_eq!((refused, compiler.occupancy().next().unwrap().0.routes), (0, routes + 500));
+}
