@@ -1,21 +1,70 @@
-//! Events on standard error, one line each.
+//! Events, one line each, on standard error or in the system's journal.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use weir_plane::engine::News;
 
+use super::error::Error;
 use super::output::colour;
 
+/// Where events go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Place {
+    /// The journal if standard error leads there, else standard error
+    Auto,
+    /// Standard error
+    Stderr,
+    /// The system's journal
+    Journald,
+}
+
 /// Starts to log what the filter lets through, e.g. `info` or `warn,weir::control=debug`.
-pub(super) fn start(filter: Targets) {
+///
+/// # Errors
+/// When the journal is wanted and not there.
+pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
+    let journal = match place {
+        Place::Stderr => None,
+        // A journal that is not there any more is no reason not to start.
+        Place::Auto if leads_to_the_journal() => journal().ok(),
+        Place::Auto => None,
+        Place::Journald => {
+            Some(journal().map_err(|error| Error::Failed(format!("cannot log to the journal: {error}")))?)
+        }
+    };
+    let registry = tracing_subscriber::registry().with(filter);
+    if let Some(journal) = journal {
+        let _ = registry.with(journal).try_init();
+        return Ok(());
+    }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(colour(std::io::stderr().is_terminal()))
         .with_target(false);
     // Another log was started before: then that one goes on.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    let _ = registry.with(lines).try_init();
+    Ok(())
+}
+
+fn journal() -> io::Result<tracing_journald::Layer> {
+    Ok(tracing_journald::layer()?.with_syslog_identifier("weir".to_owned()))
+}
+
+/// Standard error is a stream of the journal's: systemd says which (systemd.exec(5), `JOURNAL_STREAM`).
+fn leads_to_the_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    rustix::fs::fstat(io::stderr()).is_ok_and(|stderr| stream == format!("{}:{}", stderr.st_dev, stderr.st_ino))
+}
+
+/// An event of links and neighbours.
+pub(super) fn news(news: &News) {
+    match news {
+        News::LinkUp { .. } => tracing::info!("{news}"),
+        _ => tracing::warn!("{news}"),
+    }
 }
 
 /// Reads a filter: levels, and levels of modules, apart by commas. An empty one, as of an empty variable, is `info`.

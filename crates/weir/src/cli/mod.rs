@@ -17,6 +17,7 @@ mod replay;
 mod run;
 mod show;
 mod trace;
+mod watchdog;
 
 use std::process::ExitCode;
 

@@ -17,12 +17,14 @@ use super::error::Error;
 use super::live::Live;
 use super::log;
 use super::output::{colour, print};
+use super::watchdog::Watchdog;
 use crate::control::running::Running;
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
+use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
 use crate::render::summary::{Ended, Summary};
-use crate::{config, demo, render};
+use crate::{config, demo, notify, render};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -48,10 +50,13 @@ pub struct Run {
     /// Write the summary, or what is wrong with the configuration, as JSON
     #[arg(long)]
     json: bool,
-    /// What to log on standard error: a level (error, warn, info, debug, trace, off), or levels of modules as in
+    /// What to log: a level (error, warn, info, debug, trace, off), or levels of modules as in
     /// `warn,weir::control=debug` [default: info; warn beside a live table]
     #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true, value_parser = log::filter)]
     log_level: Option<Targets>,
+    /// Where to log
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t = log::Place::Auto)]
+    log: log::Place,
     #[command(flatten)]
     connection: Connection,
 }
@@ -69,12 +74,21 @@ impl Run {
     pub(super) fn run(&self) -> Result<(), Error> {
         let live = if (self.live || self.demo) && !self.json { Live::new() } else { None };
         let level = if live.is_some() { LevelFilter::WARN } else { LevelFilter::INFO };
-        log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)));
+        log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
+        let service = loaded.service.clone();
         let gateway = configuration::valid(loaded, self.json)?;
+        // All that can be known to fail does so before anything is opened.
+        if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
+            return Err(failed(missing));
+        }
+        let root = rustix::process::geteuid().is_root();
+        let account = if root { Account::of(&service).map_err(failed)? } else { None };
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.connection.place()).map_err(failed)?;
-        let running = Arc::new(Running::start(gateway, self.config.as_deref()).map_err(failed)?);
+        let give_up = || self.give_up_privileges(account.as_ref(), &socket);
+        let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
+        let running = Arc::new(running);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
         let ended = runtime.block_on(self.serve(&running, &socket, live));
@@ -95,6 +109,32 @@ impl Run {
         }
     }
 
+    /// Keeps of root's powers what a reload needs, and becomes the user of the account.
+    fn give_up_privileges(
+        &self,
+        account: Option<&Account>,
+        socket: &Socket,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        if let Some(account) = account {
+            socket.give_to(account.user, account.group)?;
+        }
+        match (privilege::drop(account)?, account) {
+            (Dropped::Changed, Some(account)) => tracing::info!("going on as the user {}", account.name),
+            (Dropped::StillRoot, None) => {
+                tracing::info!(
+                    "going on as root, without its powers: there is no user `weir`, and `[service]` names none"
+                );
+            }
+            _ => {}
+        }
+        if let Some(path) = &self.config
+            && let Err(error) = std::fs::File::open(path)
+        {
+            tracing::warn!("a reload will not be able to read {}: {error}", path.display());
+        }
+        Ok(())
+    }
+
     /// The control thread's work, until there is a reason to end.
     async fn serve(&self, running: &Arc<Running>, socket: &Socket, mut live: Option<Live>) -> Result<Ended, Error> {
         let failed_signal = |error: std::io::Error| Error::Failed(format!("cannot wait for signals: {error}"));
@@ -111,7 +151,10 @@ impl Run {
             let _ = stopped.await;
         };
         let mut server = tokio::spawn(server::serve(listener, gateway, until));
-        tracing::info!(socket = %socket.path().display(), generation = running.version().generation, "running");
+        let generation = running.version().generation;
+        tracing::info!("running generation {generation}, control socket {}", socket.path().display());
+        notify::ready(&running.status());
+        let mut watchdog = Watchdog::new(running);
 
         let deadline = self.duration.and_then(|duration| Instant::now().checked_add(duration));
         let mut tick = tokio::time::interval(TICK);
@@ -139,7 +182,11 @@ impl Run {
                     let gateway = Arc::clone(running);
                     tokio::task::spawn_blocking(move || log_reload(&gateway));
                 }
+                () = watchdog.is_due() => watchdog.look(running),
                 _ = tick.tick() => {
+                    for news in running.news() {
+                        log::news(&news);
+                    }
                     for failure in running.note_failures() {
                         tracing::error!("{failure}");
                     }
@@ -156,6 +203,7 @@ impl Run {
             live.clear();
         }
         tracing::info!("ending");
+        notify::stopping();
         let _ = stop.send(());
         // However serving ended, the run has.
         let _ = server.await;
@@ -174,7 +222,7 @@ fn log_reload(gateway: &Running) {
             if let Some(warnings) = &reloaded.warnings {
                 let _ = std::io::stderr().write_all(warnings.text.as_bytes());
             }
-            tracing::info!(generation = reloaded.generation, routes = reloaded.routes, "reloaded");
+            tracing::info!("reloaded: generation {}, {} routes", reloaded.generation, reloaded.routes);
         }
         Err(error) => {
             if let ReloadError::Invalid(loaded) = &error {

@@ -60,7 +60,9 @@ pub enum Clear {
     Interfaces,
     /// Traced packets, and what is still to be traced
     Trace,
-    /// All of these
+    /// Neighbours that were learned: they are asked for again when somebody wants them
+    Neighbors,
+    /// All of these but neighbours
     All,
 }
 

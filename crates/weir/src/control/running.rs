@@ -1,5 +1,6 @@
 //! The real gateway behind the control socket.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,7 +13,8 @@ use weir_plane::node::Node;
 use weir_plane::stats;
 
 use super::{Clear, Gateway, ReloadError, UnknownNode};
-use crate::config;
+use crate::config::{self, Service};
+use crate::notify;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::version::Version;
 
@@ -21,6 +23,8 @@ pub struct Running {
     engine: Engine,
     /// The file, read again by a reload; `None` for the built-in configuration.
     file: Option<PathBuf>,
+    /// As whom it was started.
+    service: Service,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
@@ -39,18 +43,25 @@ pub enum StartError {
 }
 
 impl Running {
-    /// Starts the workers.
+    /// Opens the ports, calls `before_threads`, and starts the workers.
     ///
     /// # Errors
-    /// When a port cannot be opened or the system has no room.
-    pub fn start(gateway: model::Gateway, file: Option<&Path>) -> Result<Running, StartError> {
+    /// When a port cannot be opened, `before_threads` fails, or the system has no room.
+    pub fn start(
+        gateway: model::Gateway,
+        file: Option<&Path>,
+        service: Service,
+        before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
+    ) -> Result<Running, StartError> {
         let random = Random::from_system().map_err(StartError::Random)?;
         let options = engine::Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true };
         let origins = gateway.origins.clone();
-        let engine = Engine::start(gateway, options).map_err(|error| StartError::Engine(placed(&error, &origins)))?;
+        let engine = Engine::start_after(gateway, options, before_threads)
+            .map_err(|error| StartError::Engine(placed(&error, &origins)))?;
         Ok(Running {
             engine,
             file: file.map(Path::to_owned),
+            service,
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
@@ -62,6 +73,21 @@ impl Running {
         let new = self.engine.faults();
         self.failures_so_far().extend(new.iter().cloned());
         new
+    }
+
+    /// What happened to links and neighbours since the last call, each once.
+    pub fn news(&self) -> Vec<engine::News> {
+        self.engine.news()
+    }
+
+    /// Workers that have not gone round since the last call, which was to be some seconds ago, or that failed.
+    pub fn stuck_workers(&self) -> Vec<usize> {
+        self.engine.stuck_workers()
+    }
+
+    /// What the service manager shows of it.
+    pub fn status(&self) -> String {
+        format!("generation {}", self.engine.generation())
     }
 
     /// Nothing will ever happen again by itself: all inputs have ended, and nothing is under way.
@@ -143,6 +169,7 @@ impl Gateway for Running {
             Clear::Errors => engine::Clear::Errors,
             Clear::Interfaces => engine::Clear::Interfaces,
             Clear::Trace => engine::Clear::Trace,
+            Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
         });
     }
@@ -151,8 +178,13 @@ impl Gateway for Running {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _told = Told::of_a_reload(self);
         let mut loaded = config::load(file);
         let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
+        if loaded.service != self.service {
+            let what = "the user or group of `[service]` can not change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
         let origins = gateway.origins.clone();
         let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before) } =
             self.engine.reload(gateway).map_err(|error| match &error {
@@ -170,6 +202,22 @@ impl Gateway for Running {
             routes_before,
             warnings,
         })
+    }
+}
+
+/// A reload that the service manager was told of. Dropping it says that it has ended, however it did.
+struct Told<'a>(&'a Running);
+
+impl Told<'_> {
+    fn of_a_reload(running: &Running) -> Told<'_> {
+        notify::reloading();
+        Told(running)
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        notify::ready(&self.0.status());
     }
 }
 

@@ -72,7 +72,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/errors", get(show_errors))
         .route("/v1/show/interfaces", get(|g| show(g, |g| interfaces::Interfaces::new(&g.snapshot(), g.failures()))))
         .route("/v1/show/routes", get(show_routes))
-        .route("/v1/show/neighbors", get(|g| show(g, |g| neighbors::Neighbors::new(g.neighbors()))))
+        .route(
+            "/v1/show/neighbors",
+            get(|g| show(g, |g| neighbors::Neighbors::new(g.neighbors(), &g.snapshot().neighbors))),
+        )
         .route("/v1/show/trace", get(|g| show(g, |g| trace::Traces::new(g.traces()))))
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))

@@ -12,6 +12,9 @@ use std::os::unix::fs::{
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, chownat};
+use rustix::process::{Gid, Uid};
+
 use super::path::SocketPath;
 
 /// Why the control socket could not be had.
@@ -56,6 +59,7 @@ pub struct Socket {
     path: PathBuf,
     listener: UnixListener,
     identity: (u64, u64),
+    own_folder: bool,
     // The last field: the lock is given up when all else is gone.
     _lock: Lock,
 }
@@ -85,12 +89,28 @@ impl Socket {
         }
         let listener = bind(folder, path)?;
         let there = std::fs::symlink_metadata(path).map_err(io("look at", path))?;
-        Ok(Socket { path: path.clone(), listener, identity: (there.dev(), there.ino()), _lock: lock })
+        let identity = (there.dev(), there.ino());
+        Ok(Socket { path: path.clone(), listener, identity, own_folder: place.own_folder, _lock: lock })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets another user talk on it, too: gives the socket away, and lets anybody pass through the folder if that is weir's
+    /// own. The folder stays ours, so that its next owner finds no traps in it; what the other user cannot remove at the
+    /// end is replaced at the next start.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn give_to(&self, user: Uid, group: Gid) -> Result<(), SocketError> {
+        let change = |source: rustix::io::Errno| io("give away", &self.path)(source.into());
+        chownat(CWD, &self.path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW).map_err(change)?;
+        if let Some(folder) = self.own_folder.then(|| self.path.parent()).flatten() {
+            std::fs::set_permissions(folder, Permissions::from_mode(0o711)).map_err(io("open", folder))?;
+        }
+        Ok(())
     }
 
     /// Listens on it without blocking.

@@ -110,7 +110,11 @@ fn every_show_says_what_the_gateway_said() {
     let filter = routes::Filter { vrf: Some("default".into()), limit: Some(2) };
     agrees(&client, "/v1/show/routes", &routes::Routes::new(sample::routes(), &routes::Filter::default()));
     agrees(&client, "/v1/show/routes?vrf=default&limit=2", &routes::Routes::new(sample::routes(), &filter));
-    agrees(&client, "/v1/show/neighbors", &neighbors::Neighbors::new(sample::neighbors()));
+    agrees(
+        &client,
+        "/v1/show/neighbors",
+        &neighbors::Neighbors::new(sample::neighbors(), &sample::snapshot().neighbors),
+    );
     agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces()));
     agrees(&client, "/v1/show/buffers", &buffers::Buffers::new(&snapshot));
     agrees(&client, "/v1/show/tables", &tables::Tables::new(&snapshot));

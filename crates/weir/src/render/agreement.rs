@@ -7,6 +7,7 @@ use weir_plane::stats::*;
 use super::buffers::Buffers;
 use super::errors::Errors;
 use super::interfaces::Interfaces;
+use super::neighbors::Neighbors;
 use super::runtime::Runtime;
 use super::summary::{Ended, Summary};
 use super::tables::Tables;
@@ -96,6 +97,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
             interfaces,
             conservation: Conservation { received, created, transmitted, dropped, ..Default::default() },
             buffers: BufferStats { small: (received as usize, created as usize), ..Default::default() },
+            neighbors: NeighborStats { entries: received, evicted: dropped, ..Default::default() },
             tables: vec![TableStats { used: received, bytes: created, ..Default::default() }],
         },
     )
@@ -122,6 +124,7 @@ proptest! {
         agrees(&Interfaces::new(&snapshot, failures.clone()))?;
         agrees(&Buffers::new(&snapshot))?;
         agrees(&Tables::new(&snapshot))?;
+        agrees(&Neighbors::new(Vec::new(), &snapshot.neighbors))?;
         agrees(&Summary::new(&snapshot, Ended::Signal, snapshot.elapsed, 1, failures))?;
     }
 

@@ -35,6 +35,10 @@ pub struct Interface {
     pub vrf: String,
     /// Addresses with the length of their prefix.
     pub addresses: Vec<String>,
+    /// Those of them that follow from the hardware address and not from the configuration.
+    pub automatic: Vec<String>,
+    /// Those of them that are not used: nobody has been asked yet whether he has them, or somebody has.
+    pub tentative: Vec<String>,
     /// Where it was declared.
     pub origin: String,
     /// What passed it.
@@ -60,8 +64,14 @@ pub struct Counters {
     pub dropped_packets: u64,
     /// Octets of those.
     pub dropped_bytes: u64,
+    /// Packets given to the host after they were received here.
+    pub punt_packets: u64,
+    /// Octets of those.
+    pub punt_bytes: u64,
     /// Frames for which no buffer was left.
     pub no_buffer: u64,
+    /// Frames that the kernel dropped, the port's ring being full.
+    pub kernel_drops: u64,
     /// Frames that the port could not deliver.
     pub receive_errors: u64,
     /// Frames that the port refused to send.
@@ -95,6 +105,8 @@ impl Interface {
             mtu: interface.mtu,
             vrf: interface.vrf.clone(),
             addresses: interface.addresses.clone(),
+            automatic: interface.automatic.clone(),
+            tentative: interface.tentative.clone(),
             origin: interface.origin.clone(),
             counters: Counters::new(interface),
             faults: interface.faults.iter().map(fault).collect(),
@@ -111,7 +123,10 @@ impl Counters {
             tx_bytes: interface.tx.bytes,
             dropped_packets: interface.dropped.packets,
             dropped_bytes: interface.dropped.bytes,
+            punt_packets: interface.punt.packets,
+            punt_bytes: interface.punt.bytes,
             no_buffer: interface.no_buffer,
+            kernel_drops: interface.kernel_drops,
             receive_errors: interface.receive_errors,
             transmit_errors: interface.transmit_errors,
         }
@@ -127,7 +142,9 @@ pub fn traffic(interfaces: &[Interface]) -> String {
         "TX bytes",
         "Dropped",
         "Dropped bytes",
+        "Punted",
         "No buffer",
+        "Kernel drops",
         "RX errors",
         "TX errors",
     ];
@@ -143,7 +160,9 @@ pub fn traffic(interfaces: &[Interface]) -> String {
             counters.tx_bytes.to_string(),
             counters.dropped_packets.to_string(),
             counters.dropped_bytes.to_string(),
+            counters.punt_packets.to_string(),
             counters.no_buffer.to_string(),
+            counters.kernel_drops.to_string(),
             counters.receive_errors.to_string(),
             counters.transmit_errors.to_string(),
         ]);
@@ -151,9 +170,12 @@ pub fn traffic(interfaces: &[Interface]) -> String {
     table.text()
 }
 
-/// What fault injection did, and which ports failed: lines, or nothing.
+/// Addresses that are not used, what fault injection did, and which ports failed: lines, or nothing.
 fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
     let mut text = String::new();
+    for interface in interfaces.iter().filter(|interface| !interface.tentative.is_empty()) {
+        let _ = writeln!(text, "not used on {} (tentative): {}", interface.name, interface.tentative.join(", "));
+    }
     for interface in interfaces.iter().filter(|interface| !interface.faults.is_empty()) {
         let faults: Vec<_> =
             interface.faults.iter().map(|Fault { fault, packets }| format!("{packets} {fault}")).collect();
@@ -204,10 +226,11 @@ Name  State  Kind       MAC                 MTU  VRF      Addresses             
 wan   up     generator  02:00:00:00:00:01  1500  default  198.51.100.1/24,2001:db8:1::1/64  edge.toml:3
 lan   down   null       -                  9000  default  -                                 edge.toml:9
 
-Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  No buffer  RX errors  TX errors
-wan         2000    128000           0         0      100           6400          0          0          0
-lan            0         0        1900    121600        0              0          0          0          2
+Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  Punted  No buffer  Kernel drops  RX errors  TX errors
+wan         2000    128000           0         0      100           6400      12          0             5          0          0
+lan            0         0        1900    121600        0              0       0          0             0          0          2
 
+not used on wan (tentative): 2001:db8:1::1/64
 injected faults on wan: 3 dropped, 1 corrupted
 failed: lan: the capture is cut short
 "

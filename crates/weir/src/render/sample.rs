@@ -41,9 +41,12 @@ pub(crate) fn snapshot() -> Snapshot {
                 mtu: 1500,
                 vrf: "default".into(),
                 addresses: vec!["198.51.100.1/24".into(), "2001:db8:1::1/64".into()],
+                tentative: vec!["2001:db8:1::1/64".into()],
                 rx: traffic(2000, 128_000),
                 tx: traffic(0, 0),
                 dropped: traffic(100, 6400),
+                punt: traffic(12, 1200),
+                kernel_drops: 5,
                 faults: vec![("dropped", 3), ("corrupted", 1)],
                 origin: "edge.toml:3".into(),
                 ..Default::default()
@@ -61,6 +64,15 @@ pub(crate) fn snapshot() -> Snapshot {
         ],
         conservation: Conservation { received: 2000, transmitted: 1900, dropped: 100, ..Default::default() },
         buffers: BufferStats { small: (8192, 8000), large: (64, 64), huge_pages: false },
+        neighbors: NeighborStats {
+            entries: 1,
+            limit: 65_536,
+            incomplete: 0,
+            evicted: 4,
+            refused: 3,
+            unsent: 2,
+            events_lost: 0,
+        },
         tables: vec![TableStats {
             name: "fib4 default".into(),
             used: 12,
@@ -99,13 +111,25 @@ pub(crate) fn routes() -> Vec<RouteRow> {
 }
 
 pub(crate) fn neighbors() -> Vec<NeighborRow> {
-    vec![NeighborRow {
+    let row = NeighborRow {
         interface: "wan".into(),
         address: "198.51.100.254".parse().unwrap(),
         mac: "02:00:00:00:00:fe".into(),
         state: "static",
+        source: "static",
+        age: None,
         origin: "edge.toml:30".into(),
-    }]
+    };
+    let learned = NeighborRow {
+        address: "198.51.100.7".parse().unwrap(),
+        mac: "02:00:00:00:00:07".into(),
+        state: "stale",
+        source: "dynamic",
+        age: Some(std::time::Duration::from_millis(75_250)),
+        origin: String::new(),
+        ..row.clone()
+    };
+    vec![row, learned]
 }
 
 pub(crate) fn traces() -> Vec<TraceRow> {

@@ -160,9 +160,9 @@ mod tests {
 ran 2.0 s with 2 workers, generation 1, ended when its time was up
 packets per second over 2.0 s: in 2.00 k, out 1.90 k, drop 100, punt 0
 
-Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  No buffer  RX errors  TX errors
-wan         2000    128000           0         0      100           6400          0          0          0
-lan            0         0        1900    121600        0              0          0          0          2
+Name  RX packets  RX bytes  TX packets  TX bytes  Dropped  Dropped bytes  Punted  No buffer  Kernel drops  RX errors  TX errors
+wan         2000    128000           0         0      100           6400      12          0             5          0          0
+lan            0         0        1900    121600        0              0       0          0             0          0          2
 
 Name            State    Calls  Vectors  Suspends  Clocks  Vectors/Call
 rx              polling     20     4000         0  1.20e1        200.00

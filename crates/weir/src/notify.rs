@@ -1,0 +1,42 @@
+//! What the service manager is told, if there is one: sd_notify(3), `Type=notify-reload` and the watchdog.
+//!
+//! Whatever goes wrong in telling it is logged and else without consequence: a gateway does not stop forwarding because
+//! nobody listens.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// The gateway forwards; what `systemctl status` shows.
+pub fn ready(status: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// A reload has begun. To be followed by [`ready`], however it ends.
+pub fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now, NotifyState::Status("reloading")]),
+        Err(error) => tracing::warn!("cannot tell the service manager of a reload: {error}"),
+    }
+}
+
+/// The gateway is ending.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("ending")]);
+}
+
+/// All is well.
+pub fn alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+/// How often [`alive`] is to be called: twice as often as the service manager wants to hear of us, if it does.
+pub fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|interval| interval / 2).filter(|half| !half.is_zero())
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!("cannot reach the service manager: {error}");
+    }
+}
