@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::buffer::Cache;
+use weir_packet::offload::{Checksum, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
@@ -167,10 +168,12 @@ impl Queue {
             if corrupt && !packet.data().is_empty() {
                 count(&faults.corrupted, 1);
                 change(packet.data_mut(), &mut self.random);
+                forget(&mut packet);
             }
             if truncate && !packet.data().is_empty() {
                 count(&faults.truncated, 1);
                 packet.truncate(self.random.below(packet.len() as u64) as usize);
+                forget(&mut packet);
             }
             // Without a buffer there is no second packet, and no harm done.
             let copy = if duplicate { Packet::copy_of(cache, packet.data()) } else { None };
@@ -221,6 +224,14 @@ impl Drop for Queue {
     }
 }
 
+/// What was verified before is not verified any more.
+fn forget(packet: &mut Packet) {
+    let offload = packet.offload();
+    if offload.checksum == Checksum::Valid {
+        packet.set_offload(Offload { checksum: Checksum::Unknown, ..offload });
+    }
+}
+
 /// Changes one to four different octets.
 fn change(octets: &mut [u8], random: &mut Random) {
     let mut changed = [usize::MAX; 4];
@@ -229,6 +240,29 @@ fn change(octets: &mut [u8], random: &mut Random) {
         if !changed.contains(&at) {
             octets[at] ^= by;
             changed[index] = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::buffer::{Pool, PoolSize};
+
+    use super::*;
+
+    #[test]
+    fn a_checksum_that_was_verified_is_not_any_more() {
+        let mut cache = Pool::new(PoolSize { small: 1, large: 0 }).unwrap().cache();
+        let mut packet = Packet::copy_of(&mut cache, &[0; 60]).unwrap();
+        let partial = Offload { checksum: Checksum::Partial, start: 34, offset: 16, ..Offload::default() };
+        for (before, after) in [
+            (Offload { checksum: Checksum::Valid, ..Offload::default() }, Offload::default()),
+            (Offload::default(), Offload::default()),
+            (partial, partial),
+        ] {
+            packet.set_offload(before);
+            forget(&mut packet);
+            assert_eq!(packet.offload(), after);
         }
     }
 }
