@@ -18,6 +18,9 @@ mod events;
 pub mod harness;
 mod hold;
 pub mod keeper;
+#[cfg(test)]
+#[path = "../tests/kit/mod.rs"]
+mod kit;
 pub mod limiter;
 pub mod model;
 pub mod neighbor;

@@ -1,13 +1,10 @@
 //! What is learned step by step comes to the same as compiling with all of it at once.
 
-#[path = "../../tests/kit/mod.rs"]
-mod kit;
-
-use kit::*;
 use proptest::prelude::*;
 use weir_base::reclaim::Reader;
 
 use super::*;
+use crate::kit::*;
 use crate::root::Kind;
 
 /// Models that differ in routes, addresses, static neighbours and VRFs, over the same three interfaces.
@@ -62,12 +59,15 @@ fn candidates() -> Vec<IpAddr> {
     v4.chain(v6).map(|text| ip(&text)).collect()
 }
 
+/// Where a packet is led: the kind of its adjacency, the octets put in front, the interface and the next hop.
+type Lead = (Kind, Vec<u8>, u32, Option<IpAddr>);
+
+/// What is learned of a neighbour: the index of its interface, that of its address among the candidates, and the last octet
+/// of its MAC address and whether it is confirmed, unless it is forgotten.
+type Lesson = (u32, usize, Option<(u8, bool)>);
+
 /// What a packet for each of these addresses meets in each VRF, or on each link; in terms that know no numbers.
-fn meaning(
-    compiler: &Compiler,
-    root: &Root,
-    reader: &mut Reader,
-) -> Vec<(String, Vec<(Kind, Vec<u8>, u32, Option<IpAddr>)>)> {
+fn meaning(compiler: &Compiler, root: &Root, reader: &mut Reader) -> Vec<(String, Vec<Lead>)> {
     let guard = reader.pin();
     let adjacency = |number: u32| {
         let found = root.adjacencies.get(number as usize).copied().unwrap_or(Adjacency::terminal(Kind::NoRoute));
@@ -105,7 +105,7 @@ fn meaning(
 
 #[derive(Debug, Clone)]
 enum Op {
-    Learn(Vec<(u32, usize, Option<(u8, bool)>)>),
+    Learn(Vec<Lesson>),
     Load { variant: u8, down: [bool; 2], peer: bool, tentative: bool },
     Usable,
 }

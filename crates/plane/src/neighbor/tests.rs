@@ -275,7 +275,7 @@ fn addresses_are_tested_then_announced() {
     let usable = |address| Action::Tentative { interface: 2, address, duplicate: false };
     assert!(told.contains(&usable(global)) && told.contains(&usable("fe80::1".parse().unwrap())));
     assert_eq!(frames(&bench.pass(10_000)).len() + frames(&told).len(), 5, "each twice, the first ARP before");
-    assert_eq!(bench.table.unusable(&[announcing.clone()]), HashSet::new());
+    assert_eq!(bench.table.unusable(std::slice::from_ref(&announcing)), HashSet::new());
     // A link that comes back is told again, and nothing is tested again.
     bench.table.set_up(2, false, bench.now, &mut bench.actions);
     assert_eq!(bench.pass(10_000), []);

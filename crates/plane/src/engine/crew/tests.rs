@@ -1,9 +1,6 @@
 //! Workers that sleep: what wakes them, how soon, and what it costs while nothing happens. The ports are of the tests' own:
 //! sockets to receive from, and transmit queues that tell what they were given.
 
-#[path = "../../../tests/kit/mod.rs"]
-mod kit;
-
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -11,7 +8,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use kit::*;
 use weir_base::clock::{ManualClock, Time};
 use weir_packet::buffer::{Cache, PoolSize};
 use weir_packet::vector::{Frame, Vector};
@@ -21,6 +17,7 @@ use weir_port::{Burst, Readiness, Receiver, Transmitter};
 use super::*;
 use crate::collect;
 use crate::compile::{Compiler, PortPlace, Settings};
+use crate::kit::*;
 use crate::reason::Reason;
 use crate::stats::Conservation;
 
