@@ -2,7 +2,8 @@
 //!
 //! The flow hash selects a bucket. Buckets are shared out exactly by weight; when the set of paths changes, a surviving
 //! path keeps every bucket that its new share leaves it, and only the rest change hands. So a flow moves only if its
-//! path went away, or if its bucket is part of what a new path must get.
+//! path went away, or if its bucket is part of what a new path must get. Of its buckets, a path keeps those first that it
+//! has when the paths share afresh: after a path went and came back, all flows are where they were.
 
 /// Buckets of a set of paths: a power of two, so that a hash selects by its low bits.
 pub const BUCKETS: usize = 1024;
@@ -13,29 +14,54 @@ pub const MAX_PATHS: usize = 64;
 /// Shares out [`BUCKETS`] buckets among paths (any value that identifies one) by weight, keeping what it can of
 /// `previous`.
 ///
-/// `paths` has 1 ..= [`MAX_PATHS`] distinct entries with weights above 0. Every path gets its proportional share
-/// rounded up or down, and one bucket at least.
+/// `paths` has 1 ..= [`MAX_PATHS`] distinct entries with weights above 0, in an order that depends on who they are alone.
+/// Every path gets its proportional share rounded up or down, and one bucket at least.
 pub fn share<P: Copy + PartialEq>(paths: &[(P, u32)], previous: Option<&[P]>) -> Vec<P> {
-    let mut quota = quotas(&paths.iter().map(|&(_, weight)| weight).collect::<Vec<_>>());
-    let position = |path: P| paths.iter().position(|&(other, _)| other == path);
+    let quota = quotas(&paths.iter().map(|&(_, weight)| weight).collect::<Vec<_>>());
+    let mut fresh = vec![None; BUCKETS];
+    fill(&mut fresh, &mut quota.clone());
+    let buckets = match previous {
+        None => fresh,
+        Some(previous) => keep(paths, quota, &fresh, previous),
+    };
+    buckets.into_iter().flatten().map(|index| paths[index].0).collect()
+}
+
+/// Shares out what the paths of a former sharing do not keep. All are given by their index among `paths`.
+fn keep<P: Copy + PartialEq>(
+    paths: &[(P, u32)],
+    mut quota: Vec<usize>,
+    fresh: &[Option<usize>],
+    previous: &[P],
+) -> Vec<Option<usize>> {
+    let before: Vec<_> = previous.iter().map(|&path| paths.iter().position(|&(other, _)| other == path)).collect();
     let mut buckets: Vec<Option<usize>> = vec![None; BUCKETS];
-    for (bucket, &path) in buckets.iter_mut().zip(previous.unwrap_or_default()) {
-        if let Some(index) = position(path).filter(|&index| quota[index] > 0) {
-            quota[index] -= 1;
-            *bucket = Some(index);
+    let mut take = |from: &[Option<usize>], may: &dyn Fn(usize) -> bool| {
+        for (number, bucket) in buckets.iter_mut().enumerate().filter(|(_, bucket)| bucket.is_none()) {
+            if let Some(index) = from[number].filter(|&index| quota[index] > 0 && may(number)) {
+                quota[index] -= 1;
+                *bucket = Some(index);
+            }
         }
-    }
-    // What is free goes round among those that still have a claim, so that neighbouring buckets differ.
+    };
+    take(&before, &|number| before[number] == fresh[number]);
+    take(&before, &|_| true);
+    take(fresh, &|_| true);
+    fill(&mut buckets, &mut quota);
+    buckets
+}
+
+/// Gives free buckets to those in turn that still have a claim, so that neighbouring buckets differ.
+fn fill(buckets: &mut [Option<usize>], quota: &mut [usize]) {
     let mut next = 0;
     for bucket in buckets.iter_mut().filter(|bucket| bucket.is_none()) {
         while quota[next] == 0 {
-            next = (next + 1) % paths.len();
+            next = (next + 1) % quota.len();
         }
         quota[next] -= 1;
         *bucket = Some(next);
-        next = (next + 1) % paths.len();
+        next = (next + 1) % quota.len();
     }
-    buckets.into_iter().flatten().map(|index| paths[index].0).collect()
 }
 
 /// Proportional shares of [`BUCKETS`] by the method of largest remainders, at least one each; ties go to the earlier.
@@ -94,9 +120,23 @@ mod tests {
         let back = share(&[(1, 1), (2, 1), (3, 1)], Some(&after));
         let moved = after.iter().zip(&back).filter(|(old, new)| old != new).count();
         assert_eq!(moved, count(&back, 2), "only what the new path gets moves");
+        assert_eq!(back, before);
     }
 
     proptest! {
+        #[test]
+        fn paths_that_come_back_find_their_flows(
+            weights in proptest::collection::vec(1u32..20, 2..12),
+            gone in proptest::collection::vec(any::<bool>(), 12),
+        ) {
+            let all: Vec<(u32, u32)> = (0..).zip(weights).collect();
+            let rest: Vec<_> = all.iter().copied().filter(|&(path, _)| !gone[path as usize]).collect();
+            prop_assume!(!rest.is_empty());
+            let before = share(&all, None);
+            let meanwhile = share(&rest, Some(&before));
+            prop_assert_eq!(share(&all, Some(&meanwhile)), before);
+        }
+
         #[test]
         fn shares_are_fair_and_changes_minimal(
             old in proptest::collection::vec(1u32..20, 1..12),

@@ -14,7 +14,7 @@ pub(super) enum Key {
     NextHop(u32, Option<IpAddr>),
 }
 
-/// A multipath set: (adjacency, weight), sorted.
+/// A multipath set: (adjacency, weight), sorted by interface and address.
 pub(super) type Paths = Vec<(u32, u32)>;
 
 /// The numbers given so far.

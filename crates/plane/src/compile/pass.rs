@@ -242,7 +242,8 @@ impl Pass<'_> {
     /// What a route over these paths leads to; `None` when all of them are down. Flows keep the path they had under
     /// `previous` where they can.
     fn via(&mut self, prefix: IpNet, paths: &[NextHop], previous: Option<Entry>) -> Option<u32> {
-        let mut weights: Paths = Vec::new();
+        // With who they are: interface and address outlive the numbers of adjacencies.
+        let mut named: Vec<((u32, Option<IpAddr>), (u32, u32))> = Vec::new();
         for path in paths {
             let number = self.number(path.interface);
             if self.interfaces[number as usize].down {
@@ -250,18 +251,20 @@ impl Pass<'_> {
             }
             // The one host of a host route on the link is its own next hop.
             let host = Some(prefix.addr()).filter(|_| prefix.prefix_len() == prefix.max_prefix_len());
-            let adjacency = self.next_hop(number, path.address.or(host));
+            let name = (number, path.address.or(host));
+            let adjacency = self.next_hop(name.0, name.1);
             // The same path named twice has the sum of its weights.
-            match weights.iter_mut().find(|(other, _)| *other == adjacency) {
-                Some((_, weight)) => *weight += u32::from(path.weight),
-                None => weights.push((adjacency, u32::from(path.weight))),
+            match named.iter_mut().find(|(_, (other, _))| *other == adjacency) {
+                Some((_, (_, weight))) => *weight += u32::from(path.weight),
+                None => named.push((name, (adjacency, u32::from(path.weight)))),
             }
         }
-        match weights[..] {
+        match named[..] {
             [] => return None,
-            [(adjacency, _)] => return Some(Forwarding::adjacency(adjacency).0),
-            _ => weights.sort_unstable(),
+            [(_, (adjacency, _))] => return Some(Forwarding::adjacency(adjacency).0),
+            _ => named.sort_unstable(),
         }
+        let weights: Paths = named.into_iter().map(|(_, path)| path).collect();
         let (set, new) = self.numbers.sets.number(&weights);
         if new {
             let before: Option<Vec<u32>> = previous.map(|entry| match Forwarding(entry.forwarding).set() {
