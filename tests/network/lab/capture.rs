@@ -22,7 +22,7 @@ impl Capture {
         let folder = Scratch::new();
         let log = folder.path().join("tcpdump.log");
         let mut command = space.command("tcpdump");
-        command.args(["-i", device, "--immediate-mode", "-U", "-s", "0", "-Z", "root", "-w"]);
+        command.args(["-i", device, "--immediate-mode", "-U", "-s", "65535", "-B", "65536", "-Z", "root", "-w"]);
         command.arg(folder.path().join("capture.pcap")).arg(filter);
         let stderr = fs::File::create(&log).expect("the folder can be written to");
         let child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("tcpdump can be started");

@@ -23,7 +23,7 @@ pub(crate) struct Weir {
 }
 
 impl Weir {
-    /// Starts it in a namespace and waits until it answers on its control socket.
+    /// Starts it in a namespace and waits until it answers on its control socket, and to all of its addresses.
     ///
     /// # Panics
     /// When it does not.
@@ -48,6 +48,13 @@ impl Weir {
             assert!(start.elapsed() < PATIENCE, "weir does not answer:\n{}", weir.log());
             std::thread::sleep(Duration::from_millis(10));
         }
+        // Others are asked for a second whether they have them (RFC 4862, 5.4).
+        wait("weir's addresses are used", PATIENCE, || {
+            let interfaces = weir.show("interfaces");
+            let list = interfaces["interfaces"].as_array().expect("a list");
+            let used = |interface: &Value| interface["tentative"].as_array().is_some_and(Vec::is_empty);
+            list.iter().all(|interface| interface["state"] == "down" || used(interface))
+        });
         weir
     }
 
