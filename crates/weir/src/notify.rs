@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// The gateway forwards; what `systemctl status` shows.
+/// The gateway forwards; what `systemctl status` shows, of which the first line counts: the next one would be taken for
+/// another assignment.
 pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    tell(&[NotifyState::Ready, NotifyState::Status(status.lines().next().unwrap_or_default())]);
 }
 
 /// A reload has begun. To be followed by [`ready`], however it ends.

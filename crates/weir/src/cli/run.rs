@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -28,6 +30,8 @@ use crate::{config, demo, notify, render};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// What taps, tuns and punt devices are made with.
+const TUN: &str = "/dev/net/tun";
 
 /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
 #[derive(Debug, Args)]
@@ -132,6 +136,12 @@ impl Run {
         {
             tracing::warn!("a reload will not be able to read {}: {error}", path.display());
         }
+        // Each queue of such a device opens it anew. udev lets everybody; capabilities decide what comes of it.
+        if account.is_some()
+            && let Err(error @ (Errno::ACCESS | Errno::PERM)) = access(TUN, Access::READ_OK | Access::WRITE_OK)
+        {
+            tracing::warn!("a reload will not be able to add taps, tuns or punt devices: {TUN}: {error}");
+        }
         Ok(())
     }
 
@@ -180,7 +190,7 @@ impl Run {
                 }
                 _ = hangup.recv() => {
                     let gateway = Arc::clone(running);
-                    tokio::task::spawn_blocking(move || log_reload(&gateway));
+                    tokio::task::spawn_blocking(move || reload(&gateway));
                 }
                 () = watchdog.is_due() => watchdog.look(running),
                 _ = tick.tick() => {
@@ -215,22 +225,15 @@ fn failed(error: impl std::error::Error) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// What SIGHUP does.
-fn log_reload(gateway: &Running) {
-    match gateway.reload() {
-        Ok(reloaded) => {
-            if let Some(warnings) = &reloaded.warnings {
-                let _ = std::io::stderr().write_all(warnings.text.as_bytes());
-            }
-            tracing::info!("reloaded: generation {}, {} routes", reloaded.generation, reloaded.routes);
-        }
-        Err(error) => {
-            if let ReloadError::Invalid(loaded) = &error {
-                let text = loaded.text(colour(std::io::stderr().is_terminal()));
-                let _ = std::io::stderr().write_all(text.as_bytes());
-            }
-            tracing::error!("not reloaded: {error}");
-        }
+/// What SIGHUP does. Nobody waits for an answer: findings go to standard error, where those of the start went.
+fn reload(gateway: &Running) {
+    let findings = match gateway.reload() {
+        Ok(reloaded) => reloaded.warnings.map(|warnings| warnings.text),
+        Err(ReloadError::Invalid(loaded)) => Some(loaded.text(colour(std::io::stderr().is_terminal()))),
+        Err(_) => None,
+    };
+    if let Some(findings) = findings {
+        let _ = std::io::stderr().write_all(findings.as_bytes());
     }
 }
 

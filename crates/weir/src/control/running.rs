@@ -178,7 +178,21 @@ impl Gateway for Running {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let _told = Told::of_a_reload(self);
+        let mut told = Told::of_a_reload(self);
+        let result = self.reload_from(file);
+        match &result {
+            Ok(reloaded) => tracing::info!("reloaded: generation {}, {} routes", reloaded.generation, reloaded.routes),
+            Err(error) => {
+                tracing::error!("not reloaded: {error}");
+                told.failure = Some(error.to_string());
+            }
+        }
+        result
+    }
+}
+
+impl Running {
+    fn reload_from(&self, file: &Path) -> Result<Reloaded, ReloadError> {
         let mut loaded = config::load(file);
         let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
@@ -205,19 +219,27 @@ impl Gateway for Running {
     }
 }
 
-/// A reload that the service manager was told of. Dropping it says that it has ended, however it did.
-struct Told<'a>(&'a Running);
+/// A reload that the service manager was told of. Dropping it says that it has ended, however it did. The protocol knows
+/// no reload that failed: the status says so.
+struct Told<'a> {
+    running: &'a Running,
+    failure: Option<String>,
+}
 
 impl Told<'_> {
     fn of_a_reload(running: &Running) -> Told<'_> {
         notify::reloading();
-        Told(running)
+        Told { running, failure: None }
     }
 }
 
 impl Drop for Told<'_> {
     fn drop(&mut self) {
-        notify::ready(&self.0.status());
+        let status = self.running.status();
+        notify::ready(&match &self.failure {
+            None => status,
+            Some(failure) => format!("{status}; not reloaded: {failure}"),
+        });
     }
 }
 
