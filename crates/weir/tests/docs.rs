@@ -94,11 +94,99 @@ fn examples() {
 }
 
 #[test]
-fn the_readme_shows_its_example_as_it_is() {
-    let example = fs::read_to_string(root().join("examples/edge.toml")).expect("the example");
-    let start = example.find("version = 1").expect("a version");
+fn the_readme_shows_its_examples_as_they_are() {
     let readme = fs::read_to_string(root().join("README.md")).expect("the readme");
-    assert!(blocks(&readme).iter().any(|(_, block)| *block == example[start..]), "README.md shows another edge.toml");
+    for name in ["edge.toml", "two-hosts.toml"] {
+        let example = fs::read_to_string(root().join("examples").join(name)).expect("the example");
+        let start = example.find("version = 1").expect("a version");
+        assert!(blocks(&readme).iter().any(|(_, block)| *block == example[start..]), "README.md shows another {name}");
+    }
+}
+
+/// What a document points to is there: files of the project, and headings of its documents.
+#[test]
+fn links_lead_somewhere() {
+    let mut seen = 0;
+    for document in documents() {
+        let text = fs::read_to_string(&document).expect("a file of text");
+        for link in links(&text) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => document.clone(),
+                path => document.parent().expect("a folder").join(path),
+            };
+            assert!(target.exists(), "{}: there is no {link}", document.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&target).expect("a file of text");
+                assert!(headings(&text).contains(&heading.to_owned()), "{}: no heading {link}", document.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 50, "the documentation has links");
+}
+
+/// Where the links of a text lead. Code is none.
+fn links(text: &str) -> Vec<&str> {
+    let mut code = false;
+    let prose = text.lines().filter(|line| {
+        let fence = line.starts_with("```");
+        code ^= fence;
+        !fence && !code
+    });
+    let link = |rest: &'_ str| rest.split_once(')').map(|(link, _)| link.len());
+    prose.flat_map(|line| line.split("](").skip(1).filter_map(move |rest| Some(&rest[..link(rest)?]))).collect()
+}
+
+/// What the headings of a text are called in links: lower case, hyphens for spaces, nothing but letters, digits, hyphens
+/// and underscores.
+fn headings(text: &str) -> Vec<String> {
+    let mut code = false;
+    let headings = text.lines().filter(|line| {
+        code ^= line.starts_with("```");
+        !code && line.starts_with('#')
+    });
+    let name = |heading: &str| {
+        let heading = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        heading.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
+    };
+    headings.map(name).collect()
+}
+
+/// Every direct dependency of every crate has its line in ARCHITECTURE.md, with why it is there.
+#[test]
+fn every_dependency_is_documented() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the documentation");
+    let (_, table) = text.split_once("## Dependencies").expect("a table of dependencies");
+    let documented: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+        .flat_map(|(crates, _)| crates.split(", "))
+        .map(|name| name.split(' ').next().unwrap_or(name))
+        .collect();
+    let crates = root().join("crates").read_dir().expect("a folder").flatten().map(|entry| entry.path());
+    let mut missing = Vec::new();
+    for folder in crates.chain([root().join("tests"), root().join("fuzz")]) {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let mut within = false;
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                within = line.contains("dependencies]");
+            } else if let Some((name, _)) = line.split_once(|c: char| " .=".contains(c)).filter(|_| within)
+                && !name.is_empty()
+                && !name.starts_with("weir")
+                && !name.starts_with('#')
+                && !documented.contains(&name)
+            {
+                missing.push(name.to_owned());
+            }
+        }
+    }
+    assert!(documented.len() > 20, "the table has crates: {documented:?}");
+    assert!(missing.is_empty(), "ARCHITECTURE.md says nothing of {missing:?}");
 }
 
 /// The documentation lists every code with its meaning.
