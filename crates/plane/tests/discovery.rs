@@ -199,7 +199,7 @@ fn link_local_neighbours_are_found() {
 }
 
 #[test]
-fn who_asked_us_need_not_be_asked() {
+fn who_asked_us_is_reached_at_once() {
     let mut rig = discovering(build());
     let asks = |rig: &Rig, target: &str| {
         let ours = rig.harness.interface_mac(rig.index("far")).unwrap();
@@ -214,7 +214,8 @@ fn who_asked_us_need_not_be_asked() {
     assert_eq!(rig.send("lan", &text("2001:db8:9::77")).outcome.verdict, Verdict::Held);
     let out = step(&mut rig);
     Seen::new(&out[0].0, &out[0].1).assert_link("far", own_mac(2), THEIRS, &[]);
-    assert_eq!(state(&rig, "2001:db8:9::77"), Some(State::Delay));
+    // And asked, by a question to him alone, whether what he said holds.
+    assert_eq!((out.len(), state(&rig, "2001:db8:9::77")), (2, Some(State::Probe)));
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub(super) struct Entry {
 impl Entry {
     fn class(&self) -> Class {
         match (self.state, self.confirmed) {
-            (State::Incomplete, _) => Class::Incomplete,
+            (State::Incomplete, _) | (State::Delay | State::Probe, None) => Class::Incomplete,
             (_, None) => Class::Unconfirmed,
             (State::Stale, Some(_)) => Class::Idle,
             (_, Some(_)) => Class::Busy,
@@ -121,8 +121,15 @@ impl Table {
                 }
             }
             Some(id) if self.entries[id as usize].state == State::Stale => {
-                self.enter(id, State::Delay, now);
-                self.tell(id, actions);
+                // Who never answered is asked at once: until he does he is worth little when room is needed.
+                if self.entries[id as usize].confirmed.is_none() {
+                    self.enter(id, State::Probe, now);
+                    self.tell(id, actions);
+                    self.ask(id, now, actions);
+                } else {
+                    self.enter(id, State::Delay, now);
+                    self.tell(id, actions);
+                }
             }
             Some(_) => {}
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) enum Class {
     /// It spoke to us, but never answered us.
     Unconfirmed,
-    /// Its hardware address is not known: it was asked.
+    /// It was asked, and has not answered yet: its hardware address is not known, or only what it said unasked.
     Incomplete,
     /// It answered us once, and nobody uses it.
     Idle,

@@ -45,7 +45,7 @@ pub struct Learned {
     pub entries: u64,
     /// How many there may be.
     pub limit: u64,
-    /// Those that have not told their hardware address yet.
+    /// Those that were asked and have never answered.
     pub incomplete: u64,
     /// Those that made room for others.
     pub evicted: u64,
