@@ -40,9 +40,10 @@ fn complete(frame: &mut [u8], protocol: u8, place: usize) {
     frame[54 + place..56 + place].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// A question by ARP (RFC 826) for 10.1.0.1 from a stranger within 10.1.0.0/24 or beyond.
+/// A question by ARP (RFC 826) for 10.1.0.1 from a stranger within 10.1.0.0/16 who takes nobody's address.
 fn arp_request(stranger: u64) -> Vec<u8> {
     let [.., a, b, c, d] = stranger.to_be_bytes();
+    let c = c.max(1);
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0xfe, a, b, c, d, 8, 6]);
     frame.extend([0, 1, 8, 0, 6, 4, 0, 1]);
@@ -132,7 +133,7 @@ fn a_scan_of_a_prefix_leaves_room_for_neighbors() {
     inject(&line.left, "e0", 50_000, targets.into_iter().map(probe));
     // The scan fills the table with questions, and must not keep anyone from being found.
     for target in ["10.2.0.2", "2001:db8:2::2"] {
-        let text = line.left.run("ping", &["-n", "-q", "-c", "5", "-i", "0.2", "-W", "2", target]);
+        let text = line.left.run("ping", &["-n", "-q", "-c", "5", "-i", "0.2", "-w", "5", target]);
         assert!(!text.contains(" 0 received"), "{text}");
     }
     let after = weir.resident();
