@@ -243,7 +243,7 @@ impl Pass<'_> {
     /// `previous` where they can.
     fn via(&mut self, prefix: IpNet, paths: &[NextHop], previous: Option<Entry>) -> Option<u32> {
         // With who they are: interface and address outlive the numbers of adjacencies.
-        let mut named: Vec<((u32, Option<IpAddr>), (u32, u32))> = Vec::new();
+        let mut named: Vec<(NextHopName, (u32, u32))> = Vec::new();
         for path in paths {
             let number = self.number(path.interface);
             if self.interfaces[number as usize].down {
@@ -286,6 +286,9 @@ impl Pass<'_> {
         self.map.interfaces[index.0 as usize]
     }
 }
+
+/// The interface of a next hop, and its address.
+type NextHopName = (u32, Option<IpAddr>);
 
 /// The link-layer header towards a neighbour, with the ethertype of IPv4, and its length.
 fn link_layer(to: MacAddress, from: [u8; 6], tags: Tags) -> ([u8; MAX_L2], u8) {
