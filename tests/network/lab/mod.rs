@@ -33,7 +33,7 @@ const TOOLS: [(&str, &str); 9] = [
     ("traceroute", "traceroute"),
     ("iperf3", "iperf3"),
     ("curl", "curl"),
-    ("python3", "python3-minimal"),
+    ("python3", "python3"),
     ("ethtool", "ethtool"),
     ("tcpdump", "tcpdump"),
     ("sysctl", "procps"),
