@@ -119,3 +119,44 @@ fn a_server_of_the_host_is_reached_at_our_address() {
     }
     weir.end();
 }
+
+#[test]
+fn a_reload_changes_devices_that_are_open() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let config = |punt: &str, tap: &str| {
+        line.config().replacen(
+            "address = [\"10.1.0.1/24\"",
+            &format!("punt = \"punt0\"\naddress = [{punt}\"10.1.0.1/24\""),
+            1,
+        ) + &format!(
+            "[[interface]]\nname = \"host\"\nport = {{ tap = {{ name = \"host\", address = {tap} }} }}\naddress = \"10.3.0.1/24\"\n"
+        )
+    };
+    let weir = Weir::start(&line.gate, &config("", "\"10.3.0.2/24\""));
+    weir.wait_for_state("host", "up");
+    echo(&line.left, "10.3.0.2", [56]);
+    let index = |device: &str| {
+        let text = line.gate.device(device).expect("it is there");
+        text.split(':').next().expect("a line begins with a number").to_owned()
+    };
+    let before = [index("host"), index("punt0")];
+
+    weir.reload(&config("\"10.1.7.1/24\", ", "[\"10.3.0.3/24\", \"10.3.0.4/24\"]"));
+    assert_eq!([index("host"), index("punt0")], before, "devices go on");
+    let addresses = |device: &str| line.gate.ip(&format!("-o -4 address show dev {device}"));
+    let (host, punt) = (addresses("host"), addresses("punt0"));
+    assert!(!host.contains("10.3.0.2/") && host.contains("10.3.0.3/") && host.contains("10.3.0.4/"), "{host}");
+    assert!(punt.contains("10.1.0.1/") && punt.contains("10.1.7.1/"), "{punt}");
+    for target in ["10.3.0.3", "10.3.0.4", "10.1.7.1"] {
+        echo(&line.left, target, [56]);
+    }
+
+    // A configuration that cannot be run changes nothing: its second device has a name that is taken.
+    let text = config("", "\"10.3.0.2/24\"") + "[[interface]]\nname = \"more\"\nport = { tap = \"left\" }\n";
+    let refused = weir.refuses(&text);
+    assert!(refused.contains("left"), "{refused}");
+    assert_eq!([addresses("host"), addresses("punt0")], [host, punt]);
+    echo(&line.left, "10.3.0.4", [56]);
+    assert!(weir.end()["generation"] == 2);
+}

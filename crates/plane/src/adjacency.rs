@@ -23,6 +23,8 @@ pub enum Kind {
     Blackhole,
     /// Discard and say so.
     Unreachable,
+    /// For an address that may become the gateway's own.
+    Tentative,
     /// A directed broadcast.
     Broadcast,
 }

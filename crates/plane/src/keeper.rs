@@ -188,10 +188,32 @@ pub(crate) fn compile(
     places: &mut Places,
     announces: impl Fn(u32) -> bool,
 ) -> Result<(Root, Map, Vec<Link>), TableFull> {
+    compile_by(Compiler::compile, compiler, keeper, model, places, announces)
+}
+
+/// The same by [`Compiler::recompile`], after a change of links.
+pub(crate) fn recompile(
+    compiler: &mut Compiler,
+    keeper: &Keeper,
+    model: &model::Gateway,
+    places: &mut Places,
+    announces: impl Fn(u32) -> bool,
+) -> Result<(Root, Map, Vec<Link>), TableFull> {
+    compile_by(Compiler::recompile, compiler, keeper, model, places, announces)
+}
+
+fn compile_by(
+    compile: fn(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
+    compiler: &mut Compiler,
+    keeper: &Keeper,
+    model: &model::Gateway,
+    places: &mut Places,
+    announces: impl Fn(u32) -> bool,
+) -> Result<(Root, Map, Vec<Link>), TableFull> {
     let (map, interfaces) = compiler.outline(model, places);
     let links = links(model, &map, &interfaces, announces);
     places.unusable = keeper.unusable(&links);
-    let (root, map) = compiler.compile(model, places)?;
+    let (root, map) = compile(compiler, model, places)?;
     Ok((root, map, links))
 }
 

@@ -98,6 +98,7 @@ reasons! {
     WorkerGone "worker-gone" Error "handover" "The worker that owns the flow has failed.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
+    TentativeAddress "tentative-address" Info "ip-lookup" "The destination is not ours yet: others are being asked whether they have it, or somebody has (RFC 4862, 5.4).";
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
     NoNeighbor "no-neighbor" Warning "neighbor" "The next hop did not tell its hardware address in time.";
     NeighborQueueFull "neighbor-queue-full" Warning "neighbor" "More packets wait for hardware addresses than may: the oldest made room.";

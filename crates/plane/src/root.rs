@@ -254,6 +254,7 @@ impl Root {
             (Kind::NoRoute, _) => "no route".into(),
             (Kind::Local, _) => "local".into(),
             (Kind::Blackhole, _) => "blackhole".into(),
+            (Kind::Tentative, _) => "tentative".into(),
             (Kind::Unreachable, _) => "unreachable".into(),
             (Kind::Broadcast, _) => "broadcast".into(),
         }

@@ -65,12 +65,17 @@ fn on_the_link() -> BTreeSet<Reason> {
         rig.send("lan", "udp from 10.0.0.9 port 1 to 192.0.2.9 port 2");
     }
     build.0.interfaces.remove(1);
-    let mut hosted = build.punt().rig();
+    let mut hosted = build.clone().punt().rig();
     let frame = hosted.frame("lan", "tcp from 10.0.0.9 port 1 to 10.0.0.1 port 22");
     for _ in 0..5 {
         hosted.put_all("lan", &vec![&frame; 250]);
     }
-    let dropped = |reason: &Reason| rig.harness.drops(*reason) + hosted.harness.drops(*reason) > 0;
+    let mut new = build.rig();
+    let lan = new.index("lan");
+    new.harness.discover(&[lan]).unwrap();
+    new.send("lan", "udp from 2001:db8:a::9 port 1 to 2001:db8:a::1 port 2");
+    let rigs = [&rig, &hosted, &new];
+    let dropped = |reason: &Reason| rigs.iter().any(|rig| rig.harness.drops(*reason) > 0);
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 

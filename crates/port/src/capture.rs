@@ -13,7 +13,8 @@ use weir_packet::vector::{Frame, Vector};
 
 use crate::failure::FailureSlot;
 use crate::pcap::{CaptureError, Writer, encode};
-use crate::{Burst, Failure, Link, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::spec::PortSpec;
+use crate::{Burst, Failure, Link, OpenError, Port, PortCounters, Readiness, Receiver, Transmitter};
 
 /// A port whose packets are captured.
 pub struct Captured {
@@ -76,6 +77,10 @@ impl Port for Captured {
 
     fn refresh(&mut self) {
         self.port.refresh();
+    }
+
+    fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
+        self.port.adjust(spec)
     }
 
     fn peer(&self) -> Option<[u8; 6]> {

@@ -13,8 +13,8 @@ use weir_packet::offload::{Checksum, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
-use crate::spec::FaultSpec;
-use crate::{Burst, Failure, Link, Port, PortCounters, Readiness, Receiver, Transmitter, count};
+use crate::spec::{FaultSpec, PortSpec};
+use crate::{Burst, Failure, Link, OpenError, Port, PortCounters, Readiness, Receiver, Transmitter, count};
 
 /// A packet that is to arrive late arrives after one to this many later ones.
 const LATEST: u64 = 16;
@@ -55,6 +55,10 @@ impl Port for Faulty {
 
     fn refresh(&mut self) {
         self.port.refresh();
+    }
+
+    fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
+        self.port.adjust(spec)
     }
 
     fn peer(&self) -> Option<[u8; 6]> {

@@ -103,6 +103,18 @@ impl Weir {
         assert!(output.status.success(), "reload: {}\n{config}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Replaces the configuration by one that cannot be put into force; gives what `weir reload` says of it.
+    ///
+    /// # Panics
+    /// When it is put into force.
+    #[track_caller]
+    pub(crate) fn refuses(&self, config: &str) -> String {
+        fs::write(self.folder.path().join("weir.toml"), config).expect("the folder can be written to");
+        let output = self.weir(&["reload"]);
+        assert!(!output.status.success(), "put into force:\n{config}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("weir.log")).unwrap_or_default()

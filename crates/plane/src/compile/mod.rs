@@ -174,6 +174,21 @@ impl Compiler {
     /// # Errors
     /// When a table has no room; then everything is as it was.
     pub fn compile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
+        let map = self.take_in(gateway, places)?;
+        self.models += 1;
+        Ok((self.root(), map))
+    }
+
+    /// Compiles the model that was compiled last, now that its interfaces stand elsewhere: it does not count as another.
+    ///
+    /// # Errors
+    /// As for [`Compiler::compile`].
+    pub fn recompile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
+        let map = self.take_in(gateway, places)?;
+        Ok((self.root(), map))
+    }
+
+    fn take_in(&mut self, gateway: &Gateway, places: &Places) -> Result<Map, TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
@@ -215,8 +230,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.icmp = gateway.icmp;
-        self.models += 1;
-        Ok((self.root(), map))
+        Ok(map)
     }
 
     /// The next version of the root.

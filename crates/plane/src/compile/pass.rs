@@ -151,7 +151,7 @@ impl Pass<'_> {
         let local = self.terminal(Kind::Local);
         let broadcast = self.terminal(Kind::Broadcast);
         // Nothing is done with what is for an address that is not ours yet (RFC 4862, 5.4).
-        let tentative = self.terminal(Kind::Blackhole);
+        let tentative = self.terminal(Kind::Tentative);
         for &number in &self.map.interfaces {
             let interface = &self.interfaces[number as usize];
             let rib = &mut ribs[usize::from(interface.vrf)];

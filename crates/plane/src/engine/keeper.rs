@@ -206,7 +206,7 @@ impl Control {
             return false;
         }
         let announces = |index| Control::announces(&self.ports, &self.places, index);
-        match keeper::compile(&mut self.compiler, &self.keeper, &self.model, &mut places, announces) {
+        match keeper::recompile(&mut self.compiler, &self.keeper, &self.model, &mut places, announces) {
             Ok((new, map, links)) => {
                 root.publish(new);
                 self.keeper.adopt(&self.model, &map, links, now, work);

@@ -242,14 +242,7 @@ impl Engine {
         if model.limits != control.model.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
         }
-        let known = control.ports.len();
-        let mut opened = match open_ports(&model, &control.model.interfaces, &mut control.ports) {
-            Ok(opened) => opened,
-            Err(error) => {
-                control.ports.truncate(known);
-                return Err(error);
-            }
-        };
+        let mut opened = open_ports(&model, &control.model.interfaces, &mut control.ports)?;
         let before = count(&control.compiler);
         let places = opened.places.clone();
         let announces = |index| Control::announces(&control.ports, &places, index);
@@ -257,7 +250,7 @@ impl Engine {
         let (root, map, links) = match compiled {
             Ok(compiled) => compiled,
             Err(error) => {
-                control.ports.truncate(known);
+                opened.undo(&mut control.ports);
                 return Err(error.into());
             }
         };

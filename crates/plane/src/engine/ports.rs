@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_packet::buffer::MAX_FRAME;
 use weir_port::spec::{Middleware, PortSpec};
-use weir_port::{Link, Port};
+use weir_port::{Link, OpenError, Port};
 
 use super::EngineError;
 use crate::compile::{Places, PortPlace};
@@ -29,6 +29,7 @@ impl OpenPort {
     }
 }
 
+#[derive(Default)]
 pub(super) struct Opened {
     /// Where each interface stands.
     pub(super) places: Places,
@@ -36,16 +37,53 @@ pub(super) struct Opened {
     pub(super) new: Vec<u32>,
     /// Numbers of ports that no interface uses any more.
     pub(super) gone: Vec<u32>,
+    /// Ports that became what is wanted now, with what they were.
+    adjusted: Vec<(usize, InterfaceKind)>,
+}
+
+impl Opened {
+    /// Nothing came of it: new ports are closed, and those that were adjusted become what they were.
+    pub(super) fn undo(self, ports: &mut Vec<Option<OpenPort>>) {
+        if let Some(&first) = self.new.first() {
+            ports.truncate(first as usize);
+        }
+        for (number, kind) in self.adjusted.into_iter().rev() {
+            let Some(known) = &mut ports[number] else { continue };
+            // What the kernel refuses now stays as it is: the next reload tries again.
+            if let InterfaceKind::Port { port, .. } = &kind {
+                let _ = known.port.adjust(port);
+            }
+            known.kind = kind;
+        }
+    }
 }
 
 /// Opens the ports of a model that are not open yet, at the end of `ports`. A port whose specification changed is a new
-/// port. `before` are the interfaces of the model in force.
+/// port, unless it can become what is wanted. `before` are the interfaces of the model in force.
+///
+/// # Errors
+/// When a port can not be opened; then the others are as they were.
 pub(super) fn open_ports(
     model: &model::Gateway,
     before: &[model::Interface],
     ports: &mut Vec<Option<OpenPort>>,
 ) -> Result<Opened, EngineError> {
-    let mut opened = Opened { places: Places::default(), new: Vec::new(), gone: Vec::new() };
+    let mut opened = Opened::default();
+    match open_all(model, before, ports, &mut opened) {
+        Ok(()) => Ok(opened),
+        Err(error) => {
+            opened.undo(ports);
+            Err(error)
+        }
+    }
+}
+
+fn open_all(
+    model: &model::Gateway,
+    before: &[model::Interface],
+    ports: &mut Vec<Option<OpenPort>>,
+    opened: &mut Opened,
+) -> Result<(), EngineError> {
     let mut kept = HashSet::new();
     for (index, interface) in model.interfaces.iter().enumerate() {
         let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
@@ -56,7 +94,13 @@ pub(super) fn open_ports(
                 !known.punt && known.interface == interface.name && known.kind == interface.kind && known.mac == mac
             })
         });
-        let number = match known.filter(|_| same) {
+        let adjusted = match known.filter(|_| same) {
+            Some(number) => Some(number),
+            None => adjust(&interface.name, &interface.kind, mac, false, ports, opened).map_err(|source| {
+                EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
+            })?,
+        };
+        let number = match adjusted {
             Some(number) => number,
             None => {
                 if let Some((path, by)) = taken(&interface.kind, ports) {
@@ -87,12 +131,42 @@ pub(super) fn open_ports(
         };
         opened.places.ports.insert(index as u32, place);
     }
-    open_punts(model, ports, &mut opened, &mut kept)?;
+    open_punts(model, ports, opened, &mut kept)?;
     opened.gone = (0..ports.len())
         .filter(|&number| ports[number].is_some() && !kept.contains(&number))
         .map(|n| n as u32)
         .collect();
-    Ok(opened)
+    Ok(())
+}
+
+/// Has the open port of an interface, or its punt device, become what is wanted now, if it can; gives its number.
+fn adjust(
+    interface: &str,
+    wanted: &InterfaceKind,
+    mac: [u8; 6],
+    punt: bool,
+    ports: &mut [Option<OpenPort>],
+    opened: &mut Opened,
+) -> Result<Option<usize>, OpenError> {
+    let InterfaceKind::Port { port: spec, middleware, queues } = wanted else { return Ok(None) };
+    for (number, known) in ports.iter_mut().enumerate() {
+        let Some(known) = known.as_mut().filter(|known| {
+            let alike = matches!(&known.kind, InterfaceKind::Port { middleware: had, queues: number, .. }
+                if had == middleware && number == queues);
+            known.punt == punt && known.interface == interface && known.mac == mac && alike
+        }) else {
+            continue;
+        };
+        let before = std::mem::replace(&mut known.kind, wanted.clone());
+        // Noted first: what fails half way is undone, too.
+        opened.adjusted.push((number, before.clone()));
+        if known.port.adjust(spec)? {
+            return Ok(Some(number));
+        }
+        opened.adjusted.pop();
+        known.kind = before;
+    }
+    Ok(None)
 }
 
 /// Opens the punt devices of a model that are not open yet. Each has the hardware address of its interface unless the model
@@ -117,7 +191,12 @@ fn open_punts(
         spec.mtu = spec.mtu.or(Some(interface.mtu));
         let kind = InterfaceKind::Port { port: PortSpec::Tap(spec), middleware: Middleware::default(), queues: 1 };
         let same = |known: &OpenPort| known.punt && known.interface == interface.name && known.kind == kind;
-        let number = match ports.iter().position(|known| known.as_ref().is_some_and(same)) {
+        let failed = |source| EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source };
+        let adjusted = match ports.iter().position(|known| known.as_ref().is_some_and(same)) {
+            Some(number) => Some(number),
+            None => adjust(&interface.name, &kind, mac, true, ports, opened).map_err(failed)?,
+        };
+        let number = match adjusted {
             Some(number) => number,
             None => {
                 let InterfaceKind::Port { port, middleware, queues } = &kind else { continue };
@@ -126,9 +205,7 @@ fn open_punts(
                     mac,
                     max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
                 };
-                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| {
-                    EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source }
-                })?;
+                let port = weir_port::open(port, middleware, *queues, &context).map_err(failed)?;
                 ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac, punt: true }));
                 opened.new.push(ports.len() as u32 - 1);
                 ports.len() - 1

@@ -308,7 +308,8 @@ fn admit_special_v4(
     if link_scope && (source.is_unspecified() || !martian::source_v4(source)) && for_host(root, packet) {
         return Ok(Way::To(Node::Punt));
     }
-    if martian::source_v4(source) {
+    // Who has no address yet may say so on his link: there is nothing wrong with it.
+    if martian::source_v4(source) && !(source.is_unspecified() && link_scope) {
         Err(Reason::MartianSource.into())
     } else if destination.is_broadcast() {
         Err(Reason::Broadcast.into())
@@ -388,18 +389,17 @@ fn admit_special_v6(
 ) -> Result<Way, Refusal> {
     let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
     let (source, destination) = (address(ipv6::SOURCE), address(ipv6::DESTINATION));
+    let link_scope = matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2);
     if is_discovery(packet, parsed) {
         // Before the source is looked at: who has no address yet asks from the unspecified one.
         if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
             return Ok(Way::To(Node::NdInput));
         }
-    } else if matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2)
-        && (source.is_unspecified() || !martian::source_v6(source))
-        && for_host(root, packet)
-    {
+    } else if link_scope && (source.is_unspecified() || !martian::source_v6(source)) && for_host(root, packet) {
         return Ok(Way::To(Node::Punt));
     }
-    if martian::source_v6(source) {
+    // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
+    if martian::source_v6(source) && !(source.is_unspecified() && link_scope) {
         Err(Reason::MartianSource.into())
     } else if destination.is_multicast() {
         Err(Reason::Multicast.into())

@@ -121,6 +121,7 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
         Kind::Neighbor => context.next.push(Node::Neighbor, place),
         Kind::Local => context.next.push(Node::Local, place),
         Kind::Blackhole => context.next.refuse(packet, place, Reason::Blackhole),
+        Kind::Tentative => context.next.refuse(packet, place, Reason::TentativeAddress),
         Kind::Broadcast => context.next.refuse(packet, place, Reason::Broadcast),
         Kind::NoRoute => context.next.refuse_aloud(packet, place, Reason::NoRoute),
         Kind::Unreachable => context.next.refuse_aloud(packet, place, Reason::Unreachable),

@@ -168,7 +168,9 @@ fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<Route
 
 #[cfg(test)]
 mod tests {
-    use netlink_packet_route::link::LinkMessage;
+    use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -217,6 +219,30 @@ mod tests {
             datagram[second..second + 4].copy_from_slice(&length.to_ne_bytes());
             let all: Vec<bool> = messages(&datagram).map(|(_, message)| message.is_ok()).collect();
             assert_eq!(all, [true, false], "{length}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the octets, every one belongs to one message, and there is an end.
+        #[test]
+        fn any_datagram_comes_to_its_end(datagram in vec(any::<u8>(), 0..200)) {
+            prop_assert!(messages(&datagram).count() <= datagram.len() / HEADER + 1);
+        }
+
+        /// What was a message, before some octets of it changed.
+        #[test]
+        fn a_message_that_lies_leads_nowhere_else(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
+            let mut message = LinkMessage::default();
+            message.attributes.extend([LinkAttribute::IfName("eth0".to_owned()), LinkAttribute::Mtu(1500)]);
+            let mut message = NetlinkMessage::from(RouteNetlinkMessage::NewLink(message));
+            message.finalize();
+            let mut datagram = vec![0; message.buffer_len()];
+            message.serialize(&mut datagram);
+            for (place, octet) in changes {
+                let place = place.index(datagram.len());
+                datagram[place] = octet;
+            }
+            prop_assert!(messages(&datagram).count() <= datagram.len() / HEADER + 1);
         }
     }
 }

@@ -21,6 +21,7 @@ fn is_of_route(reason: Reason) -> bool {
         reason,
         Reason::Blackhole
             | Reason::Unreachable
+            | Reason::TentativeAddress
             | Reason::Broadcast
             | Reason::NoNeighbor
             | Reason::LocalUnhandled
