@@ -282,7 +282,10 @@ impl Harness {
     }
 
     fn carry_out(&mut self, mut work: Work) {
-        if let Some(root) = keeper::change(&mut self.compiler, &mut work) {
+        let now = self.now();
+        if let Some(discovery) = &mut self.discovery
+            && let Some(root) = keeper::change(&mut self.compiler, &mut discovery.keeper, now, &mut work)
+        {
             self.root.publish(root);
         }
         for (interface, frame) in work.frames.drain(..) {

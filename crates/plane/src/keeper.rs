@@ -50,7 +50,7 @@ pub enum News {
         /// How many it takes.
         limit: usize,
     },
-    /// A forwarding table has no room for routes to neighbours: packets for them are lost.
+    /// A forwarding table has no room for routes to neighbours: packets for them are lost. Told every minute at most.
     NoRoomForNeighbors {
         /// How many found none at once.
         count: usize,
@@ -95,13 +95,18 @@ pub(crate) struct Keeper {
     /// By number.
     names: Vec<String>,
     actions: Vec<Action>,
+    /// When it was last told that a forwarding table has no room.
+    no_room: Option<Time>,
 }
+
+/// Nanoseconds between two such notices.
+const NOTICE: u64 = 60_000_000_000;
 
 impl Keeper {
     /// Knows of no link yet.
     pub(crate) fn new(model: &model::Gateway, random: Random) -> Keeper {
         let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
-        Keeper { table, names: Vec::new(), actions: Vec::new() }
+        Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None }
     }
 
     /// Goes by another model: its links are `links`, as [`links`] has them.
@@ -203,7 +208,7 @@ pub(crate) fn recompile(
 }
 
 fn compile_by(
-    compile: fn(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
+    compile: impl FnOnce(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
     compiler: &mut Compiler,
     keeper: &Keeper,
     model: &model::Gateway,
@@ -218,12 +223,13 @@ fn compile_by(
 }
 
 /// The root that follows from what was learned, if anything was.
-pub(crate) fn change(compiler: &mut Compiler, work: &mut Work) -> Option<Root> {
+pub(crate) fn change(compiler: &mut Compiler, keeper: &mut Keeper, now: Time, work: &mut Work) -> Option<Root> {
     if work.changes.is_empty() {
         return None;
     }
     let (root, refused) = compiler.change(work.changes.drain(..));
-    if refused > 0 {
+    if refused > 0 && keeper.no_room.is_none_or(|last| now.since(last) >= NOTICE) {
+        keeper.no_room = Some(now);
         work.news.push(News::NoRoomForNeighbors { count: refused });
     }
     Some(root)

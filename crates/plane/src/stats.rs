@@ -93,7 +93,7 @@ pub struct DropStats {
 pub struct InterfaceStats {
     /// Its name.
     pub name: String,
-    /// Kind of its port (`generator`, `pcap`, `null`) or `vlan`.
+    /// Kind of its port (`generator`, `pcap`, `null`, `af-packet`, `tap`, `tun`) or `vlan`.
     pub kind: &'static str,
     /// Packets can pass.
     pub up: bool,

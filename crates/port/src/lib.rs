@@ -1,6 +1,7 @@
 //! Packet I/O behind one trait.
 //!
-//! A [`Port`] is where packets enter and leave: a generator, a capture file, nothing at all; kernel interfaces later.
+//! A [`Port`] is where packets enter and leave: a generator, a capture file, nothing at all, an
+//! interface of the kernel's.
 //! The control thread opens it and gives its queues away: every worker owns the receive queues it polls and one
 //! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
 //! wraps a queue.

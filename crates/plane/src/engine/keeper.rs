@@ -126,7 +126,7 @@ impl Parts {
         if last {
             control.keeper.farewell(&mut work);
         }
-        published |= control.carry_out(work, &self.root, &self.mouths);
+        published |= control.carry_out(work, now, &self.root, &self.mouths);
         if published {
             self.mouths.iter().for_each(|mouth| mouth.wake());
             self.domain.collect();
@@ -146,8 +146,14 @@ impl Control {
     }
 
     /// Does what is to be done; gives whether there is a new version of the root.
-    pub(super) fn carry_out(&mut self, mut work: Work, root: &Published<Root>, mouths: &[Arc<Mouth>]) -> bool {
-        let new = keeper::change(&mut self.compiler, &mut work);
+    pub(super) fn carry_out(
+        &mut self,
+        mut work: Work,
+        now: Time,
+        root: &Published<Root>,
+        mouths: &[Arc<Mouth>],
+    ) -> bool {
+        let new = keeper::change(&mut self.compiler, &mut self.keeper, now, &mut work);
         let published = new.is_some();
         if let Some(new) = new {
             root.publish(new);

@@ -200,7 +200,7 @@ impl Engine {
             untold: Vec::new(),
         };
         let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
-        control.carry_out(work, &root, &mouths);
+        control.carry_out(work, clock.now(), &root, &mouths);
         let control = Arc::new(Mutex::new(control));
         let parts = keeper::Parts {
             control: Arc::clone(&control),
@@ -284,7 +284,7 @@ impl Engine {
         control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
         control.tell_of_links(&model, &opened.places, &mut work);
         (control.model, control.map, control.places) = (model, map, opened.places);
-        control.carry_out(work, &self.root, &self.mouths());
+        control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
         self.workers.wake();
         self.keeper.wake();
         self.domain.collect();
@@ -411,7 +411,7 @@ impl Engine {
         if what == Clear::Neighbors {
             let mut work = Work::default();
             control.keeper.clear(&mut work);
-            control.carry_out(work, &self.root, &self.mouths());
+            control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
         }
     }
 
