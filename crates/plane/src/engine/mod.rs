@@ -10,7 +10,7 @@ mod report;
 use std::collections::{HashSet, VecDeque};
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use weir_base::clock::Clock;
 use weir_base::random::Random;
@@ -359,9 +359,9 @@ impl Engine {
     }
 
     /// What happened since the last call: links, duplicate addresses, conflicts, full tables. Each is told once; of more
-    /// than a thousand the latest.
+    /// than a thousand the latest. Does not wait for a reload that is under way: then it is told next time.
     pub fn news(&self) -> Vec<News> {
-        self.lock().news.drain(..).collect()
+        self.try_lock().map_or_else(Vec::new, |mut control| control.news.drain(..).collect())
     }
 
     fn mouths(&self) -> Vec<Arc<crew::Mouth>> {
@@ -430,8 +430,9 @@ impl Engine {
     }
 
     /// Failures since the last call: a capture that turned out truncated, a disk that filled up, a worker that panicked.
+    /// Does not wait for a reload that is under way: then they are told next time.
     pub fn faults(&self) -> Vec<String> {
-        let mut control = self.lock();
+        let Some(mut control) = self.try_lock() else { return Vec::new() };
         let Control { ports, told, untold, .. } = &mut *control;
         let mut new: Vec<String> = untold.drain(..).filter(|text| told.insert(text.clone())).collect();
         for (number, _) in self.workers.iter().enumerate().filter(|(_, worker)| worker.has_failed()) {
@@ -460,6 +461,14 @@ impl Engine {
     pub fn halt(&mut self) {
         self.keeper.stop();
         self.workers.stop();
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Control>> {
+        match self.control.try_lock() {
+            Ok(control) => Some(control),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Control> {
