@@ -64,30 +64,89 @@ impl Adjacency {
     }
 }
 
+/// Adjacencies that stand in one piece: 64 KiB.
+const NEAR: usize = 1024;
 /// Adjacencies of a page.
 const PAGE: usize = 256;
 
-/// Adjacencies by number, in pages that versions share: to change one copies its page (16 KiB), not the table.
-#[derive(Clone, Default)]
+/// Adjacencies by number. The first stand in one piece, for that is where a gateway of few neighbours finds all of them
+/// with one look; the others in pages that versions share. So to change one copies 64 KiB at most, not the table.
+#[derive(Clone)]
 pub struct Adjacencies {
-    pages: Vec<Arc<[Adjacency; PAGE]>>,
+    near: Arc<[Adjacency]>,
+    far: Vec<Arc<[Adjacency; PAGE]>>,
+}
+
+impl Default for Adjacencies {
+    fn default() -> Self {
+        Adjacencies { near: Arc::new([]), far: Vec::new() }
+    }
+}
+
+/// A look at them for many packets: where they stand is found once.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    near: &'a [Adjacency],
+    all: &'a Adjacencies,
+}
+
+impl<'a> View<'a> {
+    /// The adjacency of a number.
+    #[inline(always)]
+    pub fn get(self, number: u32) -> Option<&'a Adjacency> {
+        match self.near.get(number as usize) {
+            Some(near) => Some(near),
+            None => self.all.far(number as usize),
+        }
+    }
 }
 
 impl Adjacencies {
+    /// For a loop over packets.
+    #[inline(always)]
+    pub fn view(&self) -> View<'_> {
+        View { near: &self.near, all: self }
+    }
+
     /// The adjacency of a number.
     #[inline(always)]
     pub fn get(&self, number: usize) -> Option<&Adjacency> {
-        self.pages.get(number / PAGE).map(|page| &page[number % PAGE])
+        match self.near.get(number) {
+            Some(near) => Some(near),
+            None => self.far(number),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn far(&self, number: usize) -> Option<&Adjacency> {
+        let number = number.checked_sub(NEAR)?;
+        self.far.get(number / PAGE).map(|page| &page[number % PAGE])
     }
 
     /// Puts an adjacency at a number.
     pub fn set(&mut self, number: u32, adjacency: Adjacency) {
         let number = number as usize;
-        while self.pages.len() <= number / PAGE {
-            self.pages.push(Arc::new([Adjacency::terminal(Kind::NoRoute); PAGE]));
+        self.grow(number);
+        if self.get(number) == Some(&adjacency) {
+            return;
         }
-        if self.get(number) != Some(&adjacency) {
-            Arc::make_mut(&mut self.pages[number / PAGE])[number % PAGE] = adjacency;
+        match number.checked_sub(NEAR) {
+            None => Arc::make_mut(&mut self.near)[number] = adjacency,
+            Some(number) => Arc::make_mut(&mut self.far[number / PAGE])[number % PAGE] = adjacency,
+        }
+    }
+
+    /// Makes room for a number.
+    fn grow(&mut self, number: usize) {
+        const NONE_YET: Adjacency = Adjacency::terminal(Kind::NoRoute);
+        if self.near.len() <= number && self.near.len() < NEAR {
+            let len = (number + 1).next_power_of_two().clamp(16, NEAR);
+            let rest = std::iter::repeat_n(NONE_YET, len - self.near.len());
+            self.near = self.near.iter().copied().chain(rest).collect();
+        }
+        while number >= NEAR + self.far.len() * PAGE {
+            self.far.push(Arc::new([NONE_YET; PAGE]));
         }
     }
 }
@@ -97,17 +156,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_share_the_pages_that_do_not_differ() {
+    fn versions_share_what_does_not_differ() {
         let mut now = Adjacencies::default();
         assert!(now.get(0).is_none());
-        now.set(600, Adjacency::terminal(Kind::Local));
-        assert_eq!(now.get(600).unwrap().kind, Kind::Local);
-        assert_eq!((now.get(3).unwrap().kind, now.get(768)), (Kind::NoRoute, None));
+        now.set(1600, Adjacency::terminal(Kind::Local));
+        now.set(1100, Adjacency::terminal(Kind::Local));
+        assert_eq!(now.get(1600).unwrap().kind, Kind::Local);
+        assert_eq!((now.get(3).unwrap().kind, now.get(1023).unwrap().kind), (Kind::NoRoute, Kind::NoRoute));
+        assert_eq!((now.get(1024).unwrap().kind, now.get(1792)), (Kind::NoRoute, None));
         let before = now.clone();
         now.set(5, Adjacency::terminal(Kind::Blackhole));
-        now.set(600, Adjacency::terminal(Kind::Local));
-        assert_eq!((before.get(5).unwrap().kind, now.get(5).unwrap().kind), (Kind::NoRoute, Kind::Blackhole));
-        let shared: Vec<bool> = before.pages.iter().zip(&now.pages).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        now.set(1100, Adjacency::terminal(Kind::Blackhole));
+        now.set(1600, Adjacency::terminal(Kind::Local));
+        for (number, was, is) in [(5, Kind::NoRoute, Kind::Blackhole), (1100, Kind::Local, Kind::Blackhole)] {
+            assert_eq!((before.get(number).unwrap().kind, now.get(number).unwrap().kind), (was, is));
+        }
+        let shared: Vec<bool> = before.far.iter().zip(&now.far).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
         assert_eq!(shared, [false, true, true]);
+    }
+
+    #[test]
+    fn a_few_take_little() {
+        let mut few = Adjacencies::default();
+        for (number, len) in [(0, 16), (15, 16), (16, 32), (600, 1024), (1023, 1024), (1024, 1024)] {
+            few.set(number, Adjacency::terminal(Kind::Local));
+            assert_eq!(few.near.len(), len);
+            assert_eq!(few.get(number as usize).unwrap().kind, Kind::Local);
+        }
+        assert_eq!(few.far.len(), 1);
     }
 }

@@ -8,20 +8,29 @@ use crate::reason::Reason;
 use crate::record::Fate;
 use crate::root::{NONE, Root};
 
+/// Interface and length of the packets at each place: looked at before a port may take packets out of their places.
+type Lengths = [(u32, u32); VECTOR];
+
 /// Sorts packets by egress port, and sends each port its own.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let root = context.root;
-    let port = |packet: &Packet| {
-        let adjacency = root.adjacencies.get(packet.forwarding() as usize);
-        adjacency.map_or(NONE, |adjacency| adjacency.port)
-    };
-    let Some(&first) = frame.places().first() else { return };
-    let only = port(&vector[first]);
-    if frame.places().iter().all(|&place| port(&vector[place]) == only) {
-        return transmit(context, vector, frame, only as usize);
+    let adjacencies = context.root.adjacencies.view();
+    let mut lengths = [(NONE, 0); VECTOR];
+    let mut ports = [NONE; VECTOR];
+    let (mut only, mut several) = (None, false);
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let way = adjacencies.get(packet.forwarding());
+        let (port, interface) = way.map_or((NONE, NONE), |adjacency| (adjacency.port, adjacency.interface));
+        lengths[usize::from(place)] = (interface, packet.len() as u32);
+        ports[usize::from(place)] = port;
+        several |= *only.get_or_insert(port) != port;
+    }
+    let Some(only) = only else { return };
+    if !several {
+        return send(context, vector, frame, only as usize, &lengths);
     }
     for &place in frame.places() {
-        match context.next.ports.get_mut(port(&vector[place]) as usize) {
+        match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
             Some(port) => port.push(place),
             None => context.next.refuse(&mut vector[place], place, Reason::NoPort),
         }
@@ -29,31 +38,35 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
     for port in 0..context.next.ports.len() {
         let frame = std::mem::take(&mut context.next.ports[port]);
         if !frame.is_empty() {
-            transmit(context, vector, &frame, port);
+            send(context, vector, &frame, port, &lengths);
         }
     }
 }
 
 /// Sends packets by a port; what it does not take is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
+    let adjacencies = context.root.adjacencies.view();
+    let mut lengths = [(NONE, 0); VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let interface = adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface);
+        lengths[usize::from(place)] = (interface, packet.len() as u32);
+    }
+    send(context, vector, frame, port, &lengths);
+}
+
+fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize, lengths: &Lengths) {
     if context.recorder.is_some() {
         for &place in frame.places() {
             record(context, vector, place);
         }
-    }
-    // Looked at before the port may take packets out of their places.
-    let mut lengths = [(NONE, 0u32); VECTOR];
-    for (length, &place) in lengths.iter_mut().zip(frame.places()) {
-        let packet = &vector[place];
-        let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
-        *length = (adjacency.map_or(NONE, |adjacency| adjacency.interface), packet.len() as u32);
     }
     let sent = match context.transmitters.get_mut(port) {
         Some(Some(transmitter)) => transmitter.transmit(vector, frame, context.cache, context.now),
         _ => 0,
     };
     context.counters.transmitted.add(sent as u64);
-    count(context.root, context.worker, &lengths[..sent.min(frame.len())]);
+    count(context.root, context.worker, lengths, &frame.places()[..sent.min(frame.len())]);
     for &place in &frame.places()[sent..] {
         let gone = context.transmitters.get(port).is_none_or(Option::is_none);
         let reason = if gone { Reason::NoPort } else { Reason::TransmitFull };
@@ -63,10 +76,11 @@ pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &F
 
 /// Counts what was sent, interface by interface: one addition for each run of packets.
 #[inline]
-fn count(root: &Root, worker: usize, sent: &[(u32, u32)]) {
-    for run in sent.chunk_by(|one, other| one.0 == other.0) {
-        if let Some(interface) = root.interfaces.get(run[0].0 as usize) {
-            let bytes = run.iter().map(|&(_, length)| u64::from(length)).sum();
+fn count(root: &Root, worker: usize, lengths: &Lengths, sent: &[u8]) {
+    let of = |place: u8| lengths[usize::from(place)];
+    for run in sent.chunk_by(|&one, &other| of(one).0 == of(other).0) {
+        if let Some(interface) = root.interfaces.get(of(run[0]).0 as usize) {
+            let bytes = run.iter().map(|&place| u64::from(of(place).1)).sum();
             interface.counters[worker].tx.add(run.len() as u64, bytes);
         }
     }

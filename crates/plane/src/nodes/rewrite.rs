@@ -99,11 +99,11 @@ impl Family for V6 {
 }
 
 pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let root = context.root;
+    let adjacencies = context.root.adjacencies.view();
     let mut out = Frame::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let Some(adjacency) = root.adjacencies.get(packet.forwarding() as usize) else {
+        let Some(adjacency) = adjacencies.get(packet.forwarding()) else {
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
