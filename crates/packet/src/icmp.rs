@@ -358,6 +358,17 @@ pub fn echo_reply_v6(packet: &mut [u8]) -> Result<(), NotAnswered> {
     Ok(())
 }
 
+/// Gives an ICMPv6 message without extension headers, whose checksum is right, another source.
+pub fn set_source_v6(packet: &mut [u8], source: Ipv6Addr) {
+    let field = ipv6::SOURCE..ipv6::SOURCE + 16;
+    let sum = ipv6::LENGTH + icmpv6::CHECKSUM..ipv6::LENGTH + icmpv6::CHECKSUM + 2;
+    let Some(before) = packet.get(field.clone()).and_then(|octets| octets.first_chunk::<16>()).copied() else { return };
+    let Some(old) = packet.get(sum.clone()).and_then(|octets| octets.first_chunk::<2>()).copied() else { return };
+    let delta = checksum::Delta::wide(u128::from_be_bytes(before), source.to_bits());
+    packet[field].copy_from_slice(&source.octets());
+    packet[sum].copy_from_slice(&delta.apply(u16::from_be_bytes(old)).to_be_bytes());
+}
+
 /// Turns the message, if it is of type `request` and right, into one of type `reply`.
 fn answer(message: &mut [u8], request: u8, reply: u8, pseudo: checksum::Sum) -> Result<(), NotAnswered> {
     let header = icmpv4::Header::new(message).map_err(|_| NotAnswered::NotEcho)?;
@@ -586,6 +597,13 @@ mod tests {
 
         let mut echo = frame("icmp6 from 2001:db8::9 to 2001:db8::1 ttl 9 length 100");
         assert_eq!(echo_reply_v6(&mut echo[14..]), Ok(()));
+        // From another address of ours its checksum is right, too.
+        let (mut other, source) = (echo.clone(), "2001:db8:77::1".parse().unwrap());
+        set_source_v6(&mut other[14..], source);
+        let header = ipv6::Fields::parse(&other[14..]).unwrap();
+        let length = u32::from(header.payload_length);
+        let pseudo = checksum::pseudo_v6(header.source, header.destination, protocol::ICMPV6, length);
+        assert!(header.source == source && pseudo.bytes(&other[14 + ipv6::LENGTH..]).is_valid());
         let line = "IP6 2001:db8::1 > 2001:db8::9 icmp6 echo-reply ttl 64 length 100";
         assert_eq!(summary(&echo).to_string(), line);
         let theirs = etherparse::SlicedPacket::from_ethernet(&echo).unwrap();

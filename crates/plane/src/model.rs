@@ -309,7 +309,7 @@ pub struct NeighborDiscovery {
     pub hold: u16,
     /// Packets that wait in all, per worker, at most.
     pub hold_total: u16,
-    /// Questions and announcements that we send per second at most, in all.
+    /// Questions and announcements that we send on each link per second at most; and answers.
     pub rate: u32,
 }
 

@@ -74,7 +74,7 @@ reasons! {
     NdNotForUs "nd-not-for-us" Info "nd-input" "The neighbour discovery message is about others.";
     RouterAdvertisement "router-advertisement" Info "nd-input" "A router does not configure itself by what other routers advertise.";
     Redirect "redirect" Info "nd-input" "A router does not follow redirects (RFC 4861, 8.2).";
-    NeighborLimited "neighbor-limited" Info "nd-input" "More questions for our hardware addresses, by ARP or ND, than the limit lets us answer.";
+    NeighborLimited "neighbor-limited" Info "nd-input" "More questions for our hardware addresses on the link, by ARP or ND, than the limit lets us answer, or more said.";
     TruncatedIpv4 "truncated-ipv4" Warning "ethernet-input" "The frame ends inside the IPv4 header.";
     TruncatedIpv6 "truncated-ipv6" Warning "ethernet-input" "The frame ends inside the IPv6 header.";
     BadVersion "bad-version" Warning "ethernet-input" "The IP version does not fit the ethertype.";

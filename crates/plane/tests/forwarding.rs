@@ -323,9 +323,12 @@ fn directed_broadcasts_stay_where_they_are() {
 fn routers_answer_to_the_subnet_router_anycast_address() {
     // RFC 4291, 2.6.1; not on a /127 (RFC 6164), where it is a host.
     let mut rig = two_ports().port("pair", &["2001:db8:c::/127"]).inventive();
-    for address in ["2001:db8:a::", "2001:db8:b::", "2001:db8:c::"] {
+    // The reply comes from an address of one router alone (RFC 4443, 4.2).
+    for (address, from) in
+        [("2001:db8:a::", "2001:db8:a::1"), ("2001:db8:b::", "2001:db8:a::1"), ("2001:db8:c::", "2001:db8:c::")]
+    {
         let seen = rig.answers("lan", &format!("icmp6 from 2001:db8:a::2 to {address}"));
-        assert_eq!(seen.source, ip(address));
+        assert_eq!(seen.source, ip(from));
     }
     assert_eq!(rig.forwards("lan", "icmp6 from 2001:db8:a::2 to 2001:db8:c::1").port, "pair");
 }

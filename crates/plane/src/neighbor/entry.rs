@@ -255,8 +255,8 @@ impl Table {
     fn ask(&mut self, id: u32, now: Time, actions: &mut Vec<Action>) {
         let Entry { key, mac, state, .. } = self.entries[id as usize];
         let (known, may) = match state {
-            State::Probe => (Some(mac), self.may_keep(now)),
-            _ => (None, self.may_ask(now)),
+            State::Probe => (Some(mac), self.may_keep(key.interface, now)),
+            _ => (None, self.may_ask(key.interface, now)),
         };
         let mut wait = self.settings.retransmit_time;
         if may || state != State::Probe {

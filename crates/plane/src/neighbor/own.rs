@@ -107,7 +107,7 @@ impl Table {
 
     /// The time of an address has come.
     pub(super) fn own_due(&mut self, interface: u32, address: IpAddr, now: Time, actions: &mut Vec<Action>) {
-        let may = self.may_keep(now);
+        let may = self.may_keep(interface, now);
         let again = Table::after(now, self.settings.retransmit_time.max(1));
         let Some(own) = self.own.get_mut(&(interface, address)) else { return };
         own.deadline = None;

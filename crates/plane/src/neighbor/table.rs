@@ -44,12 +44,29 @@ pub struct Table {
     limit: usize,
     /// Neighbours that are configured.
     fixed: usize,
+    /// How much each link is asked, by number of the interface: a scan of one leaves the others their questions.
+    paces: HashMap<u32, Pace>,
+    noticed: Option<Time>,
+    pub(super) counted: Counted,
+}
+
+/// How much may be sent on a link.
+struct Pace {
     /// First questions.
     questions: Limiter,
     /// What keeps known neighbours and our own addresses, beside what first questions leave.
     upkeep: Limiter,
-    noticed: Option<Time>,
-    pub(super) counted: Counted,
+}
+
+impl Pace {
+    fn new(rate: u32) -> Pace {
+        let upkeep = rate / 4;
+        let questions = rate - upkeep;
+        Pace {
+            questions: Limiter::new(questions, questions.div_ceil(10)),
+            upkeep: Limiter::new(upkeep, upkeep.div_ceil(10)),
+        }
+    }
 }
 
 /// What happened so far.
@@ -66,7 +83,7 @@ impl Table {
 
     /// A table without links. `limit` bounds the neighbours, configured ones included.
     pub fn new(settings: NeighborDiscovery, limit: u32, random: Random) -> Table {
-        let mut table = Table {
+        Table {
             settings,
             random,
             links: BTreeMap::new(),
@@ -79,27 +96,17 @@ impl Table {
             routers: HashMap::new(),
             limit: limit as usize,
             fixed: 0,
-            questions: Limiter::new(0, 0),
-            upkeep: Limiter::new(0, 0),
+            paces: HashMap::new(),
             noticed: None,
             counted: Counted::default(),
-        };
-        table.set_limiters();
-        table
-    }
-
-    fn set_limiters(&mut self) {
-        let upkeep = self.settings.rate / 4;
-        let questions = self.settings.rate - upkeep;
-        self.questions = Limiter::new(questions, questions.div_ceil(10));
-        self.upkeep = Limiter::new(upkeep, upkeep.div_ceil(10));
+        }
     }
 
     /// Goes by other settings from now on. Timers that run keep their times.
     pub fn set(&mut self, settings: NeighborDiscovery) {
         if self.settings != settings {
             self.settings = settings;
-            self.set_limiters();
+            self.paces.clear();
         }
     }
 
@@ -109,6 +116,7 @@ impl Table {
         self.fixed = links.iter().map(|link| link.fixed.len()).sum();
         let new: BTreeMap<u32, Link> = links.into_iter().map(|link| (link.interface, link)).collect();
         let old = std::mem::replace(&mut self.links, new);
+        self.paces.retain(|number, _| self.links.contains_key(number));
         let goes_on =
             |number: &u32, link: &Link, new: &BTreeMap<_, Link>| new.get(number).is_some_and(|new| new.is_same(link));
         // A look at everything there is: links change by reloads, not by packets.
@@ -288,17 +296,23 @@ impl Table {
     }
 
     /// Whether a first question may be sent now.
-    pub(super) fn may_ask(&mut self, now: Time) -> bool {
-        let may = self.questions.admit(now);
+    pub(super) fn may_ask(&mut self, interface: u32, now: Time) -> bool {
+        let may = self.pace(interface).questions.admit(now);
         self.counted.unsent += u64::from(!may);
         may
     }
 
     /// Whether something may be sent now for a neighbour that we know, or for an address of our own.
-    pub(super) fn may_keep(&mut self, now: Time) -> bool {
-        let may = self.upkeep.admit(now) || self.questions.admit(now);
+    pub(super) fn may_keep(&mut self, interface: u32, now: Time) -> bool {
+        let pace = self.pace(interface);
+        let may = pace.upkeep.admit(now) || pace.questions.admit(now);
         self.counted.unsent += u64::from(!may);
         may
+    }
+
+    fn pace(&mut self, interface: u32) -> &mut Pace {
+        let rate = self.settings.rate;
+        self.paces.entry(interface).or_insert_with(|| Pace::new(rate))
     }
 
     /// Tells that the table is full, but not all the time.

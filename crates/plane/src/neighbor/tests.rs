@@ -650,8 +650,8 @@ proptest! {
                 }
             }
             now = end;
-            // Both buckets, their bursts, and a defence for each conflict.
-            prop_assert!(sent <= 20 * (now.0 / 1_000_000_000 + 1) + 4 + conflicts, "{} frames", sent);
+            // Both buckets of both links, their bursts, and a defence for each conflict.
+            prop_assert!(sent <= 2 * (20 * (now.0 / 1_000_000_000 + 1) + 4) + conflicts, "{} frames", sent);
         }
     }
 }

@@ -12,7 +12,7 @@ use weir_packet::wire::ethernet::ethertype;
 use super::{Answer, Context, ORIGINATED, link, punt};
 use crate::neighbor::Event;
 use crate::reason::Reason;
-use crate::root::{Interface, NONE};
+use crate::root::{Interface, NONE, Root};
 
 /// `copies` is empty before and after.
 pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut Vector, frame: &Frame) {
@@ -50,11 +50,17 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);
     }
+    // Before anything is told: else a flood would fill the ring to the control side.
+    let limits = context.limits.link(number);
+    let limit = if matter == Matter::Asked { &mut limits.answer } else { &mut limits.hear };
+    if !limit.admit(context.now) {
+        return Err(Reason::NeighborLimited);
+    }
     if matter != Matter::Asked || probe || interface.is_on_link(fields.sender.into()) {
         context.events.tell(Event::Arp { interface: number, packet: fields }, &context.counters.events_lost);
     }
     match matter {
-        Matter::Asked => reply(context, packet, interface, &fields),
+        Matter::Asked => reply(context.root, packet, interface, &fields),
         Matter::Answered if interface.punt != NONE => {
             punt::copy(context, copies, packet);
             Ok(Answer::Noted)
@@ -79,15 +85,7 @@ fn matter(interface: &Interface, fields: &Fields) -> Matter {
 }
 
 /// Makes the request its own reply.
-fn reply(
-    context: &mut Context<'_>,
-    packet: &mut Packet,
-    interface: &Interface,
-    asked: &Fields,
-) -> Result<Answer, Reason> {
-    if !context.limits.answer.admit(context.now) {
-        return Err(Reason::NeighborLimited);
-    }
+fn reply(root: &Root, packet: &mut Packet, interface: &Interface, asked: &Fields) -> Result<Answer, Reason> {
     let reply = Fields {
         operation: Operation::Reply,
         sender_mac: weir_packet::wire::MacAddress(interface.mac),
@@ -101,6 +99,6 @@ fn reply(
     let parsed = Parsed { l3: packet.l3_offset() as u16, flags: ORIGINATED, ..Parsed::default() };
     packet.set_parsed(&parsed);
     debug_assert!(!packet.flags().intersects(ParseFlags::IP4 | ParseFlags::IP6));
-    link::address(context.root, packet, interface.on_link, asked.sender_mac, ethertype::ARP)?;
+    link::address(root, packet, interface.on_link, asked.sender_mac, ethertype::ARP)?;
     Ok(Answer::Reply)
 }

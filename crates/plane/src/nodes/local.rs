@@ -1,6 +1,8 @@
 //! `local`: what is for the gateway itself. Echo requests of any size are answered, put together first where they come in
 //! fragments; all else is the host's business.
 
+use std::net::IpAddr;
+
 use weir_packet::checksum;
 use weir_packet::fragment::{Fragmenter, SourceFragmenter};
 use weir_packet::icmp::{self, NotAnswered};
@@ -9,7 +11,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Frame, Vector};
-use weir_packet::wire::{icmpv4, icmpv6, protocol};
+use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
 
 use super::fragment::Fragments;
 use super::{Context, ORIGINATED, PIECEMEAL, discard, lookup, punt};
@@ -17,7 +19,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::reassembly::{Begun, Taken, Whole};
 use crate::record::Fate;
-use crate::root::NONE;
+use crate::root::{Interface, NONE};
 
 /// `pieces` is empty before and after.
 pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
@@ -72,9 +74,33 @@ fn serve(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Reason> {
         NotAnswered::BadChecksum => Reason::LocalBadChecksum,
         _ => Reason::LocalUnhandled,
     })?;
+    if !v4 {
+        not_from_anycast(context, packet);
+    }
     // What was known of the request says nothing of the reply.
     packet.set_offload(Offload::default());
     Ok(())
+}
+
+/// An echo reply to an address that several routers share comes from one of the interface's own (RFC 4443, 4.2).
+fn not_from_anycast(context: &Context<'_>, packet: &mut Packet) {
+    let Ok(header) = ipv6::Fields::parse(packet.l3()) else { return };
+    let (own, to) = (header.source, header.destination);
+    // Such an address is the first of a prefix of at most 126 bits.
+    if own.to_bits() & 3 != 0 {
+        return;
+    }
+    let interfaces = &context.root.interfaces;
+    if interfaces.iter().any(|interface| interface.has(IpAddr::V6(own)))
+        || !interfaces.iter().any(|interface| interface.is_anycast(own))
+    {
+        return;
+    }
+    let ingress = interfaces.get(packet.interface() as usize);
+    let address = if to.is_unicast_link_local() { Interface::ipv6_on_link } else { Interface::ipv6 };
+    if let Some(source) = ingress.and_then(address) {
+        icmp::set_source_v6(packet.l3_mut(), source);
+    }
 }
 
 /// Takes a fragment in, and serves the datagram when it is whole.

@@ -72,9 +72,21 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Limits {
     pub(crate) error: Limiter,
     pub(crate) echo: Limiter,
-    /// Answers to questions for our hardware addresses.
-    pub(crate) answer: Limiter,
     pub(crate) punt: Limiter,
+    /// By number of the interface, modulo their number: a flood on one link takes nothing from another.
+    links: Box<[LinkLimits; LINKS]>,
+}
+
+/// Links with limits of their own; where there are more, some share.
+const LINKS: usize = 64;
+
+/// What stations of one link may have us do.
+#[derive(Clone)]
+pub(crate) struct LinkLimits {
+    /// Answers to questions for our hardware addresses, each of which is told to the control side, too.
+    pub(crate) answer: Limiter,
+    /// Whatever else is told: more than are asked, and no more than the control side can take.
+    pub(crate) hear: Limiter,
 }
 
 impl Limits {
@@ -84,9 +96,17 @@ impl Limits {
         Limits {
             error: limiter(icmp.error_rate, icmp.error_burst),
             echo: limiter(icmp.echo_rate, icmp.echo_burst),
-            answer: limiter(neighbors.rate, neighbors.rate.div_ceil(10)),
             punt: limiter(punt::RATE, punt::BURST),
+            links: Box::new(std::array::from_fn(|_| LinkLimits {
+                answer: limiter(neighbors.rate, neighbors.rate.div_ceil(10)),
+                hear: limiter(neighbors.rate.saturating_mul(4), neighbors.rate),
+            })),
         }
+    }
+
+    /// Those of a link, by the number of its interface.
+    pub(crate) fn link(&mut self, interface: u32) -> &mut LinkLimits {
+        &mut self.links[interface as usize % LINKS]
     }
 }
 

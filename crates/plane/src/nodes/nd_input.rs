@@ -14,7 +14,7 @@ use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 use super::{Answer, Context, ORIGINATED, link, punt};
 use crate::neighbor::Event;
 use crate::reason::Reason;
-use crate::root::{Interface, NONE};
+use crate::root::{Interface, NONE, Root};
 
 /// Whether this interface listens to messages for a destination: its own addresses and their groups, all nodes and all
 /// routers.
@@ -65,6 +65,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
         Fields::RouterAdvertisement(_) if interface.punt != NONE => Ok(Answer::Punt),
         Fields::RouterAdvertisement(_) => Err(Reason::RouterAdvertisement),
         Fields::RouterSolicitation { .. } | Fields::NeighborAdvertisement { .. } => {
+            hear(context, number)?;
             context.events.tell(event, &context.counters.events_lost);
             if interface.punt != NONE {
                 punt::copy(context, copies, packet);
@@ -75,20 +76,31 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
             let own = interface.has(IpAddr::V6(target));
             if !own && interface.is_tentative(target) {
                 // Nobody is answered before it is ours (RFC 4862, 5.4.3).
+                hear(context, number)?;
                 context.events.tell(event, &context.counters.events_lost);
                 return Ok(Answer::Noted);
             }
             if !own && !interface.is_anycast(target) {
                 return Err(Reason::NdNotForUs);
             }
+            // Before anything is told: else a flood would fill the ring to the control side.
+            if !context.limits.link(number).answer.admit(context.now) {
+                return Err(Reason::NeighborLimited);
+            }
             let on_link = source.is_unicast_link_local() || interface.is_on_link(IpAddr::V6(source));
             if source.is_unspecified() || on_link {
                 context.events.tell(event, &context.counters.events_lost);
             }
             let asker = Asker { source, mac: source_mac };
-            advertise(context, packet, interface, target, own, asker)
+            advertise(context.root, packet, interface, target, own, asker)
         }
     }
+}
+
+/// Whether the link may tell us something that was not asked.
+fn hear(context: &mut Context<'_>, interface: u32) -> Result<(), Reason> {
+    let may = context.limits.link(interface).hear.admit(context.now);
+    may.then_some(()).ok_or(Reason::NeighborLimited)
 }
 
 struct Asker {
@@ -98,16 +110,13 @@ struct Asker {
 
 /// Makes the solicitation the advertisement that answers it.
 fn advertise(
-    context: &mut Context<'_>,
+    root: &Root,
     packet: &mut Packet,
     interface: &Interface,
     target: Ipv6Addr,
     own: bool,
     asker: Asker,
 ) -> Result<Answer, Reason> {
-    if !context.limits.answer.admit(context.now) {
-        return Err(Reason::NeighborLimited);
-    }
     // Who has no address yet is told together with everybody else.
     let (destination, mac) = if asker.source.is_unspecified() {
         (nd::ALL_NODES, MacAddress::of_ipv6_multicast(nd::ALL_NODES))
@@ -144,6 +153,6 @@ fn advertise(
     let l4 = (l3 + ipv6::LENGTH) as u16;
     let l3_length = (ipv6::LENGTH + message.len()) as u32;
     packet.set_parsed(&Parsed { l3: l3 as u16, l4, protocol: protocol::ICMPV6, flags, l3_length });
-    link::address(context.root, packet, interface.on_link, mac, ethertype::IPV6)?;
+    link::address(root, packet, interface.on_link, mac, ethertype::IPV6)?;
     Ok(Answer::Reply)
 }

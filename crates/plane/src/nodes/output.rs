@@ -1,6 +1,5 @@
 //! `output`: hands packets to the egress ports.
 
-use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use super::{Context, ORIGINATED};
