@@ -755,6 +755,51 @@ fn without_a_buffer_frames_wait_a_moment() {
 }
 
 #[test]
+fn long_frames_outlive_a_link_that_goes_down() {
+    in_pair(|| {
+        let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 1));
+        let long = |content: u8, length| partial(14, &datagram(false, 6000, &vec![content; length]), Gso::Udp, 1200);
+        let ups_and_downs = |station: &mut Station| {
+            ip("link set wa0 down");
+            ip("link set wa0 up");
+            eventually("up", || {
+                station.port.refresh();
+                station.port.link() == Link::Up
+            });
+        };
+        // What arrived before it went down, of the same length as what follows, shorter, or longer.
+        for (round, lengths) in [[5000, 5000, 5000], [5000, 3000, 6000], [5000, 6000, 3000]].iter().enumerate() {
+            let frames: Vec<_> = lengths.iter().zip(1..).map(|(&length, number)| long(number, length)).collect();
+            assert_eq!(near.send(&[(&frames[0].0, frames[0].1)]), 1);
+            ups_and_downs(&mut station);
+            near.port.refresh();
+            for (number, (frame, offload)) in frames.iter().enumerate() {
+                if number > 0 {
+                    assert_eq!(near.send(&[(frame, *offload)]), 1);
+                }
+                let got = station.receive(1);
+                assert!(got[0].frame == *frame, "round {round}: frame {number} is another");
+            }
+            assert!(!wakes(&station, 0, 5), "nothing is left");
+        }
+        assert_eq!(station.counters(), (0, 0, 0, 0));
+        // Nor do those that are passed over for want of a buffer leave anything behind.
+        let (first, second) = (long(1, 5000), long(2, 5000));
+        assert_eq!(near.send(&[(&first.0, first.1)]), 1);
+        ups_and_downs(&mut station);
+        near.port.refresh();
+        let cache = std::mem::replace(&mut station.cache, Pool::new(PoolSize { small: 1, large: 0 }).unwrap().cache());
+        assert_eq!(station.burst(0), (vec![], Burst::More));
+        station.now = Time(2_000_000);
+        assert_eq!(station.burst(0), (vec![], Burst::Idle));
+        station.cache = cache;
+        assert_eq!(near.send(&[(&second.0, second.1)]), 1);
+        assert!(station.receive(1)[0].frame == second.0);
+        assert_eq!(station.counters(), (0, 0, 0, 1));
+    });
+}
+
+#[test]
 fn a_link_goes_down_and_up() {
     in_pair(|| {
         let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 1));

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
@@ -25,6 +26,10 @@ const ADDRESSES: usize = ethernet::ETHERTYPE;
 const ABSENCE: u64 = 50_000_000;
 /// Nanoseconds that the first frame waits for a buffer. Others' packets wait behind it.
 const PATIENCE: u64 = 1_000_000;
+/// How often a socket may tell of something else than a frame before it is given up for this one.
+const ERRORS: usize = 8;
+/// Octets at the start of a long frame that are compared to know it from others of its length.
+const LIKENESS: usize = 128;
 
 /// A socket and its ring.
 #[derive(Debug)]
@@ -206,7 +211,7 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
     let mut packet = Packet::new(cache, frame.len).ok_or(Refusal::NoBuffer)?;
     if !copied {
         packet.data_mut().copy_from_slice(frame.data);
-    } else if receive_long(socket, &mut packet).is_none() {
+    } else if receive_long(socket, frame, &mut packet).is_none() {
         packet.recycle(cache);
         return Err(Refusal::Unusable);
     }
@@ -224,13 +229,21 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
     Ok(packet)
 }
 
-/// Fills a packet from the socket's buffer; `None` when there is another frame than expected. What stands in front of the
-/// frame is read into the headroom: one place is cheaper to read into than two.
-fn receive_long(socket: &PacketSocket, packet: &mut Packet) -> Option<()> {
+/// Fills a packet from the socket's buffer; `None` when it is not there. What stands in front of the frame is read into the
+/// headroom: one place is cheaper to read into than two.
+///
+/// The kernel puts a copy into the buffer for every slot that says so, in the order of the slots, and nobody else takes any
+/// out. So copies can be left over there, but none of a slot that is still to come can be missing: what is not this
+/// slot's was left by one before, and its own is behind.
+fn receive_long(socket: impl AsFd, frame: &Received<'_>, packet: &mut Packet) -> Option<()> {
     packet.push(VirtioHeader::LEN).ok()?;
-    let (len, _) = rustix::net::recv(socket, packet.data_mut(), RecvFlags::DONTWAIT).ok()?;
-    (len == packet.len()).then_some(())?;
-    packet.pull(VirtioHeader::LEN).ok()
+    let start = frame.data.len().min(LIKENESS);
+    loop {
+        let len = take_copy(&socket, packet.data_mut())?;
+        if len == packet.len() && packet.data()[VirtioHeader::LEN..][..start] == frame.data[..start] {
+            return packet.pull(VirtioHeader::LEN).ok();
+        }
+    }
 }
 
 /// Forgets a long frame that is in the socket's buffer, in front of those of the slots behind. What is not read of a frame
@@ -238,8 +251,23 @@ fn receive_long(socket: &PacketSocket, packet: &mut Packet) -> Option<()> {
 #[cold]
 fn skip(frame: &Received<'_>, socket: &PacketSocket) {
     if frame.status & libc::TP_STATUS_COPY != 0 {
-        let _ = rustix::net::recv(socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
+        // Less than the `virtio_net_hdr` would be refused.
+        let _ = take_copy(socket, &mut [0; VirtioHeader::LEN]);
     }
+}
+
+/// Takes the first frame out of the socket's buffer, as much of it as there is room for, and returns how long it was with
+/// its `virtio_net_hdr`; `None` when there is none.
+fn take_copy(socket: impl AsFd, octets: &mut [u8]) -> Option<usize> {
+    for _ in 0..ERRORS {
+        match rustix::net::recv(&socket, &mut *octets, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
+            Ok((_, len)) => return Some(len),
+            Err(Errno::AGAIN) => return None,
+            // What the socket has to tell (that the device went down) comes before any frame, and is forgotten when told.
+            Err(_) => (),
+        }
+    }
+    None
 }
 
 /// The tag that the kernel took off, to be put back.
@@ -247,4 +275,44 @@ fn tag(frame: &Received<'_>) -> Option<Tag> {
     let (tpid, tci) = frame.tag;
     let tpid = if frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { tpid } else { ethertype::VLAN };
     (frame.status & libc::TP_STATUS_VLAN_VALID != 0).then_some(Tag { tpid, tci })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use weir_packet::buffer::{Pool, PoolSize};
+
+    use super::*;
+
+    /// A long frame, and the beginning of it that a slot has.
+    fn long(number: u8, length: usize) -> Vec<u8> {
+        let mut frame = vec![7; length];
+        frame[60] = number;
+        frame
+    }
+
+    /// What is found of the frame of a slot where these copies are.
+    fn found(buffer: &UnixDatagram, frame: &[u8]) -> Option<Vec<u8>> {
+        let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+        let mut packet = Packet::new(&mut cache, frame.len()).unwrap();
+        let (status, offload, data) = (libc::TP_STATUS_COPY, &PLAIN, &frame[..1970]);
+        let slot = Received { status, len: frame.len(), tag: (0, 0), offload, data };
+        receive_long(buffer, &slot, &mut packet).map(|()| packet.data().to_vec())
+    }
+
+    #[test]
+    fn copies_that_were_left_over_are_passed_over() {
+        let (kernel, buffer) = UnixDatagram::pair().unwrap();
+        let copy = |frame: &[u8]| kernel.send(&[&PLAIN, frame].concat()).unwrap();
+        let frames = [long(1, 5000), long(2, 5000), long(3, 6000), long(4, 4000), long(5, 5000), long(6, 5000)];
+        frames.iter().for_each(|frame| {
+            copy(frame);
+        });
+        // Those of the slots in front were never taken: of the same length, longer, shorter.
+        assert!(found(&buffer, &frames[1]).unwrap() == frames[1]);
+        assert!(found(&buffer, &frames[4]).unwrap() == frames[4]);
+        assert!(found(&buffer, &frames[5]).unwrap() == frames[5], "in step again");
+        assert_eq!(found(&buffer, &frames[5]), None);
+    }
 }
