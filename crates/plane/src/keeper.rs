@@ -151,6 +151,12 @@ impl Keeper {
         self.translate(work);
     }
 
+    /// Takes leave of links that will not be among `links`: while they are still there.
+    pub(crate) fn leave(&mut self, links: &[Link], work: &mut Work) {
+        self.table.leave(links, &mut self.actions);
+        self.translate(work);
+    }
+
     /// The name of an interface.
     pub(crate) fn name(&self, number: u32) -> String {
         self.names.get(number as usize).cloned().unwrap_or_default()

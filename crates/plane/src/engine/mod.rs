@@ -254,13 +254,20 @@ impl Engine {
                 return Err(error.into());
             }
         };
-        // New ports can send before anything is routed to them, and receive once it is known what belongs to them; old
-        // ones are closed after nothing is routed to them.
+        // New ports can send before anything is routed to them; old ones are closed after nothing is routed to them. New
+        // ones receive once it is known what belongs to them and once workers have let go of the old ones, which may
+        // be of the same device: what both received would come twice, and out of order.
         connect(&self.workers, &opened.new, &mut control.ports);
         let generation = root.model;
         let mut report = difference(&control.model, &model);
         report.generation = generation;
         report.routes = (count(&control.compiler), before);
+        let mut goodbyes = Work::default();
+        control.keeper.leave(&links, &mut goodbyes);
+        if !goodbyes.frames.is_empty() {
+            control.carry_out(goodbyes, self.clock.now(), &self.root, &self.mouths());
+            self.workers.settle();
+        }
         self.root.publish(root);
         self.workers.wake();
         for worker in self.workers.iter() {
@@ -272,9 +279,9 @@ impl Engine {
                 worker.order(Order::Forget(number));
             }
         }
-        receive(&self.workers, &opened.new, &mut control.ports);
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
         self.workers.settle();
+        receive(&self.workers, &opened.new, &mut control.ports);
         for &number in &opened.gone {
             let closed = control.ports[number as usize].take();
             // What its last flush met is known only now.

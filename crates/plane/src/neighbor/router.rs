@@ -41,9 +41,9 @@ impl Table {
         let old = before.and_then(settings);
         let present = self.links.get(&interface);
         let new = present.and_then(settings);
-        // Over a link that is down nothing can be said.
+        // Over a link that is down nothing can be said, and nothing any more over one that is gone: see `leave`.
         if let (Some(link), Some(_), None) = (before, old, new)
-            && present.is_none_or(|link| link.up)
+            && present.is_some_and(|link| link.up)
         {
             self.say_goodbye(link, actions);
         }
@@ -104,6 +104,14 @@ impl Table {
     /// Tells hosts everywhere that we are no router any more.
     pub fn farewell(&self, actions: &mut Vec<Action>) {
         for link in self.links.values().filter(|link| settings(link).is_some()) {
+            self.say_goodbye(link, actions);
+        }
+    }
+
+    /// Tells hosts on links that will not be among `links` that we are no router there any more, while they still hear us.
+    pub fn leave(&self, links: &[Link], actions: &mut Vec<Action>) {
+        let stays = |link: &Link| links.iter().any(|other| other.interface == link.interface);
+        for link in self.links.values().filter(|link| settings(link).is_some() && !stays(link)) {
             self.say_goodbye(link, actions);
         }
     }

@@ -335,18 +335,19 @@ fn an_address_in_use_is_defended_every_ten_seconds() {
     assert_eq!(bench.state(v6(1)), None);
 }
 
+const ADVERTISED: RouterAdvertisement = RouterAdvertisement {
+    interval: 600,
+    lifetime: 1800,
+    autonomous: true,
+    valid_lifetime: 86_400,
+    preferred_lifetime: 14_400,
+    managed: false,
+    other: true,
+};
+
 #[test]
 fn routers_advertise_now_and_then_when_asked_and_at_the_end() {
-    let settings = RouterAdvertisement {
-        interval: 600,
-        lifetime: 1800,
-        autonomous: true,
-        valid_lifetime: 86_400,
-        preferred_lifetime: 14_400,
-        managed: false,
-        other: true,
-    };
-    let mut bench = Bench::new(100, vec![Link { router: Some(settings), ..link(1) }]);
+    let mut bench = Bench::new(100, vec![Link { router: Some(ADVERTISED), ..link(1) }]);
     let read = |frame: &[u8]| {
         let source = Ipv6Addr::from(<[u8; 16]>::try_from(&frame[22..38]).unwrap());
         let message = nd::Message::parse(source, nd::ALL_NODES, frame[21], &frame[54..]).unwrap();
@@ -374,6 +375,19 @@ fn routers_advertise_now_and_then_when_asked_and_at_the_end() {
     bench.table.set_links(vec![link(1)], bench.now, &mut bench.actions);
     assert_eq!(frames(&std::mem::take(&mut bench.actions)).into_iter().map(read).collect::<Vec<_>>(), [0]);
     assert_eq!(bench.pass(10_000_000), []);
+}
+
+#[test]
+fn a_router_takes_its_leave_of_a_link_before_it_goes() {
+    let mut bench = Bench::new(100, vec![Link { router: Some(ADVERTISED), ..link(1) }, link(2)]);
+    let mut end = Vec::new();
+    bench.table.leave(&[link(1)], &mut end);
+    assert_eq!(end, [], "a link that stays, and one that never had a router");
+    bench.table.leave(&[link(2)], &mut end);
+    assert_eq!(frames(&end).len(), 1);
+    // Once it is gone there is nobody to tell.
+    bench.table.set_links(vec![link(2)], bench.now, &mut bench.actions);
+    assert_eq!(frames(&std::mem::take(&mut bench.actions)).len(), 0);
 }
 
 #[test]
