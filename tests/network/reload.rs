@@ -70,3 +70,50 @@ fn nothing_is_lost_by_ten_reloads() {
 fn nothing_is_lost_by_ten_reloads_of_two_workers() {
     reloads(2);
 }
+
+/// Reloads that make other ports of both devices, under traffic from the left to the right: what the old and the new one
+/// both received would come twice.
+fn other_ports(workers: u16) {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
+    let weir = Weir::start(&line.gate, &line.config());
+    echo(&line.left, "10.2.0.2", [56]);
+    let to = "10.2.0.2:9000".parse().expect("an address");
+    let sink = Sink::start(&line.right, to);
+    let from = "10.1.0.2".parse().expect("an address");
+    let sender = Sender::start(&line.left, StreamSpec { from, to, flows: 64, rate: RATE, size: 64 });
+    let spec = |side: &str, keys: &str| format!("port = {{ af-packet = {{ interface = \"{side}\"{keys} }} }}");
+    let others = [", offload = false", ", promiscuous = false", ", shared = true", "", ", offload = false", ""];
+    for keys in others {
+        std::thread::sleep(Duration::from_millis(300));
+        let mut config = line.config();
+        for side in ["left", "right"] {
+            config = config.replace(&format!("port = {{ af-packet = \"{side}\" }}"), &spec(side, keys));
+        }
+        weir.reload(&config);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let (sent, receipt) = (sender.stop(), sink.stop());
+    let lost = sent.total().saturating_sub(receipt.total());
+    println!(
+        "{} datagrams at {:.0} per second; {lost} lost; longest gap {:.1?}",
+        sent.total(),
+        sent.rate(),
+        receipt.gap
+    );
+    assert_eq!((receipt.misplaced, receipt.changed), (0, 0), "twice, or overtaken");
+    // What comes between the last round with the old port and the first with the new one.
+    let bound = u64::from(RATE) * others.len() as u64 / 20;
+    assert!(lost <= bound, "{lost} of {}: {:?}\n{:#}", sent.total(), weir.drops(), weir.show("interfaces"));
+    weir.end();
+}
+
+#[test]
+fn nothing_comes_twice_by_reloads_that_make_other_ports() {
+    other_ports(1);
+}
+
+#[test]
+fn nothing_comes_twice_by_reloads_of_two_workers_that_make_other_ports() {
+    other_ports(2);
+}

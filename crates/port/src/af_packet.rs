@@ -63,6 +63,8 @@ pub(crate) struct AfPacketPort {
     outputs: Vec<Arc<PacketSocket>>,
     /// Queues that are not yet given away.
     receivers: Vec<Box<dyn Receiver>>,
+    /// They are given away: sockets receive.
+    listening: bool,
     transmitters: Vec<Box<dyn Transmitter>>,
     counters: Arc<PortCounters>,
     failure: Option<Failure>,
@@ -95,6 +97,7 @@ impl AfPacketPort {
             inputs: Vec::new(),
             outputs: Vec::new(),
             receivers: Vec::new(),
+            listening: false,
             transmitters: Vec::new(),
             counters: Arc::default(),
             failure: None,
@@ -112,7 +115,8 @@ impl AfPacketPort {
     }
 
     /// Sockets and rings for all receive queues. They begin to receive all at once, for until a socket is in the group it
-    /// would receive what belongs to others.
+    /// would receive what belongs to others; and not before the queues are given away, for another port may still
+    /// receive the same frames until then.
     fn sources(&self, device: u32, queues: usize) -> Result<Vec<Source>, AfPacketError> {
         let mut sources = Vec::new();
         let mut group = None;
@@ -132,8 +136,10 @@ impl AfPacketPort {
             }
             sources.push(Source::new(socket, ring));
         }
-        for source in &sources {
-            self.done("receive settings", source.socket().listen())?;
+        if self.listening {
+            for source in &sources {
+                self.done("receive settings", source.socket().listen())?;
+            }
         }
         Ok(sources)
     }
@@ -266,6 +272,14 @@ impl Port for AfPacketPort {
     }
 
     fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
+        if !self.listening {
+            self.listening = true;
+            for (socket, _) in &self.inputs {
+                if let Err(error) = self.done("receive settings", socket.listen()) {
+                    self.failure = Some(Failure::Device(Arc::new(error)));
+                }
+            }
+        }
         std::mem::take(&mut self.receivers)
     }
 

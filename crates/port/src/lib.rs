@@ -125,7 +125,8 @@ pub trait Port: Send {
         None
     }
 
-    /// Gives away the receive queues: none when nothing is ever received. A second call gives none.
+    /// Gives away the receive queues: none when nothing is ever received. A second call gives none. A port of the kernel
+    /// receives from now on: what comes before is not its own, but of whoever has the device until then.
     fn receivers(&mut self) -> Vec<Box<dyn Receiver>>;
 
     /// Gives away one transmit queue for each of `workers`. Called once.

@@ -839,6 +839,37 @@ fn a_link_goes_down_and_up() {
 }
 
 #[test]
+fn nothing_is_received_before_the_queues_are_given_away() {
+    for queues in [1, 2] {
+        in_pair(move || {
+            let (mut far, mut old) = (Station::new(&far(), 1), Station::new(&spec(), queues));
+            let mut port = try_open(&AfPacketSpec { offload: false, ..spec() }, queues).unwrap();
+            far.send_plain(&marked(60, 1));
+            assert_eq!(number(&old.receive(1)[0]), 1);
+            // As a reload does it: the old queues go first.
+            let closed = std::mem::take(&mut old.receivers);
+            drop(closed);
+            far.send_plain(&marked(60, 2));
+            let receivers = port.receivers();
+            let mut new = Station { port, receivers, ..old };
+            far.send_plain(&marked(60, 3));
+            assert_eq!(number(&new.receive(1)[0]), 3, "what came before was another's");
+            // Also those of a device that came while nobody had the queues yet.
+            let mut port = try_open(&spec(), queues).unwrap();
+            ip("link del wa0");
+            pair();
+            far.port.refresh();
+            port.refresh();
+            far.send_plain(&marked(60, 4));
+            new.receivers = port.receivers();
+            new.port = port;
+            far.send_plain(&marked(60, 5));
+            assert_eq!(number(&new.receive(1)[0]), 5);
+        });
+    }
+}
+
+#[test]
 fn a_device_is_deleted_and_made_again() {
     for queues in [1, 3] {
         in_pair(move || {
