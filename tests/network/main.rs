@@ -15,6 +15,7 @@
 mod download;
 mod ecmp;
 mod ending;
+mod example;
 mod flood;
 mod host;
 mod idle;

@@ -209,7 +209,7 @@ fn reasons(report: &Value) -> BTreeMap<String, u64> {
 }
 
 /// The program under test: `WEIR_BIN`, or the one that was built beside this test.
-fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         if let Some(path) = std::env::var_os("WEIR_BIN") {
