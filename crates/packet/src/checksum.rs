@@ -231,7 +231,8 @@ pub fn decrement_hop_limit(header: &mut [u8]) -> Option<u8> {
 /// Completes the transport checksum that a network card or the kernel left undone ([`Checksum::Partial`]): the field
 /// holds the pseudo-header's sum, and what is from [`Offload::start`] to the end of the frame is added to it. The state is
 /// then [`Checksum::Unknown`]: whoever receives the packet verifies it as any other. A sum of zero goes as 0xffff, which
-/// UDP needs and which is the same to all others.
+/// UDP needs and which is the same to all others. SCTP's is a CRC32c, which no pseudo-header goes into
+/// ([`Offload::is_crc`]).
 ///
 /// Packets in any other state stay as they are, and so do those that are still to be segmented: each segment gets a
 /// checksum of its own when it is cut. A field that is not in the frame is one that nobody can complete: such a packet
@@ -242,13 +243,25 @@ pub fn complete(packet: &mut Packet) {
         return;
     }
     let (start, offset) = (usize::from(offload.start), usize::from(offload.offset));
-    if let Some(covered) = packet.data_mut().get_mut(start..)
-        && covered.len() >= offset + 2
-    {
-        let checksum = udp(of(covered));
-        covered[offset..offset + 2].copy_from_slice(&checksum.to_be_bytes());
+    if let Some(covered) = packet.data_mut().get_mut(start..) {
+        if offload.is_crc() {
+            complete_crc(covered, offset);
+        } else if covered.len() >= offset + 2 {
+            let checksum = udp(of(covered));
+            covered[offset..offset + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
     }
     packet.set_offload(Offload { checksum: Checksum::Unknown, start: 0, offset: 0, ..offload });
+}
+
+/// RFC 9260, 6.8 and appendix A: over the packet with zeros in the field, least octet first.
+#[cold]
+fn complete_crc(packet: &mut [u8], offset: usize) {
+    if let Some(field) = packet.get_mut(offset..offset + 4) {
+        field.fill(0);
+        let crc = crc32c::crc32c(packet);
+        packet[offset..offset + 4].copy_from_slice(&crc.to_le_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +344,30 @@ mod tests {
         packet.data_mut()[last..last + 2].copy_from_slice(&add(port, !sum).to_be_bytes());
         complete(&mut packet);
         assert_eq!(packet.data()[40..42], [0xff, 0xff]);
+    }
+
+    #[test]
+    fn sctp_has_a_checksum_of_another_kind() {
+        let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+        // RFC 3720, B.4: 32 octets of zeros have the CRC 8a9136aa.
+        for (length, field) in [(34 + 32, [0xaa, 0x36, 0x91, 0x8a]), (34 + 11, [0; 4])] {
+            let mut packet = Packet::copy_of(&mut cache, &vec![0; length]).unwrap();
+            // What was in the field before does not count.
+            packet.data_mut()[34 + 8..][..2].fill(0x55);
+            let offload = Offload { checksum: Checksum::Partial, start: 34, offset: 8, ..Offload::default() };
+            packet.set_offload(offload);
+            assert!(offload.is_crc());
+            complete(&mut packet);
+            assert_eq!(packet.offload(), Offload::default());
+            if length == 34 + 32 {
+                assert_eq!(packet.data()[34 + 8..][..4], field);
+                assert!(packet.data()[34 + 12..].iter().all(|&octet| octet == 0));
+            } else {
+                assert_eq!(packet.data()[34 + 8..], [0x55, 0x55, 0], "cut inside the field: left");
+            }
+            assert!(packet.data()[..34 + 8].iter().all(|&octet| octet == 0));
+            packet.recycle(&mut cache);
+        }
     }
 
     #[test]

@@ -44,6 +44,18 @@ pub struct Offload {
     pub offset: u16,
 }
 
+impl Offload {
+    /// Where the checksum of SCTP stands in its header (RFC 9260, 3.1), in octets: no other protocol has it there.
+    pub const SCTP_CHECKSUM: u16 = 8;
+
+    /// The checksum that is to be completed is SCTP's CRC32c (RFC 9260, 6.8), not the Internet checksum. The kernel hands
+    /// such packets over and cannot take them: a `virtio_net_hdr` does not say which of the two is meant.
+    #[inline]
+    pub const fn is_crc(&self) -> bool {
+        matches!((self.checksum, self.gso), (Checksum::Partial, Gso::None)) && self.offset == Self::SCTP_CHECKSUM
+    }
+}
+
 /// `struct virtio_net_hdr`, without the count of buffers: 10 octets in the machine's byte order, as the kernel's packet
 /// sockets and taps use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -19,7 +19,7 @@ use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 use weir_port::links::Device;
-use weir_port::spec::{Middleware, PortSpec, TapSpec};
+use weir_port::spec::{AfPacketSpec, Middleware, PortSpec, TapSpec};
 use weir_port::{Burst, Context, Link, OpenError, Port, Readiness, Receiver, TapError, Transmitter};
 
 /// The interface's own address.
@@ -498,6 +498,25 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
             assert_eq!(socket.recv_from(&mut buffer).unwrap().0, 1);
             assert_eq!(station.transmit_errors(), 1);
         }
+    });
+}
+
+#[test]
+fn the_checksum_of_sctp_is_completed_here() {
+    in_namespace(|| {
+        let mut station = Station::new(&tap("wt0"), 1, 1);
+        // What the kernel receives, as it sees it.
+        let spied = AfPacketSpec { interface: "wt0".into(), promiscuous: true, offload: true, shared: true };
+        let mut spy = Station::new(&PortSpec::AfPacket(spied), 1, 1);
+        // 32 octets of zeros for a packet: their CRC is known (RFC 3720, B.4).
+        let mut frame = Vec::new();
+        let ip = PacketBuilder::ethernet2(OUR_MAC, ITS_MAC).ipv4([192, 0, 2, 2], [192, 0, 2, 1], 64);
+        ip.write(&mut frame, etherparse::IpNumber::SCTP, &[0; 32]).unwrap();
+        let offload = Offload { checksum: Checksum::Partial, start: 34, offset: 8, ..Offload::default() };
+        assert_eq!(station.send(0, &[(&frame, offload)]), 1);
+        let got = spy.receive("the packet", |got| got.frame.len() == frame.len() && got.frame[23] == 132);
+        frame[42..46].copy_from_slice(&[0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(got, Got { frame, offload: Offload::default() });
     });
 }
 

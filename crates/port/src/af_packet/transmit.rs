@@ -87,7 +87,7 @@ impl Queue {
             if offload.gso != Gso::None {
                 return self.accept_long(packet);
             }
-            if !self.offload || offload.start < LEAST_START {
+            if !self.offload || offload.start < LEAST_START || offload.is_crc() {
                 checksum::complete(packet);
                 offload = Offload::default();
             }
