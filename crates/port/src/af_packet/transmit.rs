@@ -30,8 +30,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
-use crate::virtio::header_len;
-use crate::{PortCounters, Transmitter, count};
+use crate::{PortCounters, Transmitter, count, virtio};
 
 /// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
 const LEAST_START: u16 = 20;
@@ -116,8 +115,7 @@ impl Queue {
         if self.long.len() == VECTOR {
             return false;
         }
-        let offload = packet.offload();
-        let header = VirtioHeader::of(&offload, header_len(packet.data(), &offload));
+        let header = virtio::header(packet.data(), &packet.offload());
         // Into the headroom: what is in one place is cheaper to send than what is in two.
         match packet.push(VirtioHeader::LEN) {
             Ok(room) => room.copy_from_slice(&header.emit()),

@@ -10,8 +10,7 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::Mode;
-use crate::virtio::header_len;
-use crate::{Transmitter, count};
+use crate::{Transmitter, count, virtio};
 
 /// A transmit queue.
 pub(super) struct Queue {
@@ -25,10 +24,10 @@ impl Queue {
 
     /// Sends one packet, which is afterwards as it was but for a checksum that the kernel does not complete.
     #[inline]
+    fn send(&self, packet: &mut Packet) -> Result<(), Errno> {
         if packet.offload().is_crc() {
             checksum::complete(packet);
         }
-    fn send(&self, packet: &mut Packet) -> Result<(), Errno> {
         // One write of adjacent octets: gathering header and packet from two places (`writev`) costs 200 ticks more.
         match self.queue.mode {
             Mode::Tap => {
@@ -92,7 +91,7 @@ impl Transmitter for Queue {
 fn header(data: &[u8], offload: Offload) -> [u8; VirtioHeader::LEN] {
     match offload {
         Offload { checksum: Checksum::Unknown, gso: Gso::None, .. } => [0; VirtioHeader::LEN],
-        offload => VirtioHeader::of(&offload, header_len(data, &offload)).emit(),
+        offload => virtio::header(data, &offload).emit(),
     }
 }
 
