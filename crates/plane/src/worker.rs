@@ -34,6 +34,9 @@ use crate::trace::{Step, Tracer};
 /// The number, for the recorder, of packets that no input packet led to.
 pub(crate) const UNASKED: u32 = u32::MAX;
 
+/// Nanoseconds until a port is kicked again that has no room for what was sent by it.
+const RETRY: u64 = 1_000_000;
+
 /// What a worker is told while it runs.
 pub(crate) enum Order {
     /// Poll this queue of a port.
@@ -198,6 +201,8 @@ impl Worker {
         }
         if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
+            // Those in which something still waits.
+            self.transmitters.iter_mut().flatten().for_each(Outlet::kick);
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
             } else if self.queues.iter().all(|queue| queue.state == Burst::Ended) {
@@ -433,6 +438,10 @@ impl Worker {
     /// After a round that was idle: what to wait for. `None`: a queue has to be polled.
     pub(crate) fn wait(&self) -> Option<Wait<'_>> {
         let mut wait = Wait { descriptors: Vec::new(), until: self.deadline() };
+        if self.transmitters.iter().flatten().any(Outlet::is_pending) {
+            let retry = Time(self.shared.clock.now().0.saturating_add(RETRY));
+            wait.until = Some(wait.until.map_or(retry, |until| until.min(retry)));
+        }
         // Who is draining takes nothing from its queues, and they must not wake it.
         for queue in self.queues.iter().filter(|_| !self.draining) {
             match queue.state {

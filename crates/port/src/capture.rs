@@ -159,6 +159,10 @@ impl Transmitter for TransmitQueue {
         self.sink.kick();
     }
 
+    fn is_pending(&self) -> bool {
+        self.sink.is_pending()
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
         self.log.with(Writer::flush);
         self.sink.flush()

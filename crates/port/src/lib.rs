@@ -189,6 +189,12 @@ pub trait Transmitter: Send {
     /// This is the place for the system call that wakes a kernel ring.
     fn kick(&mut self) {}
 
+    /// Packets that were accepted still wait here until the sink has room for them: it is to be kicked again after a while,
+    /// even if it is given nothing more.
+    fn is_pending(&self) -> bool {
+        false
+    }
+
     /// Pushes out what is buffered: called when a worker goes idle or ends.
     ///
     /// # Errors

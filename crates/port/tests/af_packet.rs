@@ -633,6 +633,42 @@ fn a_full_ring_takes_no_more() {
 }
 
 #[test]
+fn a_round_may_bring_more_than_the_ring_holds() {
+    in_pair(|| {
+        let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));
+        let mut accepted = 0;
+        // As fragments come: vector upon vector, and no kick before the last.
+        for _ in 0..3 * TRANSMIT_SLOTS / 250 {
+            let frames: Vec<Vec<u8>> = (0..250).map(|index| marked(100, accepted + index)).collect();
+            let packets: Vec<_> = frames.iter().map(|frame| (&frame[..], Offload::default())).collect();
+            assert_eq!(near.offer(0, &packets), 250, "after {accepted}");
+            accepted += 250;
+        }
+        assert!(near.transmitters[0].is_pending());
+        near.transmitters[0].kick();
+        assert!(!near.transmitters[0].is_pending());
+        let got: Vec<u32> = far.receive(accepted as usize).iter().map(number).collect();
+        assert_eq!(got, (0..accepted).collect::<Vec<_>>());
+        assert_eq!((near.counters(), far.counters()), ((0, 0, 0, 0), (0, 0, 0, 0)));
+    });
+}
+
+#[test]
+fn the_checksum_of_sctp_is_completed_here() {
+    in_pair(|| {
+        let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));
+        // 32 octets of zeros for a packet: their CRC is known (RFC 3720, B.4).
+        let mut frame = Vec::new();
+        let ip = PacketBuilder::ethernet2(OUR_MAC, ITS_MAC).ipv4([192, 0, 2, 2], [192, 0, 2, 1], 64);
+        ip.write(&mut frame, etherparse::IpNumber::SCTP, &[0; 32]).unwrap();
+        let offload = Offload { checksum: Checksum::Partial, start: 34, offset: 8, ..Offload::default() };
+        assert_eq!(near.send(&[(&frame, offload)]), 1);
+        frame[42..46].copy_from_slice(&[0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(far.receive(1), [Got { frame, offload: Offload::default() }]);
+    });
+}
+
+#[test]
 fn what_was_not_kicked_is_sent_in_the_end() {
     in_pair(|| {
         let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));

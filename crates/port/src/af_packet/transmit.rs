@@ -10,8 +10,8 @@
 //! frames go one by one through the second socket, which says of each what became of it: those that fail are counted. Once
 //! nothing is left, the next frame is written where the kernel stopped.
 //!
-//! Nothing is sent from inside [`Transmitter::transmit`]: a ring that is full is one that the device has not emptied, and a
-//! call would not make it do so.
+//! A round may bring more than the ring holds, as fragments and packets that waited do. So when there is no room left, the
+//! kernel is called once from inside [`Transmitter::transmit`]. If the ring is still full then, the device is too slow.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,9 +34,7 @@ use crate::{PortCounters, Transmitter, count, virtio};
 
 /// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
 const LEAST_START: u16 = 20;
-/// How often a queue that goes idle tries to get rid of what the kernel has no room for.
-const TRIES: u32 = 50;
-/// The same when it ends.
+/// How often a queue that ends tries to get rid of what the kernel has no room for.
 const LAST_TRIES: u32 = 500;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -180,13 +178,9 @@ impl Queue {
         count(&self.counters.transmit_errors, (self.next - self.settled + self.long.len()) as u64);
     }
 
-    fn is_pending(&self) -> bool {
-        self.settled != self.next || !self.long.is_empty()
-    }
-
     /// Tries to get rid of everything.
-    fn drain(&mut self, tries: u32) {
-        for _ in 0..tries {
+    fn drain(&mut self) {
+        for _ in 0..LAST_TRIES {
             if !self.is_pending() {
                 return;
             }
@@ -200,8 +194,17 @@ impl Queue {
 
 impl Transmitter for Queue {
     fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
-        let refused = frame.places().iter().position(|&place| !self.accept(&mut vector[place]));
-        refused.unwrap_or(frame.len())
+        let mut kicked = false;
+        for (done, &place) in frame.places().iter().enumerate() {
+            while !self.accept(&mut vector[place]) {
+                if kicked {
+                    return done;
+                }
+                self.kick();
+                kicked = true;
+            }
+        }
+        frame.len()
     }
 
     fn kick(&mut self) {
@@ -224,15 +227,19 @@ impl Transmitter for Queue {
         }
     }
 
+    fn is_pending(&self) -> bool {
+        self.settled != self.next || !self.long.is_empty()
+    }
+
     fn flush(&mut self) -> io::Result<()> {
-        self.drain(TRIES);
+        self.kick();
         Ok(())
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.drain(LAST_TRIES);
+        self.drain();
         self.give_up();
     }
 }

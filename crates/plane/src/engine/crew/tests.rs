@@ -453,3 +453,51 @@ fn a_worker_that_failed_holds_up_nobody() {
     assert_eq!(conservation.imbalance(), 0, "{conservation:?}");
     assert!(conservation.held <= weir_packet::vector::VECTOR as u64, "{conservation:?}");
 }
+
+/// A transmit queue with room for one packet, which it lets go when kicked 5 ms later.
+struct Narrow {
+    sent: mpsc::Sender<Sent>,
+    since: Option<Instant>,
+}
+
+impl Transmitter for Narrow {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+        if self.since.replace(Instant::now()).is_some() { 0 } else { frame.len().min(1) }
+    }
+
+    fn kick(&mut self) {
+        let since = self.since.expect("kicked for nothing");
+        if since.elapsed() > Duration::from_millis(5) {
+            self.since = None;
+            let _ = self.sent.send(Sent { at: Instant::now(), now: Time(0), packets: 1 });
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.since.is_some()
+    }
+}
+
+#[test]
+fn what_a_port_had_no_room_for_is_tried_again_by_a_worker_that_sleeps() {
+    let rig = rig(1, Clock::monotonic());
+    let (sender, sent) = mpsc::channel();
+    rig.crew[0].order(Order::Transmit(1, Box::new(Narrow { sent: sender, since: None })));
+    let (socket, receiver) = Socket::pair();
+    rig.receive(0, receiver);
+    for _ in 0..3 {
+        rig.quiet();
+        let sleeps = rig.sleeps(0);
+        socket.send(&datagram(1)).unwrap();
+        // Nothing else comes that would wake it.
+        assert_eq!(sent.recv_timeout(PATIENT).expect("it leaves").packets, 1);
+        let slept = rig.sleeps(0) - sleeps;
+        assert!((2..=20).contains(&slept), "it slept {slept} times in 5 ms");
+    }
+    assert_eq!(rig.transmitted(), 3);
+    rig.quiet();
+    let sleeps = rig.sleeps(0);
+    thread::sleep(Duration::from_millis(20));
+    assert_eq!(rig.sleeps(0), sleeps, "once nothing waits, nothing is tried");
+    rig.stop();
+}
