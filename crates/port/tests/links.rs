@@ -155,6 +155,43 @@ fn changes_are_told_by_name() {
 }
 
 #[test]
+fn changes_are_told_by_every_name() {
+    in_namespace(|| {
+        // Up, for the kernel tells of no properties of others.
+        pair("wt0", "wt1");
+        for device in ["wt0", "wt1"] {
+            ip(&format!("link set {device} addrgenmode none up"));
+        }
+        ip("link property add dev wt0 altname wt-alias");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut monitor = Monitor::open().unwrap();
+        for (change, devices) in [
+            ("link set wt0 mtu 1300", &["wt0", "wt-alias"][..]),
+            ("address add 192.0.2.1/24 dev wt0", &["wt0", "wt-alias"]),
+            (
+                "link property add dev wt0 altname wt-other-and-longer-one",
+                &["wt0", "wt-alias", "wt-other-and-longer-one"],
+            ),
+            (
+                "link property del dev wt0 altname wt-other-and-longer-one",
+                &["wt0", "wt-alias", "wt-other-and-longer-one"],
+            ),
+            ("link set wt0 name wt5", &["wt0", "wt-alias", "wt5"]),
+            ("link property del dev wt5 altname wt-alias", &["wt5", "wt-alias"]),
+            ("link property add dev wt1 altname wt-alias", &["wt1", "wt-alias"]),
+            ("link delete wt5", &["wt5", "wt1", "wt-alias"]),
+        ] {
+            ip(change);
+            let mut all = told(&mut monitor);
+            all.sort();
+            let mut devices = devices.to_vec();
+            devices.sort();
+            assert_eq!(all, devices, "{change}");
+        }
+    });
+}
+
+#[test]
 fn a_waiting_thread_is_woken_by_a_change() {
     in_namespace(|| {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};

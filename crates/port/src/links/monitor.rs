@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkMessage, Prop};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -16,7 +16,7 @@ use super::netlink;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change {
     /// The device of this name: it was made, deleted or renamed (told for both names), went up or down, got or lost its
-    /// carrier, an address or another property.
+    /// carrier, an address or another property. Told for each of its alternative names, too.
     Device(String),
     /// Anything: changes came faster than they were read, and some are lost.
     Everything,
@@ -29,10 +29,12 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Monitor {
     socket: OwnedFd,
-    /// Names by index: a renaming tells only the new one.
-    names: HashMap<u32, String>,
+    /// All names of each device, by index: a renaming tells only the new one.
+    names: Names,
     buffer: Vec<u8>,
 }
+
+type Names = HashMap<u32, Vec<String>>;
 
 /// Bits of the groups RTNLGRP_LINK (1), RTNLGRP_IPV4_IFADDR (5) and RTNLGRP_IPV6_IFADDR (9).
 const GROUPS: u32 = 1 | 1 << 4 | 1 << 8;
@@ -94,29 +96,25 @@ struct Changes {
 }
 
 impl Changes {
-    fn note(&mut self, names: &mut HashMap<u32, String>, message: NetlinkMessage<RouteNetlinkMessage>) {
+    fn note(&mut self, names: &mut Names, message: NetlinkMessage<RouteNetlinkMessage>) {
         match message.payload {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
                 // Bridges tell of their ports in messages of their own, which rename and remove nothing.
-                let Some((index, name)) = named(link) else { return };
-                if let Some(before) = names.insert(index, name.clone())
-                    && before != name
-                {
-                    self.device(before);
-                }
-                self.device(name);
+                let Some((index, now)) = named(link) else { return };
+                self.device(&names.insert(index, now.clone()).unwrap_or_default());
+                self.device(&now);
             }
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
-                let Some((index, name)) = named(link) else { return };
-                names.remove(&index);
-                self.device(name);
+                let Some((index, last)) = named(link) else { return };
+                self.device(&names.remove(&index).unwrap_or_default());
+                self.device(&last);
             }
             NetlinkPayload::InnerMessage(
                 RouteNetlinkMessage::NewAddress(address) | RouteNetlinkMessage::DelAddress(address),
             ) => {
                 // The device may be gone: then that was told.
-                if let Some(name) = names.get(&address.header.index) {
-                    self.device(name.clone());
+                if let Some(names) = names.get(&address.header.index) {
+                    self.device(names);
                 }
             }
             NetlinkPayload::Overrun(_) => self.everything = true,
@@ -124,16 +122,19 @@ impl Changes {
         }
     }
 
-    fn device(&mut self, name: String) {
-        let change = Change::Device(name);
-        if !self.devices.contains(&change) {
-            self.devices.push(change);
+    /// The device of these names changed.
+    fn device(&mut self, names: &[String]) {
+        for name in names {
+            let change = Change::Device(name.clone());
+            if !self.devices.contains(&change) {
+                self.devices.push(change);
+            }
         }
     }
 }
 
 /// The names of all devices, by index.
-fn names() -> io::Result<HashMap<u32, String>> {
+fn names() -> io::Result<Names> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
     let links = netlink::dump("listing the network devices", request).map_err(io::Error::other)?;
     let link = |message| match message {
@@ -143,11 +144,18 @@ fn names() -> io::Result<HashMap<u32, String>> {
     Ok(links.into_iter().filter_map(link).collect())
 }
 
-/// Index and name, unless it is about a device as part of something else.
-fn named(link: LinkMessage) -> Option<(u32, String)> {
-    let name = link.attributes.into_iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name),
-        _ => None,
-    });
-    (link.header.interface_family == AddressFamily::Unspec).then_some((link.header.index, name?))
+/// Index and names, alternative ones included, unless it is about a device as part of something else.
+fn named(link: LinkMessage) -> Option<(u32, Vec<String>)> {
+    let mut names = Vec::new();
+    for attribute in link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => names.push(name),
+            LinkAttribute::PropList(list) => names.extend(list.into_iter().filter_map(|property| match property {
+                Prop::AltIfName(name) => Some(name),
+                _ => None,
+            })),
+            _ => (),
+        }
+    }
+    (link.header.interface_family == AddressFamily::Unspec && !names.is_empty()).then_some((link.header.index, names))
 }
