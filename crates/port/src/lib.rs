@@ -98,7 +98,8 @@ pub trait Port: Send {
     }
 
     /// Called after the kernel told of a change of [`Port::device`]: attaches its queues again when the device had gone
-    /// and came back, and finds out what [`Port::link`] answers from now on.
+    /// and came back, and finds out what [`Port::link`] answers from now on, and [`Port::mac`] and [`Port::max_frame`].
+    /// The caller then wakes whoever waits for packets of the port: its queues may have other descriptors.
     fn refresh(&mut self) {}
 
     /// Becomes what this specification says, if that takes no other queues than it has: the addresses and the MTU of a

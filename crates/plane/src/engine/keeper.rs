@@ -119,16 +119,20 @@ impl Parts {
         }
         let mut published = false;
         let changes = self.monitor.as_mut().map_or_else(Vec::new, Monitor::changes);
-        if !changes.is_empty() {
-            published = control.look_at_links(&changes, now, &self.root, &mut work);
+        let refreshed = control.refresh(&changes);
+        if refreshed {
+            published = control.look_at_links(now, &self.root, &mut work);
         }
         control.keeper.step(now, &mut work);
         if last {
             control.keeper.farewell(&mut work);
         }
         published |= control.carry_out(work, now, &self.root, &self.mouths);
-        if published {
+        if published || refreshed {
+            // Queues of a device that was made again wait in vain for the old one, also where nothing else is different now.
             self.mouths.iter().for_each(|mouth| mouth.wake());
+        }
+        if published {
             self.domain.collect();
             control.compiler.collect();
         }
@@ -181,9 +185,9 @@ impl Control {
         }
     }
 
-    /// Has the ports whose devices changed look at them, and puts into force what follows. Gives whether there is a new
-    /// version of the root.
-    fn look_at_links(&mut self, changes: &[Change], now: Time, root: &Published<Root>, work: &mut Work) -> bool {
+    /// Has the ports whose devices changed look at them; gives whether there are any.
+    fn refresh(&mut self, changes: &[Change]) -> bool {
+        let mut refreshed = false;
         for port in self.ports.iter_mut().flatten() {
             let changed = |device: &str| {
                 changes.iter().any(|change| match change {
@@ -193,8 +197,15 @@ impl Control {
             };
             if port.port.device().is_some_and(changed) {
                 port.port.refresh();
+                refreshed = true;
             }
         }
+        refreshed
+    }
+
+    /// Puts into force what follows from what ports say of their devices now. Gives whether there is a new version of the
+    /// root.
+    fn look_at_links(&mut self, now: Time, root: &Published<Root>, work: &mut Work) -> bool {
         let mut places = self.places.clone();
         let mut news = Vec::new();
         for (index, interface) in (0..).zip(&self.model.interfaces) {

@@ -1,6 +1,5 @@
 //! From the interface: frames that wait in the ring, and long ones in the socket's buffer.
 
-use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +21,6 @@ use crate::{Burst, PortCounters, Readiness, Receiver, count};
 
 /// Octets of the two addresses, which a tag stands behind.
 const ADDRESSES: usize = ethernet::ETHERTYPE;
-/// Nanoseconds after which a queue without a device looks whether it has one again.
-const ABSENCE: u64 = 50_000_000;
 /// Nanoseconds that the first frame waits for a buffer. Others' packets wait behind it.
 const PATIENCE: u64 = 1_000_000;
 /// How often a socket may tell of something else than a frame before it is given up for this one.
@@ -81,10 +78,6 @@ pub(super) struct Queue {
     counters: Arc<PortCounters>,
     /// Since when the first frame has been waiting for a buffer.
     starving: Option<Time>,
-    /// When it was last asked for packets.
-    asked: Time,
-    /// The socket has no device; a new one is due.
-    absent: Cell<bool>,
 }
 
 /// Why a frame is not delivered.
@@ -103,7 +96,7 @@ const PLAIN: [u8; VirtioHeader::LEN] = [0; VirtioHeader::LEN];
 
 impl Queue {
     pub(super) fn new(source: Source, doorstep: Arc<Doorstep>, offload: bool, counters: Arc<PortCounters>) -> Queue {
-        Queue { source, doorstep, offload, counters, starving: None, asked: Time(0), absent: Cell::new(false) }
+        Queue { source, doorstep, offload, counters, starving: None }
     }
 
     /// Moves the next frame into the vector, which has room; `None` when there is none.
@@ -158,18 +151,13 @@ impl Queue {
 impl Receiver for Queue {
     fn readiness(&self) -> Readiness<'_> {
         let socket = &self.source.socket;
-        // An error (that the device went down) would keep the descriptor readable.
-        if socket.clear_error() || self.absent.get() {
-            self.absent.set(socket.device().is_none());
-        }
-        if self.absent.get() {
-            return Readiness::At(Time(self.asked.0.saturating_add(ABSENCE)));
-        }
+        // An error (that the device went down) would keep the descriptor readable. Without a device it never is again, but
+        // whoever leaves a new socket wakes us.
+        socket.clear_error();
         Readiness::When(socket.as_fd())
     }
 
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
-        self.asked = now;
         while vector.room() > 0 {
             match self.take(vector, cache, now) {
                 Some(Ok(())) => (),
@@ -179,7 +167,6 @@ impl Receiver for Queue {
                 None => match self.doorstep.take() {
                     Some(source) => {
                         self.source = source;
-                        self.absent.set(false);
                         continue;
                     }
                     None => return Burst::Idle,

@@ -146,9 +146,9 @@ impl PacketSocket {
         }
     }
 
-    /// Forgets an error that it has to tell, which would keep it readable. `true` if there was one.
-    pub(crate) fn clear_error(&self) -> bool {
-        !matches!(rustix::net::sockopt::socket_error(&self.0), Ok(Ok(())))
+    /// Forgets an error that it has to tell, which would keep it readable.
+    pub(crate) fn clear_error(&self) {
+        let _ = rustix::net::sockopt::socket_error(&self.0);
     }
 
     /// Makes its ring: `slots` × `slot` octets in blocks of `block`.
