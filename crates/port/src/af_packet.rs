@@ -29,9 +29,11 @@ mod transmit;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ipnet::IpNet;
 use rustix::io::Errno;
+use weir_packet::wire::{ethernet, vlan};
 
 pub use error::AfPacketError;
 
@@ -55,7 +57,8 @@ const SEND_BUFFER: u32 = 16 << 20;
 pub(crate) struct AfPacketPort {
     spec: AfPacketSpec,
     mac: [u8; 6],
-    mtu: u32,
+    /// Octets of the longest frame that the device sends, without a tag. Transmit queues look at it.
+    longest: Arc<AtomicUsize>,
     link: Link,
     /// For each receive queue, its socket, and where it finds the next one.
     inputs: Vec<(Arc<PacketSocket>, Arc<Doorstep>)>,
@@ -92,7 +95,7 @@ impl AfPacketPort {
         let mut port = AfPacketPort {
             spec: spec.clone(),
             mac,
-            mtu: device.mtu,
+            longest: Arc::new(longest(&device).into()),
             link: link(&device),
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -129,7 +132,7 @@ impl AfPacketPort {
             let ring = self.ring(RECEIVE_SLOTS, ReceiveRing::map(&socket, RECEIVE_SLOTS))?;
             self.done("attaching", socket.bind(device, Receives::All))?;
             if queues > 1 {
-                group = Some(self.done("fanout group", socket.join(group))?);
+                group = Some(socket.join(group).map_err(|error| self.no_group(queues, error))?);
             }
             if self.spec.promiscuous && sources.is_empty() {
                 self.done("promiscuous mode", socket.be_promiscuous(device))?;
@@ -161,6 +164,16 @@ impl AfPacketPort {
         result.map_err(|error| self.refused(what, error))
     }
 
+    /// Why a socket could not join a group: until Linux 6.13 only one that receives can, that is, while the device is up.
+    fn no_group(&self, queues: usize, error: io::Error) -> AfPacketError {
+        let name = self.spec.interface.clone();
+        let up = || Device::named(&name).is_ok_and(|device| device.is_some_and(|device| device.up));
+        if Errno::from_io_error(&error) == Some(Errno::INVAL) && !up() {
+            return AfPacketError::Down { name, queues };
+        }
+        self.refused("fanout group", error)
+    }
+
     fn refused(&self, what: &'static str, error: io::Error) -> AfPacketError {
         let name = self.spec.interface.clone();
         match Errno::from_io_error(&error) {
@@ -185,7 +198,8 @@ impl AfPacketPort {
             self.outputs.push(Arc::clone(socket));
         }
         let counters = Arc::clone(&self.counters);
-        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.spec.offload, counters)))
+        let longest = Arc::clone(&self.longest);
+        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.spec.offload, longest, counters)))
     }
 
     /// What [`Port::link`] is to say, after the queues were attached to the device that has the name now.
@@ -207,6 +221,9 @@ impl AfPacketPort {
                 self.done("attaching", socket.bind(device.index, Receives::Nothing))?;
             }
         }
+        // A device that was made again may be another one.
+        self.mac = device.mac.unwrap_or(self.mac);
+        self.longest.store(longest(&device), Ordering::Relaxed);
         Ok(link(&device))
     }
 
@@ -225,6 +242,11 @@ fn is_host(address: &IpNet) -> bool {
     !matches!(address.addr(), IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
+/// Octets of the longest frame without a tag.
+fn longest(device: &Device) -> usize {
+    device.mtu as usize + ethernet::LENGTH
+}
+
 fn link(device: &Device) -> Link {
     if device.up && device.running { Link::Up } else { Link::Down }
 }
@@ -240,7 +262,7 @@ impl Port for AfPacketPort {
 
     fn max_frame(&self) -> Option<usize> {
         // The MTU counts neither the Ethernet header nor one tag; it counts further ones.
-        Some(self.mtu as usize + 18)
+        Some(self.longest.load(Ordering::Relaxed) + vlan::LENGTH)
     }
 
     fn link(&self) -> Link {
@@ -255,8 +277,8 @@ impl Port for AfPacketPort {
         let looked = self.look();
         self.link = *looked.as_ref().unwrap_or(&Link::Down);
         self.failure = match looked {
-            // One that went away in between will be told of again.
-            Ok(_) | Err(AfPacketError::NoDevice { .. }) => None,
+            // One that went away in between will be told of again, and one that is down when it comes up.
+            Ok(_) | Err(AfPacketError::NoDevice { .. } | AfPacketError::Down { .. }) => None,
             Err(error) => Some(Failure::Device(Arc::new(error))),
         };
     }

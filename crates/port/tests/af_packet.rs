@@ -991,6 +991,56 @@ fn other_stations_frames_come_when_wanted() {
 }
 
 #[test]
+fn what_is_longer_than_the_device_sends_now_is_counted() {
+    in_pair(|| {
+        let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 1));
+        assert_eq!(station.port.max_frame(), Some(1518));
+        ip("link set wa0 mtu 1400");
+        station.port.refresh();
+        assert_eq!(station.port.max_frame(), Some(1418));
+        let tagged = |length, number| {
+            let mut frame = marked(length, number);
+            frame.splice(12..12, [0x81, 0, 0, 5]);
+            frame
+        };
+        let gso = |segment| partial(14, &datagram(false, 6000, &octets(5000)), Gso::Udp, segment);
+        // Of a segment, 42 octets are headers.
+        for (frame, offload) in [gso(1372), gso(1373)] {
+            assert_eq!(station.send(&[(&frame, offload)]), 1);
+        }
+        for (number, frame) in [marked(1414, 0), marked(1415, 1), tagged(1414, 2), tagged(1415, 3)].iter().enumerate() {
+            station.send_plain(frame);
+            assert_eq!(station.counters().2, [1, 2, 2, 3][number], "{number}");
+        }
+        let got = near.receive(3);
+        assert_eq!(got.iter().map(|got| got.frame.len()).collect::<Vec<_>>(), [gso(1372).0.len(), 1414, 1418]);
+        ip("link set wa0 mtu 1500");
+        station.port.refresh();
+        station.send_plain(&marked(1514, 4));
+        assert_eq!(number(&near.receive(1)[0]), 4);
+        assert_eq!(station.counters().2, 3);
+    });
+}
+
+#[test]
+fn a_device_that_comes_back_may_have_another_address() {
+    in_pair(|| {
+        let mut station = Station::new(&spec(), 1);
+        assert_eq!(station.port.mac(), Some(OUR_MAC));
+        ip("link del wa0");
+        station.port.refresh();
+        pair();
+        ip("link set wa0 address 02:00:00:00:00:77");
+        station.port.refresh();
+        assert_eq!(station.port.mac(), Some([2, 0, 0, 0, 0, 0x77]));
+        // And one that stays may get another.
+        ip("link set wa0 address 02:00:00:00:00:78");
+        station.port.refresh();
+        assert_eq!(station.port.mac(), Some([2, 0, 0, 0, 0, 0x78]));
+    });
+}
+
+#[test]
 fn what_stands_against_an_interface_is_said() {
     in_pair(|| {
         let of = |interface: &str| AfPacketSpec { interface: interface.into(), ..spec() };

@@ -48,6 +48,17 @@ pub enum AfPacketError {
         /// Of the device.
         most: u32,
     },
+    /// The kernel spreads frames over several queues of devices that are up only.
+    #[error(
+        "{name} is down, and before Linux 6.13 the kernel makes no {queues} queues of a device that is down: switch it on \
+         (ip link set {name} up), or say queues = 1"
+    )]
+    Down {
+        /// Of the device.
+        name: String,
+        /// Receive queues.
+        queues: usize,
+    },
     /// This process may not open packet sockets.
     #[error("{name}: packet sockets need CAP_NET_RAW over this network namespace")]
     NoPrivilege {
@@ -81,4 +92,17 @@ pub enum AfPacketError {
 
 fn list(addresses: &[IpNet]) -> String {
     addresses.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_down_is_told_with_what_helps() {
+        let error = AfPacketError::Down { name: "eth0".into(), queues: 2 };
+        let text = "eth0 is down, and before Linux 6.13 the kernel makes no 2 queues of a device that is down: switch it on \
+                    (ip link set eth0 up), or say queues = 1";
+        assert_eq!(error.to_string(), text);
+    }
 }

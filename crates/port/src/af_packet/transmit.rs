@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 use weir_packet::packet::{NoRoom, Packet};
 use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::ethernet::{self, ethertype};
+use weir_packet::wire::vlan;
 
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
@@ -45,6 +48,8 @@ pub(super) struct Queue {
     ringed: Arc<PacketSocket>,
     plain: Arc<PacketSocket>,
     offload: bool,
+    /// Octets of the longest frame without a tag that the device sends now.
+    longest: Arc<AtomicUsize>,
     counters: Arc<PortCounters>,
     /// Where the next frame is written.
     next: usize,
@@ -64,10 +69,23 @@ impl Queue {
         ringed: Arc<PacketSocket>,
         plain: Arc<PacketSocket>,
         offload: bool,
+        longest: Arc<AtomicUsize>,
         counters: Arc<PortCounters>,
     ) -> Queue {
         let long = VecDeque::with_capacity(VECTOR);
-        Queue { ring, ringed, plain, offload, counters, next: 0, submitted: 0, settled: 0, stopped: None, long }
+        Queue {
+            ring,
+            ringed,
+            plain,
+            offload,
+            longest,
+            counters,
+            next: 0,
+            submitted: 0,
+            settled: 0,
+            stopped: None,
+            long,
+        }
     }
 
     /// Puts a packet into the ring or among the long ones. `false` when there is no room.
@@ -89,6 +107,10 @@ impl Queue {
                 offload = Offload::default();
             }
         }
+        if packet.len() > self.longest.load(Ordering::Relaxed) && self.is_too_long(packet.data(), packet.len()) {
+            count(&self.counters.transmit_errors, 1);
+            return true;
+        }
         if packet.len() > LONGEST {
             return self.accept_long(packet);
         }
@@ -108,12 +130,28 @@ impl Queue {
         true
     }
 
+    /// A frame of this length, which begins like this, is longer than the device sends. The kernel does not look at the
+    /// lengths of frames that have a `virtio_net_hdr`, and what drivers do with longer ones differs. One tag does not
+    /// count.
+    #[cold]
+    fn is_too_long(&self, frame: &[u8], length: usize) -> bool {
+        let kind = frame.get(ethernet::ETHERTYPE..ethernet::LENGTH).unwrap_or_default();
+        let tagged = [ethertype::VLAN, ethertype::QINQ].iter().any(|tag| kind == tag.to_be_bytes());
+        length > self.longest.load(Ordering::Relaxed) + if tagged { vlan::LENGTH } else { 0 }
+    }
+
     #[inline(never)]
     fn accept_long(&mut self, packet: &mut Packet) -> bool {
         if self.long.len() == VECTOR {
             return false;
         }
-        let header = virtio::header(packet.data(), &packet.offload());
+        let offload = packet.offload();
+        let header = virtio::header(packet.data(), &offload);
+        let cut = usize::from(header.header_len) + usize::from(offload.segment);
+        if offload.gso != Gso::None && self.is_too_long(packet.data(), cut.min(packet.len())) {
+            count(&self.counters.transmit_errors, 1);
+            return true;
+        }
         // Into the headroom: what is in one place is cheaper to send than what is in two.
         match packet.push(VirtioHeader::LEN) {
             Ok(room) => room.copy_from_slice(&header.emit()),
