@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use weir_base::clock::Time;
 
 use crate::buffer::{Buffer, Cache, HEADROOM};
-use crate::offload::{Checksum, Offload};
+use crate::offload::{Checksum, Gso, Offload};
 use crate::parse::{ParseFlags, Parsed};
 
 /// A packet: its octets from the link-layer header on, and what is known of it.
@@ -410,6 +410,12 @@ impl Packet {
         let partial = self.offload.checksum == Checksum::Partial;
         let start = if partial { self.offload.start.wrapping_sub(self.start) } else { 0 };
         Offload { start, ..self.offload }
+    }
+
+    /// It is still to be segmented.
+    #[inline(always)]
+    pub fn is_to_be_segmented(&self) -> bool {
+        self.offload.gso != Gso::None
     }
 
     /// Sets what is still to be done to it.

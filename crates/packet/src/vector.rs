@@ -11,6 +11,8 @@ pub const VECTOR: usize = 256;
 pub struct Vector {
     packets: Box<[Packet; VECTOR]>,
     len: usize,
+    /// A packet that was pushed is still to be segmented.
+    segments: bool,
 }
 
 impl Vector {
@@ -18,7 +20,7 @@ impl Vector {
     pub fn new() -> Self {
         let packets: Box<[Packet]> = (0..VECTOR).map(|_| Packet::EMPTY).collect();
         let packets = packets.try_into().unwrap_or_else(|_| unreachable!("exactly VECTOR packets were collected"));
-        Vector { packets, len: 0 }
+        Vector { packets, len: 0, segments: false }
     }
 
     /// Places in use, from 0 on.
@@ -45,9 +47,16 @@ impl Vector {
         if self.len == VECTOR {
             return Err(packet);
         }
+        self.segments |= packet.is_to_be_segmented();
         self.packets[self.len] = packet;
         self.len += 1;
         Ok((self.len - 1) as u8)
+    }
+
+    /// One of the packets that were pushed since it was last cleared was still to be segmented: told without looking at each.
+    #[inline(always)]
+    pub fn has_segments(&self) -> bool {
+        self.segments
     }
 
     /// Makes a frame of `len` octets at the next place, as [`Packet::new`] does, without moving it there. `None` when there
@@ -76,6 +85,7 @@ impl Vector {
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
+        self.segments = false;
     }
 }
 
@@ -179,6 +189,7 @@ impl Default for Frame {
 mod tests {
     use super::*;
     use crate::buffer::{Pool, PoolSize};
+    use crate::offload::{Gso, Offload};
 
     #[test]
     fn a_vector_takes_so_many_packets_and_no_more() {
@@ -194,6 +205,21 @@ mod tests {
         vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
         vector.clear();
         assert!(vector.is_empty() && vector.room() == VECTOR);
+    }
+
+    #[test]
+    fn a_vector_knows_whether_there_is_something_to_be_segmented_in_it() {
+        let pool = Pool::new(PoolSize { small: 3, large: 0 }).unwrap();
+        let (mut cache, mut vector) = (pool.cache(), Vector::new());
+        for (gso, expected) in [(Gso::None, false), (Gso::Tcp6, true), (Gso::None, true)] {
+            let mut packet = Packet::new(&mut cache, 60).unwrap();
+            packet.set_offload(Offload { gso, ..Offload::default() });
+            assert!(vector.push(packet).is_ok());
+            assert_eq!(vector.has_segments(), expected);
+        }
+        vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
+        vector.clear();
+        assert!(!vector.has_segments());
     }
 
     #[test]

@@ -88,6 +88,7 @@ reasons! {
     MisplacedHopByHop "misplaced-hop-by-hop" Warning "ethernet-input" "IPv6 hop-by-hop options that do not come first (RFC 8200, 4.1).";
     BadOptions "bad-options" Warning "ethernet-input" "The IPv4 options are malformed (RFC 1812, 4.2.2.1).";
     SourceRoute "source-route" Warning "ethernet-input" "The packet asks for source routing (RFC 7126, 4.3; RFC 5095).";
+    OffloadMismatch "offload-mismatch" Warning "ethernet-input" "A packet to be segmented that is not what is to be cut: segments inside of a tunnel.";
     MartianSource "martian-source" Warning "ethernet-input" "The source is no address a packet can come from (RFC 1812, 5.3.7).";
     MartianDestination "martian-destination" Warning "ethernet-input" "The destination is no address a packet can be forwarded to (RFC 1812, 5.3.7).";
     LinkLayerBroadcast "link-layer-broadcast" Warning "ethernet-input" "A unicast packet came in a link-layer broadcast or multicast (RFC 1812, 5.3.4).";

@@ -209,22 +209,46 @@ fn headers_between_count_as_well() {
 }
 
 #[test]
-fn a_packet_that_is_not_what_its_state_says_counts_as_it_is() {
+fn a_packet_that_is_not_what_its_state_says_is_dropped_and_nobody_told() {
     let mut build = two_ports();
     build.0.interfaces[1].mtu = 1400;
     let mut rig = Offloading::new(build);
-    let gso = |gso| Offload { gso, segment: 100, ..Offload::default() };
-    for (text, state) in [
-        ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Tcp4),
-        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Tcp6),
-        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000", Gso::Udp),
-        ("icmp from 10.0.0.2 to 198.51.100.9 df length 3000", Gso::Udp),
-        ("tcp from 10.0.0.2 to 198.51.100.9 df fragment 800 length 3000", Gso::Tcp4),
-        ("udp from 2001:db8:a::2 to 2001:db8:ffff::9 fragment 800 length 3000", Gso::Udp),
-    ] {
-        let frame = rig.frame(text);
-        assert_eq!(rig.put(&frame, gso(state)).0, Verdict::Drop(Reason::MtuExceeded), "{text}");
+    // Whether it would fit or not, and whatever is said of its checksum.
+    for length in [1000, 3000] {
+        for (text, gso, start) in [
+            ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df", Gso::Tcp4, 34),
+            ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df", Gso::Tcp6, 34),
+            ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df", Gso::Udp, 34),
+            ("tcp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2", Gso::Tcp4, 54),
+            ("icmp from 10.0.0.2 to 198.51.100.9 df", Gso::Udp, 34),
+            ("tcp from 10.0.0.2 to 198.51.100.9 df fragment 800", Gso::Tcp4, 34),
+            ("udp from 2001:db8:a::2 to 2001:db8:ffff::9 fragment 800", Gso::Udp, 62),
+            // VXLAN around UDP, TCP: the state is that of what is inside.
+            ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 4789", Gso::Udp, 34 + 16 + 34),
+            ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 4789", Gso::Tcp4, 34 + 16 + 34),
+            ("udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 4789", Gso::Udp, 54 + 16 + 54),
+            // Another TCP within TCP is nothing that a kernel makes.
+            ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2", Gso::Tcp4, 34 + 20 + 20),
+        ] {
+            let mut frame = rig.frame(&format!("{text} length {length}"));
+            let offset = if gso == Gso::Udp { 6 } else { 16 };
+            let state = Offload { checksum: Checksum::Partial, gso, segment: 100, start, offset };
+            let expected = (Verdict::Drop(Reason::OffloadMismatch), vec![]);
+            assert_eq!(rig.put(&frame, state), expected, "{text}");
+            if frame[12..14] == [8, 0] {
+                // GRE, IP and IPv6 in IPv4.
+                for protocol in [47, 4, 41] {
+                    frame[23] = protocol;
+                    mend(&mut frame);
+                    assert_eq!(rig.put(&frame, state), expected, "{protocol}");
+                }
+            }
+        }
     }
+    // A card that puts segments together says that their sums were right, and not where they start.
+    let frame = rig.frame("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df length 3000");
+    let state = Offload { checksum: Checksum::Valid, gso: Gso::Tcp4, segment: 1000, ..Offload::default() };
+    assert_eq!(rig.put(&frame, state).0, Verdict::Forward);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use kit::link::*;
 use kit::*;
 use weir_base::clock::Time;
+use weir_packet::offload::{Gso, Offload};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
@@ -168,6 +169,9 @@ fn every_reason_is_produced() {
         note(rig.send("lan", text).outcome.verdict);
     }
     note(rig.send("alone", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2").outcome.verdict);
+    let gso = Offload { gso: Gso::Tcp4, segment: 100, ..Offload::default() };
+    assert!(rig.harness.inject_offloaded(0, &v4, gso, Time(0), 0));
+    rig.harness.run().iter().for_each(|outcome| note(outcome.verdict));
     rig.advance(2_000_000_000);
     let wrong = edit(&rig.frame("lan", "icmp from 10.0.0.2 to 10.0.0.1"), &|frame| *frame.last_mut().unwrap() ^= 1);
     note(rig.put("lan", &wrong).outcome.verdict);

@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
+use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
 
 use super::{Context, ORIGINATED, PIECEMEAL, neighbor};
 use crate::hold::Key;
@@ -175,17 +175,15 @@ fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     true
 }
 
-/// The length that counts against an MTU: that of a packet's longest segment, with its headers. A packet that is not what
-/// its offload state says counts as it is.
+/// The length that counts against an MTU: that of a packet's longest segment, with its headers. `ethernet-input` has seen
+/// that the packet is what its state says.
 #[cold]
 fn segment_length(packet: &Packet, length: usize) -> usize {
     let offload = packet.offload();
-    let (v4, header) = (packet.flags().contains(ParseFlags::IP4), packet.flags().contains(ParseFlags::L4_HEADER));
-    let transport = match (offload.gso, packet.protocol()) {
-        (Gso::Tcp4, protocol::TCP) if v4 && header => tcp_header(packet),
-        (Gso::Tcp6, protocol::TCP) if !v4 && header => tcp_header(packet),
-        (Gso::Udp, protocol::UDP) if header => udp::LENGTH,
-        _ => return length,
+    let transport = match offload.gso {
+        Gso::Tcp4 | Gso::Tcp6 => tcp_header(packet),
+        Gso::Udp => udp::LENGTH,
+        Gso::None => return length,
     };
     // The transport header is there, so it is behind the IP header and all extension headers.
     let headers = packet.l4_offset() - packet.l3_offset() + transport;
