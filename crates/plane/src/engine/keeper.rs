@@ -59,6 +59,12 @@ impl Thread {
         Ok(Thread { thread: Some(thread), stop, waker })
     }
 
+    /// This thread, which whoever holds the sleeper of this waker may be.
+    #[cfg(test)]
+    pub(super) fn of(thread: JoinHandle<()>, waker: Waker) -> Thread {
+        Thread { thread: Some(thread), stop: Arc::default(), waker }
+    }
+
     /// Has it look around: timers may have changed.
     pub(super) fn wake(&self) {
         self.waker.wake();

@@ -33,6 +33,7 @@ use crate::worker::Order;
 
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
+pub use health::Stuck;
 use ports::{OpenPort, open_ports};
 use report::{count, difference, interfaces, tables};
 

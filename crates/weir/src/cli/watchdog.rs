@@ -1,23 +1,24 @@
-//! The service manager's watchdog: it hears of us only while every worker goes round.
+//! The service manager's watchdog: it hears of us only while every worker goes round and the keeper of neighbours is there.
 
 use std::future::pending;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use weir_plane::engine::Stuck;
 
 use crate::control::running::Running;
 use crate::notify;
 
-/// Looks after the workers if the service manager wants to know of them.
+/// Looks after the threads if the service manager wants to know of them.
 pub(super) struct Watchdog {
     interval: Option<Interval>,
-    /// Workers that were told of in the log.
-    told: Vec<usize>,
+    /// Those that were told of in the log.
+    told: Vec<Stuck>,
 }
 
 impl Watchdog {
     pub(super) fn new(running: &Running) -> Watchdog {
         let interval = notify::watchdog().map(|half| {
-            running.stuck_workers();
+            running.stuck();
             let mut interval = interval_at(Instant::now() + half, half);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
             interval
@@ -37,12 +38,12 @@ impl Watchdog {
 
     /// Says that all is well, or says nothing: then the service manager ends the gateway and starts it again.
     pub(super) fn look(&mut self, running: &Running) {
-        let stuck = running.stuck_workers();
+        let stuck = running.stuck();
         if stuck.is_empty() {
             notify::alive();
         }
-        for worker in stuck.iter().filter(|worker| !self.told.contains(worker)) {
-            tracing::error!("worker {worker} does not go on: the watchdog is not answered");
+        for thread in stuck.iter().filter(|thread| !self.told.contains(thread)) {
+            tracing::error!("{thread} does not go on: the watchdog is not answered");
         }
         self.told = stuck;
     }

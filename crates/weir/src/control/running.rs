@@ -80,9 +80,9 @@ impl Running {
         self.engine.news()
     }
 
-    /// Workers that have not gone round since the last call, which was to be some seconds ago, or that failed.
-    pub fn stuck_workers(&self) -> Vec<usize> {
-        self.engine.stuck_workers()
+    /// Workers that have not gone round since the last call, which was to be some seconds ago, and threads that failed.
+    pub fn stuck(&self) -> Vec<engine::Stuck> {
+        self.engine.stuck()
     }
 
     /// What the service manager shows of it.
