@@ -124,3 +124,69 @@ fn a_device_is_deleted_and_made_again() {
         },
     );
 }
+
+/// A device that is made again may be another one: with a hardware address of its own, which everybody learns.
+#[test]
+fn a_device_comes_back_with_another_address() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let usual = "port = { af-packet = \"right\" }";
+    let config = line
+        .config()
+        .replace(usual, "port = { af-packet = { interface = \"right\", promiscuous = false } }\npunt = \"host\"");
+    assert_ne!(config, line.config());
+    let weir = Weir::start(&line.gate, &config);
+    for target in ["10.2.0.2", "2001:db8:2::2"] {
+        echo(&line.left, target, [56]);
+    }
+    let new = "02:00:00:00:02:77";
+    line.gate.ip("link delete right");
+    weir.wait_for_state("right", "down");
+    line.make_right();
+    line.dress_right();
+    // Others keep what they knew of us, but are told.
+    for address in ["10.2.0.1", "2001:db8:2::1"] {
+        line.right.ip(&format!("neighbor replace {address} lladdr 02:00:00:00:02:02 dev e0 nud reachable"));
+    }
+    line.gate.ip(&format!("link set right address {new}"));
+    let right = || weir.interface("right");
+    crate::lab::wait("the new address", std::time::Duration::from_secs(5), || {
+        right()["mac"] == new && right()["tentative"].as_array().is_some_and(Vec::is_empty)
+    });
+    assert!(right()["automatic"].to_string().contains("fe80::ff:fe00:277"), "{:#}", right());
+    assert!(line.gate.ip("link show host").contains(new), "the host's device follows");
+    for target in ["10.2.0.2", "2001:db8:2::2"] {
+        echo(&line.left, target, [56]);
+    }
+    for target in ["10.1.0.2", "2001:db8:1::2"] {
+        echo(&line.right, target, [56]);
+    }
+    // One of the configuration stays.
+    let fixed = config.replace("promiscuous = false } }", "promiscuous = true } }\nmac = \"02:00:00:00:00:66\"");
+    weir.reload(&fixed);
+    line.gate.ip("link set right address 02:00:00:00:02:78");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(right()["mac"], "02:00:00:00:00:66");
+    weir.end();
+}
+
+/// A device whose MTU is lowered under way takes no longer frames from us, and that is said.
+#[test]
+fn a_device_gets_a_smaller_mtu() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let weir = Weir::start(&line.gate, &line.config());
+    echo(&line.left, "10.2.0.2", [1472]);
+    line.gate.ip("link set right mtu 1400");
+    let said = "interface right: its device carries packets of up to 1400 octets now, its MTU is 1500";
+    crate::lab::wait("a word of it", std::time::Duration::from_secs(5), || weir.log().contains(said));
+    echo(&line.left, "10.2.0.2", [56, 1372]);
+    let output =
+        line.left.output("ping", &["-n", "-c", "2", "-i", "0.2", "-W", "1", "-s", "1373", "-M", "do", "10.2.0.2"]);
+    assert!(!output.status.success());
+    assert_eq!(weir.interface("right")["transmit-errors"], 2, "{:#}", weir.interface("right"));
+    line.gate.ip("link set right mtu 1500");
+    echo(&line.left, "10.2.0.2", [1472]);
+    assert_eq!(weir.log().matches(said).count(), 1, "{}", weir.log());
+    weir.end();
+}

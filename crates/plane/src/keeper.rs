@@ -29,6 +29,16 @@ pub enum News {
         /// Its name.
         interface: String,
     },
+    /// The device of an interface sends no packets as long as the interface's MTU lets pass: they are lost. Told when the
+    /// device's changes.
+    DeviceMtu {
+        /// Its name.
+        interface: String,
+        /// The interface's, in octets.
+        mtu: u32,
+        /// The device's, in octets.
+        device: usize,
+    },
     /// Another station has an address of ours already: it is not used (RFC 4862, 5.4.5).
     DuplicateAddress {
         /// The name of the interface.
@@ -62,6 +72,12 @@ impl fmt::Display for News {
         match self {
             News::LinkDown { interface } => write!(f, "interface {interface}: link down"),
             News::LinkUp { interface } => write!(f, "interface {interface}: link up"),
+            News::DeviceMtu { interface, mtu, device } => {
+                write!(
+                    f,
+                    "interface {interface}: its device carries packets of up to {device} octets now, its MTU is {mtu}: longer ones are lost"
+                )
+            }
             News::DuplicateAddress { interface, address } => {
                 write!(f, "interface {interface}: another station has {address}: not used")
             }

@@ -102,7 +102,7 @@ pub trait Port: Send {
     /// The caller then wakes whoever waits for packets of the port: its queues may have other descriptors.
     fn refresh(&mut self) {}
 
-    /// Becomes what this specification says, if that takes no other queues than it has: the addresses and the MTU of a
+    /// Becomes what this specification says, if that takes no other queues than it has: all addresses and the MTU of a
     /// device's kernel side can change so. False when it is another port that is wanted; then nothing has changed.
     ///
     /// # Errors

@@ -236,9 +236,12 @@ impl Port for TapPort {
         let ((PortSpec::Tap(new), Mode::Tap) | (PortSpec::Tun(new), Mode::Tun)) = (spec, self.mode) else {
             return Ok(false);
         };
-        let other = TapSpec { mtu: self.spec.mtu, addresses: self.spec.addresses.clone(), ..new.clone() };
-        // The MTU of an interface that the specification leaves open is not known here any more.
-        if other != self.spec || (new.mtu.is_none() && self.spec.mtu.is_some()) {
+        let TapSpec { mac, mtu, addresses, .. } = self.spec.clone();
+        let other = TapSpec { mac, mtu, addresses, ..new.clone() };
+        // The MTU of an interface that the specification leaves open is not known here any more, nor is the kernel's choice
+        // of an address.
+        let lost = new.mtu.is_none() && mtu.is_some() || new.mac.is_none() && mac.is_some();
+        if other != self.spec || lost {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.spec, new.clone());
@@ -246,6 +249,9 @@ impl Port for TapPort {
         // A device that is away is set up so when it comes back.
         if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
             device.set_mtu(self.mtu).map_err(TapError::from)?;
+            if let Some(mac) = new.mac.filter(|_| self.mode == Mode::Tap) {
+                device.set_mac(mac).map_err(TapError::from)?;
+            }
             let gone: Vec<_> = before.addresses.into_iter().filter(|own| !new.addresses.contains(own)).collect();
             device.remove_addresses(&gone).map_err(TapError::from)?;
         }

@@ -849,6 +849,11 @@ fn a_device_takes_other_addresses_while_it_runs() {
         assert!(port.adjust(&PortSpec::Tap(other.clone())).unwrap());
         let device = Device::named("adjusted").unwrap().unwrap();
         assert_eq!(device.mtu, 1400);
+        // Its hardware address, too.
+        assert_eq!(device.mac, Some(ITS_MAC));
+        let other = TapSpec { mac: Some([2, 0, 0, 0, 0, 0x99]), ..other };
+        assert!(port.adjust(&PortSpec::Tap(other.clone())).unwrap());
+        assert_eq!(Device::named("adjusted").unwrap().unwrap().mac, other.mac);
         let mut now = device.addresses.clone();
         now.retain(|address| address.addr().is_ipv4());
         assert_eq!(now, other.addresses);

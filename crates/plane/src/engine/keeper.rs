@@ -11,10 +11,12 @@ use weir_base::clock::{Clock, Time};
 use weir_base::reclaim::{Domain, Published};
 use weir_base::ring::Consumer;
 use weir_base::wake::{Sleeper, Waker};
+use weir_packet::wire::{ethernet, vlan};
 use weir_port::Link;
 use weir_port::links::{Change, Monitor};
 
 use super::crew::Mouth;
+use super::ports::follow;
 use super::{Control, OpenPort};
 use crate::compile::Places;
 use crate::events;
@@ -191,6 +193,30 @@ impl Control {
         }
     }
 
+    /// Tells of the interfaces of a model whose packets may be longer than their devices send now, each once.
+    pub(super) fn tell_of_mtus(
+        ports: &mut [Option<OpenPort>],
+        model: &model::Gateway,
+        places: &Places,
+        work: &mut Work,
+    ) {
+        for (index, interface) in (0..).zip(&model.interfaces) {
+            let number = places.ports.get(&index).map(|place| place.number as usize);
+            let port = number.and_then(|number| ports.get_mut(number)).and_then(Option::as_mut);
+            let Some(port) = port else { continue };
+            let device = port.port.max_frame().map(|most| most.saturating_sub(ethernet::LENGTH + vlan::LENGTH));
+            let device = device.filter(|&device| device < interface.mtu as usize);
+            if port.narrow == device {
+                continue;
+            }
+            port.narrow = device;
+            if let Some(device) = device {
+                let (interface, mtu) = (interface.name.clone(), interface.mtu);
+                work.news.push(News::DeviceMtu { interface, mtu, device });
+            }
+        }
+    }
+
     /// Has the ports whose devices changed look at them; gives whether there are any.
     fn refresh(&mut self, changes: &[Change]) -> bool {
         let mut refreshed = false;
@@ -225,9 +251,12 @@ impl Control {
             }
             (place.down, place.mac, place.peer) = (down, port.port.mac(), port.port.peer());
         }
+        Control::tell_of_mtus(&mut self.ports, &self.model, &places, work);
         if places.ports == self.places.ports {
             return false;
         }
+        let refused = follow(&self.model, &places, &mut self.ports);
+        self.untold.extend(refused.iter().map(|error| format!("after a change of links: {error}")));
         let announces = |index| Control::announces(&self.ports, &self.places, index);
         match keeper::recompile(&mut self.compiler, &self.keeper, &self.model, &mut places, announces) {
             Ok((new, map, links)) => {

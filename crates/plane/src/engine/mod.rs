@@ -291,6 +291,7 @@ impl Engine {
         let mut work = Work::default();
         control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
         control.tell_of_links(&model, &opened.places, &mut work);
+        Control::tell_of_mtus(&mut control.ports, &model, &opened.places, &mut work);
         (control.model, control.map, control.places) = (model, map, opened.places);
         control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
         self.workers.wake();

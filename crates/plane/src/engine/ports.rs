@@ -19,6 +19,8 @@ pub(super) struct OpenPort {
     pub(super) mac: [u8; 6],
     /// It is the interface's punt device.
     pub(super) punt: bool,
+    /// The MTU of its device where that is too small for the interface, as was told, in octets.
+    pub(super) narrow: Option<usize>,
 }
 
 impl OpenPort {
@@ -116,7 +118,14 @@ fn open_all(
                     EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
                 })?;
                 let kind = interface.kind.clone();
-                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac, punt: false }));
+                ports.push(Some(OpenPort {
+                    interface: interface.name.clone(),
+                    port,
+                    kind,
+                    mac,
+                    punt: false,
+                    narrow: None,
+                }));
                 opened.new.push(ports.len() as u32 - 1);
                 ports.len() - 1
             }
@@ -153,7 +162,8 @@ fn adjust(
         let Some(known) = known.as_mut().filter(|known| {
             let alike = matches!(&known.kind, InterfaceKind::Port { middleware: had, queues: number, .. }
                 if had == middleware && number == queues);
-            known.punt == punt && known.interface == interface && known.mac == mac && alike
+            // A punt device stands for the host, and can take another address.
+            known.punt == punt && known.interface == interface && (punt || known.mac == mac) && alike
         }) else {
             continue;
         };
@@ -169,18 +179,14 @@ fn adjust(
     Ok(None)
 }
 
-/// Opens the punt devices of a model that are not open yet. Each has the hardware address of its interface unless the model
-/// gives it another: it stands for the host on the very link.
-fn open_punts(
-    model: &model::Gateway,
-    ports: &mut Vec<Option<OpenPort>>,
-    opened: &mut Opened,
-    kept: &mut HashSet<usize>,
-) -> Result<(), EngineError> {
+/// The punt devices of a model: the index of each one's interface, its hardware address, and what the device is to be. That has
+/// the interface's address unless the model gives it another: it stands for the host on the very link.
+fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], InterfaceKind)> {
     let mut macs: Vec<[u8; 6]> = Vec::new();
+    let mut punts = Vec::new();
     for (index, interface) in (0..).zip(&model.interfaces) {
         let inherited = match &interface.kind {
-            InterfaceKind::Port { .. } => opened.places.ports.get(&index).and_then(|place| place.mac),
+            InterfaceKind::Port { .. } => places.ports.get(&index).and_then(|place| place.mac),
             InterfaceKind::Vlan { parent, .. } => macs.get(parent.0 as usize).copied(),
         };
         let mac = interface.mac.map(|mac| mac.0).or(inherited).unwrap_or(derived_mac(&interface.name).0);
@@ -190,6 +196,42 @@ fn open_punts(
         spec.mac = spec.mac.or(Some(mac));
         spec.mtu = spec.mtu.or(Some(interface.mtu));
         let kind = InterfaceKind::Port { port: PortSpec::Tap(spec), middleware: Middleware::default(), queues: 1 };
+        punts.push((index, mac, kind));
+    }
+    punts
+}
+
+/// Has the punt devices of the model in force follow the hardware addresses of its interfaces, which are at these places now.
+/// Gives what went wrong.
+pub(super) fn follow(model: &model::Gateway, places: &Places, ports: &mut [Option<OpenPort>]) -> Vec<EngineError> {
+    let mut failures = Vec::new();
+    for (index, _, kind) in punts(model, places) {
+        let number = places.punts.get(&index).map(|&number| number as usize);
+        let known = number.and_then(|number| ports.get_mut(number)).and_then(Option::as_mut);
+        let Some(known) = known.filter(|known| known.kind != kind) else { continue };
+        let InterfaceKind::Port { port: spec, .. } = &kind else { continue };
+        match known.port.adjust(spec) {
+            Ok(true) => known.kind = kind,
+            Ok(false) => {}
+            Err(source) => {
+                let interface = &model.interfaces[index as usize];
+                let (interface, origin) = (interface.name.clone(), interface.origin);
+                failures.push(EngineError::Punt { interface, origin, source });
+            }
+        }
+    }
+    failures
+}
+
+/// Opens the punt devices of a model that are not open yet.
+fn open_punts(
+    model: &model::Gateway,
+    ports: &mut Vec<Option<OpenPort>>,
+    opened: &mut Opened,
+    kept: &mut HashSet<usize>,
+) -> Result<(), EngineError> {
+    for (index, mac, kind) in punts(model, &opened.places) {
+        let interface = &model.interfaces[index as usize];
         let same = |known: &OpenPort| known.punt && known.interface == interface.name && known.kind == kind;
         let failed = |source| EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source };
         let adjusted = match ports.iter().position(|known| known.as_ref().is_some_and(same)) {
@@ -206,7 +248,14 @@ fn open_punts(
                     max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
                 };
                 let port = weir_port::open(port, middleware, *queues, &context).map_err(failed)?;
-                ports.push(Some(OpenPort { interface: interface.name.clone(), port, kind, mac, punt: true }));
+                ports.push(Some(OpenPort {
+                    interface: interface.name.clone(),
+                    port,
+                    kind,
+                    mac,
+                    punt: true,
+                    narrow: None,
+                }));
                 opened.new.push(ports.len() as u32 - 1);
                 ports.len() - 1
             }
