@@ -134,8 +134,11 @@ impl Pass<'_> {
             };
             ribs[vrf].add(route.prefix, Entry { forwarding, source, origin: route.origin });
         }
+        // What follows from what was learned is no part of the model: it may be gone before the next one comes.
+        let nothing = LearnedSet::default();
         for neighbor in &gateway.neighbors {
-            self.neighbor(&mut ribs, self.map.interfaces[neighbor.interface.0 as usize], neighbor.address);
+            let number = self.map.interfaces[neighbor.interface.0 as usize];
+            self.neighbor(&mut ribs, number, neighbor.address, &nothing);
         }
         ribs
     }
@@ -143,7 +146,7 @@ impl Pass<'_> {
     /// Adds what was learned.
     pub(super) fn learned(&mut self, ribs: &mut [Rib]) {
         for (number, address) in self.learned.iter() {
-            self.neighbor(ribs, number, address);
+            self.neighbor(ribs, number, address, self.learned);
         }
     }
 
@@ -200,7 +203,7 @@ impl Pass<'_> {
 
     /// A neighbour becomes a destination of its own, if it is one; and an adjacency that is in use takes its hardware
     /// address.
-    fn neighbor(&mut self, ribs: &mut [Rib], number: u32, address: IpAddr) {
+    fn neighbor(&mut self, ribs: &mut [Rib], number: u32, address: IpAddr, learned: &LearnedSet) {
         let Some(interface) = self.interfaces.get(number as usize).filter(|interface| interface.present) else {
             return;
         };
@@ -213,7 +216,8 @@ impl Pass<'_> {
         }
         let vrf = interface.vrf;
         let rib = &mut ribs[usize::from(vrf)];
-        if let Some((number, origin)) = self.stations().host(rib, vrf, address, self.numbers, self.routing) {
+        let stations = Stations { learned, ..self.stations() };
+        if let Some((number, origin)) = stations.host(rib, vrf, address, self.numbers, self.routing) {
             let forwarding = self.next_hop(number, Some(address));
             rib.add(address.into(), Entry { forwarding, source: Source::Neighbor, origin });
         }
