@@ -13,24 +13,16 @@ use weir_packet::vector::{Frame, Vector};
 
 use crate::failure::FailureSlot;
 use crate::pcap::{CaptureError, Writer, encode};
-use crate::spec::PortSpec;
-use crate::{Burst, Failure, Link, OpenError, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::wrapped::{Layer, Wrapped};
+use crate::{Burst, Failure, Port, PortCounters, Readiness, Receiver, Transmitter};
 
-/// A port whose packets are captured.
-pub struct Captured {
-    port: Box<dyn Port>,
-    log: Log,
-}
-
-impl Captured {
-    /// Wraps a port and creates the file, in place of one of that name.
-    ///
-    /// # Errors
-    /// When the file cannot be created.
-    pub fn new(port: Box<dyn Port>, path: &Path) -> Result<Captured, CaptureError> {
-        let writer = Arc::new(Mutex::new(Some(Writer::create(path)?)));
-        Ok(Captured { port, log: Log { writer, failure: FailureSlot::default() } })
-    }
+/// Wraps a port so that its packets are captured, and creates the file, in place of one of that name.
+///
+/// # Errors
+/// When the file cannot be created.
+pub fn captured(port: Box<dyn Port>, path: &Path) -> Result<impl Port + use<>, CaptureError> {
+    let writer = Arc::new(Mutex::new(Some(Writer::create(path)?)));
+    Ok(Wrapped::new(port, Log { writer, failure: FailureSlot::default() }))
 }
 
 /// The file. When it cannot be written, the packets go on, and the port tells of the failure.
@@ -54,58 +46,17 @@ impl Log {
     }
 }
 
-impl Port for Captured {
-    fn kind(&self) -> &'static str {
-        self.port.kind()
+impl Layer for Log {
+    fn receiver(&self, _: usize, source: Box<dyn Receiver>, _: &Arc<PortCounters>) -> Box<dyn Receiver> {
+        Box::new(ReceiveQueue { source, log: self.clone() })
     }
 
-    fn mac(&self) -> Option<[u8; 6]> {
-        self.port.mac()
-    }
-
-    fn max_frame(&self) -> Option<usize> {
-        self.port.max_frame()
-    }
-
-    fn link(&self) -> Link {
-        self.port.link()
-    }
-
-    fn device(&self) -> Option<&str> {
-        self.port.device()
-    }
-
-    fn refresh(&mut self) {
-        self.port.refresh();
-    }
-
-    fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
-        self.port.adjust(spec)
-    }
-
-    fn peer(&self) -> Option<[u8; 6]> {
-        self.port.peer()
-    }
-
-    fn counters(&self) -> Arc<PortCounters> {
-        self.port.counters()
+    fn transmitter(&self, sink: Box<dyn Transmitter>) -> Box<dyn Transmitter> {
+        Box::new(TransmitQueue { sink, log: self.clone(), records: Vec::new(), ends: Vec::new() })
     }
 
     fn failure(&self) -> Option<Failure> {
-        self.port.failure().or_else(|| self.log.failure.failure())
-    }
-
-    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
-        let queue = |source| Box::new(ReceiveQueue { source, log: self.log.clone() }) as Box<dyn Receiver>;
-        self.port.receivers().into_iter().map(queue).collect()
-    }
-
-    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
-        let queue = |sink| {
-            let queue = TransmitQueue { sink, log: self.log.clone(), records: Vec::new(), ends: Vec::new() };
-            Box::new(queue) as Box<dyn Transmitter>
-        };
-        self.port.transmitters(workers).into_iter().map(queue).collect()
+        self.failure.failure()
     }
 }
 

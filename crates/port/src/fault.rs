@@ -13,88 +13,31 @@ use weir_packet::offload::{Checksum, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
-use crate::spec::{FaultSpec, PortSpec};
-use crate::{Burst, Failure, Link, OpenError, Port, PortCounters, Readiness, Receiver, Transmitter, count};
+use crate::spec::FaultSpec;
+use crate::wrapped::{Layer, Wrapped};
+use crate::{Burst, Port, PortCounters, Readiness, Receiver, count};
 
 /// A packet that is to arrive late arrives after one to this many later ones.
 const LATEST: u64 = 16;
 
-/// A port whose received packets are mistreated.
-pub struct Faulty {
-    port: Box<dyn Port>,
-    spec: FaultSpec,
+/// Wraps a port so that its received packets are mistreated. The faults are counted among the port's own counters.
+pub fn faulty(port: Box<dyn Port>, spec: FaultSpec) -> impl Port + use<> {
+    Wrapped::new(port, spec)
 }
 
-impl Faulty {
-    /// Wraps a port. The faults are counted among the port's own counters.
-    pub fn new(port: Box<dyn Port>, spec: FaultSpec) -> Faulty {
-        Faulty { port, spec }
-    }
-}
-
-impl Port for Faulty {
-    fn kind(&self) -> &'static str {
-        self.port.kind()
-    }
-
-    fn mac(&self) -> Option<[u8; 6]> {
-        self.port.mac()
-    }
-
-    fn max_frame(&self) -> Option<usize> {
-        self.port.max_frame()
-    }
-
-    fn link(&self) -> Link {
-        self.port.link()
-    }
-
-    fn device(&self) -> Option<&str> {
-        self.port.device()
-    }
-
-    fn refresh(&mut self) {
-        self.port.refresh();
-    }
-
-    fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
-        self.port.adjust(spec)
-    }
-
-    fn peer(&self) -> Option<[u8; 6]> {
-        self.port.peer()
-    }
-
-    fn counters(&self) -> Arc<PortCounters> {
-        self.port.counters()
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        self.port.failure()
-    }
-
-    fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
-        let (spec, counters) = (self.spec, self.port.counters());
-        let queue = |(index, source)| {
-            let random = Random::from_seed(spec.seed.wrapping_add(index as u64));
-            let queue = Queue {
-                source,
-                state: Burst::More,
-                spec,
-                random,
-                incoming: Vector::new(),
-                held: Vec::with_capacity(LATEST as usize + 1),
-                ready: VecDeque::new(),
-                passed: 0,
-                counters: Arc::clone(&counters),
-            };
-            Box::new(queue) as Box<dyn Receiver>
-        };
-        self.port.receivers().into_iter().enumerate().map(queue).collect()
-    }
-
-    fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
-        self.port.transmitters(workers)
+impl Layer for FaultSpec {
+    fn receiver(&self, index: usize, source: Box<dyn Receiver>, counters: &Arc<PortCounters>) -> Box<dyn Receiver> {
+        Box::new(Queue {
+            source,
+            state: Burst::More,
+            spec: *self,
+            random: Random::from_seed(self.seed.wrapping_add(index as u64)),
+            incoming: Vector::new(),
+            held: Vec::with_capacity(LATEST as usize + 1),
+            ready: VecDeque::new(),
+            passed: 0,
+            counters: Arc::clone(counters),
+        })
     }
 }
 

@@ -58,6 +58,7 @@ pub mod spec;
 mod sys;
 mod tap;
 mod virtio;
+mod wrapped;
 
 pub use af_packet::AfPacketError;
 pub use failure::Failure;

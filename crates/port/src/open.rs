@@ -95,10 +95,10 @@ pub fn open(
         PortSpec::Tun(spec) => Box::new(TapPort::open(TapMode::Tun, spec, queues, context)?),
     };
     if let Some(spec) = &middleware.fault {
-        port = Box::new(fault::Faulty::new(port, *spec));
+        port = Box::new(fault::faulty(port, *spec));
     }
     if let Some(path) = &middleware.capture {
-        port = Box::new(capture::Captured::new(port, path)?);
+        port = Box::new(capture::captured(port, path)?);
     }
     Ok(port)
 }
