@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use namespace::{enter_new, eventually, in_namespace, ip};
+use namespace::{enter_new, eventually, in_namespace, ip, partial};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use weir_base::clock::Time;
@@ -346,18 +346,6 @@ fn tags_are_put_back() {
         // The six that were too long.
         assert_eq!((near.counters(), far.counters()), ((0, 0, 6, 0), (0, 0, 0, 0)));
     });
-}
-
-/// A datagram over IPv4 whose checksum field holds the pseudo-header's sum, and the state that says so. `link` octets
-/// precede the IPv4 header.
-fn partial(link: usize, frame: &[u8], gso: Gso, segment: u16) -> (Vec<u8>, Offload) {
-    let (mut frame, length) = (frame.to_vec(), (frame.len() - link - 20) as u32);
-    let words = frame[link + 12..link + 20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    let sum = words.sum::<u32>() + 17 + length;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    frame[link + 26..link + 28].copy_from_slice(&(sum as u16).to_be_bytes());
-    let start = (link + 20) as u16;
-    (frame, Offload { checksum: Checksum::Partial, gso, segment, start, offset: 6 })
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Network namespaces for tests.
+//! Network namespaces for tests, and what those that speak with the kernel share.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use weir_packet::offload::{Checksum, Gso, Offload};
 
 /// Whether tests that need root are to be left out: they are not unless `WEIR_TEST_UNPRIVILEGED=1` says so.
 fn is_left_out() -> bool {
@@ -63,4 +64,16 @@ pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(5), "{what}: not within five seconds");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A datagram over IPv4 whose checksum field holds the pseudo-header's sum, and the state that says so. `link` octets
+/// precede the IPv4 header.
+pub(crate) fn partial(link: usize, frame: &[u8], gso: Gso, segment: u16) -> (Vec<u8>, Offload) {
+    let (mut frame, length) = (frame.to_vec(), (frame.len() - link - 20) as u32);
+    let words = frame[link + 12..link + 20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum = words.sum::<u32>() + 17 + length;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[link + 26..link + 28].copy_from_slice(&(sum as u16).to_be_bytes());
+    let start = (link + 20) as u16;
+    (frame, Offload { checksum: Checksum::Partial, gso, segment, start, offset: 6 })
 }
