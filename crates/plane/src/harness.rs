@@ -250,7 +250,8 @@ impl Harness {
         let mut work = Work::default();
         if let Some(Discovery { keeper, announces, .. }) = &mut self.discovery {
             let announces = |port| announces.contains(&port);
-            let (root, map, links) = keeper::compile(&mut self.compiler, keeper, &model, &mut places, announces)?;
+            let (root, map, links) =
+                keeper::compile(Compiler::compile, &mut self.compiler, keeper, &model, &mut places, announces)?;
             self.root.publish(root);
             keeper.adopt(&model, &map, links, now, &mut work);
             self.map = map;

@@ -206,31 +206,10 @@ impl Keeper {
     }
 }
 
-/// Compiles a model as [`Compiler::compile`] does, without the addresses that are not ours yet: gives the root, and the links
-/// for [`Keeper::adopt`] once it is in force.
+/// Compiles a model by [`Compiler::compile`] or [`Compiler::recompile`], without the addresses that are not ours yet: gives the
+/// root, and the links for [`Keeper::adopt`] once it is in force.
 pub(crate) fn compile(
-    compiler: &mut Compiler,
-    keeper: &Keeper,
-    model: &model::Gateway,
-    places: &mut Places,
-    announces: impl Fn(u32) -> bool,
-) -> Result<(Root, Map, Vec<Link>), TableFull> {
-    compile_by(Compiler::compile, compiler, keeper, model, places, announces)
-}
-
-/// The same by [`Compiler::recompile`], after a change of links.
-pub(crate) fn recompile(
-    compiler: &mut Compiler,
-    keeper: &Keeper,
-    model: &model::Gateway,
-    places: &mut Places,
-    announces: impl Fn(u32) -> bool,
-) -> Result<(Root, Map, Vec<Link>), TableFull> {
-    compile_by(Compiler::recompile, compiler, keeper, model, places, announces)
-}
-
-fn compile_by(
-    compile: impl FnOnce(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
+    how: impl FnOnce(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
     compiler: &mut Compiler,
     keeper: &Keeper,
     model: &model::Gateway,
@@ -240,7 +219,7 @@ fn compile_by(
     let (map, interfaces) = compiler.outline(model, places);
     let links = links(model, &map, &interfaces, announces);
     places.unusable = keeper.unusable(&links);
-    let (root, map) = compile(compiler, model, places)?;
+    let (root, map) = how(compiler, model, places)?;
     Ok((root, map, links))
 }
 

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_table::lpm::Value;
+use weir_table::lpm::{self, Prefix, Table, Value, Writer};
 
 use super::numbers::Key;
 use super::pass::Stations;
@@ -157,39 +158,18 @@ impl Compiler {
             .collect();
             let writers = &mut self.writers[usize::from(vrf)];
             let tables = &mut self.tables[usize::from(vrf)];
-            let value = |entry: &Entry| Value::new(entry.forwarding);
             // Removals first: what they free may be needed.
             let (gone, there): (Vec<_>, Vec<_>) = table.into_iter().partition(|(_, entry)| entry.is_none());
-            let all = gone.iter().chain(&there);
-            if v4 {
-                let mut draft = writers.v4.transaction();
-                for ((vrf, prefix), entry) in all {
-                    let IpNet::V4(net) = *prefix else { continue };
-                    match entry.as_ref().and_then(value) {
-                        None => drop(draft.remove(&prefix_v4(net))),
-                        Some(value) if draft.insert(prefix_v4(net), value).is_err() => {
-                            draft.remove(&prefix_v4(net));
-                            refused.push((*vrf, *prefix));
-                        }
-                        Some(_) => {}
-                    }
-                }
-                tables.v4 = draft.commit();
+            let all = gone.into_iter().chain(there);
+            let edits = all.map(|((_, prefix), entry)| (prefix, entry.and_then(|entry| Value::new(entry.forwarding))));
+            let full = if v4 {
+                let prefix = |net| if let IpNet::V4(net) = net { Some(prefix_v4(net)) } else { None };
+                write(&mut writers.v4, &mut tables.v4, edits, prefix)
             } else {
-                let mut draft = writers.v6.transaction();
-                for ((vrf, prefix), entry) in all {
-                    let IpNet::V6(net) = *prefix else { continue };
-                    match entry.as_ref().and_then(value) {
-                        None => drop(draft.remove(&prefix_v6(net))),
-                        Some(value) if draft.insert(prefix_v6(net), value).is_err() => {
-                            draft.remove(&prefix_v6(net));
-                            refused.push((*vrf, *prefix));
-                        }
-                        Some(_) => {}
-                    }
-                }
-                tables.v6 = draft.commit();
-            }
+                let prefix = |net| if let IpNet::V6(net) = net { Some(prefix_v6(net)) } else { None };
+                write(&mut writers.v6, &mut tables.v6, edits, prefix)
+            };
+            refused.extend(full.into_iter().map(|prefix| (vrf, prefix)));
         }
         for &(vrf, prefix) in &refused {
             let Some(entry) = self.ribs[usize::from(vrf)].replace(prefix, None) else { continue };
@@ -200,4 +180,28 @@ impl Compiler {
         }
         refused.len()
     }
+}
+
+/// Writes the routes of one table in one transaction, and takes out those without a value; gives those that found no room.
+fn write<K: lpm::Key>(
+    writer: &mut Writer<K>,
+    table: &mut Arc<Table<K>>,
+    edits: impl Iterator<Item = (IpNet, Option<Value>)>,
+    prefix: impl Fn(IpNet) -> Option<Prefix<K>>,
+) -> Vec<IpNet> {
+    let mut refused = Vec::new();
+    let mut draft = writer.transaction();
+    for (net, value) in edits {
+        let Some(prefix) = prefix(net) else { continue };
+        match value {
+            None => drop(draft.remove(&prefix)),
+            Some(value) if draft.insert(prefix, value).is_err() => {
+                draft.remove(&prefix);
+                refused.push(net);
+            }
+            Some(_) => {}
+        }
+    }
+    *table = draft.commit();
+    refused
 }

@@ -18,7 +18,7 @@ use weir_port::links::{Change, Monitor};
 use super::crew::Mouth;
 use super::ports::follow;
 use super::{Control, OpenPort};
-use crate::compile::Places;
+use crate::compile::{Compiler, Places};
 use crate::events;
 use crate::keeper::{self, News, Work};
 use crate::model::{self, InterfaceKind};
@@ -258,7 +258,14 @@ impl Control {
         let refused = follow(&self.model, &places, &mut self.ports);
         self.untold.extend(refused.iter().map(|error| format!("after a change of links: {error}")));
         let announces = |index| Control::announces(&self.ports, &self.places, index);
-        match keeper::recompile(&mut self.compiler, &self.keeper, &self.model, &mut places, announces) {
+        match keeper::compile(
+            Compiler::recompile,
+            &mut self.compiler,
+            &self.keeper,
+            &self.model,
+            &mut places,
+            announces,
+        ) {
             Ok((new, map, links)) => {
                 root.publish(new);
                 self.keeper.adopt(&self.model, &map, links, now, work);

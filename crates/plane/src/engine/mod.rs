@@ -163,7 +163,8 @@ impl Engine {
         let mut keeper = Keeper::new(&model, Random::from_seed(random.next()));
         let places = opened.places.clone();
         let announces = |index| Control::announces(&ports, &places, index);
-        let (root, map, links) = keeping::compile(&mut compiler, &keeper, &model, &mut opened.places, announces)?;
+        let (root, map, links) =
+            keeping::compile(Compiler::compile, &mut compiler, &keeper, &model, &mut opened.places, announces)?;
         let root = Arc::new(Published::new(root, &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
@@ -247,7 +248,14 @@ impl Engine {
         let before = count(&control.compiler);
         let places = opened.places.clone();
         let announces = |index| Control::announces(&control.ports, &places, index);
-        let compiled = keeping::compile(&mut control.compiler, &control.keeper, &model, &mut opened.places, announces);
+        let compiled = keeping::compile(
+            Compiler::compile,
+            &mut control.compiler,
+            &control.keeper,
+            &model,
+            &mut opened.places,
+            announces,
+        );
         let (root, map, links) = match compiled {
             Ok(compiled) => compiled,
             Err(error) => {

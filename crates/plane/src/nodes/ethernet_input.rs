@@ -392,10 +392,8 @@ fn admit_v6(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusa
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else {
         return Err(Reason::TruncatedIpv6.into());
     };
-    // ::/8 holds the unspecified and loopback addresses, ff00::/8 the multicast ones.
-    let special = |first: u8| first == 0 || first == 0xff;
-    if special(header[ipv6::SOURCE])
-        | special(header[ipv6::DESTINATION])
+    if special_v6(header[ipv6::SOURCE])
+        | special_v6(header[ipv6::DESTINATION])
         | parsed.flags.intersects(ParseFlags::L2_GROUP)
     {
         return admit_special_v6(root, packet, header, parsed);
