@@ -279,7 +279,8 @@ fn nothing_leaks() {
 fn a_full_table_refuses_and_stays_as_it_was() {
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
-    let limits = Limits { max_routes: 1 << 20, max_bytes: 200 << 10 };
+    // The directory, and as much again for blocks.
+    let limits = Limits { max_routes: 1 << 20, max_bytes: 512 << 10 };
     let mut writer = Writer::<u128>::new(&domain, limits);
     let mut oracle = Indexed::new();
     let mut random = Random::from_seed(5);

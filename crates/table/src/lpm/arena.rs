@@ -1,12 +1,15 @@
 //! The memory that readers see: one mapping that never moves, cut into blocks.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use weir_base::region::Region;
 
 /// Octets of the smallest block; a [`Block`] counts in these.
 pub(crate) const UNIT: usize = 16;
+
+/// More octets than this are far away: what the second-level caches of today's CPUs hold, several times over.
+const FAR: usize = 8 << 20;
 
 /// Where a block begins, in units from the start of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +25,32 @@ impl Block {
 /// Blocks are addressed by number, so that a reference to one fits into a leaf beside its mark.
 pub(crate) struct Arena {
     region: Region,
+    far: AtomicBool,
 }
 
 impl Arena {
     pub(crate) fn new(octets: usize) -> io::Result<Arena> {
-        Ok(Arena { region: Region::reserve(octets)? })
+        Ok(Arena { region: Region::reserve(octets)?, far: AtomicBool::new(false) })
     }
 
     /// The first octet. The whole arena is readable, and zero where nothing was written.
     #[inline(always)]
     pub(crate) fn base(&self) -> *const u8 {
         self.region.base().as_ptr()
+    }
+
+    /// Whether there are so many blocks that most loads of a lookup will take long, as the writer has told.
+    #[inline(always)]
+    pub(crate) fn is_far(&self) -> bool {
+        self.far.load(Ordering::Relaxed)
+    }
+
+    /// Tells readers how many octets of blocks there are. It decides how they look up, not what they find.
+    pub(crate) fn set_used(&self, octets: usize) {
+        let far = octets > FAR;
+        if self.is_far() != far {
+            self.far.store(far, Ordering::Relaxed);
+        }
     }
 
     /// A word by its index (see [`Block::word`]).

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::arena::{Arena, Block, UNIT};
 
-/// The largest block is `UNIT << TOP` octets: a chunk of IPv6.
+/// The arena is taken in blocks of `UNIT << TOP` octets.
 const TOP: u8 = 12;
 
 /// Ends a list of free blocks.

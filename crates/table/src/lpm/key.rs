@@ -20,16 +20,24 @@ pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + '
     const BITS: u8;
     /// Bits that the directory resolves.
     const DIRECTORY: u8;
-    /// Bits that a chunk resolves.
+    /// Bits that an array right below the directory resolves.
     const CHUNK: u8;
+    /// Bits that an array further down resolves.
+    const STRIDE: u8;
+    /// Bits from the beginning of a frame to its end, if nodes are searched by ranges; zero if they are indexed by bits.
+    const FRAME: u8;
     /// The address of zeros.
     const ZERO: Self;
 
-    /// The `bits` bits that follow the first `depth` ones; bits past the end of the address read as zero.
-    fn slot(self, depth: u8, bits: u8) -> usize;
+    /// The `bits` bits, at most 32, that follow the first `depth` ones; bits past the end of the address read as zero.
+    fn slot(self, depth: u8, bits: u8) -> u64;
 
-    /// Bits 0 to 63 of the address, or bits 64 to 127, the first one on top; bits past the end are zero.
-    fn half(self, lower: bool) -> u64;
+    /// The address with the `bits` bits after the first `depth` ones, which are zero, set to `slot`.
+    #[must_use]
+    fn place(self, depth: u8, bits: u8, slot: u64) -> Self;
+
+    /// Bits 0 to 63 of the address, the first one on top; bits past the end are zero.
+    fn upper(self) -> u64;
 
     /// The address with all but the first `len` bits cleared.
     #[must_use]
@@ -50,15 +58,22 @@ impl Key for u32 {
     const BITS: u8 = 32;
     const DIRECTORY: u8 = 10;
     const CHUNK: u8 = 8;
+    const STRIDE: u8 = 6;
+    const FRAME: u8 = 0;
     const ZERO: u32 = 0;
 
-    fn slot(self, depth: u8, bits: u8) -> usize {
-        ((self << depth) >> (32 - bits)) as usize
+    fn slot(self, depth: u8, bits: u8) -> u64 {
+        u64::from((self << depth) >> (32 - bits))
+    }
+
+    fn place(self, depth: u8, bits: u8, slot: u64) -> u32 {
+        // In 64 bits, the last block has room for its bits past the end.
+        self | ((slot << (64 - depth - bits)) >> 32) as u32
     }
 
     #[inline(always)]
-    fn half(self, lower: bool) -> u64 {
-        if lower { 0 } else { u64::from(self) << 32 }
+    fn upper(self) -> u64 {
+        u64::from(self) << 32
     }
 
     fn truncate(self, len: u8) -> u32 {
@@ -80,17 +95,24 @@ impl Key for u32 {
 
 impl Key for u128 {
     const BITS: u8 = 128;
-    const DIRECTORY: u8 = 14;
-    const CHUNK: u8 = 14;
+    const DIRECTORY: u8 = 16;
+    const CHUNK: u8 = 8;
+    const STRIDE: u8 = 8;
+    const FRAME: u8 = 32;
     const ZERO: u128 = 0;
 
-    fn slot(self, depth: u8, bits: u8) -> usize {
-        ((self << depth) >> (128 - bits)) as usize
+    #[inline(always)]
+    fn slot(self, depth: u8, bits: u8) -> u64 {
+        ((self << depth) >> (128 - bits)) as u64
+    }
+
+    fn place(self, depth: u8, bits: u8, slot: u64) -> u128 {
+        self | (u128::from(slot) << (128 - bits)) >> depth
     }
 
     #[inline(always)]
-    fn half(self, lower: bool) -> u64 {
-        if lower { self as u64 } else { (self >> 64) as u64 }
+    fn upper(self) -> u64 {
+        (self >> 64) as u64
     }
 
     fn truncate(self, len: u8) -> u128 {
@@ -242,5 +264,20 @@ mod tests {
         assert_eq!((key.slot(56, 8), key.slot(64, 8), key.slot(120, 8)), (0xf0, 0x0f, 0x21));
         assert_eq!(u32::MAX.slot(30, 6), 0b11_0000);
         assert_eq!(u128::MAX.slot(124, 6), 0b11_1100);
+        assert_eq!((key.slot(16, 32), key.slot(112, 32)), (0x5678_9abc, 0x4321_0000));
+    }
+
+    #[test]
+    fn a_slot_is_put_where_it_is_found() {
+        let key = 0x1234_5678_9abc_def0_0fed_cba9_8765_4321_u128;
+        for (depth, bits) in [(0, 16), (16, 8), (16, 32), (48, 32), (80, 32), (112, 32)] {
+            let placed = key.truncate(depth).place(depth, bits, key.slot(depth, bits));
+            assert_eq!(placed, key.truncate((depth + bits).min(128)));
+        }
+        let key = 0x1234_5678_u32;
+        for (depth, bits) in [(0, 10), (10, 8), (18, 6), (24, 6), (30, 6)] {
+            let placed = key.truncate(depth).place(depth, bits, key.slot(depth, bits));
+            assert_eq!(placed, key.truncate((depth + bits).min(32)));
+        }
     }
 }

@@ -1,35 +1,111 @@
 //! The layout of blocks, and how the writer reads and builds them.
 //!
-//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block one level down. The bit
-//! below the top one tells the two kinds of blocks apart. An **array** has a leaf for every slot. A **node** stores a leaf
-//! per *run* of equal slots instead:
+//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block further down. The two bits
+//! below the top one tell the kinds of blocks apart. An **array** has a leaf for every slot. A **node** has a leaf per *run*
+//! of equal slots instead, and something to find the run of a key by. The families differ in what.
+//!
+//! An IPv4 node **marks** in a word of 64 bits at which slots runs begin, other than slot 0, so that the number of set bits
+//! up to a slot *is* the index of its leaf:
 //!
 //! ```text
-//! starts: u64 | leaf 0 | leaf 1 | …                     up to 14 leaves in a cache line
+//! starts: u64 | leaf 0 | leaf 1 | …                        up to 14 runs in a cache line
 //! ```
 //!
-//! Bit `s` of `starts` says that a run begins at slot `s`; the bit of slot 0, where a run always begins, stays clear, so
-//! that the number of set bits up to a slot *is* the index of its leaf.
+//! An IPv6 node says of each run which slot is its **end**, the last one, so that the number of ends below a slot is the
+//! index of its leaf. From the last run on, all ends are [`u32::MAX`]. By the number of runs it is a
 //!
-//! A node with more runs would span cache lines, of which a lookup would touch two where it touches one of an array: it
-//! becomes an array.
+//! ```text
+//! short   4 ends | 4 leaves                                up to 4 runs in half a cache line
+//! line    8 ends | 8 leaves                                up to 8 runs in a cache line
+//! tree    16 ends | line 0 | line 1 | … line 14            up to 120 runs; a lookup touches two cache lines
+//! ```
+//!
+//! where the ends of a tree are those of its lines, and every line but the last has eight runs. The slots of an IPv6 node
+//! are the bits up to the end of a *frame* of 32 bits, and ends count from the beginning of the frame, wherever in it the
+//! node begins: the same word of a key is compared with all of them.
+//!
+//! What has more runs than the largest node becomes an array.
 
 use std::sync::atomic::Ordering;
 
-use super::arena::{Arena, Block};
+use super::arena::{Arena, Block, UNIT};
 use super::buddy::Order;
+use super::key::Key;
 
 /// Marks a leaf that refers to a block.
 pub(crate) const CHILD: u32 = 1 << 31;
 
-/// Marks, among the leaves that refer to a block, those that refer to an array.
-pub(crate) const ARRAY: u32 = 1 << 30;
+/// The bits of a leaf that say what it is: a value, or a reference to a kind of block.
+pub(crate) const KIND: u32 = 0b111 << 29;
+
+/// The kind of a leaf that refers to an array: no other leaf is as large.
+pub(crate) const ARRAY: u32 = CHILD | 0b11 << 29;
+
+/// … to an IPv4 node.
+pub(crate) const MARKS: u32 = CHILD;
+
+/// … to an IPv6 node of up to 4 runs.
+pub(crate) const SHORT: u32 = CHILD;
+
+/// … to an IPv6 node of up to 8 runs.
+pub(crate) const LINE: u32 = CHILD | 0b01 << 29;
+
+/// … to an IPv6 node of more.
+pub(crate) const TREE: u32 = CHILD | 0b10 << 29;
+
+/// Units that a leaf can tell apart.
+pub(crate) const UNITS: usize = 1 << 29;
+
+/// Runs of a [`SHORT`] node, and half its words.
+pub(crate) const SHORT_RUNS: usize = 4;
+
+/// Runs of a [`LINE`], and half its words.
+pub(crate) const LINE_RUNS: usize = 8;
+
+/// Words of a cache line, and so of a line.
+pub(crate) const LINE_WORDS: usize = 16;
+
+/// Units of a line.
+pub(crate) const LINE_UNITS: u32 = (LINE_WORDS * 4 / UNIT) as u32;
+
+/// Lines of the largest [`TREE`]: with the ends before them, a power of two.
+const TREE_LINES: usize = 15;
+
+/// Where the leaves of an IPv4 node begin, in octets.
+pub(crate) const HEADER: usize = 8;
+
+/// Runs of the largest node.
+pub(crate) const fn max_runs<K: Key>() -> usize {
+    if K::FRAME == 0 { 14 } else { TREE_LINES * LINE_RUNS }
+}
+
+/// How many bits an array at `depth` resolves.
+pub(crate) fn array_bits<K: Key>(depth: u8) -> u8 {
+    if depth == K::DIRECTORY { K::CHUNK } else { K::STRIDE }
+}
+
+/// How many bits a node at `depth` resolves.
+pub(crate) fn node_bits<K: Key>(depth: u8) -> u8 {
+    if K::FRAME == 0 { array_bits::<K>(depth) } else { K::FRAME - (depth - K::DIRECTORY) % K::FRAME }
+}
+
+/// Whether there are nodes at `depth`. IPv4 has arrays only below the directory.
+pub(crate) fn has_nodes<K: Key>(depth: u8) -> bool {
+    K::FRAME != 0 || depth > K::DIRECTORY
+}
 
 /// What a leaf refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child {
     Array(Block),
-    Node(Block),
+    Node(Node),
+}
+
+/// A node, and which of its family's kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) block: Block,
+    kind: u32,
 }
 
 /// What a slot holds, as the writer sees it.
@@ -47,11 +123,11 @@ impl Fill {
     pub(crate) const NOTHING: Fill = Fill { leaf: 0, len: 0 };
 
     pub(crate) fn array(block: Block) -> Fill {
-        Fill { leaf: block.0 | CHILD | ARRAY, len: 0 }
+        Fill { leaf: block.0 | ARRAY, len: 0 }
     }
 
-    pub(crate) fn node(block: Block) -> Fill {
-        Fill { leaf: block.0 | CHILD, len: 0 }
+    pub(crate) fn node(node: Node) -> Fill {
+        Fill { leaf: node.block.0 | node.kind, len: 0 }
     }
 
     pub(crate) fn child(self) -> Option<Child> {
@@ -61,18 +137,19 @@ impl Fill {
 
 /// What a leaf refers to, if it does.
 pub(crate) fn child(leaf: u32) -> Option<Child> {
-    let block = Block(leaf & !(CHILD | ARRAY));
-    match (leaf & CHILD != 0, leaf & ARRAY != 0) {
-        (false, _) => None,
-        (true, true) => Some(Child::Array(block)),
-        (true, false) => Some(Child::Node(block)),
+    let (kind, block) = (leaf & KIND, Block(leaf & !KIND));
+    match kind {
+        ARRAY => Some(Child::Array(block)),
+        kind if kind & CHILD != 0 => Some(Child::Node(Node { block, kind })),
+        _ => None,
     }
 }
 
 /// A run of equal slots in a node; it ends where the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) start: u16,
+    /// The first slot, from the beginning of the node.
+    pub(crate) start: u32,
     pub(crate) fill: Fill,
 }
 
@@ -105,18 +182,16 @@ impl Lens {
     }
 }
 
-/// Bits that a block resolves, other than a chunk: as many as the population count of a word can tell apart.
-pub(crate) const STRIDE: u8 = 6;
-
-/// Where the leaves of a node begin, in octets.
-pub(crate) const HEADER: usize = 8;
-
-/// More runs than this do not stay a node: these fill a cache line.
-pub(crate) const MAX_RUNS: usize = 14;
-
-/// The order of a node with so many runs.
-pub(crate) fn node_order(runs: usize) -> Order {
-    Order::for_octets(HEADER + runs * 4)
+/// The kind of a node of so many runs, and the order of its block.
+pub(crate) fn shape<K: Key>(runs: usize) -> (u32, Order) {
+    debug_assert!(runs <= max_runs::<K>());
+    let (kind, words) = match runs {
+        _ if K::FRAME == 0 => (MARKS, HEADER / 4 + runs),
+        0..=SHORT_RUNS => (SHORT, 2 * SHORT_RUNS),
+        0..=LINE_RUNS => (LINE, LINE_WORDS),
+        _ => (TREE, (1 + runs.div_ceil(LINE_RUNS)) * LINE_WORDS),
+    };
+    (kind, Order::for_octets(words * 4))
 }
 
 /// The order of an array of `1 << bits` slots.
@@ -124,32 +199,98 @@ pub(crate) fn array_order(bits: u8) -> Order {
     Order::for_octets(4 << bits)
 }
 
-/// How many runs a node has.
-pub(crate) fn run_count(arena: &Arena, node: Block) -> usize {
-    1 + arena.pair(node.word(0)).load(Ordering::Relaxed).count_ones() as usize
-}
-
-/// Reads the runs of a node.
-pub(crate) fn runs(arena: &Arena, lens: &Lens, node: Block) -> Vec<Run> {
-    let first = node.word(HEADER);
-    let mut runs = Vec::with_capacity(run_count(arena, node) + 2);
-    runs.push(Run { start: 0, fill: lens.fill(arena, first) });
-    let mut starts = arena.pair(node.word(0)).load(Ordering::Relaxed);
-    while starts != 0 {
-        runs.push(Run { start: starts.trailing_zeros() as u16, fill: lens.fill(arena, first + runs.len()) });
-        starts &= starts - 1;
+impl Node {
+    /// A node of so many runs in `block`.
+    pub(crate) fn new<K: Key>(block: Block, runs: usize) -> Node {
+        Node { block, kind: shape::<K>(runs).0 }
     }
-    runs
-}
 
-/// Writes a node into a block that no reader sees yet.
-pub(crate) fn write_node(arena: &Arena, lens: &mut Lens, node: Block, runs: &[Run]) {
-    let first = node.word(HEADER);
-    let mut starts = 0u64;
-    for (index, run) in runs.iter().enumerate() {
-        starts |= 1 << run.start;
-        arena.word(first + index).store(run.fill.leaf, Ordering::Relaxed);
-        lens.set(first + index, run.fill.len);
+    /// The word of the leaf of a run.
+    pub(crate) fn leaf<K: Key>(self, run: usize) -> usize {
+        let first = self.block.word(0);
+        match self.kind {
+            _ if K::FRAME == 0 => first + HEADER / 4 + run,
+            SHORT => first + SHORT_RUNS + run,
+            LINE => first + LINE_RUNS + run,
+            _ => self.end::<K>(run) + LINE_RUNS,
+        }
     }
-    arena.pair(node.word(0)).store(starts & !1, Ordering::Relaxed);
+
+    /// The word of the end of a run, in an IPv6 node.
+    fn end<K: Key>(self, run: usize) -> usize {
+        let first = self.block.word(0);
+        match self.kind {
+            TREE => first + LINE_WORDS * (1 + run / LINE_RUNS) + run % LINE_RUNS,
+            _ => first + run,
+        }
+    }
+
+    /// How many runs there may be by the kind.
+    fn room(self) -> usize {
+        match self.kind {
+            SHORT => SHORT_RUNS,
+            LINE => LINE_RUNS,
+            _ => TREE_LINES * LINE_RUNS,
+        }
+    }
+
+    /// How many runs there are.
+    pub(crate) fn count<K: Key>(self, arena: &Arena) -> usize {
+        if K::FRAME == 0 {
+            return 1 + arena.pair(self.block.word(0)).load(Ordering::Relaxed).count_ones() as usize;
+        }
+        1 + (0..self.room()).take_while(|&run| self.end_of::<K>(arena, run) != u32::MAX).count()
+    }
+
+    fn end_of<K: Key>(self, arena: &Arena, run: usize) -> u32 {
+        arena.word(self.end::<K>(run)).load(Ordering::Relaxed)
+    }
+
+    /// Reads the runs of a node at `depth`.
+    pub(crate) fn runs<K: Key>(self, arena: &Arena, lens: &Lens, depth: u8) -> Vec<Run> {
+        let mut runs = Vec::with_capacity(LINE_WORDS);
+        let mut push = |start: u32| {
+            let fill = lens.fill(arena, self.leaf::<K>(runs.len()));
+            runs.push(Run { start, fill });
+        };
+        push(0);
+        if K::FRAME == 0 {
+            let mut starts = arena.pair(self.block.word(0)).load(Ordering::Relaxed);
+            while starts != 0 {
+                push(starts.trailing_zeros());
+                starts &= starts - 1;
+            }
+        } else {
+            let inside = u32::MAX >> (32 - node_bits::<K>(depth));
+            let ends = (0..self.room()).map(|run| self.end_of::<K>(arena, run));
+            ends.take_while(|&end| end != u32::MAX).for_each(|end| push((end & inside) + 1));
+        }
+        runs
+    }
+
+    /// Writes the node into its block, which no reader sees yet. It is at `depth`, and its first address is `at`.
+    pub(crate) fn write<K: Key>(self, arena: &Arena, lens: &mut Lens, depth: u8, at: K, runs: &[Run]) {
+        for (index, run) in runs.iter().enumerate() {
+            let word = self.leaf::<K>(index);
+            arena.word(word).store(run.fill.leaf, Ordering::Relaxed);
+            lens.set(word, run.fill.len);
+        }
+        if K::FRAME == 0 {
+            let starts = runs.iter().fold(0u64, |starts, run| starts | 1 << run.start);
+            arena.pair(self.block.word(0)).store(starts & !1, Ordering::Relaxed);
+            return;
+        }
+        let base = at.slot(depth + node_bits::<K>(depth) - K::FRAME, K::FRAME) as u32;
+        let end = |run: usize| runs.get(run + 1).map_or(u32::MAX, |next| base | (next.start - 1));
+        let set = |word: usize, end: u32| arena.word(word).store(end, Ordering::Relaxed);
+        let mut filled = runs.len().next_multiple_of(LINE_RUNS);
+        if self.kind == TREE {
+            for line in 0..LINE_WORDS {
+                set(self.block.word(0) + line, end(line * LINE_RUNS + LINE_RUNS - 1));
+            }
+        } else {
+            filled = self.room();
+        }
+        (0..filled).for_each(|run| set(self.end::<K>(run), end(run)));
+    }
 }

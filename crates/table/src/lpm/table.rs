@@ -117,7 +117,13 @@ impl<K: Key> Table<K> {
     }
 
     fn view(&self, default: u32) -> View<'_, K> {
-        View { base: self.arena.base(), directory: &self.directory, default, family: PhantomData }
+        View {
+            base: self.arena.base(),
+            far: self.arena.is_far(),
+            directory: &self.directory,
+            default,
+            family: PhantomData,
+        }
     }
 }
 
@@ -137,6 +143,8 @@ impl<K: Key> fmt::Debug for Table<K> {
 /// A table taken apart for the lookup bodies.
 pub(crate) struct View<'t, K> {
     pub(crate) base: *const u8,
+    /// Whether lookups should fetch ahead.
+    pub(crate) far: bool,
     pub(crate) directory: &'t [AtomicU32],
     pub(crate) default: u32,
     pub(crate) family: PhantomData<K>,

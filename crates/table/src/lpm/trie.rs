@@ -19,7 +19,7 @@ use super::arena::{Arena, Block, UNIT};
 use super::buddy::{Buddy, Order};
 use super::key::{Key, Prefix};
 use super::limbo::{Entry, Limbo};
-use super::node::{self, Child, Fill, Lens, Run};
+use super::node::{self, Child, Fill, Lens, Node, Run};
 use super::table::Table;
 
 /// There is no memory left for the plan.
@@ -75,7 +75,7 @@ impl<K: Key> Trie<K> {
     pub(crate) fn new(domain: &Domain, limit: usize) -> std::io::Result<Trie<K>> {
         // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers. This
         // is address space: memory is taken when it is touched.
-        let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min((1 << 30) * UNIT);
+        let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
         let arena = Arc::new(Arena::new(reserve)?);
         Ok(Trie {
             buddy: Buddy::new(arena.clone(), reserve),
@@ -123,56 +123,77 @@ impl<K: Key> Trie<K> {
             Ok(()) => self.carry_out(),
             Err(NoRoom) => self.drop_plan(),
         }
+        self.arena.set_used(self.buddy.used());
         planned
     }
 
     fn plan_directory(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
         let (slots, inside) = slots(prefix, 0, K::DIRECTORY);
         for slot in slots {
+            let index = slot as usize;
             let old =
-                Fill { leaf: self.table.directory()[slot].load(Ordering::Relaxed), len: self.directory_lens[slot] };
-            let fill = self.touch(old, K::DIRECTORY, inside, prefix, new, budget)?;
+                Fill { leaf: self.table.directory()[index].load(Ordering::Relaxed), len: self.directory_lens[index] };
+            let place = Place { at: K::ZERO.place(0, K::DIRECTORY, slot), depth: K::DIRECTORY };
+            let fill = self.touch(old, place, inside, prefix, new, budget)?;
             if fill != old {
-                self.plan.directory.push((slot, fill));
+                self.plan.directory.push((index, fill));
             }
         }
         Ok(())
     }
 
-    /// What becomes of a slot whose first bit below is at `depth`: `inside` the prefix, or around it.
+    /// What becomes of a slot, and what lies below it: `inside` the prefix, or around it.
     fn touch(
         &mut self,
         old: Fill,
-        depth: u8,
+        below: Place<K>,
         inside: bool,
         prefix: &Prefix<K>,
         new: Fill,
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
         match old.child() {
-            Some(Child::Array(block)) => self.edit_array(block, depth, prefix, new, budget),
-            Some(Child::Node(block)) => self.edit_node(block, depth, prefix, new, budget),
+            Some(Child::Array(block)) => self.edit_array(block, below, prefix, new, budget),
+            Some(Child::Node(node)) => self.edit_node(node, below, prefix, new, budget),
             None if inside => Ok(if old.len <= prefix.len() { new } else { old }),
             None => {
-                let runs = self.painted(&[Run { start: 0, fill: old }], depth, prefix, new, budget)?;
-                self.build(&runs, depth, budget)
+                let runs = self.painted(&[Run { start: 0, fill: old }], below, prefix, new, budget)?;
+                self.build(&runs, below, budget)
             }
         }
     }
 
-    /// A block for these runs at `depth`.
-    fn build(&mut self, runs: &[Run], depth: u8, budget: Budget) -> Result<Fill, NoRoom> {
-        if depth > K::DIRECTORY && runs.len() <= node::MAX_RUNS {
-            let block = self.allocate(node::node_order(runs.len()), budget)?;
-            node::write_node(&self.arena, &mut self.lens, block, runs);
-            return Ok(Fill::node(block));
+    /// A block for these runs.
+    fn build(&mut self, runs: &[Run], place: Place<K>, budget: Budget) -> Result<Fill, NoRoom> {
+        let depth = place.depth;
+        if node::has_nodes::<K>(depth) && runs.len() <= node::max_runs::<K>() {
+            let block = self.allocate(node::shape::<K>(runs.len()).1, budget)?;
+            let node = Node::new::<K>(block, runs.len());
+            node.write(&self.arena, &mut self.lens, depth, place.at, runs);
+            return Ok(Fill::node(node));
         }
-        let block = self.allocate(node::array_order(bits_at::<K>(depth)), budget)?;
-        let ends = runs.iter().skip(1).map(|next| usize::from(next.start)).chain([1 << bits_at::<K>(depth)]);
-        for (run, end) in runs.iter().zip(ends) {
-            for slot in usize::from(run.start)..end {
-                self.set(block.word(0) + slot, run.fill);
+        // A slot of the array is as wide as a slot of the runs, or wider: then there may be a block below it.
+        let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
+        let block = self.allocate(node::array_order(bits), budget)?;
+        let mut part = Vec::new();
+        let mut rest = runs;
+        for slot in 0..1u64 << bits {
+            let (first, end) = (slot * width, (slot + 1) * width);
+            // The run that the slot begins in, and those that begin in the slot.
+            while let [_, next, ..] = rest
+                && u64::from(next.start) <= first
+            {
+                rest = &rest[1..];
             }
+            part.clear();
+            part.push(Run { start: 0, fill: rest[0].fill });
+            let others = rest[1..].iter().take_while(|run| u64::from(run.start) < end);
+            part.extend(others.map(|run| Run { start: run.start - first as u32, fill: run.fill }));
+            let fill = match part[..] {
+                [Run { fill, .. }] => fill,
+                _ => self.build(&part, place.below(bits, slot), budget)?,
+            };
+            self.set(block.word(0) + slot as usize, fill);
         }
         Ok(Fill::array(block))
     }
@@ -180,40 +201,39 @@ impl<K: Key> Trie<K> {
     fn edit_array(
         &mut self,
         block: Block,
-        depth: u8,
+        place: Place<K>,
         prefix: &Prefix<K>,
         new: Fill,
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
-        let bits = bits_at::<K>(depth);
+        let depth = place.depth;
+        let bits = node::array_bits::<K>(depth);
         let (slots, inside) = slots(prefix, depth, bits);
         let first = block.word(0);
         let mut changes = Vec::new();
+        let stores = self.plan.stores.len();
         for slot in slots {
-            let old = self.lens.fill(&self.arena, first + slot);
-            let fill = self.touch(old, depth + bits, inside, prefix, new, budget)?;
+            let old = self.lens.fill(&self.arena, first + slot as usize);
+            let fill = self.touch(old, place.below(bits, slot), inside, prefix, new, budget)?;
             if fill != old {
-                changes.push((slot, fill));
+                changes.push((slot as usize, fill));
             }
         }
-        let Some(&(_, some)) = changes.first() else { return Ok(Fill::array(block)) };
-
-        // Reading all slots is only worth it if a run may have gone.
-        if changes.iter().any(|(_, fill)| fill.child().is_none()) {
-            if depth > K::DIRECTORY {
-                let runs = self.array_runs(first, bits, &changes);
-                // Well below the number at which a node would become an array again.
-                if runs.len() <= node::MAX_RUNS / 2 {
-                    self.plan.stale.push((block, node::array_order(bits)));
-                    return match runs[..] {
-                        [Run { fill, .. }] if collapses(fill, depth) => Ok(fill),
-                        _ => self.build(&runs, depth, budget),
-                    };
-                }
-            } else if collapses(some, depth) && self.becomes_uniform(first, &changes, some) {
-                self.plan.stale.push((block, node::array_order(bits)));
-                return Ok(some);
-            }
+        if changes.is_empty() {
+            return Ok(Fill::array(block));
+        }
+        // Reading all slots is only worth it if runs may have gone: if something was removed. And what lies below must be as
+        // it will be, with no stores to nodes outstanding.
+        if budget == Budget::Whatever
+            && self.plan.stores.len() == stores
+            && let Some((runs, nodes)) = self.gather(first, depth, &changes)
+        {
+            self.plan.stale.push((block, node::array_order(bits)));
+            self.plan.stale.extend(nodes);
+            return match runs[..] {
+                [Run { fill, .. }] if collapses(fill, depth) => Ok(fill),
+                _ => self.build(&runs, place, budget),
+            };
         }
         if self.may_store(block) {
             self.plan.stores.extend(changes.iter().map(|&(slot, fill)| (first + slot, fill)));
@@ -231,88 +251,99 @@ impl<K: Key> Trie<K> {
         Ok(Fill::array(copy))
     }
 
-    /// The runs of an array once the changes (in order of slots) are made.
-    fn array_runs(&self, first: usize, bits: u8, changes: &[(usize, Fill)]) -> Vec<Run> {
+    /// The runs of an array once the changes (in order of slots) are made, with those of the nodes below its slots, and
+    /// these nodes: if they would make one node, and well below the number of runs at which it would become an array again.
+    fn gather(&self, first: usize, depth: u8, changes: &[(usize, Fill)]) -> Option<(Vec<Run>, Vec<(Block, Order)>)> {
+        let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
+        let most = if node::has_nodes::<K>(depth) { node::max_runs::<K>() / 2 } else { 1 };
         let mut changes = changes.iter().peekable();
-        let mut runs: Vec<Run> = Vec::with_capacity(1 << bits);
+        let (mut runs, mut nodes) = (Vec::with_capacity(most + 1), Vec::new());
         for slot in 0..1 << bits {
             let fill = match changes.next_if(|change| change.0 == slot) {
                 Some(change) => change.1,
                 None => self.lens.fill(&self.arena, first + slot),
             };
-            push_run(&mut runs, slot, fill);
+            let start = (slot as u64 * width) as u32;
+            match fill.child() {
+                // Below a wider slot lies a block of the same frame, whose runs are as wide as ours.
+                Some(Child::Array(_)) if width > 1 => return None,
+                Some(Child::Node(node)) if width > 1 => {
+                    let inner = node.runs::<K>(&self.arena, &self.lens, depth + bits);
+                    nodes.push((node.block, node::shape::<K>(inner.len()).1));
+                    for run in inner {
+                        push_run(&mut runs, start + run.start, run.fill);
+                    }
+                }
+                _ => push_run(&mut runs, start, fill),
+            }
+            if runs.len() > most {
+                return None;
+            }
         }
-        runs
-    }
-
-    /// Whether every slot of a chunk is `fill` once the changes (in order of slots) are made.
-    fn becomes_uniform(&self, first: usize, changes: &[(usize, Fill)], fill: Fill) -> bool {
-        let mut changes = changes.iter().peekable();
-        (0..1 << K::CHUNK).all(|slot| match changes.next_if(|change| change.0 == slot) {
-            Some(change) => change.1 == fill,
-            None => self.lens.fill(&self.arena, first + slot) == fill,
-        })
+        match runs[..] {
+            [Run { fill, .. }] if !node::has_nodes::<K>(depth) && !collapses(fill, depth) => None,
+            _ => Some((runs, nodes)),
+        }
     }
 
     fn edit_node(
         &mut self,
-        block: Block,
-        depth: u8,
+        node: Node,
+        place: Place<K>,
         prefix: &Prefix<K>,
         new: Fill,
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
-        let before = node::runs(&self.arena, &self.lens, block);
-        let after = self.painted(&before, depth, prefix, new, budget)?;
+        let before = node.runs::<K>(&self.arena, &self.lens, place.depth);
+        let after = self.painted(&before, place, prefix, new, budget)?;
         if before == after {
-            return Ok(Fill::node(block));
+            return Ok(Fill::node(node));
         }
-        let order = node::node_order(before.len());
+        let order = node::shape::<K>(before.len()).1;
         if let [Run { fill, .. }] = after[..]
-            && collapses(fill, depth)
+            && collapses(fill, place.depth)
         {
-            self.plan.stale.push((block, order));
+            self.plan.stale.push((node.block, order));
             return Ok(fill);
         }
         let same_starts = before.len() == after.len() && before.iter().zip(&after).all(|(a, b)| a.start == b.start);
-        if same_starts && self.may_store(block) {
-            let first = block.word(node::HEADER);
+        if same_starts && self.may_store(node.block) {
             let changed = (0..after.len()).filter(|&index| before[index] != after[index]);
-            self.plan.stores.extend(changed.map(|index| (first + index, after[index].fill)));
-            return Ok(Fill::node(block));
+            self.plan.stores.extend(changed.map(|index| (node.leaf::<K>(index), after[index].fill)));
+            return Ok(Fill::node(node));
         }
-        self.plan.stale.push((block, order));
-        self.build(&after, depth, budget)
+        self.plan.stale.push((node.block, order));
+        self.build(&after, place, budget)
     }
 
-    /// The runs of a block after the painting.
+    /// The runs of a node after the painting.
     fn painted(
         &mut self,
         runs: &[Run],
-        depth: u8,
+        place: Place<K>,
         prefix: &Prefix<K>,
         new: Fill,
         budget: Budget,
     ) -> Result<Vec<Run>, NoRoom> {
-        let bits = bits_at::<K>(depth);
-        let (slots, inside) = slots(prefix, depth, bits);
+        let bits = node::node_bits::<K>(place.depth);
+        let (slots, inside) = slots(prefix, place.depth, bits);
         let mut after = Vec::with_capacity(runs.len() + 2);
         for (index, run) in runs.iter().enumerate() {
-            let start = usize::from(run.start);
-            let end = runs.get(index + 1).map_or(1 << bits, |next| usize::from(next.start));
+            let start = u64::from(run.start);
+            let end = runs.get(index + 1).map_or(1 << bits, |next| u64::from(next.start));
             let (from, to) = (start.max(slots.start), end.min(slots.end));
             if from >= to {
-                push_run(&mut after, start, run.fill);
+                push_run(&mut after, run.start, run.fill);
                 continue;
             }
             if start < from {
-                push_run(&mut after, start, run.fill);
+                push_run(&mut after, run.start, run.fill);
             }
             // A reference is a run of one slot, and around the prefix there is one slot: no block gets two owners.
-            let fill = self.touch(run.fill, depth + bits, inside, prefix, new, budget)?;
-            push_run(&mut after, from, fill);
+            let fill = self.touch(run.fill, place.below(bits, from), inside, prefix, new, budget)?;
+            push_run(&mut after, from as u32, fill);
             if to < end {
-                push_run(&mut after, to, run.fill);
+                push_run(&mut after, to as u32, run.fill);
             }
         }
         Ok(after)
@@ -428,29 +459,47 @@ impl<K: Key> Trie<K> {
     /// Frees the block that a leaf refers to, and those below it, as far as they were born in `generation`. A block that
     /// was not has no such block below it.
     fn free_born_in(&mut self, generation: u32, leaf: u32, depth: u8) {
-        let bits = bits_at::<K>(depth);
-        let (block, first, count, order) = match node::child(leaf) {
+        let (block, order, below, leaves): (_, _, _, Vec<usize>) = match node::child(leaf) {
             None => return,
-            Some(Child::Array(block)) => (block, block.word(0), 1 << bits, node::array_order(bits)),
-            Some(Child::Node(block)) => {
-                let count = node::run_count(&self.arena, block);
-                (block, block.word(node::HEADER), count, node::node_order(count))
+            Some(Child::Array(block)) => {
+                let bits = node::array_bits::<K>(depth);
+                let first = block.word(0);
+                (block, node::array_order(bits), depth + bits, (first..first + (1 << bits)).collect())
+            }
+            Some(Child::Node(node)) => {
+                let count = node.count::<K>(&self.arena);
+                let leaves = (0..count).map(|run| node.leaf::<K>(run)).collect();
+                (node.block, node::shape::<K>(count).1, depth + node::node_bits::<K>(depth), leaves)
             }
         };
         if self.born[block.0 as usize] != generation {
             return;
         }
-        for word in first..first + count {
+        for word in leaves {
             let leaf = self.arena.word(word).load(Ordering::Relaxed);
-            self.free_born_in(generation, leaf, depth + bits);
+            self.free_born_in(generation, leaf, below);
         }
         self.buddy.free(block, order);
     }
 }
 
+/// Where a block is: its first address, and how many bits of it lead there.
+#[derive(Clone, Copy)]
+struct Place<K> {
+    at: K,
+    depth: u8,
+}
+
+impl<K: Key> Place<K> {
+    /// Below a slot of a block here that resolves `bits`.
+    fn below(self, bits: u8, slot: u64) -> Place<K> {
+        Place { at: self.at.place(self.depth, bits, slot), depth: self.depth + bits }
+    }
+}
+
 /// The slots of a block at `depth` that `prefix` touches, and whether these lie inside the prefix. If they do not, the
 /// prefix is longer, and there is one slot around it.
-fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> (std::ops::Range<usize>, bool) {
+fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> (std::ops::Range<u64>, bool) {
     if prefix.len() <= depth {
         return (0..1 << bits, true);
     }
@@ -461,9 +510,9 @@ fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> (std::ops::Range<us
     }
 }
 
-/// How many bits a block at `depth` resolves.
-fn bits_at<K: Key>(depth: u8) -> u8 {
-    if depth == K::DIRECTORY { K::CHUNK } else { node::STRIDE }
+/// How many slots of a node at `depth` one slot of an array there has.
+fn slot_width<K: Key>(depth: u8) -> u64 {
+    1 << (node::node_bits::<K>(depth) - node::array_bits::<K>(depth))
 }
 
 /// Whether a block at `depth` that holds nothing but `fill` can be replaced by it. A value of a longer prefix cannot
@@ -473,8 +522,8 @@ fn collapses(fill: Fill, depth: u8) -> bool {
 }
 
 /// Adds slots from `start` on to the runs of a block. Every reference is a run of its own.
-fn push_run(runs: &mut Vec<Run>, start: usize, fill: Fill) {
+fn push_run(runs: &mut Vec<Run>, start: u32, fill: Fill) {
     if !runs.last().is_some_and(|last| last.fill == fill && fill.child().is_none()) {
-        runs.push(Run { start: start as u16, fill });
+        runs.push(Run { start, fill });
     }
 }

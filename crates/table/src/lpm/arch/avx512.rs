@@ -1,24 +1,28 @@
-//! Sorting with AVX-512, which has an instruction for it.
+//! Sorting with AVX-512, which has an instruction for it, and comparing with masks.
 
 use std::arch::x86_64::{
-    __m512i, __mmask16, _mm512_and_si512, _mm512_cmpeq_epi32_mask, _mm512_maskz_compress_epi32,
-    _mm512_maskz_loadu_epi32, _mm512_set1_epi32, _mm512_storeu_si512,
+    __m512i, __mmask16, _MM_HINT_T0, _mm_cmpgt_epu32_mask, _mm_load_si128, _mm_prefetch, _mm_set1_epi32,
+    _mm256_cmpgt_epu32_mask, _mm256_load_si256, _mm256_set1_epi32, _mm512_and_si512, _mm512_cmpeq_epi32_mask,
+    _mm512_cmpgt_epu32_mask, _mm512_load_si512, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32,
+    _mm512_set1_epi32, _mm512_storeu_si512,
 };
+use std::sync::atomic::AtomicU32;
 
-use super::super::node::{ARRAY, CHILD};
-use super::passes::{Counts, GROUP, Level, List, Sort};
+use super::super::node::KIND;
+use super::lanes::{GROUP, Isa, List};
 
 pub(super) struct Avx512;
 
-impl Sort for Avx512 {
+impl Isa for Avx512 {
     #[inline(always)]
-    unsafe fn sort(
+    unsafe fn sort<const N: usize>(
         leaves: *const u32,
         indices: *const u32,
         count: usize,
-        to: &mut Level,
-        mut counts: Counts,
-    ) -> Counts {
+        kinds: [u32; N],
+        mut to: [&mut List; N],
+        mut counts: [usize; N],
+    ) -> [usize; N] {
         for position in (0..count).step_by(GROUP) {
             let live = u32::MAX >> (32 - (count - position).min(GROUP));
             // SAFETY: the CPU has AVX-512, the masked lanes are readable, and the lists have room, by the caller's promise.
@@ -26,15 +30,36 @@ impl Sort for Avx512 {
                 let live = live as __mmask16;
                 let leaf = _mm512_maskz_loadu_epi32(live, leaves.add(position).cast());
                 let index = _mm512_maskz_loadu_epi32(live, indices.add(position).cast());
-                // Lanes that were not loaded are zero, and so of neither kind.
-                let marks = _mm512_and_si512(leaf, _mm512_set1_epi32((CHILD | ARRAY) as i32));
-                let at_array = _mm512_cmpeq_epi32_mask(marks, _mm512_set1_epi32((CHILD | ARRAY) as i32));
-                let at_node = _mm512_cmpeq_epi32_mask(marks, _mm512_set1_epi32(CHILD as i32));
-                append(at_array, leaf, index, &mut to.arrays, &mut counts.arrays);
-                append(at_node, leaf, index, &mut to.nodes, &mut counts.nodes);
+                // Lanes that were not loaded are zero, and so of no kind.
+                let marks = _mm512_and_si512(leaf, _mm512_set1_epi32(KIND as i32));
+                for ((kind, list), count) in kinds.iter().zip(&mut to).zip(&mut counts) {
+                    let chosen = _mm512_cmpeq_epi32_mask(marks, _mm512_set1_epi32(*kind as i32));
+                    append(chosen, leaf, index, list, count);
+                }
             }
         }
         counts
+    }
+
+    #[inline(always)]
+    unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize {
+        let slot = slot as i32;
+        // SAFETY: the CPU has AVX-512; as many words are loaded as are readable, by the caller's promise.
+        let below = unsafe {
+            match N {
+                4 => u32::from(_mm_cmpgt_epu32_mask(_mm_set1_epi32(slot), _mm_load_si128(ends.cast()))),
+                8 => u32::from(_mm256_cmpgt_epu32_mask(_mm256_set1_epi32(slot), _mm256_load_si256(ends.cast()))),
+                16 => u32::from(_mm512_cmpgt_epu32_mask(_mm512_set1_epi32(slot), _mm512_load_si512(ends.cast()))),
+                _ => unreachable!("4, 8 or 16 ends"),
+            }
+        };
+        below.count_ones() as usize
+    }
+
+    #[inline(always)]
+    fn prefetch(address: *const AtomicU32) {
+        // SAFETY: every x86-64 has the instruction, which faults on no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 }
 

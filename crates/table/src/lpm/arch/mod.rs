@@ -1,14 +1,18 @@
 //! The lookup bodies, and which of them this CPU runs.
 //!
-//! [`passes`] is the one algorithm. It is compiled for every CPU, once more for x86-64 with the bit-counting instructions
-//! that the baseline lacks, and once with AVX-512 for what happens between passes. Nodes are read one key at a time even
-//! there: a gather takes longer than as many loads.
+//! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. They are compiled for every CPU, once more for x86-64
+//! with the instructions for bits and the wider vectors that the baseline lacks, and once with AVX-512 for what happens
+//! between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than as many
+//! loads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod passes;
+mod lanes;
+mod marks;
 mod portable;
+mod ranges;
 
+use self::lanes::{Isa, LANES};
 use super::key::Key;
 use super::table::View;
 
@@ -20,34 +24,65 @@ use super::table::View;
 #[inline]
 pub(crate) unsafe fn lookup<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
-        if is_x86_feature_detected!("avx512f") {
+    if has_avx2() {
+        if has_avx512() {
             // SAFETY: the CPU has the features; the rest is the caller's promise.
             return unsafe { with_avx512(view, key, out) };
         }
         // SAFETY: as above.
-        return unsafe { with_bit_counting(view, key, out) };
+        return unsafe { with_avx2(view, key, out) };
     }
     // SAFETY: the caller's promise.
-    unsafe { passes::lookup::<K, portable::Portable>(view, key, out) }
+    unsafe { body::<K, portable::Portable>(view, key, out) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("avx2")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
+}
+
+/// The family's algorithm, a vector of keys at a time.
+///
+/// # Safety
+/// As for [`lookup`], and the CPU has what `I` is named for.
+#[inline(always)]
+unsafe fn body<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
+    let mut first = 0;
+    for out in out.chunks_mut(LANES) {
+        let key = |index| key(first + index);
+        // SAFETY: the caller's promise.
+        match K::FRAME {
+            0 => unsafe { marks::vector::<K, I>(view, key, out) },
+            // SAFETY: as above.
+            _ => unsafe { ranges::vector::<K, I>(view, key, out) },
+        }
+        first += LANES;
+    }
 }
 
 /// # Safety
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi2,avx512f")]
+#[target_feature(enable = "popcnt,bmi2,avx2,avx512f,avx512vl")]
 unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { passes::lookup::<K, avx512::Avx512>(view, key, out) }
+    unsafe { body::<K, avx512::Avx512>(view, key, out) }
 }
 
 /// # Safety
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "popcnt,bmi2")]
-unsafe fn with_bit_counting<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
+#[target_feature(enable = "popcnt,bmi2,avx2")]
+unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { passes::lookup::<K, portable::Portable>(view, key, out) }
+    unsafe { body::<K, portable::Portable>(view, key, out) }
 }
 
 /// A lookup body, on a slice of keys.
@@ -59,15 +94,15 @@ pub(crate) type Body<K> = unsafe fn(&View<'_, K>, &[K], &mut [u32]);
 pub(crate) fn bodies<K: Key>() -> Vec<Body<K>> {
     let mut bodies: Vec<Body<K>> = vec![|view, keys, out| {
         // SAFETY: the caller's promise.
-        unsafe { passes::lookup::<K, portable::Portable>(view, |index| keys[index], out) }
+        unsafe { body::<K, portable::Portable>(view, |index| keys[index], out) }
     }];
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi2") {
+    if has_avx2() {
         bodies.push(|view, keys, out| {
             // SAFETY: the CPU has the features; the rest is the caller's promise.
-            unsafe { with_bit_counting(view, |index| keys[index], out) }
+            unsafe { with_avx2(view, |index| keys[index], out) }
         });
-        if is_x86_feature_detected!("avx512f") {
+        if has_avx512() {
             bodies.push(|view, keys, out| {
                 // SAFETY: as above.
                 unsafe { with_avx512(view, |index| keys[index], out) }

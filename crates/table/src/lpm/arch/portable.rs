@@ -1,32 +1,46 @@
-//! Sorting for any CPU.
+//! What any CPU can do.
 
-use super::super::node::{ARRAY, CHILD};
-use super::passes::{Counts, Level, Sort};
+use std::sync::atomic::AtomicU32;
+
+use super::super::node::KIND;
+use super::lanes::{Isa, List};
 
 pub(super) struct Portable;
 
-impl Sort for Portable {
+impl Isa for Portable {
     #[inline(always)]
-    unsafe fn sort(
+    unsafe fn sort<const N: usize>(
         leaves: *const u32,
         indices: *const u32,
         count: usize,
-        to: &mut Level,
-        mut counts: Counts,
-    ) -> Counts {
+        kinds: [u32; N],
+        mut to: [&mut List; N],
+        mut counts: [usize; N],
+    ) -> [usize; N] {
         for position in 0..count {
-            // Written to both in any case, and kept where it is of the kind.
             // SAFETY: the caller's promise.
-            unsafe {
-                let (leaf, index) = (leaves.add(position).read(), indices.add(position).read());
-                to.arrays.leaves().add(counts.arrays).write(leaf);
-                to.arrays.indices().add(counts.arrays).write(index);
-                counts.arrays += usize::from(leaf >= CHILD | ARRAY);
-                to.nodes.leaves().add(counts.nodes).write(leaf);
-                to.nodes.indices().add(counts.nodes).write(index);
-                counts.nodes += usize::from(leaf & (CHILD | ARRAY) == CHILD);
+            let (leaf, index) = unsafe { (leaves.add(position).read(), indices.add(position).read()) };
+            for ((kind, list), count) in kinds.iter().zip(&mut to).zip(&mut counts) {
+                // Written in any case, and kept where it is of the kind.
+                // SAFETY: the caller's promise.
+                unsafe {
+                    list.leaves().add(*count).write(leaf);
+                    list.indices().add(*count).write(index);
+                }
+                *count += usize::from(leaf & KIND == *kind);
             }
         }
         counts
     }
+
+    #[inline(always)]
+    unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize {
+        // SAFETY: the caller's promise.
+        let ends = unsafe { &*ends.cast::<[u32; N]>() };
+        // Counted in words as wide as the ends, which a compiler turns into one comparison of vectors.
+        ends.iter().map(|&end| u32::from(slot > end)).sum::<u32>() as usize
+    }
+
+    #[inline(always)]
+    fn prefetch(_: *const AtomicU32) {}
 }

@@ -1,0 +1,87 @@
+//! The lookup where nodes mark runs in a word: IPv4.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
+
+use super::super::key::Key;
+use super::super::node::{ARRAY, HEADER, MARKS};
+use super::super::table::View;
+use super::super::writer::NO_ROUTE;
+use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, enter, entered, pass};
+
+/// The kinds of blocks that a lookup can be at.
+const KINDS: [u32; 2] = [ARRAY, MARKS];
+
+/// # Safety
+/// As for [`lookup`](super::lookup), the CPU has what `I` is named for, and `out` is no longer than [`LANES`].
+#[inline(always)]
+pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
+    // Fetched once: the keys themselves may be far apart.
+    let mut upper = [const { MaybeUninit::<u64>::uninit() }; LANES];
+    for (index, (out, upper)) in out.iter_mut().zip(&mut upper).enumerate() {
+        let bits = key(index).upper();
+        upper.write(bits);
+        // SAFETY: the caller's promise.
+        *out = unsafe { entered(enter(view, bits)) };
+    }
+    let mut level = [const { List::new() }; 2];
+    let mut below = [const { List::new() }; 2];
+    let (mut level, mut below) = (&mut level, &mut below);
+    // SAFETY: the caller's promise; there are no more answers than lanes.
+    let mut counts = unsafe { I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), KINDS, level.each_mut(), [0; 2]) };
+    let mut depth = K::DIRECTORY + K::CHUNK;
+    while counts != [0; 2] {
+        let shift = 64 - K::STRIDE - depth;
+        // SAFETY: every index of `out` has its upper half; the blocks that the lists refer to are at this depth; the rest
+        // is the caller's promise.
+        counts = unsafe {
+            let bits = |index: usize| upper.get_unchecked(index).assume_init() >> shift;
+            down::<K, I>(view.base, bits, level, counts, below, out)
+        };
+        std::mem::swap(&mut level, &mut below);
+        depth += K::STRIDE;
+    }
+    for out in out {
+        *out = if *out == NO_ROUTE { view.default } else { *out };
+    }
+}
+
+/// Takes every lookup of a level to the one below. The lowest of `bits` of a key are those that the blocks of this level
+/// resolve.
+///
+/// # Safety
+/// As for [`lookup`](super::lookup), and the lists hold indices of `out`, and references to what they are named for.
+#[inline(always)]
+unsafe fn down<K: Key, I: Isa>(
+    base: *const u8,
+    bits: impl Fn(usize) -> u64,
+    level: &mut [List; 2],
+    [array_count, node_count]: [usize; 2],
+    below: &mut [List; 2],
+    out: &mut [u32],
+) -> [usize; 2] {
+    let [arrays, nodes] = level;
+    // SAFETY: the caller's promise. A list is initialised up to its count. Both lists together hold no key twice.
+    unsafe {
+        pass(arrays, array_count, out, |leaf, index| array_step(base, leaf, bits(index), K::STRIDE));
+        pass(nodes, node_count, out, |leaf, index| node_step::<K>(base, leaf, bits(index)));
+        let reached = I::sort(arrays.leaves(), arrays.indices(), array_count, KINDS, below.each_mut(), [0; 2]);
+        I::sort(nodes.leaves(), nodes.indices(), node_count, KINDS, below.each_mut(), reached)
+    }
+}
+
+/// The leaf that the node which `leaf` refers to holds for a key whose bits at the depth of the node are the lowest ones
+/// of `bits`.
+///
+/// # Safety
+/// `leaf` refers to a node; otherwise as for [`lookup`](super::lookup).
+#[inline(always)]
+unsafe fn node_step<K: Key>(base: *const u8, leaf: u32, bits: u64) -> u32 {
+    let node = block(base, leaf);
+    // Shifted so that the bits of later slots fall off.
+    let up_to = !bits % (1 << K::STRIDE);
+    // SAFETY: the header of a node, aligned, and not written to after the node was published.
+    let starts = unsafe { node.cast::<u64>().read() } << up_to;
+    // SAFETY: the index is below the number of runs, and a node has a leaf for each.
+    unsafe { &*node.add(HEADER / 4 + starts.count_ones() as usize) }.load(Ordering::Acquire)
+}
