@@ -185,11 +185,14 @@ impl Lens {
 /// The kind of a node of so many runs, and the order of its block.
 pub(crate) fn shape<K: Key>(runs: usize) -> (u32, Order) {
     debug_assert!(runs <= max_runs::<K>());
-    let (kind, words) = match runs {
-        _ if K::FRAME == 0 => (MARKS, HEADER / 4 + runs),
-        0..=SHORT_RUNS => (SHORT, 2 * SHORT_RUNS),
-        0..=LINE_RUNS => (LINE, LINE_WORDS),
-        _ => (TREE, (1 + runs.div_ceil(LINE_RUNS)) * LINE_WORDS),
+    let (kind, words) = if K::FRAME == 0 {
+        (MARKS, HEADER / 4 + runs)
+    } else if runs <= SHORT_RUNS {
+        (SHORT, 2 * SHORT_RUNS)
+    } else if runs <= LINE_RUNS {
+        (LINE, LINE_WORDS)
+    } else {
+        (TREE, (1 + runs.div_ceil(LINE_RUNS)) * LINE_WORDS)
     };
     (kind, Order::for_octets(words * 4))
 }
@@ -212,12 +215,12 @@ impl Node {
             _ if K::FRAME == 0 => first + HEADER / 4 + run,
             SHORT => first + SHORT_RUNS + run,
             LINE => first + LINE_RUNS + run,
-            _ => self.end::<K>(run) + LINE_RUNS,
+            _ => self.end(run) + LINE_RUNS,
         }
     }
 
     /// The word of the end of a run, in an IPv6 node.
-    fn end<K: Key>(self, run: usize) -> usize {
+    fn end(self, run: usize) -> usize {
         let first = self.block.word(0);
         match self.kind {
             TREE => first + LINE_WORDS * (1 + run / LINE_RUNS) + run % LINE_RUNS,
@@ -239,11 +242,11 @@ impl Node {
         if K::FRAME == 0 {
             return 1 + arena.pair(self.block.word(0)).load(Ordering::Relaxed).count_ones() as usize;
         }
-        1 + (0..self.room()).take_while(|&run| self.end_of::<K>(arena, run) != u32::MAX).count()
+        1 + (0..self.room()).take_while(|&run| self.end_of(arena, run) != u32::MAX).count()
     }
 
-    fn end_of<K: Key>(self, arena: &Arena, run: usize) -> u32 {
-        arena.word(self.end::<K>(run)).load(Ordering::Relaxed)
+    fn end_of(self, arena: &Arena, run: usize) -> u32 {
+        arena.word(self.end(run)).load(Ordering::Relaxed)
     }
 
     /// Reads the runs of a node at `depth`.
@@ -262,7 +265,7 @@ impl Node {
             }
         } else {
             let inside = u32::MAX >> (32 - node_bits::<K>(depth));
-            let ends = (0..self.room()).map(|run| self.end_of::<K>(arena, run));
+            let ends = (0..self.room()).map(|run| self.end_of(arena, run));
             ends.take_while(|&end| end != u32::MAX).for_each(|end| push((end & inside) + 1));
         }
         runs
@@ -291,6 +294,6 @@ impl Node {
         } else {
             filled = self.room();
         }
-        (0..filled).for_each(|run| set(self.end::<K>(run), end(run)));
+        (0..filled).for_each(|run| set(self.end(run), end(run)));
     }
 }

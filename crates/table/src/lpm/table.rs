@@ -91,6 +91,7 @@ impl<K: Key> Table<K> {
     #[inline]
     pub fn lookup_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, keys: &[A], out: &mut [u32]) {
         assert_eq!(keys.len(), out.len(), "one answer per key");
+        arch::fetch(keys);
         self.lookup_each(guard, |index| keys[index].as_key(), out);
     }
 

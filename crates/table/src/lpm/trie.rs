@@ -226,7 +226,7 @@ impl<K: Key> Trie<K> {
         // it will be, with no stores to nodes outstanding.
         if budget == Budget::Whatever
             && self.plan.stores.len() == stores
-            && let Some((runs, nodes)) = self.gather(first, depth, &changes)
+            && let Some(Gathered { runs, nodes }) = self.gather(first, depth, &changes)
         {
             self.plan.stale.push((block, node::array_order(bits)));
             self.plan.stale.extend(nodes);
@@ -253,36 +253,49 @@ impl<K: Key> Trie<K> {
 
     /// The runs of an array once the changes (in order of slots) are made, with those of the nodes below its slots, and
     /// these nodes: if they would make one node, and well below the number of runs at which it would become an array again.
-    fn gather(&self, first: usize, depth: u8, changes: &[(usize, Fill)]) -> Option<(Vec<Run>, Vec<(Block, Order)>)> {
+    fn gather(&self, first: usize, depth: u8, changes: &[(usize, Fill)]) -> Option<Gathered> {
         let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
         let most = if node::has_nodes::<K>(depth) { node::max_runs::<K>() / 2 } else { 1 };
         let mut changes = changes.iter().peekable();
-        let (mut runs, mut nodes) = (Vec::with_capacity(most + 1), Vec::new());
+        let mut shallow = Vec::with_capacity(most + 1);
+        let mut least = 0;
         for slot in 0..1 << bits {
             let fill = match changes.next_if(|change| change.0 == slot) {
                 Some(change) => change.1,
                 None => self.lens.fill(&self.arena, first + slot),
             };
-            let start = (slot as u64 * width) as u32;
-            match fill.child() {
-                // Below a wider slot lies a block of the same frame, whose runs are as wide as ours.
+            let before = shallow.len();
+            push_run(&mut shallow, (slot as u64 * width) as u32, fill);
+            // Most arrays are dropped from the search by this: what lies below them is not looked at.
+            least += match fill.child() {
                 Some(Child::Array(_)) if width > 1 => return None,
-                Some(Child::Node(node)) if width > 1 => {
-                    let inner = node.runs::<K>(&self.arena, &self.lens, depth + bits);
-                    nodes.push((node.block, node::shape::<K>(inner.len()).1));
-                    for run in inner {
-                        push_run(&mut runs, start + run.start, run.fill);
-                    }
-                }
-                _ => push_run(&mut runs, start, fill),
-            }
-            if runs.len() > most {
+                Some(Child::Node(_)) if width > 1 => 2,
+                _ => shallow.len() - before,
+            };
+            if least > most {
                 return None;
             }
         }
-        match runs[..] {
+        let mut gathered = Gathered { runs: Vec::with_capacity(2 * most), nodes: Vec::new() };
+        for run in shallow {
+            match run.fill.child() {
+                // Below a wider slot lies a block of the same frame, whose runs are as wide as ours.
+                Some(Child::Node(node)) if width > 1 => {
+                    let inner = node.runs::<K>(&self.arena, &self.lens, depth + bits);
+                    gathered.nodes.push((node.block, node::shape::<K>(inner.len()).1));
+                    for below in inner {
+                        push_run(&mut gathered.runs, run.start + below.start, below.fill);
+                    }
+                }
+                _ => push_run(&mut gathered.runs, run.start, run.fill),
+            }
+            if gathered.runs.len() > most {
+                return None;
+            }
+        }
+        match gathered.runs[..] {
             [Run { fill, .. }] if !node::has_nodes::<K>(depth) && !collapses(fill, depth) => None,
-            _ => Some((runs, nodes)),
+            _ => Some(gathered),
         }
     }
 
@@ -481,6 +494,13 @@ impl<K: Key> Trie<K> {
         }
         self.buddy.free(block, order);
     }
+}
+
+/// What lies below the slots of an array.
+struct Gathered {
+    runs: Vec<Run>,
+    /// The nodes that runs were taken from.
+    nodes: Vec<(Block, Order)>,
 }
 
 /// Where a block is: its first address, and how many bits of it lead there.

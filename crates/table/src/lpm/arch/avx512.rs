@@ -8,7 +8,6 @@ use std::arch::x86_64::{
 };
 use std::sync::atomic::AtomicU32;
 
-use super::super::node::KIND;
 use super::lanes::{GROUP, Isa, List};
 
 pub(super) struct Avx512;
@@ -19,6 +18,7 @@ impl Isa for Avx512 {
         leaves: *const u32,
         indices: *const u32,
         count: usize,
+        mask: u32,
         kinds: [u32; N],
         mut to: [&mut List; N],
         mut counts: [usize; N],
@@ -31,7 +31,7 @@ impl Isa for Avx512 {
                 let leaf = _mm512_maskz_loadu_epi32(live, leaves.add(position).cast());
                 let index = _mm512_maskz_loadu_epi32(live, indices.add(position).cast());
                 // Lanes that were not loaded are zero, and so of no kind.
-                let marks = _mm512_and_si512(leaf, _mm512_set1_epi32(KIND as i32));
+                let marks = _mm512_and_si512(leaf, _mm512_set1_epi32(mask as i32));
                 for ((kind, list), count) in kinds.iter().zip(&mut to).zip(&mut counts) {
                     let chosen = _mm512_cmpeq_epi32_mask(marks, _mm512_set1_epi32(*kind as i32));
                     append(chosen, leaf, index, list, count);

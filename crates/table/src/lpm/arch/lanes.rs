@@ -1,17 +1,12 @@
-//! What the lookup bodies share: the keys of a vector, lists of lookups that go on, and the way down to where they part.
+//! What the lookup bodies share: lists of lookups that go on, and the steps to take them down.
 //!
 //! One lookup is a chain of dependent loads, and a CPU that follows chains one after the other waits for each. A *pass*
 //! takes *all* keys of a vector down by one level: within a pass nothing depends on anything, so the CPU overlaps as many
 //! loads as it has room for. Between passes, keys that have arrived at a value are sorted out, and the others by the kind
 //! of block that they are at, without branches: which it is for a key is what no predictor can know.
 
-use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use super::super::key::Key;
-use super::super::node::ARRAY;
-use super::super::table::View;
 
 /// Keys per pass: what stays in the nearest cache with room to spare.
 pub(super) const LANES: usize = 256;
@@ -48,8 +43,8 @@ impl List {
 
 /// What a CPU may have special instructions for.
 pub(super) trait Isa {
-    /// Of `count` leaves, adds those of each of the kinds to its list, with the indices that stand beside them. Gives the
-    /// new lengths of the lists.
+    /// Of `count` leaves, adds those of each of the kinds, by their bits in `mask`, to its list, with the indices that stand
+    /// beside them. Gives the new lengths of the lists. No kind is zero.
     ///
     /// # Safety
     /// The CPU has what the implementation is named for; both pointers are readable for `count` words; the lists have
@@ -58,6 +53,7 @@ pub(super) trait Isa {
         leaves: *const u32,
         indices: *const u32,
         count: usize,
+        mask: u32,
         kinds: [u32; N],
         to: [&mut List; N],
         counts: [usize; N],
@@ -80,16 +76,40 @@ pub(super) trait Isa {
 /// The list is initialised up to `count`, and holds indices of `out`.
 #[inline(always)]
 pub(super) unsafe fn pass(list: &mut List, count: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) {
-    let (leaves, indices) = (list.leaves(), list.indices());
     for position in 0..count {
         // SAFETY: the caller's promise.
         unsafe {
-            let index = indices.add(position).read() as usize;
-            std::hint::assert_unchecked(index < out.len());
-            let next = step(leaves.add(position).read(), index);
-            leaves.add(position).write(next);
-            out[index] = next;
+            let next = arrive(list, position, out, &step);
+            list.leaves().add(position).write(next);
         }
+    }
+}
+
+/// [`pass`], for lookups that go no further down.
+///
+/// # Safety
+/// As for [`pass`].
+#[inline(always)]
+pub(super) unsafe fn last_pass(list: &mut List, count: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) {
+    for position in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { arrive(list, position, out, &step) };
+    }
+}
+
+/// The step of one lookup, which may be the last.
+///
+/// # Safety
+/// As for [`pass`], and `position` is below the count.
+#[inline(always)]
+unsafe fn arrive(list: &mut List, position: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let index = list.indices().add(position).read() as usize;
+        std::hint::assert_unchecked(index < out.len());
+        let next = step(list.leaves().add(position).read(), index);
+        out[index] = next;
+        next
     }
 }
 
@@ -103,32 +123,6 @@ pub(super) static IDENTITY: [u32; LANES] = {
     }
     lanes
 };
-
-/// What the directory holds for a key with this upper half, and where to look next: in the array below, if it is one, else
-/// in the same place again. Something is read in any case, instead of being branched around.
-///
-/// # Safety
-/// As for [`lookup`](super::lookup).
-#[inline(always)]
-pub(super) unsafe fn enter<K: Key>(view: &View<'_, K>, upper: u64) -> (u32, *const AtomicU32) {
-    // SAFETY: a directory has an entry for each value of its bits.
-    let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
-    let leaf = entry.load(Ordering::Acquire);
-    let slot = (upper >> (64 - K::DIRECTORY - K::CHUNK)) as usize % (1 << K::CHUNK);
-    (leaf, select_unpredictable(leaf >= ARRAY, block(view.base, leaf).wrapping_add(slot), entry))
-}
-
-/// The leaf that the directory, or the array below it, holds.
-///
-/// # Safety
-/// The two are what [`enter`] gave for a key, in the same lookup.
-#[inline(always)]
-pub(super) unsafe fn entered((leaf, place): (u32, *const AtomicU32)) -> u32 {
-    // SAFETY: either the directory's entry, or a slot of the array that the reference in it leads to.
-    let next = unsafe { &*place }.load(Ordering::Acquire);
-    // By now the entry may hold a reference to an array, which must not be taken for one below an array.
-    select_unpredictable(leaf >= ARRAY, next, leaf)
-}
 
 /// The leaf that the array which `leaf` refers to holds for a key of which the lowest of `bits` are those that the array
 /// resolves.

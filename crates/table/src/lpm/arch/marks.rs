@@ -1,13 +1,14 @@
 //! The lookup where nodes mark runs in a word: IPv4.
 
+use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 use super::super::key::Key;
-use super::super::node::{ARRAY, HEADER, MARKS};
+use super::super::node::{ARRAY, HEADER, KIND, MARKS};
 use super::super::table::View;
 use super::super::writer::NO_ROUTE;
-use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, enter, entered, pass};
+use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, pass};
 
 /// The kinds of blocks that a lookup can be at.
 const KINDS: [u32; 2] = [ARRAY, MARKS];
@@ -22,13 +23,14 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
         let bits = key(index).upper();
         upper.write(bits);
         // SAFETY: the caller's promise.
-        *out = unsafe { entered(enter(view, bits)) };
+        *out = unsafe { top(view, bits) };
     }
     let mut level = [const { List::new() }; 2];
     let mut below = [const { List::new() }; 2];
     let (mut level, mut below) = (&mut level, &mut below);
     // SAFETY: the caller's promise; there are no more answers than lanes.
-    let mut counts = unsafe { I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), KINDS, level.each_mut(), [0; 2]) };
+    let mut counts =
+        unsafe { I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), KIND, KINDS, level.each_mut(), [0; 2]) };
     let mut depth = K::DIRECTORY + K::CHUNK;
     while counts != [0; 2] {
         let shift = 64 - K::STRIDE - depth;
@@ -44,6 +46,24 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
     for out in out {
         *out = if *out == NO_ROUTE { view.default } else { *out };
     }
+}
+
+/// The leaf that the directory and the array below it hold for a key with this upper half.
+///
+/// # Safety
+/// As for [`lookup`](super::lookup).
+#[inline(always)]
+unsafe fn top<K: Key>(view: &View<'_, K>, upper: u64) -> u32 {
+    // SAFETY: a directory has an entry for each value of its bits.
+    let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
+    let leaf = entry.load(Ordering::Acquire);
+    let slot = (upper >> (64 - K::DIRECTORY - K::CHUNK)) as usize % (1 << K::CHUNK);
+    // Something is read in any case, instead of being branched around: a value's own place, where nothing lies below.
+    let at = select_unpredictable(leaf >= ARRAY, block(view.base, leaf).wrapping_add(slot), entry);
+    // SAFETY: either the directory's entry, or a slot of the array that the reference in it leads to.
+    let next = unsafe { &*at }.load(Ordering::Acquire);
+    // By now the entry may hold a reference to an array, which must not be taken for one below an array.
+    select_unpredictable(leaf >= ARRAY, next, leaf)
 }
 
 /// Takes every lookup of a level to the one below. The lowest of `bits` of a key are those that the blocks of this level
@@ -65,8 +85,8 @@ unsafe fn down<K: Key, I: Isa>(
     unsafe {
         pass(arrays, array_count, out, |leaf, index| array_step(base, leaf, bits(index), K::STRIDE));
         pass(nodes, node_count, out, |leaf, index| node_step::<K>(base, leaf, bits(index)));
-        let reached = I::sort(arrays.leaves(), arrays.indices(), array_count, KINDS, below.each_mut(), [0; 2]);
-        I::sort(nodes.leaves(), nodes.indices(), node_count, KINDS, below.each_mut(), reached)
+        let reached = I::sort(arrays.leaves(), arrays.indices(), array_count, KIND, KINDS, below.each_mut(), [0; 2]);
+        I::sort(nodes.leaves(), nodes.indices(), node_count, KIND, KINDS, below.each_mut(), reached)
     }
 }
 

@@ -58,10 +58,11 @@ unsafe fn body<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out
     for out in out.chunks_mut(LANES) {
         let key = |index| key(first + index);
         // SAFETY: the caller's promise.
-        match K::FRAME {
-            0 => unsafe { marks::vector::<K, I>(view, key, out) },
-            // SAFETY: as above.
-            _ => unsafe { ranges::vector::<K, I>(view, key, out) },
+        unsafe {
+            match K::FRAME {
+                0 => marks::vector::<K, I>(view, key, out),
+                _ => ranges::vector::<K, I>(view, key, out),
+            }
         }
         first += LANES;
     }
@@ -83,6 +84,20 @@ unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out:
 unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
     unsafe { body::<K, portable::Portable>(view, key, out) }
+}
+
+/// Begins to load keys that lie side by side. A vector of them may be a page, at whose end a CPU stops to guess what comes
+/// next.
+#[inline(always)]
+pub(crate) fn fetch<T>(keys: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    for key in keys.chunks((64 / size_of::<T>()).max(1)) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every x86-64 has the instruction, which faults on no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(key.as_ptr().cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = keys;
 }
 
 /// A lookup body, on a slice of keys.

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicU32;
 
-use super::super::node::KIND;
 use super::lanes::{Isa, List};
 
 pub(super) struct Portable;
@@ -13,6 +12,7 @@ impl Isa for Portable {
         leaves: *const u32,
         indices: *const u32,
         count: usize,
+        mask: u32,
         kinds: [u32; N],
         mut to: [&mut List; N],
         mut counts: [usize; N],
@@ -27,7 +27,7 @@ impl Isa for Portable {
                     list.leaves().add(*count).write(leaf);
                     list.indices().add(*count).write(index);
                 }
-                *count += usize::from(leaf & KIND == *kind);
+                *count += usize::from(leaf & mask == *kind);
             }
         }
         counts

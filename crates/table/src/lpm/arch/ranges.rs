@@ -5,13 +5,13 @@
 //! match go through the next frame, which few do.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::super::key::Key;
-use super::super::node::{ARRAY, CHILD, LINE, LINE_RUNS, LINE_UNITS, LINE_WORDS, SHORT, SHORT_RUNS, TREE};
+use super::super::node::{ARRAY, CHILD, KIND, LINE, LINE_RUNS, LINE_UNITS, LINE_WORDS, SHORT, SHORT_RUNS, TREE};
 use super::super::table::View;
 use super::super::writer::NO_ROUTE;
-use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, enter, entered, pass};
+use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, last_pass, pass};
 
 /// The kinds of blocks that a lookup can be at.
 const KINDS: [u32; 4] = [ARRAY, TREE, LINE, SHORT];
@@ -24,78 +24,67 @@ type Words = [MaybeUninit<u32>; LANES];
 #[inline(always)]
 pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     let mut words = [const { MaybeUninit::uninit() }; LANES];
-    // SAFETY: the caller's promise.
+    for (index, (out, word)) in out.iter_mut().zip(&mut words).enumerate() {
+        let upper = key(index).upper();
+        word.write((upper >> (64 - K::DIRECTORY - K::FRAME)) as u32);
+        // SAFETY: a directory has an entry for each value of its bits.
+        let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
+        *out = entry.load(Ordering::Acquire);
+    }
+    let all = (out.as_ptr(), IDENTITY.as_ptr(), out.len());
+    // SAFETY: the caller's promise; there are an answer and a word for each lane up to the length.
     unsafe {
         if view.far {
-            top_far::<K, I>(view, &key, &mut words, out);
-            frame::<K, I, true>(view.base, K::CHUNK, &words, out);
+            frame::<K, I, true>(view.base, all, &words, out);
         } else {
-            top::<K>(view, &key, &mut words, out);
-            frame::<K, I, false>(view.base, K::CHUNK, &words, out);
+            frame::<K, I, false>(view.base, all, &words, out);
         }
     }
     let mut depth = K::DIRECTORY;
     while settle(view.default, out) {
         depth += K::FRAME;
-        for (index, (word, out)) in words.iter_mut().zip(&*out).enumerate() {
-            if out & CHILD != 0 {
-                word.write(key(index).slot(depth, K::FRAME) as u32);
-            }
+        // SAFETY: the keys that go on are at blocks of this frame, and get their words; they are no more than the lanes. The
+        // rest is the caller's promise.
+        unsafe { next_frame::<K, I>(view.base, depth, &key, &mut words, out) };
+    }
+}
+
+/// Takes those lookups that go on after a frame through the next one, which begins at `depth`.
+///
+/// # Safety
+/// As for [`vector`].
+#[inline(always)]
+unsafe fn next_frame<K: Key, I: Isa>(
+    base: *const u8,
+    depth: u8,
+    key: impl Fn(usize) -> K,
+    words: &mut Words,
+    out: &mut [u32],
+) {
+    let mut list = List::new();
+    // SAFETY: the list has room for all lanes, and is initialised up to its count.
+    unsafe {
+        let [count] = I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), CHILD, [CHILD], [&mut list], [0]);
+        for position in 0..count {
+            let index = list.indices().add(position).read() as usize;
+            words.get_unchecked_mut(index).write(key(index).slot(depth, K::FRAME) as u32);
         }
-        // SAFETY: the keys that go on are at blocks of this frame, and have their words; the rest is the caller's promise.
-        unsafe { frame::<K, I, false>(view.base, 0, &words, out) };
+        frame::<K, I, false>(base, (list.leaves(), list.indices(), count), words, out);
     }
 }
 
-/// The words of the first frame, and what the directory and an array below it hold.
+/// Takes lookups through a frame: leaves and as many indices, and how many. `FAR` if most lines will come from afar: then
+/// they are asked for ahead, which costs time where they are near.
 ///
 /// # Safety
-/// As for [`vector`].
+/// As for [`vector`]; the leaves are values, or refer to blocks where the frame begins; and every lookup has its word.
 #[inline(always)]
-unsafe fn top<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, words: &mut Words, out: &mut [u32]) {
-    for (index, (out, word)) in out.iter_mut().zip(words).enumerate() {
-        let upper = key(index).upper();
-        word.write(first_word::<K>(upper));
-        // SAFETY: the caller's promise.
-        *out = unsafe { entered(enter(view, upper)) };
-    }
-}
-
-/// [`top`], in two passes, the first of which does not wait for the array.
-///
-/// # Safety
-/// As for [`vector`].
-#[inline(always)]
-unsafe fn top_far<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, words: &mut Words, out: &mut [u32]) {
-    let mut places = [const { MaybeUninit::<*const AtomicU32>::uninit() }; LANES];
-    for (index, ((out, word), place)) in out.iter_mut().zip(words).zip(&mut places).enumerate() {
-        let upper = key(index).upper();
-        word.write(first_word::<K>(upper));
-        // SAFETY: the caller's promise.
-        let (leaf, next) = unsafe { enter(view, upper) };
-        I::prefetch(next);
-        *out = leaf;
-        place.write(next);
-    }
-    for (out, place) in out.iter_mut().zip(&places) {
-        // SAFETY: a place was written for every answer, beside what the directory held.
-        *out = unsafe { entered((*out, place.assume_init())) };
-    }
-}
-
-/// The word of a key with this upper half that the first frame resolves.
-#[inline(always)]
-fn first_word<K: Key>(upper: u64) -> u32 {
-    (upper >> (64 - K::DIRECTORY - K::FRAME)) as u32
-}
-
-/// Takes lookups through a frame: those that stand at blocks of it when `resolved` of its bits are. `FAR` if most lines
-/// will come from afar.
-///
-/// # Safety
-/// As for [`vector`]; and every such lookup has its word.
-#[inline(always)]
-unsafe fn frame<K: Key, I: Isa, const FAR: bool>(base: *const u8, resolved: u8, words: &Words, out: &mut [u32]) {
+unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
+    base: *const u8,
+    (leaves, indices, count): (*const u32, *const u32, usize),
+    words: &Words,
+    out: &mut [u32],
+) {
     // SAFETY: only keys in lists are asked for, and these have words.
     let word = |index: usize| unsafe { words.get_unchecked(index).assume_init() };
     let [mut arrays, mut below, mut trees, mut lines, mut shorts] = [const { List::new() }; 5];
@@ -105,14 +94,21 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(base: *const u8, resolved: u8, 
     // none after the last. The rest is the caller's promise.
     unsafe {
         let to = [&mut *arrays, &mut trees, &mut lines, &mut shorts];
-        let mut counts = I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), KINDS, to, [0; 4]);
-        let mut shift = K::FRAME - resolved;
+        let mut counts = I::sort(leaves, indices, count, KIND, KINDS, to, [0; 4]);
+        let mut shift = K::FRAME;
         while counts[0] > 0 {
             shift -= K::STRIDE;
             let count = std::mem::take(&mut counts[0]);
+            if FAR {
+                for position in 0..count {
+                    let (leaf, index) = (arrays.leaves().add(position).read(), arrays.indices().add(position).read());
+                    let slot = (word(index as usize) >> shift) as usize % (1 << K::STRIDE);
+                    I::prefetch(block(base, leaf).wrapping_add(slot));
+                }
+            }
             pass(arrays, count, out, |leaf, index| array_step(base, leaf, u64::from(word(index) >> shift), K::STRIDE));
             let to = [&mut *below, &mut trees, &mut lines, &mut shorts];
-            counts = I::sort(arrays.leaves(), arrays.indices(), count, KINDS, to, counts);
+            counts = I::sort(arrays.leaves(), arrays.indices(), count, KIND, KINDS, to, counts);
             std::mem::swap(&mut arrays, &mut below);
         }
         let [_, tree_count, mut line_count, short_count] = counts;
@@ -132,8 +128,8 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(base: *const u8, resolved: u8, 
             lines.indices().add(line_count).write(index);
             line_count += 1;
         }
-        pass(&mut lines, line_count, out, |leaf, index| node_step::<I, LINE_RUNS>(base, leaf, word(index)));
-        pass(&mut shorts, short_count, out, |leaf, index| node_step::<I, SHORT_RUNS>(base, leaf, word(index)));
+        last_pass(&mut lines, line_count, out, |leaf, index| node_step::<I, LINE_RUNS>(base, leaf, word(index)));
+        last_pass(&mut shorts, short_count, out, |leaf, index| node_step::<I, SHORT_RUNS>(base, leaf, word(index)));
     }
 }
 
