@@ -214,6 +214,128 @@ fn ipv6_readers_see_valid_answers() {
     readers_see_valid_answers::<u128>(2);
 }
 
+/// Sites below a place fill up and empty again, one by one, through every kind of block; after each step both edges of
+/// every site are looked up, and what lies beside the place.
+fn sites_come_and_go<K: Draw>(place: Prefix<K>, bits: u8, seed: u64) {
+    let mut random = Random::from_seed(seed);
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut writer = Writer::<K>::new(&domain, WIDE);
+    let empty = writer.stats().bytes;
+    let mut oracle = Indexed::new();
+    let mut sites: Vec<Prefix<K>> = (0..1u64 << bits)
+        .map(|number| Prefix::new(place.address().place(place.len(), bits, number), place.len() + bits).unwrap())
+        .collect();
+    let mut keys: Vec<K> = sites.iter().flat_map(|site| [site.address(), site.last()]).collect();
+    keys.extend([K::ZERO, K::ZERO.saturate(0), place.address().saturate(place.len())]);
+    let mut answers = vec![0; keys.len()];
+    let mut check = |writer: &Writer<K>, oracle: &Indexed<K>| {
+        writer.table().lookup_batch(&reader.pin(), &keys, &mut answers);
+        for (&key, &answer) in keys.iter().zip(&answers) {
+            assert_eq!(answer, oracle.lookup(key), "{place} by {bits} bits: {key:x?}");
+        }
+    };
+    for covered in [false, true] {
+        if covered {
+            oracle.insert(place, value(9));
+            writer.insert(place, value(9)).unwrap();
+        }
+        for removing in [false, true] {
+            for index in (1..sites.len()).rev() {
+                sites.swap(index, random.below(index as u64 + 1) as usize);
+            }
+            for (number, site) in sites.iter().enumerate() {
+                if removing {
+                    assert_eq!(writer.remove(site), oracle.remove(site));
+                } else {
+                    let value = value(10 + number as u32);
+                    oracle.insert(*site, value);
+                    writer.insert(*site, value).unwrap();
+                }
+                check(&writer, &oracle);
+            }
+        }
+    }
+    // The last one to go is the cover, with a default route beside it.
+    oracle.insert(Prefix::ALL, value(1));
+    writer.insert(Prefix::ALL, value(1)).unwrap();
+    check(&writer, &oracle);
+    assert_eq!(writer.remove(&place), oracle.remove(&place));
+    check(&writer, &oracle);
+    writer.collect();
+    assert_eq!(writer.stats().bytes, empty);
+}
+
+#[test]
+fn ipv4_blocks_change_their_kinds() {
+    for (text, bits) in [("10.0.0.0/8", 8), ("10.1.0.0/17", 7), ("10.1.2.0/24", 8), ("255.255.255.0/24", 8)] {
+        sites_come_and_go::<u32>(parse(text), bits, 11);
+    }
+}
+
+/// At the beginning, in the middle and at the end of each frame, and across the ends.
+#[test]
+fn ipv6_blocks_change_their_kinds() {
+    let address = "2001:db8:1234:5678:9abc:def0:1357";
+    for (len, bits) in [
+        (12, 8),
+        (16, 8),
+        (18, 9),
+        (36, 8),
+        (40, 8),
+        (44, 8),
+        (48, 8),
+        (60, 9),
+        (72, 8),
+        (76, 8),
+        (80, 8),
+        (104, 8),
+        (108, 8),
+        (112, 8),
+        (120, 8),
+        (125, 3),
+    ] {
+        sites_come_and_go::<u128>(parse(&format!("{address}:2468/{len}")), bits, u64::from(len));
+        // The end of the space, where the last slots of all frames are.
+        sites_come_and_go::<u128>(Prefix::new(u128::MAX, len).unwrap(), bits, u64::from(len));
+    }
+}
+
+/// A route is taken away from above what makes an array: the values that nodes below it have from the route go with it,
+/// also when the array becomes a node by this.
+#[test]
+fn a_cover_is_removed_where_an_array_becomes_a_node() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    for sites in 20..32 {
+        let mut writer = Writer::<u128>::new(&domain, WIDE);
+        let mut oracle = Indexed::new();
+        let site = |number: u128, len| Prefix::new(0x2001_u128 << 112 | number << 104, len).unwrap();
+        // A cover of the first slots of the array at bit 16; below slot 0, a node whose other runs come from it; sites in
+        // every other of its slots. The last run of the cover becomes one with what is behind it: for one number of sites
+        // this is the one run that the array had too many.
+        let cover = site(0, 18);
+        let inner = Prefix::new(site(0, 24).address() | 5 << 80, 48).unwrap();
+        let mut routes = vec![(cover, 1), (inner, 2), (site(255, 24), 3)];
+        routes.extend((1..2 * sites).step_by(2).map(|number| (site(number, 24), 3)));
+        routes.extend((64..192).map(|number| (site(number, 24), 4 + number as u32)));
+        for &(prefix, number) in &routes {
+            writer.insert(prefix, value(number)).unwrap();
+            oracle.insert(prefix, value(number));
+        }
+        let mut keys: Vec<u128> = routes.iter().flat_map(|(prefix, _)| [prefix.address(), prefix.last()]).collect();
+        keys.push(inner.address() - 1);
+        for prefix in (64..192).map(|number| site(number, 24)).chain([cover, inner]) {
+            assert_eq!(writer.remove(&prefix), oracle.remove(&prefix));
+            let mut answers = vec![0; keys.len()];
+            writer.table().lookup_batch(&reader.pin(), &keys, &mut answers);
+            for (&key, &answer) in keys.iter().zip(&answers) {
+                assert_eq!(answer, oracle.lookup(key), "{sites} sites, {prefix} removed: {key:x?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn blocks_wait_for_a_pinned_reader() {
     let domain = Domain::new();

@@ -83,6 +83,14 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
             prefix(place.splice((bits / 4) as u8, K::draw(random)), len)
         })
         .collect();
+    // About as many in one place as make a node an array, with covers that come and go above them, and nodes further down.
+    let crossing = (0..260)
+        .map(|_| {
+            let key = near(random, K::DIRECTORY);
+            let deep = if random.chance(0.3) { random.below(bits / 3) } else { 0 };
+            prefix(key, (u64::from(K::DIRECTORY) + 1 + random.below(11) + deep).min(bits))
+        })
+        .collect();
     // Short ones, which repaint everything below.
     let short = (0..300)
         .map(|_| {
@@ -90,7 +98,7 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
             prefix(K::draw(random), len)
         })
         .collect();
-    vec![nested, hosts, crowded, internet, short]
+    vec![nested, hosts, crowded, internet, crossing, short]
 }
 
 /// An older table, and what it must go on answering.
