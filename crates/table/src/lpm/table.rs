@@ -175,10 +175,10 @@ mod tests {
                 keys.extend(uniform::<K>(count, &mut random));
                 let mut usual = vec![0; keys.len()];
                 table.lookup_batch(&guard, &keys, &mut usual);
-                for body in arch::bodies::<K>() {
+                for (body, far) in arch::bodies::<K>().into_iter().flat_map(|body| [(body, false), (body, true)]) {
                     let mut out = vec![0; keys.len()];
                     // SAFETY: the guard is held; only bodies for this CPU are listed.
-                    unsafe { body(&table.view(NO_ROUTE), &keys, &mut out) };
+                    unsafe { body(&View { far, ..table.view(NO_ROUTE) }, &keys, &mut out) };
                     assert_eq!(out, usual);
                 }
             }

@@ -1,12 +1,10 @@
 //! Sorting with AVX-512, which has an instruction for it, and comparing with masks.
 
 use std::arch::x86_64::{
-    __m512i, __mmask16, _MM_HINT_T0, _mm_cmpgt_epu32_mask, _mm_load_si128, _mm_prefetch, _mm_set1_epi32,
-    _mm256_cmpgt_epu32_mask, _mm256_load_si256, _mm256_set1_epi32, _mm512_and_si512, _mm512_cmpeq_epi32_mask,
-    _mm512_cmpgt_epu32_mask, _mm512_load_si512, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32,
-    _mm512_set1_epi32, _mm512_storeu_si512,
+    __m512i, __mmask16, _mm_cmpgt_epu32_mask, _mm_load_si128, _mm_set1_epi32, _mm256_cmpgt_epu32_mask,
+    _mm256_load_si256, _mm256_set1_epi32, _mm512_and_si512, _mm512_cmpeq_epi32_mask, _mm512_cmpgt_epu32_mask,
+    _mm512_load_si512, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32, _mm512_set1_epi32, _mm512_storeu_si512,
 };
-use std::sync::atomic::AtomicU32;
 
 use super::lanes::{GROUP, Isa, List};
 
@@ -54,12 +52,6 @@ impl Isa for Avx512 {
             }
         };
         below.count_ones() as usize
-    }
-
-    #[inline(always)]
-    fn prefetch(address: *const AtomicU32) {
-        // SAFETY: every x86-64 has the instruction, which faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
 }
 

@@ -65,9 +65,6 @@ pub(super) trait Isa {
     /// The CPU has what the implementation is named for; `ends` is readable for `N` words, aligned to all of them, and
     /// nobody writes there.
     unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize;
-
-    /// Begins to load a cache line, if the CPU can be told to. Any address will do.
-    fn prefetch(address: *const AtomicU32);
 }
 
 /// Takes every lookup of a list one level down.

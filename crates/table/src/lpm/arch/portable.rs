@@ -1,7 +1,5 @@
 //! What any CPU can do.
 
-use std::sync::atomic::AtomicU32;
-
 use super::lanes::{Isa, List};
 
 pub(super) struct Portable;
@@ -40,7 +38,4 @@ impl Isa for Portable {
         // Counted in words as wide as the ends, which a compiler turns into one comparison of vectors.
         ends.iter().map(|&end| u32::from(slot > end)).sum::<u32>() as usize
     }
-
-    #[inline(always)]
-    fn prefetch(_: *const AtomicU32) {}
 }
