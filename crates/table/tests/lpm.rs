@@ -311,9 +311,9 @@ fn a_cover_is_removed_where_an_array_becomes_a_node() {
         let mut writer = Writer::<u128>::new(&domain, WIDE);
         let mut oracle = Indexed::new();
         let site = |number: u128, len| Prefix::new(0x2001_u128 << 112 | number << 104, len).unwrap();
-        // A cover of the first slots of the array at bit 16; below slot 0, a node whose other runs come from it; sites in
-        // every other of its slots. The last run of the cover becomes one with what is behind it: for one number of sites
-        // this is the one run that the array had too many.
+        // A cover of the first slots of the array at bit 16; below slot 0, a node whose other runs come from it; sites
+        // in every other of its slots. The last run of the cover becomes one with what is behind it: for one number of
+        // sites this is the one run that the array had too many.
         let cover = site(0, 18);
         let inner = Prefix::new(site(0, 24).address() | 5 << 80, 48).unwrap();
         let mut routes = vec![(cover, 1), (inner, 2), (site(255, 24), 3)];

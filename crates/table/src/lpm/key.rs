@@ -24,7 +24,8 @@ pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + '
     const CHUNK: u8;
     /// Bits that an array further down resolves.
     const STRIDE: u8;
-    /// Bits from the beginning of a frame to its end, if nodes are searched by ranges; zero if they are indexed by bits.
+    /// Bits from the beginning of a frame to its end, if nodes are searched by ranges; zero if they are indexed by
+    /// bits.
     const FRAME: u8;
     /// The address of zeros.
     const ZERO: Self;

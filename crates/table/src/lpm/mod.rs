@@ -1,7 +1,7 @@
 //! Longest-prefix match for IPv4 and IPv6: which of a million prefixes is the longest that contains an address?
 //!
 //! A [`Writer`] owns the routes and changes a [`Table`], which any number of workers read at the same time. One trie
-//! serves both families; only the sizes of its first two levels differ.
+//! serves both families; they differ in the sizes of its blocks, and in how a node finds the run of a key.
 //!
 //! ```
 //! use weir_base::reclaim::Domain;
@@ -19,49 +19,86 @@
 //! ```
 //!
 //! # The trie
-//! A **directory**, indexed by the first bits of the address, refers to **chunks**, indexed by the next ones: together 18
-//! bits for IPv4 and 28 for IPv6. From there on, a block resolves 6 bits. Values are pushed down to the leaves, so that
-//! the first value on the way is the answer.
+//! A **directory**, indexed by the first bits of the address, refers to blocks. A block is an **array** of leaves,
+//! indexed by the next bits, or a **node**, which has a leaf per *run* of equal slots. Values are pushed down to the
+//! leaves, so that the first value on the way is the answer. The module `node` has the layouts.
 //!
 //! ```text
-//!               directory        chunk         blocks
-//! IPv4 (u32)    bits 0..10       10..18        18..24, 24..30, 30..32
-//! IPv6 (u128)   bits 0..14       14..28        28..34, 34..40, 40..46, 46..52 … 124..128
+//!               directory    arrays                                nodes
+//! IPv4 (u32)    bits 0..10   10..18, 18..24, 24..30, 30..32        18..24, 24..30, 30..32
+//! IPv6 (u128)   bits 0..16   16..24, 24..32, 32..40, 40..48, …     from where an array could be to 48, 80, 112, 128
 //! ```
 //!
-//! Six bits are what one population count can rank. A block with few *runs* of equal slots is a **node**: a word of 64 bits
-//! that marks where runs begin, and a leaf per run; up to 14 of them fill a cache line, and a lookup touches no other. A
-//! block with more runs is an **array** of 64 leaves, of which a lookup touches one line as well, with fewer instructions.
-//! The module `node` has the layout.
+//! IPv4 addresses are used up, and routes lie side by side: below the directory there are arrays, then nodes of 6 bits,
+//! which are what one population count can rank. A lookup touches one cache line of a node, as of an array.
 //!
-//! The default route is no leaf: "no route" is replaced by it at the end. To set it costs one store instead of a new leaf
-//! in every block.
+//! IPv6 routes are few in a wide space. There, a node takes the place of several levels: it resolves all bits up to the
+//! end of a **frame** of 32 bits, with up to 8 runs in a cache line and up to 120 in lines below a line; one comparison
+//! of vectors finds the run. Where there are more runs, an array of 8 bits goes first, so that dense places cost a load
+//! for each 8 bits. The frames end at /48, the longest prefix of nearly all routes, and then every 32 bits. Longer
+//! prefixes lie below a slot of the frame before.
+//!
+//! The default route is no leaf: "no route" is replaced by it at the end. To set it costs one store instead of a new
+//! leaf in every block.
 //!
 //! # The lookup
-//! A vector of keys goes down together, one level per pass: the loads of a pass do not depend on each other, and the CPU
-//! overlaps them. After each pass the keys are sorted into those at an array, those at a node, and those that have arrived,
-//! with AVX-512 or without. The module `arch` has the bodies.
+//! A vector of keys goes down together, one level per pass: the loads of a pass do not depend on each other, and the
+//! CPU overlaps them. After each pass the keys are sorted by the kind of block they are at, with AVX-512 or without,
+//! and those that have arrived are left out. Large tables are asked for cache lines ahead of the passes. The module
+//! `arch` has the bodies.
+//!
+//! # What was tried for IPv6
+//! Throw-away programs over tables at rest, minima of 15 to 25 windows in ticks per lookup (AMD family 26, model 2; 2.6
+//! GHz): 160k real routes, and made ones with the same lengths, a fifth of them inside of others. Nodes are by ranges;
+//! arrays are of 8 bits unless said otherwise; a dash was not measured. Rows 2 to 5 had no huge pages, which counts at
+//! 100k and 1M.
+//!
+//! | structure | real | 1k | 10k | 100k | 1M |
+//! |---|---|---|---|---|---|
+//! | what this replaced: arrays of 14 and 14 bits, then 6 bits at a time | 18.8 | 11.8 | 18.7 | 81 | 132 |
+//! | 14 and 14 bits, then nodes or arrays of 6 bits | 18.6 | 6.5 | 15.3 | 43 | 66 |
+//! | 12 and 12 bits, then nodes or arrays | 16.5 | 5.6 | 7.2 | 22 | 55 |
+//! | 10 and 10 bits, then nodes or arrays of 6 bits | 21.4 | 5.7 | 6.8 | 14.3 | 68 |
+//! | … and nodes of three levels, up to 1440 runs | 20.4 | 5.8 | 6.7 | 14.3 | 66 |
+//! | 8 and 8 bits, then nodes without trees, or arrays | 28 | 8.2 | 8.9 | 38 | 60 |
+//! | 16 bits, then nodes or arrays | 17.4 | 6.2 | 6.5 | 13.6 | 52 |
+//! | … lines of trees fetched ahead | 16.8 | 5.7 | 6.4 | 10.1 | 52 |
+//! | … all lines fetched ahead | 18.9 | 6.6 | 7.8 | 11.3 | 16 |
+//! | … with the 16 bits in two levels of 8 | – | 7.9 | 8.5 | 13.1 | – |
+//!
+//! The last row but two is what is built, with the row after it for tables above 8 MiB. Nodes over many bits win
+//! because most lookups need one or two of them; trees, because in places of middling density they cost a second line,
+//! and not an array's memory; arrays, because the dense /32s of real tables have thousands of runs, which even trees of
+//! three levels search in more passes. The wide arrays of the first rows waste memory where routes are few (13,400
+//! octets per route at 10k, now 60), and with it caches.
+//!
+//! Those of 16 bits took the directory and an array below it in one pass, without sorting between them. In place, that
+//! gained nothing where there are arrays, and cost 1.8 ticks where there are none. Then a third of the time at the real
+//! routes went into the keys themselves, 16 MB of them: to fetch those of a vector ahead gained 3 ticks. What is built
+//! takes 14.8, 5.0, 5.4, 8.8 and 18.8.
 //!
 //! # The memory
 //! Blocks lie in an arena that is mapped once and never moves, and are named by number, so that a reference to one fits
-//! into a leaf. A buddy allocator gives out powers of two: naturally aligned, and merged again when freed, so that a table
-//! that has emptied can take routes of another shape. A table is bounded by [`Limits`], shows its occupancy as [`Stats`],
-//! and refuses with [`Full`].
+//! into a leaf. A buddy allocator gives out powers of two: naturally aligned, and merged again when freed, so that a
+//! table that has emptied can take routes of another shape. A table is bounded by [`Limits`], shows its occupancy as
+//! [`Stats`], and refuses with [`Full`].
 //!
 //! # The update
-//! The writer plans a change aside, and carries it out by storing single leaves: a lookup sees the old state or the new one.
-//! Which prefix a leaf comes from is kept beside the arena, for the writer alone: inserting overwrites what comes from
-//! shorter prefixes, and removing overwrites what comes from the removed one, so that both stay local. Blocks that drop out
-//! are used again when all readers have passed ([`weir_base::reclaim`]).
+//! The writer plans a change aside, and carries it out by storing single leaves: a lookup sees the old state or the new
+//! one. A node that gets other runs is written anew. Which prefix a leaf comes from is kept beside the arena, for the
+//! writer alone: inserting overwrites what comes from shorter prefixes, and removing overwrites what comes from the
+//! removed one, so that both stay local. Blocks that drop out are used again when all readers have passed
+//! ([`weir_base::reclaim`]).
 //!
-//! A [`Transaction`] edits a draft: a copy of the directory that shares all blocks. A block that an older table can reach
-//! is copied before it is changed; every block carries the generation it was born in, which decides that. Committing makes
-//! the draft the current table; the older one stays as it was, and what only it uses is freed when it is dropped.
+//! A [`Transaction`] edits a draft: a copy of the directory that shares all blocks. A block that an older table can
+//! reach is copied before it is changed; every block carries the generation it was born in, which decides that.
+//! Committing makes the draft the current table; the older one stays as it was, and what only it uses is freed when it
+//! is dropped.
 //!
 //! # How it is known to be right
-//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long as
-//! one likes ([`soak`]). Readers that look up during changes must get answers that were right at some time during the
-//! lookup.
+//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long
+//! as one likes ([`soak`]). Readers that look up during changes must get answers that were right at some time during
+//! the lookup.
 
 mod arch;
 mod arena;

@@ -1,18 +1,18 @@
 //! The layout of blocks, and how the writer reads and builds them.
 //!
-//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block further down. The two bits
-//! below the top one tell the kinds of blocks apart. An **array** has a leaf for every slot. A **node** has a leaf per *run*
-//! of equal slots instead, and something to find the run of a key by. The families differ in what.
+//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block further down. The two
+//! bits below the top one tell the kinds of blocks apart. An **array** has a leaf for every slot. A **node** has a leaf
+//! per *run* of equal slots instead, and something to find the run of a key by. The families differ in what.
 //!
-//! An IPv4 node **marks** in a word of 64 bits at which slots runs begin, other than slot 0, so that the number of set bits
-//! up to a slot *is* the index of its leaf:
+//! An IPv4 node **marks** in a word of 64 bits at which slots runs begin, other than slot 0, so that the number of set
+//! bits up to a slot *is* the index of its leaf:
 //!
 //! ```text
 //! starts: u64 | leaf 0 | leaf 1 | …                        up to 14 runs in a cache line
 //! ```
 //!
-//! An IPv6 node says of each run which slot is its **end**, the last one, so that the number of ends below a slot is the
-//! index of its leaf. From the last run on, all ends are [`u32::MAX`]. By the number of runs it is a
+//! An IPv6 node says of each run which slot is its **end**, the last one, so that the number of ends below a slot is
+//! the index of its leaf. From the last run on, all ends are [`u32::MAX`]. By the number of runs it is a
 //!
 //! ```text
 //! short   4 ends | 4 leaves                                up to 4 runs in half a cache line
@@ -20,9 +20,9 @@
 //! tree    16 ends | line 0 | line 1 | … line 14            up to 120 runs; a lookup touches two cache lines
 //! ```
 //!
-//! where the ends of a tree are those of its lines, and every line but the last has eight runs. The slots of an IPv6 node
-//! are the bits up to the end of a *frame* of 32 bits, and ends count from the beginning of the frame, wherever in it the
-//! node begins: the same word of a key is compared with all of them.
+//! where the ends of a tree are those of its lines, and every line but the last has eight runs. The slots of an IPv6
+//! node are the bits up to the end of a *frame* of 32 bits, and ends count from the beginning of the frame, wherever in
+//! it the node begins: the same word of a key is compared with all of them.
 //!
 //! What has more runs than the largest node becomes an array.
 

@@ -1,7 +1,7 @@
 //! The long differential run: tables under random changes, every answer held against [`indexed`](super::indexed).
 //!
-//! Each *shape* is a pool of prefixes of some character. Routes from it come and go, one by one, in transactions, and in
-//! transactions that are dropped; after each step thousands of keys are looked up, at the edges of what changed and
+//! Each *shape* is a pool of prefixes of some character. Routes from it come and go, one by one, in transactions, and
+//! in transactions that are dropped; after each step thousands of keys are looked up, at the edges of what changed and
 //! elsewhere. Older tables are kept for a while, and must go on giving their old answers.
 
 use std::sync::Arc;
@@ -83,7 +83,8 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
             prefix(place.splice((bits / 4) as u8, K::draw(random)), len)
         })
         .collect();
-    // About as many in one place as make a node an array, with covers that come and go above them, and nodes further down.
+    // About as many in one place as make a node an array, with covers that come and go above them, and nodes further
+    // down.
     let crossing = (0..260)
         .map(|_| {
             let key = near(random, K::DIRECTORY);

@@ -14,8 +14,8 @@ use super::writer::NO_ROUTE;
 
 /// A longest-prefix-match table as workers share it. Made and changed by a [`Writer`](super::Writer).
 ///
-/// Single changes of the writer appear in the current table, each at once for any one lookup. A transaction of the writer
-/// makes a new table and leaves this one as it is.
+/// Single changes of the writer appear in the current table, each at once for any one lookup. A transaction of the
+/// writer makes a new table and leaves this one as it is.
 pub struct Table<K: Key> {
     arena: Arc<Arena>,
     directory: Box<[AtomicU32]>,
@@ -91,7 +91,10 @@ impl<K: Key> Table<K> {
     #[inline]
     pub fn lookup_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, keys: &[A], out: &mut [u32]) {
         assert_eq!(keys.len(), out.len(), "one answer per key");
-        arch::fetch(keys);
+        // For fewer octets it does not pay.
+        if K::BITS == 128 {
+            arch::fetch(keys);
+        }
         self.lookup_each(guard, |index| keys[index].as_key(), out);
     }
 

@@ -1,12 +1,12 @@
 //! How the writer changes the trie under its readers.
 //!
-//! Inserting and removing a route are the same operation, **painting**: every slot under the prefix whose value comes from
-//! a prefix that is not longer takes a new fill: the route's own, or that of the next shorter route. What lies under
-//! longer prefixes stays.
+//! Inserting and removing a route are the same operation, **painting**: every slot under the prefix whose value comes
+//! from a prefix that is not longer takes a new fill: the route's own, or that of the next shorter route. What lies
+//! under longer prefixes stays.
 //!
 //! A painting is first *planned*: new blocks are built aside, and the words to be stored are noted. If memory runs out,
-//! the plan is dropped, and nothing has happened. Otherwise it is *carried out*: each noted store swings one leaf, so that
-//! any single lookup sees either the old or the new state of its key. Blocks that dropped out go to limbo.
+//! the plan is dropped, and nothing has happened. Otherwise it is *carried out*: each noted store swings one leaf, so
+//! that any single lookup sees either the old or the new state of its key. Blocks that dropped out go to limbo.
 //!
 //! A block may be stored into only if no older table shares it; otherwise it is copied, and so is the path down to it.
 
@@ -73,8 +73,8 @@ struct Draft<K: Key> {
 impl<K: Key> Trie<K> {
     /// An empty trie for at most `limit` octets.
     pub(crate) fn new(domain: &Domain, limit: usize) -> std::io::Result<Trie<K>> {
-        // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers. This
-        // is address space: memory is taken when it is touched.
+        // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers.
+        // This is address space: memory is taken when it is touched.
         let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
         let arena = Arc::new(Arena::new(reserve)?);
         Ok(Trie {
@@ -222,8 +222,8 @@ impl<K: Key> Trie<K> {
         if changes.is_empty() {
             return Ok(Fill::array(block));
         }
-        // Reading all slots is only worth it if runs may have gone: if something was removed. And what lies below must be as
-        // it will be, with no stores to nodes outstanding.
+        // Reading all slots is only worth it if runs may have gone: if something was removed. And what lies below must
+        // be as it will be, with no stores to nodes outstanding.
         if budget == Budget::Whatever
             && self.plan.stores.len() == stores
             && let Some(Gathered { runs, nodes }) = self.gather(first, depth, &changes)
@@ -252,7 +252,8 @@ impl<K: Key> Trie<K> {
     }
 
     /// The runs of an array once the changes (in order of slots) are made, with those of the nodes below its slots, and
-    /// these nodes: if they would make one node, and well below the number of runs at which it would become an array again.
+    /// these nodes: if they would make one node, and well below the number of runs at which it would become an array
+    /// again.
     fn gather(&self, first: usize, depth: u8, changes: &[(usize, Fill)]) -> Option<Gathered> {
         let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
         let most = if node::has_nodes::<K>(depth) { node::max_runs::<K>() / 2 } else { 1 };
@@ -469,8 +470,8 @@ impl<K: Key> Trie<K> {
         }
     }
 
-    /// Frees the block that a leaf refers to, and those below it, as far as they were born in `generation`. A block that
-    /// was not has no such block below it.
+    /// Frees the block that a leaf refers to, and those below it, as far as they were born in `generation`. A block
+    /// that was not has no such block below it.
     fn free_born_in(&mut self, generation: u32, leaf: u32, depth: u8) {
         let (block, order, below, leaves): (_, _, _, Vec<usize>) = match node::child(leaf) {
             None => return,

@@ -23,7 +23,8 @@ impl Isa for Avx512 {
     ) -> [usize; N] {
         for position in (0..count).step_by(GROUP) {
             let live = u32::MAX >> (32 - (count - position).min(GROUP));
-            // SAFETY: the CPU has AVX-512, the masked lanes are readable, and the lists have room, by the caller's promise.
+            // SAFETY: the CPU has AVX-512, the masked lanes are readable, and the lists have room, by the caller's
+            // promise.
             unsafe {
                 let live = live as __mmask16;
                 let leaf = _mm512_maskz_loadu_epi32(live, leaves.add(position).cast());

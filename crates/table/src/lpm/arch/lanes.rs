@@ -1,12 +1,14 @@
 //! What the lookup bodies share: lists of lookups that go on, and the steps to take them down.
 //!
 //! One lookup is a chain of dependent loads, and a CPU that follows chains one after the other waits for each. A *pass*
-//! takes *all* keys of a vector down by one level: within a pass nothing depends on anything, so the CPU overlaps as many
-//! loads as it has room for. Between passes, keys that have arrived at a value are sorted out, and the others by the kind
-//! of block that they are at, without branches: which it is for a key is what no predictor can know.
+//! takes *all* keys of a vector down by one level: within a pass nothing depends on anything, so the CPU overlaps as
+//! many loads as it has room for. Between passes, keys that have arrived at a value are sorted out, and the others by
+//! the kind of block that they are at, without branches: which it is for a key is what no predictor can know.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::arena::UNIT;
 
 /// Keys per pass: what stays in the nearest cache with room to spare.
 pub(super) const LANES: usize = 256;
@@ -17,8 +19,8 @@ pub(super) const GROUP: usize = 16;
 /// A word per key.
 type Lanes = MaybeUninit<[u32; LANES + GROUP]>;
 
-/// Lookups that go on: what each stands at, and which key it is. How many there are is kept outside, so that nothing here
-/// needs to be initialised.
+/// Lookups that go on: what each stands at, and which key it is. How many there are is kept outside, so that nothing
+/// here needs to be initialised.
 pub(super) struct List {
     leaves: Lanes,
     indices: Lanes,
@@ -43,8 +45,8 @@ impl List {
 
 /// What a CPU may have special instructions for.
 pub(super) trait Isa {
-    /// Of `count` leaves, adds those of each of the kinds, by their bits in `mask`, to its list, with the indices that stand
-    /// beside them. Gives the new lengths of the lists. No kind is zero.
+    /// Of `count` leaves, adds those of each of the kinds, by their bits in `mask`, to its list, with the indices that
+    /// stand beside them. Gives the new lengths of the lists. No kind is zero.
     ///
     /// # Safety
     /// The CPU has what the implementation is named for; both pointers are readable for `count` words; the lists have
@@ -121,8 +123,8 @@ pub(super) static IDENTITY: [u32; LANES] = {
     lanes
 };
 
-/// The leaf that the array which `leaf` refers to holds for a key of which the lowest of `bits` are those that the array
-/// resolves.
+/// The leaf that the array which `leaf` refers to holds for a key of which the lowest of `bits` are those that the
+/// array resolves.
 ///
 /// # Safety
 /// `leaf` refers to an array of `1 << stride` slots; otherwise as for [`lookup`](super::lookup).
@@ -136,6 +138,6 @@ pub(super) unsafe fn array_step(base: *const u8, leaf: u32, bits: u64, stride: u
 /// Where the block begins that a leaf refers to.
 #[inline(always)]
 pub(super) fn block(base: *const u8, leaf: u32) -> *const AtomicU32 {
-    // The shift drops the three marks; what is left counts in halves of a unit.
-    base.cast::<u64>().wrapping_add((leaf << 3) as usize / 4).cast()
+    // The shift drops the three marks, and leaves eighths of a unit: a shift and an address of one instruction each.
+    base.cast::<[u8; UNIT / 8]>().wrapping_add((leaf << 3) as usize).cast()
 }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
 use super::super::key::Key;
-use super::super::node::{ARRAY, HEADER, KIND, MARKS};
+use super::super::node::{ARRAY, CHILD, HEADER, KIND, MARKS};
 use super::super::table::View;
 use super::super::writer::NO_ROUTE;
 use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, pass};
@@ -34,8 +34,8 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
     let mut depth = K::DIRECTORY + K::CHUNK;
     while counts != [0; 2] {
         let shift = 64 - K::STRIDE - depth;
-        // SAFETY: every index of `out` has its upper half; the blocks that the lists refer to are at this depth; the rest
-        // is the caller's promise.
+        // SAFETY: every index of `out` has its upper half; the blocks that the lists refer to are at this depth; the
+        // rest is the caller's promise.
         counts = unsafe {
             let bits = |index: usize| upper.get_unchecked(index).assume_init() >> shift;
             down::<K, I>(view.base, bits, level, counts, below, out)
@@ -57,17 +57,19 @@ unsafe fn top<K: Key>(view: &View<'_, K>, upper: u64) -> u32 {
     // SAFETY: a directory has an entry for each value of its bits.
     let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
     let leaf = entry.load(Ordering::Acquire);
+    // What lies below a directory is an array.
+    let below = leaf & CHILD != 0;
     let slot = (upper >> (64 - K::DIRECTORY - K::CHUNK)) as usize % (1 << K::CHUNK);
     // Something is read in any case, instead of being branched around: a value's own place, where nothing lies below.
-    let at = select_unpredictable(leaf >= ARRAY, block(view.base, leaf).wrapping_add(slot), entry);
+    let at = select_unpredictable(below, block(view.base, leaf).wrapping_add(slot), entry);
     // SAFETY: either the directory's entry, or a slot of the array that the reference in it leads to.
     let next = unsafe { &*at }.load(Ordering::Acquire);
     // By now the entry may hold a reference to an array, which must not be taken for one below an array.
-    select_unpredictable(leaf >= ARRAY, next, leaf)
+    select_unpredictable(below, next, leaf)
 }
 
-/// Takes every lookup of a level to the one below. The lowest of `bits` of a key are those that the blocks of this level
-/// resolve.
+/// Takes every lookup of a level to the one below. The lowest of `bits` of a key are those that the blocks of this
+/// level resolve.
 ///
 /// # Safety
 /// As for [`lookup`](super::lookup), and the lists hold indices of `out`, and references to what they are named for.
@@ -90,8 +92,8 @@ unsafe fn down<K: Key, I: Isa>(
     }
 }
 
-/// The leaf that the node which `leaf` refers to holds for a key whose bits at the depth of the node are the lowest ones
-/// of `bits`.
+/// The leaf that the node which `leaf` refers to holds for a key whose bits at the depth of the node are the lowest
+/// ones of `bits`.
 ///
 /// # Safety
 /// `leaf` refers to a node; otherwise as for [`lookup`](super::lookup).

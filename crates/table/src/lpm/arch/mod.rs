@@ -1,9 +1,9 @@
 //! The lookup bodies, and which of them this CPU runs.
 //!
-//! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. They are compiled for every CPU, once more for x86-64
-//! with the instructions for bits and the wider vectors that the baseline lacks, and once with AVX-512 for what happens
-//! between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than as many
-//! loads.
+//! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. They are compiled for every CPU, once more for
+//! x86-64 with the instructions for bits and the wider vectors that the baseline lacks, and once with AVX-512 for what
+//! happens between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than
+//! as many loads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -86,8 +86,8 @@ unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &
     unsafe { body::<K, portable::Portable>(view, key, out) }
 }
 
-/// Begins to load keys that lie side by side. A vector of them may be a page, at whose end a CPU stops to guess what comes
-/// next.
+/// Begins to load keys that lie side by side. A vector of them may be a page, at whose end a CPU stops to guess what
+/// comes next.
 #[inline(always)]
 pub(crate) fn fetch<T>(keys: &[T]) {
     for line in keys.chunks((64 / size_of::<T>()).max(1)) {

@@ -44,8 +44,8 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
     let mut depth = K::DIRECTORY;
     while settle(view.default, out) {
         depth += K::FRAME;
-        // SAFETY: the keys that go on are at blocks of this frame, and get their words; they are no more than the lanes. The
-        // rest is the caller's promise.
+        // SAFETY: the keys that go on are at blocks of this frame, and get their words; they are no more than the
+        // lanes. The rest is the caller's promise.
         unsafe { next_frame::<K, I>(view.base, depth, &key, &mut words, out) };
     }
 }
@@ -74,8 +74,8 @@ unsafe fn next_frame<K: Key, I: Isa>(
     }
 }
 
-/// Takes lookups through a frame: leaves and as many indices, and how many. `FAR` if most lines will come from afar: then
-/// they are asked for ahead, which costs time where they are near.
+/// Takes lookups through a frame: leaves and as many indices, and how many. `FAR` if most lines will come from afar:
+/// then they are asked for ahead, which costs time where they are near.
 ///
 /// # Safety
 /// As for [`vector`]; the leaves are values, or refer to blocks where the frame begins; and every lookup has its word.
@@ -90,9 +90,9 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     let word = |index: usize| unsafe { words.get_unchecked(index).assume_init() };
     let [mut arrays, mut below, mut trees, mut lines, mut shorts] = [const { List::new() }; 5];
     let (mut arrays, mut below) = (&mut arrays, &mut below);
-    // SAFETY: there are no more answers than lanes. The lists hold no key twice, so that none exceeds the lanes; each is
-    // initialised up to its count, and refers to what it is named for. Arrays are reached in the order of their depths, and
-    // none after the last. The rest is the caller's promise.
+    // SAFETY: there are no more answers than lanes. The lists hold no key twice, so that none exceeds the lanes; each
+    // is initialised up to its count, and refers to what it is named for. Arrays are reached in the order of their
+    // depths, and none after the last. The rest is the caller's promise.
     unsafe {
         let to = [&mut *arrays, &mut trees, &mut lines, &mut shorts];
         let mut counts = I::sort(leaves, indices, count, KIND, KINDS, to, [0; 4]);
@@ -141,8 +141,8 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
 #[inline(always)]
 unsafe fn node_step<I: Isa, const RUNS: usize>(base: *const u8, leaf: u32, slot: u32) -> u32 {
     let node = block(base, leaf);
-    // SAFETY: the ends of a node, which nobody writes to after it was published. No slot is above the last end, and so the
-    // rank is one of a leaf.
+    // SAFETY: the ends of a node, which nobody writes to after it was published. No slot is above the last end, and so
+    // the rank is one of a leaf.
     unsafe {
         let rank = I::rank::<RUNS>(node.cast(), slot);
         (*node.add(RUNS + rank)).load(Ordering::Acquire)
