@@ -12,6 +12,8 @@ mod marks;
 mod portable;
 mod ranges;
 
+use weir_base::prefetch;
+
 use self::lanes::{Isa, LANES};
 use super::key::Key;
 use super::table::View;
@@ -91,21 +93,8 @@ unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &
 #[inline(always)]
 pub(crate) fn fetch<T>(keys: &[T]) {
     for line in keys.chunks((64 / size_of::<T>()).max(1)) {
-        prefetch(line.as_ptr());
+        prefetch::read(line.as_ptr());
     }
-}
-
-/// Begins to load a cache line, if the CPU can be told to. Any address will do.
-#[inline(always)]
-fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has the instruction, which faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }
 
 /// A lookup body, on a slice of keys.

@@ -7,12 +7,13 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
+use weir_base::prefetch;
+
 use super::super::key::Key;
 use super::super::node::{ARRAY, CHILD, KIND, LINE, LINE_RUNS, LINE_UNITS, LINE_WORDS, SHORT, SHORT_RUNS, TREE};
 use super::super::table::View;
 use super::super::writer::NO_ROUTE;
 use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, last_pass, pass};
-use super::prefetch;
 
 /// The kinds of blocks that a lookup can be at.
 const KINDS: [u32; 4] = [ARRAY, TREE, LINE, SHORT];
@@ -104,7 +105,7 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
                 for position in 0..count {
                     let (leaf, index) = (arrays.leaves().add(position).read(), arrays.indices().add(position).read());
                     let slot = (word(index as usize) >> shift) as usize % (1 << K::STRIDE);
-                    prefetch(block(base, leaf).wrapping_add(slot));
+                    prefetch::read(block(base, leaf).wrapping_add(slot));
                 }
             }
             pass(arrays, count, out, |leaf, index| array_step(base, leaf, u64::from(word(index) >> shift), K::STRIDE));
@@ -116,7 +117,7 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
         if FAR {
             for (list, count) in [(&mut trees, tree_count), (&mut lines, line_count), (&mut shorts, short_count)] {
                 for position in 0..count {
-                    prefetch(block(base, list.leaves().add(position).read()));
+                    prefetch::read(block(base, list.leaves().add(position).read()));
                 }
             }
         }
@@ -124,7 +125,7 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
             let (leaf, index) = (trees.leaves().add(position).read(), trees.indices().add(position).read());
             let rank = I::rank::<LINE_WORDS>(block(base, leaf).cast(), word(index as usize));
             let line = leaf + LINE_UNITS * (1 + rank as u32);
-            prefetch(block(base, line));
+            prefetch::read(block(base, line));
             lines.leaves().add(line_count).write(line);
             lines.indices().add(line_count).write(index);
             line_count += 1;
