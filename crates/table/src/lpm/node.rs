@@ -210,31 +210,18 @@ impl Node {
 
     /// The word of the leaf of a run.
     pub(crate) fn leaf<K: Key>(self, run: usize) -> usize {
-        let first = self.block.word(0);
-        match self.kind {
-            _ if K::FRAME == 0 => first + HEADER / 4 + run,
-            SHORT => first + SHORT_RUNS + run,
-            LINE => first + LINE_RUNS + run,
-            _ => self.end(run) + LINE_RUNS,
-        }
+        if K::FRAME == 0 { self.block.word(HEADER) + run } else { self.end(run) + self.width() }
     }
 
-    /// The word of the end of a run, in an IPv6 node.
+    /// The word of the end of a run, in an IPv6 node: as many words before that of its leaf as the node, or its line, is wide.
     fn end(self, run: usize) -> usize {
-        let first = self.block.word(0);
-        match self.kind {
-            TREE => first + LINE_WORDS * (1 + run / LINE_RUNS) + run % LINE_RUNS,
-            _ => first + run,
-        }
+        let skipped = if self.kind == TREE { LINE_WORDS } else { 0 };
+        self.block.word(0) + skipped + run / LINE_RUNS * LINE_WORDS + run % LINE_RUNS
     }
 
-    /// How many runs there may be by the kind.
-    fn room(self) -> usize {
-        match self.kind {
-            SHORT => SHORT_RUNS,
-            LINE => LINE_RUNS,
-            _ => TREE_LINES * LINE_RUNS,
-        }
+    /// Ends that stand side by side.
+    fn width(self) -> usize {
+        if self.kind == SHORT { SHORT_RUNS } else { LINE_RUNS }
     }
 
     /// How many runs there are.
@@ -242,31 +229,34 @@ impl Node {
         if K::FRAME == 0 {
             return 1 + arena.pair(self.block.word(0)).load(Ordering::Relaxed).count_ones() as usize;
         }
-        1 + (0..self.room()).take_while(|&run| self.end_of(arena, run) != u32::MAX).count()
-    }
-
-    fn end_of(self, arena: &Arena, run: usize) -> u32 {
-        arena.word(self.end(run)).load(Ordering::Relaxed)
+        let end = |run: &usize| arena.word(self.end(*run)).load(Ordering::Relaxed);
+        // The end of the last run is the first of these.
+        1 + (0..).take_while(|run| end(run) != u32::MAX).count()
     }
 
     /// Reads the runs of a node at `depth`.
     pub(crate) fn runs<K: Key>(self, arena: &Arena, lens: &Lens, depth: u8) -> Vec<Run> {
-        let mut runs = Vec::with_capacity(LINE_WORDS);
-        let mut push = |start: u32| {
-            let fill = lens.fill(arena, self.leaf::<K>(runs.len()));
-            runs.push(Run { start, fill });
-        };
-        push(0);
         if K::FRAME == 0 {
+            let first = self.block.word(HEADER);
+            let mut runs = vec![Run { start: 0, fill: lens.fill(arena, first) }];
             let mut starts = arena.pair(self.block.word(0)).load(Ordering::Relaxed);
             while starts != 0 {
-                push(starts.trailing_zeros());
+                runs.push(Run { start: starts.trailing_zeros(), fill: lens.fill(arena, first + runs.len()) });
                 starts &= starts - 1;
             }
-        } else {
-            let inside = u32::MAX >> (32 - node_bits::<K>(depth));
-            let ends = (0..self.room()).map(|run| self.end_of(arena, run));
-            ends.take_while(|&end| end != u32::MAX).for_each(|end| push((end & inside) + 1));
+            return runs;
+        }
+        let inside = u32::MAX >> (32 - node_bits::<K>(depth));
+        let width = self.width();
+        let mut runs = Vec::with_capacity(if self.kind == TREE { TREE_LINES * LINE_RUNS / 2 } else { width });
+        let mut start = 0;
+        for run in 0.. {
+            let word = self.end(run);
+            runs.push(Run { start, fill: lens.fill(arena, word + width) });
+            match arena.word(word).load(Ordering::Relaxed) {
+                u32::MAX => break,
+                end => start = (end & inside) + 1,
+            }
         }
         runs
     }
@@ -286,14 +276,9 @@ impl Node {
         let base = at.slot(depth + node_bits::<K>(depth) - K::FRAME, K::FRAME) as u32;
         let end = |run: usize| runs.get(run + 1).map_or(u32::MAX, |next| base | (next.start - 1));
         let set = |word: usize, end: u32| arena.word(word).store(end, Ordering::Relaxed);
-        let mut filled = runs.len().next_multiple_of(LINE_RUNS);
+        (0..runs.len().next_multiple_of(self.width())).for_each(|run| set(self.end(run), end(run)));
         if self.kind == TREE {
-            for line in 0..LINE_WORDS {
-                set(self.block.word(0) + line, end(line * LINE_RUNS + LINE_RUNS - 1));
-            }
-        } else {
-            filled = self.room();
+            (0..LINE_WORDS).for_each(|line| set(self.block.word(0) + line, end(line * LINE_RUNS + LINE_RUNS - 1)));
         }
-        (0..filled).for_each(|run| set(self.end(run), end(run)));
     }
 }
