@@ -215,7 +215,7 @@ fn ipv6_readers_see_valid_answers() {
 }
 
 /// Sites below a place fill up and empty again, one by one, through every kind of block; after each step both edges of
-/// every site are looked up, and what lies beside the place.
+/// every site are looked up, and what lies beside the place. Every third site has a longer prefix inside of it.
 fn sites_come_and_go<K: Draw>(place: Prefix<K>, bits: u8, seed: u64) {
     let mut random = Random::from_seed(seed);
     let domain = Domain::new();
@@ -226,7 +226,15 @@ fn sites_come_and_go<K: Draw>(place: Prefix<K>, bits: u8, seed: u64) {
     let mut sites: Vec<Prefix<K>> = (0..1u64 << bits)
         .map(|number| Prefix::new(place.address().place(place.len(), bits, number), place.len() + bits).unwrap())
         .collect();
-    let mut keys: Vec<K> = sites.iter().flat_map(|site| [site.address(), site.last()]).collect();
+    let inner: Vec<Prefix<K>> = sites
+        .iter()
+        .step_by(3)
+        .map(|site| Prefix::new(site.last(), (site.len() + 5).min(K::BITS)).unwrap())
+        .filter(|inner| inner.len() > place.len() + bits)
+        .collect();
+    let mut keys: Vec<K> = inner.iter().map(|inner| inner.address()).collect();
+    sites.extend(inner);
+    keys.extend(sites.iter().flat_map(|site| [site.address(), site.last()]));
     keys.extend([K::ZERO, K::ZERO.saturate(0), place.address().saturate(place.len())]);
     let mut answers = vec![0; keys.len()];
     let mut check = |writer: &Writer<K>, oracle: &Indexed<K>| {

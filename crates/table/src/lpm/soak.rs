@@ -84,14 +84,16 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
         })
         .collect();
     // About as many in one place as make a node an array, with covers that come and go above them, and nodes further
-    // down.
-    let crossing = (0..260)
-        .map(|_| {
-            let key = near(random, K::DIRECTORY);
+    // down; at the beginning of a frame, and at the end of one.
+    let mut crossing = |start: u8| {
+        let one = |_| {
+            let key = near(random, start);
             let deep = if random.chance(0.3) { random.below(bits / 3) } else { 0 };
-            prefix(key, (u64::from(K::DIRECTORY) + 1 + random.below(11) + deep).min(bits))
-        })
-        .collect();
+            prefix(key, (u64::from(start) + 1 + random.below(11) + deep).min(bits))
+        };
+        (0..400).map(one).collect()
+    };
+    let (crossing_first, crossing_last) = (crossing(K::DIRECTORY), crossing((K::DIRECTORY + 24).min(K::BITS - 8)));
     // Short ones, which repaint everything below.
     let short = (0..300)
         .map(|_| {
@@ -99,7 +101,7 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
             prefix(K::draw(random), len)
         })
         .collect();
-    vec![nested, hosts, crowded, internet, crossing, short]
+    vec![crossing_last, crossing_first, nested, hosts, crowded, internet, short]
 }
 
 /// An older table, and what it must go on answering.

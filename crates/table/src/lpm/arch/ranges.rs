@@ -33,13 +33,12 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
         let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
         *out = entry.load(Ordering::Acquire);
     }
-    let all = (out.as_ptr(), IDENTITY.as_ptr(), out.len());
     // SAFETY: the caller's promise; there are an answer and a word for each lane up to the length.
     unsafe {
         if view.far {
-            frame::<K, I, true>(view.base, all, &words, out);
+            frame::<K, I, true>(view.base, None, &words, out);
         } else {
-            frame::<K, I, false>(view.base, all, &words, out);
+            frame::<K, I, false>(view.base, None, &words, out);
         }
     }
     let mut depth = K::DIRECTORY;
@@ -71,19 +70,20 @@ unsafe fn next_frame<K: Key, I: Isa>(
             let index = list.indices().add(position).read() as usize;
             words.get_unchecked_mut(index).write(key(index).slot(depth, K::FRAME) as u32);
         }
-        frame::<K, I, false>(base, (list.leaves(), list.indices(), count), words, out);
+        frame::<K, I, false>(base, Some((&mut list, count)), words, out);
     }
 }
 
-/// Takes lookups through a frame: leaves and as many indices, and how many. `FAR` if most lines will come from afar:
-/// then they are asked for ahead, which costs time where they are near.
+/// Takes lookups through a frame: those of a list with its count, or all. `FAR` if most lines will come from afar: then
+/// they are asked for ahead, which costs time where they are near.
 ///
 /// # Safety
-/// As for [`vector`]; the leaves are values, or refer to blocks where the frame begins; and every lookup has its word.
+/// As for [`vector`]; the leaves of the list, or else the answers so far, are values or refer to blocks where the frame
+/// begins; and every lookup has its word.
 #[inline(always)]
 unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     base: *const u8,
-    (leaves, indices, count): (*const u32, *const u32, usize),
+    some: Option<(&mut List, usize)>,
     words: &Words,
     out: &mut [u32],
 ) {
@@ -96,7 +96,10 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     // depths, and none after the last. The rest is the caller's promise.
     unsafe {
         let to = [&mut *arrays, &mut trees, &mut lines, &mut shorts];
-        let mut counts = I::sort(leaves, indices, count, KIND, KINDS, to, [0; 4]);
+        let mut counts = match some {
+            Some((list, count)) => I::sort(list.leaves(), list.indices(), count, KIND, KINDS, to, [0; 4]),
+            None => I::sort(out.as_ptr(), IDENTITY.as_ptr(), out.len(), KIND, KINDS, to, [0; 4]),
+        };
         let mut shift = K::FRAME;
         while counts[0] > 0 {
             shift -= K::STRIDE;
@@ -109,6 +112,10 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
                 }
             }
             pass(arrays, count, out, |leaf, index| array_step(base, leaf, u64::from(word(index) >> shift), K::STRIDE));
+            if shift == 0 {
+                // What lies below the last array is the next frame's.
+                break;
+            }
             let to = [&mut *below, &mut trees, &mut lines, &mut shorts];
             counts = I::sort(arrays.leaves(), arrays.indices(), count, KIND, KINDS, to, counts);
             std::mem::swap(&mut arrays, &mut below);
