@@ -1,10 +1,12 @@
 //! The lookup bodies, and which of them this CPU runs.
 //!
 //! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. They are compiled for every CPU, once more for
-//! x86-64 with the instructions for bits and the wider vectors that the baseline lacks, and once with AVX-512 for what
-//! happens between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than
+//! x86-64 with AVX2 and the instructions for bits that the baseline lacks, and once with AVX-512, for what happens
+//! between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than
 //! as many loads.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod lanes;
@@ -85,7 +87,7 @@ unsafe fn with_avx512<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out:
 #[target_feature(enable = "popcnt,bmi2,avx2")]
 unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { body::<K, portable::Portable>(view, key, out) }
+    unsafe { body::<K, avx2::Avx2>(view, key, out) }
 }
 
 /// Begins to load keys that lie side by side. A vector of them may be a page, at whose end a CPU stops to guess what
