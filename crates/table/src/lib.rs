@@ -2,3 +2,4 @@
 
 pub mod lpm;
 pub mod peer;
+pub mod sav;

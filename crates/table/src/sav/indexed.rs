@@ -1,0 +1,82 @@
+//! Oracles for long runs: a map per prefix length. Simple enough to believe, and held against [`naive`](super::naive) in
+//! the tests.
+
+use std::collections::HashMap;
+
+use crate::lpm::{Key, Prefix};
+
+use super::meaning::Rule;
+use super::{Set, Verdict};
+
+/// Entries by length, longest first, each by the address of its prefix.
+#[derive(Debug, Clone)]
+pub struct Indexed<K, E> {
+    lengths: Vec<(u8, HashMap<K, E>)>,
+}
+
+impl<K: Key, E> Default for Indexed<K, E> {
+    fn default() -> Self {
+        Indexed { lengths: Vec::new() }
+    }
+}
+
+impl<K: Key, E> Indexed<K, E> {
+    /// Sets the entry of a prefix, or takes it out.
+    pub fn set(&mut self, prefix: Prefix<K>, entry: Option<E>) {
+        let found = self.lengths.binary_search_by(|(len, _)| prefix.len().cmp(len));
+        match (found, entry) {
+            (Ok(place), Some(entry)) => drop(self.lengths[place].1.insert(prefix.address(), entry)),
+            (Err(place), Some(entry)) => {
+                self.lengths.insert(place, (prefix.len(), HashMap::from([(prefix.address(), entry)])));
+            }
+            (Ok(place), None) => drop(self.lengths[place].1.remove(&prefix.address())),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// The entries whose prefixes cover a source, the longest first.
+    fn covering(&self, source: K) -> impl Iterator<Item = &E> {
+        self.lengths.iter().filter_map(move |(len, entries)| entries.get(&source.truncate(*len)))
+    }
+}
+
+impl<K: Key> Indexed<K, Set> {
+    /// See [`naive::most_specific`](super::naive::most_specific).
+    pub fn most_specific(&self, source: K, interface: u32) -> Verdict {
+        match self.covering(source).next() {
+            None => Verdict::Unknown,
+            Some(set) if set.contains(interface) => Verdict::Valid,
+            Some(_) => Verdict::Invalid,
+        }
+    }
+
+    /// See [`naive::any_covering`](super::naive::any_covering).
+    pub fn any_covering(&self, source: K, interface: u32) -> Verdict {
+        let mut verdict = Verdict::Unknown;
+        for set in self.covering(source) {
+            if set.contains(interface) {
+                return Verdict::Valid;
+            }
+            verdict = Verdict::Invalid;
+        }
+        verdict
+    }
+}
+
+impl<K: Key> Indexed<K, Vec<Rule>> {
+    /// See [`naive::ordered`](super::naive::ordered).
+    pub fn ordered(&self, source: K, interface: u32) -> Verdict {
+        let mut first: Option<(u64, bool)> = None;
+        let mut verdict = Verdict::Unknown;
+        for rule in self.covering(source).flatten() {
+            verdict = Verdict::Invalid;
+            if rule.interfaces.contains(interface) && first.is_none_or(|(place, _)| rule.place < place) {
+                first = Some((rule.place, rule.permit));
+            }
+        }
+        match first {
+            Some((_, true)) => Verdict::Valid,
+            _ => verdict,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What nested entries mean together: how a prefix's row follows from its own entry and from those of the prefixes around.
+
+use std::fmt::Debug;
+
+use super::Set;
+
+/// A meaning of entries.
+pub trait Meaning {
+    /// What stands at a prefix.
+    type Entry: Clone + PartialEq + Debug + Send;
+    /// What the entry at a prefix and those around it come to: all that the prefixes inside have to know.
+    type State: Clone + PartialEq + Debug + Send;
+
+    /// The state of a prefix, by that of the longest prefix around it.
+    fn state(around: Option<&Self::State>, own: &Self::Entry) -> Self::State;
+
+    /// The interfaces that are valid for sources of which this prefix is the longest that covers them.
+    fn row(state: &Self::State) -> Set;
+}
+
+/// The longest prefix that covers the source decides.
+#[derive(Debug, Clone, Copy)]
+pub struct MostSpecific;
+
+impl Meaning for MostSpecific {
+    type Entry = Set;
+    type State = Set;
+
+    fn state(_: Option<&Set>, own: &Set) -> Set {
+        own.clone()
+    }
+
+    fn row(state: &Set) -> Set {
+        state.clone()
+    }
+}
+
+/// Any prefix that covers the source and has the interface is enough.
+#[derive(Debug, Clone, Copy)]
+pub struct AnyCovering;
+
+impl Meaning for AnyCovering {
+    type Entry = Set;
+    type State = Set;
+
+    fn state(around: Option<&Set>, own: &Set) -> Set {
+        around.map_or_else(|| own.clone(), |around| around.union(own))
+    }
+
+    fn row(state: &Set) -> Set {
+        state.clone()
+    }
+}
+
+/// The first entry of a list that covers the source and has the interface decides.
+#[derive(Debug, Clone, Copy)]
+pub struct Ordered;
+
+/// An entry of an ordered list, as it stands at its prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Its place in the list: no two have the same.
+    pub place: u64,
+    /// The interfaces that it is about.
+    pub interfaces: Set,
+    /// Whether they are valid.
+    pub permit: bool,
+}
+
+impl Meaning for Ordered {
+    /// Several entries may have the same prefix. Not empty: a prefix without entries has none.
+    type Entry = Vec<Rule>;
+    /// For each interface, by number, the place of the entry that decides, and what it says.
+    type State = Vec<(u32, u64, bool)>;
+
+    fn state(around: Option<&Self::State>, own: &Vec<Rule>) -> Self::State {
+        let of_own =
+            own.iter().flat_map(|rule| rule.interfaces.iter().map(|interface| (interface, rule.place, rule.permit)));
+        let mut all: Self::State = around.into_iter().flatten().copied().chain(of_own).collect();
+        all.sort_unstable();
+        // The first place of each interface comes first.
+        all.dedup_by_key(|decided| decided.0);
+        all
+    }
+
+    fn row(state: &Self::State) -> Set {
+        state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect()
+    }
+}

@@ -1,0 +1,61 @@
+//! Sets of interfaces.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A set of interfaces, by number. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Set(Arc<[u32]>);
+
+impl Set {
+    /// Whether an interface is in it.
+    pub fn contains(&self, interface: u32) -> bool {
+        self.0.binary_search(&interface).is_ok()
+    }
+
+    /// The interfaces, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().copied()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that are in either.
+    #[must_use]
+    pub fn union(&self, other: &Set) -> Set {
+        if self.is_superset(other) {
+            return self.clone();
+        }
+        if other.is_superset(self) {
+            return other.clone();
+        }
+        self.iter().chain(other.iter()).collect()
+    }
+
+    fn is_superset(&self, other: &Set) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || other.iter().all(|interface| self.contains(interface))
+    }
+}
+
+impl FromIterator<u32> for Set {
+    fn from_iter<I: IntoIterator<Item = u32>>(interfaces: I) -> Set {
+        let mut all: Vec<u32> = interfaces.into_iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        Set(all.into())
+    }
+}
+
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,249 @@
+//! Every meaning against its specification, in both families, through any sequence of changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::collection::vec;
+use proptest::option::weighted;
+use proptest::prelude::*;
+use weir_base::reclaim::Domain;
+
+use super::indexed::Indexed;
+use super::*;
+use crate::lpm::{Key, Prefix};
+
+const LIMITS: Limits = Limits { prefixes: 1000, bytes: 1 << 22, sets: 500, interfaces: 130 };
+
+trait Family: Key {
+    /// The address that begins with an octet, and goes on with zeros or ones.
+    fn of(octet: u8, ones: bool) -> Self;
+}
+
+impl Family for u32 {
+    fn of(octet: u8, ones: bool) -> u32 {
+        u32::from(octet) << 24 | if ones { u32::MAX >> 8 } else { 0 }
+    }
+}
+
+impl Family for u128 {
+    fn of(octet: u8, ones: bool) -> u128 {
+        u128::from(octet) << 120 | if ones { u128::MAX >> 8 } else { 0 }
+    }
+}
+
+fn address<K: Family>() -> impl Strategy<Value = K> {
+    // Few, so that prefixes nest and sources find them.
+    (any::<u8>(), any::<bool>()).prop_map(|(octet, ones)| K::of(octet & 0b1010_0011, ones))
+}
+
+fn prefix<K: Family>() -> impl Strategy<Value = Prefix<K>> {
+    let len = prop_oneof![3 => 0..9u8, 1 => K::BITS - 2..=K::BITS, 1 => 0..=K::BITS];
+    (address::<K>(), len).prop_map(|(address, len)| Prefix::new(address, len).expect("the family has this length"))
+}
+
+fn set() -> impl Strategy<Value = Set> {
+    vec(prop_oneof![0..4u32, Just(64), Just(129)], 0..4).prop_map(Set::from_iter)
+}
+
+/// Changes that are made one by one, or together.
+type Steps<K, E> = Vec<(bool, Vec<(Prefix<K>, Option<E>)>)>;
+
+fn steps<K: Family, E: std::fmt::Debug + Clone + 'static>(
+    entry: impl Strategy<Value = E> + 'static,
+) -> impl Strategy<Value = Steps<K, E>> {
+    vec((any::<bool>(), vec((prefix::<K>(), weighted(0.8, entry)), 1..12)), 1..8)
+}
+
+/// Makes the changes, and asks `same` after each step about every source and interface that may differ.
+fn run<K: Family, M: Meaning>(
+    steps: Steps<K, M::Entry>,
+    says: impl Fn(&BTreeMap<Prefix<K>, M::Entry>, &Indexed<K, M::Entry>, K, u32) -> (Verdict, Verdict),
+) -> Result<(), TestCaseError> {
+    let domain = Domain::new();
+    let mut reader = domain.reader().expect("there is room");
+    let mut merged = Merged::<K, M>::new(&domain, LIMITS);
+    let (mut entries, mut indexed) = (BTreeMap::new(), Indexed::default());
+    for (together, step) in steps {
+        for (prefix, entry) in &step {
+            indexed.set(*prefix, entry.clone());
+            match entry.clone() {
+                Some(entry) => entries.insert(*prefix, entry),
+                None => entries.remove(prefix),
+            };
+        }
+        if together {
+            merged.change(step).expect("there is room");
+        } else {
+            step.into_iter().for_each(|(prefix, entry)| merged.set(prefix, entry).expect("there is room"));
+        }
+        prop_assert_eq!(merged.occupancy().0, entries.len());
+        let reading = merged.reading();
+        let guard = reader.pin();
+        // All that prefixes begin with, and some that none does.
+        for octet in (0..=255u8).filter(|octet| octet & 0b0101_0000 == 0) {
+            for ones in [false, true] {
+                let source = K::of(octet, ones);
+                for interface in [0, 1, 3, 64, 129, 4000] {
+                    let (naive, quick) = says(&entries, &indexed, source, interface);
+                    prop_assert_eq!(naive, quick, "the oracles: {:?} by {}", source, interface);
+                    prop_assert_eq!(reading.check(&guard, source, interface), naive, "{:?} by {}", source, interface);
+                }
+            }
+        }
+    }
+    // Nothing is left of what is taken out.
+    let all: Vec<_> = entries.into_keys().map(|prefix| (prefix, None)).collect();
+    merged.change(all).expect("less needs no room");
+    prop_assert_eq!((merged.occupancy().0, merged.sets().0), (0, 0));
+    Ok(())
+}
+
+fn sets<K: Family>(entries: &BTreeMap<Prefix<K>, Set>) -> Vec<(Prefix<K>, Set)> {
+    entries.iter().map(|(prefix, set)| (*prefix, set.clone())).collect()
+}
+
+fn most_specific<K: Family>(steps: Steps<K, Set>) -> Result<(), TestCaseError> {
+    run::<K, MostSpecific>(steps, |entries, indexed, source, interface| {
+        (naive::most_specific(&sets(entries), source, interface), indexed.most_specific(source, interface))
+    })
+}
+
+fn any_covering<K: Family>(steps: Steps<K, Set>) -> Result<(), TestCaseError> {
+    run::<K, AnyCovering>(steps, |entries, indexed, source, interface| {
+        (naive::any_covering(&sets(entries), source, interface), indexed.any_covering(source, interface))
+    })
+}
+
+/// Gives each rule a place of its own, in the order in which they come.
+fn placed<K: Family>(steps: Steps<K, Vec<(Set, bool)>>) -> Steps<K, Vec<Rule>> {
+    let mut place = 0;
+    let mut rule = |(interfaces, permit): (Set, bool)| {
+        // An order that is not that of the changes.
+        place += 1;
+        Rule { place: place * 7919 % 1009, interfaces, permit }
+    };
+    let mut step = |(together, step): (bool, Vec<(Prefix<K>, Option<Vec<(Set, bool)>>)>)| {
+        let one = |(prefix, rules): (Prefix<K>, Option<Vec<_>>)| {
+            (prefix, rules.map(|rules| rules.into_iter().map(&mut rule).collect()))
+        };
+        (together, step.into_iter().map(one).collect())
+    };
+    steps.into_iter().map(&mut step).collect()
+}
+
+fn ordered<K: Family>(steps: Steps<K, Vec<(Set, bool)>>) -> Result<(), TestCaseError> {
+    run::<K, Ordered>(placed(steps), |entries, indexed, source, interface| {
+        let mut list: Vec<_> =
+            entries.iter().flat_map(|(prefix, rules)| rules.iter().map(move |rule| (prefix, rule))).collect();
+        list.sort_by_key(|(_, rule)| rule.place);
+        let list: Vec<_> =
+            list.into_iter().map(|(prefix, rule)| (*prefix, rule.interfaces.clone(), rule.permit)).collect();
+        (naive::ordered(&list, source, interface), indexed.ordered(source, interface))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_most_specific_decides(v4 in steps::<u32, _>(set()), v6 in steps::<u128, _>(set())) {
+        most_specific(v4)?;
+        most_specific(v6)?;
+    }
+
+    #[test]
+    fn any_that_covers_is_enough(v4 in steps::<u32, _>(set()), v6 in steps::<u128, _>(set())) {
+        any_covering(v4)?;
+        any_covering(v6)?;
+    }
+
+    #[test]
+    fn the_first_decides(
+        v4 in steps::<u32, _>(vec((set(), any::<bool>()), 1..3)),
+        v6 in steps::<u128, _>(vec((set(), any::<bool>()), 1..3)),
+    ) {
+        ordered(v4)?;
+        ordered(v6)?;
+    }
+}
+
+fn of(interfaces: &[u32]) -> Option<Set> {
+    Some(interfaces.iter().copied().collect())
+}
+
+#[test]
+fn what_has_no_room_changes_nothing() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let net = |text: &str| text.parse::<Prefix<u32>>().unwrap();
+    let small = Limits { prefixes: 4, sets: 3, ..LIMITS };
+    let mut merged = Merged::<u32, AnyCovering>::new(&domain, small);
+    merged
+        .change([(net("10.0.0.0/8"), of(&[1])), (net("10.1.0.0/16"), of(&[2])), (net("10.2.0.0/16"), of(&[3]))])
+        .unwrap();
+    let mut said = |merged: &Merged<u32, AnyCovering>| -> Vec<Verdict> {
+        let guard = &reader.pin();
+        let each = |source| (0..6).map(move |interface| merged.reading().check(guard, source, interface));
+        [0x0a00_0001, 0x0a01_0001, 0x0a02_0001, 0x0b00_0001].into_iter().flat_map(each).collect()
+    };
+    let before = said(&merged);
+    // Three sets are in use: those of /8 and the two unions.
+    assert_eq!((merged.occupancy(), merged.sets()), ((3, 4), (3, 3)));
+    assert_eq!(merged.set(net("11.0.0.0/8"), of(&[4])), Err(NoRoom::Sets(3)));
+    // The second of these finds no room: the first is undone, and so is what follows for those inside.
+    let many = [(net("10.0.0.0/8"), of(&[1, 2, 3])), (net("11.0.0.0/8"), of(&[9])), (net("12.0.0.0/8"), of(&[8]))];
+    assert_eq!(merged.change(many), Err(NoRoom::Sets(3)));
+    assert_eq!((said(&merged), merged.occupancy(), merged.sets()), (before.clone(), (3, 4), (3, 3)));
+    let many = (0..3).map(|n| (net(&format!("10.{}.0.0/16", 7 + n)), of(&[1])));
+    assert!(matches!(merged.change(many), Err(NoRoom::Prefixes(_))));
+    assert_eq!((said(&merged), merged.occupancy(), merged.sets()), (before, (3, 4), (3, 3)));
+    merged.set(net("10.3.0.0/16"), of(&[1])).unwrap();
+    assert_eq!(merged.occupancy().0, 4);
+}
+
+/// A row that is used again for another set must not be seen by whoever came by its number before.
+#[test]
+fn readers_see_what_was_right_at_some_time() {
+    let domain = Domain::new();
+    let few = Limits { sets: 4, ..LIMITS };
+    let net = |text: &str| text.parse::<Prefix<u32>>().unwrap();
+    let mut merged = Merged::<u32, MostSpecific>::new(&domain, few);
+    // Interface 9 is never valid; of 1 and 2 always one.
+    merged.set(net("10.0.0.0/8"), of(&[1])).unwrap();
+    merged.set(net("11.0.0.0/8"), of(&[9])).unwrap();
+    let reading = merged.reading();
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (reading, stop, domain) = (reading.clone(), Arc::clone(&stop), domain.clone());
+            std::thread::spawn(move || {
+                let mut reader = domain.reader().unwrap();
+                let mut looked = 0u64;
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = reader.pin();
+                    for _ in 0..64 {
+                        let mut rows = [0; 1];
+                        reading.rows(&guard, |_| 0x0a00_0001, &mut rows);
+                        let valid = |interface| reading.verdict(rows[0], interface) == Verdict::Valid;
+                        assert!(!valid(9) && (valid(1) != valid(2)), "row {}", rows[0]);
+                        looked += 1;
+                    }
+                }
+                looked
+            })
+        })
+        .collect();
+    for round in 0..2000u32 {
+        // Each set is new, so its row is one that others had.
+        let set = [1 + round % 2, 10 + round % 100];
+        while merged.set(net("10.0.0.0/8"), of(&set)).is_err() {
+            // All rows wait for readers to pass.
+            std::thread::yield_now();
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.join().unwrap() > 1000);
+    }
+}
