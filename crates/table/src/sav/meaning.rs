@@ -11,11 +11,12 @@ pub trait Meaning {
     /// What the entry at a prefix and those around it come to: all that the prefixes inside have to know.
     type State: Clone + PartialEq + Debug + Send;
 
-    /// The state of a prefix, by that of the longest prefix around it.
-    fn state(around: Option<&Self::State>, own: &Self::Entry) -> Self::State;
+    /// The state of a prefix of `len` bits, by that of the longest prefix around it.
+    fn state(around: Option<&Self::State>, own: &Self::Entry, len: u8) -> Self::State;
 
-    /// The interfaces that are valid for sources of which this prefix is the longest that covers them.
-    fn row(state: &Self::State) -> Set;
+    /// The interfaces that are valid for sources of which this prefix is the longest that covers them; and a mark of the
+    /// row, 0 where nobody looks at it.
+    fn row(state: &Self::State) -> (Set, u8);
 }
 
 /// The longest prefix that covers the source decides.
@@ -26,12 +27,12 @@ impl Meaning for MostSpecific {
     type Entry = Set;
     type State = Set;
 
-    fn state(_: Option<&Set>, own: &Set) -> Set {
+    fn state(_: Option<&Set>, own: &Set, _: u8) -> Set {
         own.clone()
     }
 
-    fn row(state: &Set) -> Set {
-        state.clone()
+    fn row(state: &Set) -> (Set, u8) {
+        (state.clone(), 0)
     }
 }
 
@@ -43,11 +44,29 @@ impl Meaning for AnyCovering {
     type Entry = Set;
     type State = Set;
 
-    fn state(around: Option<&Set>, own: &Set) -> Set {
+    fn state(around: Option<&Set>, own: &Set, _: u8) -> Set {
         around.map_or_else(|| own.clone(), |around| around.union(own))
     }
 
-    fn row(state: &Set) -> Set {
+    fn row(state: &Set) -> (Set, u8) {
+        (state.clone(), 0)
+    }
+}
+
+/// As [`MostSpecific`] of part of the entries: the row is marked with the length of its prefix and one, so that it can be
+/// told whether a longer prefix is elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MostSpecificHere;
+
+impl Meaning for MostSpecificHere {
+    type Entry = Set;
+    type State = (Set, u8);
+
+    fn state(_: Option<&Self::State>, own: &Set, len: u8) -> Self::State {
+        (own.clone(), len + 1)
+    }
+
+    fn row(state: &Self::State) -> (Set, u8) {
         state.clone()
     }
 }
@@ -73,7 +92,7 @@ impl Meaning for Ordered {
     /// For each interface, by number, the place of the entry that decides, and what it says.
     type State = Vec<(u32, u64, bool)>;
 
-    fn state(around: Option<&Self::State>, own: &Vec<Rule>) -> Self::State {
+    fn state(around: Option<&Self::State>, own: &Vec<Rule>, _: u8) -> Self::State {
         let of_own =
             own.iter().flat_map(|rule| rule.interfaces.iter().map(|interface| (interface, rule.place, rule.permit)));
         let mut all: Self::State = around.into_iter().flatten().copied().chain(of_own).collect();
@@ -83,7 +102,7 @@ impl Meaning for Ordered {
         all
     }
 
-    fn row(state: &Self::State) -> Set {
-        state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect()
+    fn row(state: &Self::State) -> (Set, u8) {
+        (state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect(), 0)
     }
 }

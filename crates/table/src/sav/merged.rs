@@ -10,8 +10,8 @@ use weir_base::reclaim::{Domain, Guard};
 use crate::lpm::{self, Key, Prefix, Table, Transaction, Value, Writer};
 
 use super::meaning::Meaning;
-use super::rows::{Bits, Rows, UNKNOWN};
-use super::{Set, Verdict};
+use super::rows::{Bits, Row, Rows, UNKNOWN};
+use super::Verdict;
 
 /// How large a table may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub enum NoRoom {
 struct Node<M: Meaning> {
     own: M::Entry,
     state: M::State,
-    /// The set whose row the prefix has.
-    set: Set,
+    /// What its row says.
+    row: Row,
 }
 
 /// The control side of the table: it keeps the entries, and changes what readers see.
@@ -69,6 +69,12 @@ impl<K: Key> Reading<K> {
     #[inline]
     pub fn rows(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
         self.table.lookup_each(guard, source, rows);
+    }
+
+    /// The mark of a row: under the guard under which it was looked up.
+    #[inline(always)]
+    pub(super) fn mark(&self, row: u32) -> u8 {
+        self.bits.mark(row)
     }
 
     /// What a row says of an interface: under the guard under which it was looked up.
@@ -217,7 +223,7 @@ fn plan<K: Key, M: Meaning>(nodes: &Nodes<K, M>, prefix: Prefix<K>, own: Option<
     let mut changes = Vec::new();
     let state = match own {
         Some(own) => {
-            let state = M::state(around, &own);
+            let state = M::state(around, &own, prefix.len());
             changes.push((prefix, Some((own, state.clone()))));
             Some(state)
         }
@@ -249,7 +255,7 @@ fn inside<K: Key, M: Meaning>(
             around.pop();
         }
         let outer = around.last().and_then(|(_, state)| state.as_ref());
-        let state = M::state(outer, &node.own);
+        let state = M::state(outer, &node.own, next.len());
         if state == node.state {
             // Nothing changes there, nor inside.
             from = Prefix::new(next.last(), K::BITS).unwrap_or(next);
@@ -305,10 +311,10 @@ impl<K: Key> Sink<K> for Transaction<'_, K> {
 /// What was done, so that it can be undone.
 struct Work<K: Key, M: Meaning> {
     before: Vec<(Prefix<K>, Option<Node<M>>)>,
-    /// Sets that have one user more.
-    taken: Vec<Set>,
-    /// Sets that have one user less once all is done.
-    given: Vec<Set>,
+    /// Rows that have one user more.
+    taken: Vec<Row>,
+    /// Rows that have one user less once all is done.
+    given: Vec<Row>,
 }
 
 impl<K: Key, M: Meaning> Default for Work<K, M> {
@@ -331,15 +337,15 @@ impl<K: Key, M: Meaning> Work<K, M> {
                 nodes.remove(&prefix)
             }
             Some((own, state)) => {
-                let set = M::row(&state);
-                let row = rows.take(&set).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
-                self.taken.push(set.clone());
-                let value = Value::new(row).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
+                let row = M::row(&state);
+                let number = rows.take(&row).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
+                self.taken.push(row.clone());
+                let value = Value::new(number).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
                 sink.put(prefix, value).map_err(NoRoom::Prefixes)?;
-                nodes.insert(prefix, Node { own, state, set })
+                nodes.insert(prefix, Node { own, state, row })
             }
         };
-        self.given.extend(before.as_ref().map(|node| node.set.clone()));
+        self.given.extend(before.as_ref().map(|node| node.row.clone()));
         self.before.push((prefix, before));
         Ok(())
     }

@@ -17,6 +17,8 @@
 //! costs one match and one bit, whatever the number of interfaces and of nested prefixes. The price is paid by updates: an
 //! entry that changes gives the prefixes inside of it other rows, unless their own entries make no difference.
 //!
+//! [`Cards`] keeps the same rules in a table for each line card and a global one, as the draft describes it.
+//!
 //! # How it is known to be right
 //! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`].
 
@@ -29,6 +31,7 @@ mod set;
 #[cfg(test)]
 mod tests;
 
+pub use cards::{CardReading, Cards, Match, Order};
 pub use meaning::{AnyCovering, Meaning, MostSpecific, Ordered, Rule};
 pub use merged::{Limits, Merged, NoRoom, Reading};
 pub use set::Set;

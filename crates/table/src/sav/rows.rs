@@ -4,7 +4,7 @@
 //! have passed since no current value names it, and the older tables whose values may name it are gone.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use weir_base::reclaim::{Domain, Stamp};
@@ -20,13 +20,16 @@ pub(super) struct Bits {
     /// Words of a row.
     width: usize,
     words: Box<[AtomicU64]>,
+    /// The mark of each row.
+    marks: Box<[AtomicU8]>,
 }
 
 impl Bits {
     /// Room for so many rows of so many interfaces. Pages that no row uses take no memory.
     fn new(rows: usize, interfaces: u32) -> Bits {
         let width = (interfaces as usize).div_ceil(64).max(1);
-        Bits { width, words: (0..rows * width).map(|_| AtomicU64::new(0)).collect() }
+        let words = (0..rows * width).map(|_| AtomicU64::new(0)).collect();
+        Bits { width, words, marks: (0..rows).map(|_| AtomicU8::new(0)).collect() }
     }
 
     /// Whether a row has an interface. One that there is no room for is in none.
@@ -41,7 +44,14 @@ impl Bits {
         bits >> bit & 1 != 0
     }
 
-    fn write(&self, row: u32, set: &Set) {
+    /// The mark of a row.
+    #[inline(always)]
+    pub(super) fn mark(&self, row: u32) -> u8 {
+        self.marks.get(row as usize).map_or(0, |mark| mark.load(Ordering::Relaxed))
+    }
+
+    fn write(&self, row: u32, (set, mark): &Row) {
+        self.marks[row as usize].store(*mark, Ordering::Relaxed);
         let start = row as usize * self.width;
         let words = &self.words[start..start + self.width];
         let mut bits = vec![0u64; self.width];
@@ -51,6 +61,9 @@ impl Bits {
         words.iter().zip(bits).for_each(|(word, bits)| word.store(bits, Ordering::Relaxed));
     }
 }
+
+/// What a row says: the interfaces, and its mark.
+pub(super) type Row = (Set, u8);
 
 struct Kept {
     row: u32,
@@ -62,7 +75,7 @@ pub(super) struct Rows<T> {
     domain: Domain,
     bits: Arc<Bits>,
     limit: u32,
-    sets: HashMap<Set, Kept>,
+    sets: HashMap<Row, Kept>,
     /// Rows that were never used begin here.
     fresh: u32,
     free: Vec<u32>,
@@ -99,7 +112,7 @@ impl<T> Rows<T> {
     }
 
     /// The row of a set, which has one user more. `None`: there is no room.
-    pub(super) fn take(&mut self, set: &Set) -> Option<u32> {
+    pub(super) fn take(&mut self, set: &Row) -> Option<u32> {
         if let Some(kept) = self.sets.get_mut(set) {
             kept.users += 1;
             return Some(kept.row);
@@ -119,7 +132,7 @@ impl<T> Rows<T> {
     }
 
     /// The row of a set has one user less.
-    pub(super) fn give(&mut self, set: &Set) {
+    pub(super) fn give(&mut self, set: &Row) {
         let Some(kept) = self.sets.get_mut(set) else { return };
         kept.users -= 1;
         if kept.users == 0 {

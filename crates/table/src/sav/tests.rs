@@ -247,3 +247,80 @@ fn readers_see_what_was_right_at_some_time() {
         assert!(reader.join().unwrap() > 1000);
     }
 }
+
+/// Tables per line card say what one table says, in either order.
+fn cards<K: Family>(steps: Steps<K, Set>, matching: Match) -> Result<(), TestCaseError> {
+    let domain = Domain::new();
+    let mut reader = domain.reader().expect("there is room");
+    let all: [&[u32]; 3] = [&[0, 2, 64], &[1, 3, 129], &[100]];
+    let sets = all.map(|interfaces| interfaces.iter().copied().collect::<Set>());
+    let mut tables = Cards::<K>::new(&domain, matching, sets, LIMITS);
+    let mut indexed = Indexed::default();
+    for (_, step) in steps {
+        step.iter().for_each(|(prefix, entry)| indexed.set(*prefix, entry.clone()));
+        tables.change(step).expect("there is room");
+        let sources: Vec<K> =
+            (0..=255u8).filter(|octet| octet & 0b0101_0000 == 0).flat_map(|o| [K::of(o, false), K::of(o, true)]).collect();
+        let guard = reader.pin();
+        for (card, interfaces) in all.iter().enumerate() {
+            let reading = tables.reading(card).expect("there is this card");
+            for &interface in *interfaces {
+                let expected: Vec<Verdict> = sources
+                    .iter()
+                    .map(|&source| match matching {
+                        Match::MostSpecific => indexed.most_specific(source, interface),
+                        Match::AnyCovering => indexed.any_covering(source, interface),
+                    })
+                    .collect();
+                for order in [Order::Serial, Order::Parallel] {
+                    let (mut rows, mut lengths) = (vec![0; sources.len()], vec![0; sources.len()]);
+                    let mut verdicts = vec![Verdict::Unknown; sources.len()];
+                    let source = |place: usize| sources[place];
+                    reading.check_each(&guard, order, source, interface, &mut rows, &mut lengths, &mut verdicts);
+                    prop_assert_eq!(&verdicts, &expected, "{:?} by {}", order, interface);
+                }
+                prop_assert_eq!(reading.check(&guard, sources[3], interface), expected[3]);
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn cards_say_what_one_table_says(v4 in steps::<u32, _>(set()), v6 in steps::<u128, _>(set())) {
+        for matching in [Match::MostSpecific, Match::AnyCovering] {
+            cards(v4.clone(), matching)?;
+            cards(v6.clone(), matching)?;
+        }
+    }
+}
+
+/// Figures 1, 6 and 7 of the draft: p1 from if1 and if2, p2 from if3, p3 from all; if1 on the first card, if2 and if3 on
+/// the second.
+#[test]
+fn the_drafts_example() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let net = |number: u8| format!("2001:db8:{number}::/48").parse::<Prefix<u128>>().unwrap();
+    let rules = [(net(1), of(&[1, 2])), (net(2), of(&[3])), (net(3), of(&[1, 2, 3]))];
+    for matching in [Match::MostSpecific, Match::AnyCovering] {
+        let cards = [of(&[1]), of(&[2, 3])].map(|set| set.unwrap());
+        let mut tables = Cards::new(&domain, matching, cards, LIMITS);
+        tables.change(rules.clone()).unwrap();
+        let guard = reader.pin();
+        let check = |number: u8, interface: u32| {
+            let reading = tables.reading(usize::from(interface > 1)).unwrap();
+            reading.check(&guard, net(number).address() | 1, interface)
+        };
+        let row = |number| [check(number, 1), check(number, 2), check(number, 3)];
+        use Verdict::*;
+        assert_eq!(row(1), [Valid, Valid, Invalid]);
+        // "A packet from p2 entering if1 will be rejected, and a packet from p4 entering if1 will be permitted."
+        assert_eq!(row(2), [Invalid, Invalid, Valid]);
+        assert_eq!(row(3), [Valid, Valid, Valid]);
+        assert_eq!(row(4), [Unknown, Unknown, Unknown]);
+    }
+}
