@@ -483,7 +483,7 @@ fn a_refused_reload_changes_nothing() {
     let mut buffers = base();
     buffers.0.buffers.small += 1;
     let mut limits = base();
-    limits.0.limits = Limits { routes: 7, neighbors: 7 };
+    limits.0.limits = Limits { routes: 7, neighbors: 7, ..Limits::default() };
     for (model, what) in [(workers, "workers"), (buffers, "buffers"), (limits, "limits")] {
         let Err(error @ EngineError::NeedsRestart { .. }) = engine.reload(model.0) else { panic!() };
         assert!(error.to_string().contains(what), "{error}");

@@ -46,7 +46,7 @@ fn places(model: &Gateway, down: [bool; 2], peer: bool) -> Places {
 }
 
 fn compiler(domain: &Domain) -> Compiler {
-    let limits = model::Limits { routes: 1000, neighbors: 100 };
+    let limits = model::Limits { routes: 1000, neighbors: 100, ..model::Limits::default() };
     Compiler::new(domain, Settings { workers: 1, invent_neighbors: false }, limits)
 }
 

@@ -20,7 +20,7 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, Neighbor, NextHop, Origin,
-    Origins, Place, Route, RouteTarget, Tag, Vrf, VrfIndex, Workers,
+    Origins, PerFamily, Place, Route, RouteTarget, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -55,6 +55,8 @@ impl Build {
             interfaces: Vec::new(),
             routes: Vec::new(),
             neighbors: Vec::new(),
+            sav: Vec::new(),
+            line_cards: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -89,6 +91,7 @@ impl Build {
             vrf,
             punt,
             router_advertisement,
+            sav: PerFamily::default(),
             origin,
         });
         self
@@ -152,7 +155,7 @@ impl Build {
         let (vrf, origin) = (self.vrf(vrf), self.origin(format!("route {prefix}")));
         let prefix: IpNet = prefix.parse().unwrap();
         assert_eq!(prefix, prefix.trunc());
-        self.0.routes.push(Route { vrf, prefix, target, origin });
+        self.0.routes.push(Route { vrf, prefix, metric: 0, target, origin });
         self
     }
 

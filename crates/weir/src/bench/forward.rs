@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use weir_packet::wire::MacAddress;
 use weir_plane::bench::{Bench, BenchError};
 use weir_plane::model::{
-    Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, Route, RouteTarget,
-    Vrf, VrfIndex, Workers,
+    Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, PerFamily, Route,
+    RouteTarget, Vrf, VrfIndex, Workers,
 };
 use weir_plane::node::Node;
 use weir_port::spec::{
@@ -208,6 +208,7 @@ fn gateway(load: &Load) -> Gateway {
             .map(|index| Route {
                 vrf: VrfIndex(0),
                 prefix: route(load, index),
+                metric: 0,
                 target: RouteTarget::Via(
                     [NextHop { interface: egress, address: Some(neighbor(index % NEIGHBORS)), weight: 1 }].into(),
                 ),
@@ -222,6 +223,8 @@ fn gateway(load: &Load) -> Gateway {
                 origin: Origin(0),
             })
             .collect(),
+        sav: Vec::new(),
+        line_cards: Vec::new(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
@@ -241,6 +244,7 @@ fn interface(name: &str, port: PortSpec, address: &str) -> Interface {
         vrf: VrfIndex(0),
         punt: None,
         router_advertisement: None,
+        sav: PerFamily::default(),
         origin: Origin(0),
     }
 }

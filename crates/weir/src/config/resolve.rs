@@ -78,6 +78,8 @@ pub(super) fn resolve(
         interfaces: interfaces?,
         routes,
         neighbors,
+        sav: Vec::new(),
+        line_cards: Vec::new(),
         workers,
         buffers,
         icmp,

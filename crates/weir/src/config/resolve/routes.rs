@@ -45,7 +45,13 @@ impl Resolver<'_> {
             let target = target.unwrap_or(RouteTarget::Blackhole);
             let Span { source, start, end } = route.prefix.span;
             places.push(Declared { source, at: At::Span { start, end } });
-            routes.push(Route { vrf, prefix: route.prefix.value, target, origin: self.origin(route.prefix.span) });
+            routes.push(Route {
+                vrf,
+                prefix: route.prefix.value,
+                metric: 0,
+                target,
+                origin: self.origin(route.prefix.span),
+            });
         }
         for list in &declared.route_files {
             let Some(vrf) = self.vrf(list.vrf.as_ref()) else { continue };
@@ -60,7 +66,7 @@ impl Resolver<'_> {
             for route in &list.routes {
                 let origin = self.origins.add_line(origin_source, route.line, text.line_start(route.line));
                 places.push(Declared { source, at: At::Line(route.line) });
-                routes.push(Route { vrf, prefix: route.prefix, target: made.clone(), origin });
+                routes.push(Route { vrf, prefix: route.prefix, metric: 0, target: made.clone(), origin });
             }
         }
         self.duplicates(&routes, &places);

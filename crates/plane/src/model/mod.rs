@@ -2,12 +2,19 @@
 //! compiles it into tables. Whatever can be wrong has been refused before a value of these types exists:
 //! indices are in range, names unique, families consistent.
 
+mod sav;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_port::spec::{Middleware, PortSpec, TapSpec};
+
+pub use sav::{
+    LineCard, Match, Mechanism, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy, SavRule, SavRules,
+    SpecialAction, SpecialSources, Urpf, UrpfMode,
+};
 
 /// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -103,6 +110,10 @@ pub struct Gateway {
     pub routes: Vec<Route>,
     /// Static neighbours.
     pub neighbors: Vec<Neighbor>,
+    /// Policies of source address validation.
+    pub sav: Vec<SavPolicy>,
+    /// Line cards, for policies whose tables are laid out by them.
+    pub line_cards: Vec<LineCard>,
     /// Worker threads.
     pub workers: Workers,
     /// Packet buffers.
@@ -145,6 +156,8 @@ pub struct Interface {
     pub punt: Option<TapSpec>,
     /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.
     pub router_advertisement: Option<RouterAdvertisement>,
+    /// How the sources of what comes in here are validated.
+    pub sav: PerFamily<Option<SavIndex>>,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -215,8 +228,11 @@ pub struct Tag {
 pub struct Route {
     /// Its routing domain.
     pub vrf: VrfIndex,
-    /// Destination prefix, host bits clear; unique per domain.
+    /// Destination prefix, host bits clear; unique per domain and metric.
     pub prefix: IpNet,
+    /// Of several routes for one prefix the one of the lowest metric counts that has a path whose link is up. The others are
+    /// alternates: [`UrpfMode::Feasible`] takes sources by them, too.
+    pub metric: u32,
     /// What happens to packets for it.
     pub target: RouteTarget,
     /// Where it was declared.
@@ -335,6 +351,10 @@ pub struct Limits {
     pub routes: u32,
     /// Neighbours in all.
     pub neighbors: u32,
+    /// Source prefixes per policy of source address validation and family.
+    pub sav_prefixes: u32,
+    /// Different sets of interfaces per policy of source address validation and family.
+    pub sav_sets: u32,
 }
 
 impl Default for Workers {
@@ -357,6 +377,6 @@ impl Default for IcmpLimits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { routes: 2_000_000, neighbors: 65_536 }
+        Limits { routes: 2_000_000, neighbors: 65_536, sav_prefixes: 2_000_000, sav_sets: 16_384 }
     }
 }

@@ -1,0 +1,192 @@
+//! Source address validation, as it is wanted (draft-li-savnet-dataplane-performance-00, 2; RFC 3704).
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+pub use weir_table::sav::{Match, Order};
+
+use super::{InterfaceIndex, Origin, VrfIndex};
+
+/// Index of a policy in [`Gateway::sav`](super::Gateway::sav).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SavIndex(pub u16);
+
+/// A value for each address family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PerFamily<T> {
+    /// IPv4.
+    pub v4: T,
+    /// IPv6.
+    pub v6: T,
+}
+
+/// How the sources of packets are validated that come in by the interfaces that name this policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavPolicy {
+    /// Its name, unique.
+    pub name: String,
+    /// What decides.
+    pub mechanism: Mechanism,
+    /// What becomes of packets that are not valid.
+    pub action: SavAction,
+    /// What is with sources that are no ordinary addresses of hosts.
+    pub special: SpecialSources,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// A way to tell whether a packet may come in by an interface.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mechanism {
+    /// An ordered list: the first entry decides that covers the source and has the interface (2.1 of the draft).
+    Acl(SavRules),
+    /// The route back to the source (2.2 and 2.3 of the draft; RFC 3704).
+    Urpf(Urpf),
+    /// An independent table of prefixes and interfaces (2.4 of the draft). Its rules all permit.
+    Table {
+        /// Its rules.
+        rules: SavRules,
+        /// How nested prefixes are taken.
+        matching: Match,
+        /// How it is laid out: verdicts are the same.
+        layout: SavLayout,
+    },
+}
+
+impl Mechanism {
+    /// As the configuration names it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Mechanism::Acl(_) => "acl",
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Strict, .. }) => "urpf-strict",
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Loose, .. }) => "urpf-loose",
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, .. }) => "urpf-feasible",
+            Mechanism::Table { .. } => "table",
+        }
+    }
+
+    /// Its rules, if it has any.
+    pub const fn rules(&self) -> Option<&SavRules> {
+        match self {
+            Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => Some(rules),
+            Mechanism::Urpf(_) => None,
+        }
+    }
+}
+
+/// Rules of an `acl` or a `table`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavRules {
+    /// In the order of the configuration. Interfaces that rules list in the same words share one list.
+    pub list: Arc<[SavRule]>,
+    /// Sources that no rule covers are valid: the rules are not complete yet (2.4 of the draft).
+    pub incremental: bool,
+    /// Packets are counted for each prefix.
+    pub hits: bool,
+}
+
+/// A rule: a source prefix, and the interfaces by which it may come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavRule {
+    /// The prefix; host bits are clear.
+    pub prefix: IpNet,
+    /// The interfaces; not empty.
+    pub interfaces: Arc<[InterfaceIndex]>,
+    /// It permits; only rules of an `acl` may deny.
+    pub permit: bool,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// How a table is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavLayout {
+    /// One table for all interfaces.
+    Merged,
+    /// A local table for each line card and a global one (Figures 6 and 7 of the draft), looked up in this order.
+    Cards(Order),
+}
+
+/// Unicast reverse path forwarding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Urpf {
+    /// What the route has to be.
+    pub mode: UrpfMode,
+    /// The default route counts as one.
+    pub default_route: bool,
+    /// The VRF in which routes are looked up; `None`: that of the interface.
+    pub vrf: Option<VrfIndex>,
+}
+
+/// What the route back to the source has to be. One that discards fails in any mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UrpfMode {
+    /// Over the interface that the packet came in by: over one of them, if there are several paths.
+    Strict,
+    /// Any.
+    Loose,
+    /// As strict, but routes that are not the best for their prefix count, too (RFC 3704, 2.3).
+    Feasible,
+}
+
+/// What becomes of packets that are not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavAction {
+    /// They go on, and are counted.
+    Permit,
+    /// They are dropped.
+    Discard,
+}
+
+/// What is with a special source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpecialAction {
+    /// It is valid.
+    Permit,
+    /// It is not valid.
+    Deny,
+    /// The mechanism decides, as for any other.
+    Check,
+}
+
+/// What is with sources that are no ordinary addresses of hosts. A class that is denied here is so in spite of any rule or
+/// route; one that is permitted or checked is not dropped as a martian on interfaces with this policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpecialSources {
+    /// From 0.0.0.0 to 255.255.255.255, and from :: to a multicast address of the link: who has no address yet.
+    pub unconfigured: SpecialAction,
+    /// From 0.0.0.0/8 or :: in any other case.
+    pub unspecified: SpecialAction,
+    /// 127.0.0.0/8, ::1.
+    pub loopback: SpecialAction,
+    /// 169.254.0.0/16, fe80::/10.
+    pub link_local: SpecialAction,
+    /// 224.0.0.0/4, ff00::/8.
+    pub multicast: SpecialAction,
+    /// 255.255.255.255, and the first and last address of an IPv4 prefix that the interface connects (RFC 1812, 4.2.2.11).
+    pub broadcast: SpecialAction,
+}
+
+impl Default for SpecialSources {
+    fn default() -> Self {
+        SpecialSources {
+            unconfigured: SpecialAction::Permit,
+            unspecified: SpecialAction::Deny,
+            loopback: SpecialAction::Deny,
+            link_local: SpecialAction::Permit,
+            multicast: SpecialAction::Deny,
+            broadcast: SpecialAction::Deny,
+        }
+    }
+}
+
+/// A line card: interfaces that share a local table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineCard {
+    /// Its name, unique.
+    pub name: String,
+    /// Its interfaces. Those that no card has share one of their own.
+    pub interfaces: Vec<InterfaceIndex>,
+    /// Where it was declared.
+    pub origin: Origin,
+}
