@@ -36,6 +36,9 @@ pub enum Order {
     Parallel,
 }
 
+/// Prefixes, and the entries that they get, or none.
+type Changes<K> = Vec<(Prefix<K>, Option<Set>)>;
+
 /// A card's table.
 enum Local<K: Key> {
     MostSpecific(Merged<K, MostSpecificHere>),
@@ -43,7 +46,7 @@ enum Local<K: Key> {
 }
 
 impl<K: Key> Local<K> {
-    fn change(&mut self, entries: Vec<(Prefix<K>, Option<Set>)>) -> Result<(), NoRoom> {
+    fn change(&mut self, entries: Changes<K>) -> Result<(), NoRoom> {
         match self {
             Local::MostSpecific(table) => table.change(entries),
             Local::AnyCovering(table) => table.change(entries),
@@ -118,7 +121,7 @@ impl<K: Key> Cards<K> {
                 None => drop(draft.remove(prefix)),
             }
         }
-        let mut undo: Vec<(usize, Vec<(Prefix<K>, Option<Set>)>)> = Vec::new();
+        let mut undo: Vec<(usize, Changes<K>)> = Vec::new();
         for (number, (interfaces, local)) in self.cards.iter_mut().enumerate() {
             let here = |set: &Set| -> Option<Set> {
                 let own: Set = set.iter().filter(|interface| interfaces.contains(*interface)).collect();
@@ -185,8 +188,8 @@ impl<K: Key> CardReading<K> {
                 open += 1;
             }
         }
-        for index in 0..open {
-            let place = lengths[index] as usize;
+        for &place in &lengths[..open] {
+            let place = place as usize;
             let length = self.global.lookup(guard, source(place));
             verdicts[place] = self.combine(verdicts[place], rows[place], length);
         }

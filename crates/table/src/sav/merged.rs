@@ -9,9 +9,9 @@ use weir_base::reclaim::{Domain, Guard};
 
 use crate::lpm::{self, Key, Prefix, Table, Transaction, Value, Writer};
 
+use super::Verdict;
 use super::meaning::Meaning;
 use super::rows::{Bits, Row, Rows, UNKNOWN};
-use super::Verdict;
 
 /// How large a table may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,6 +22,7 @@
 //! # How it is known to be right
 //! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`].
 
+mod cards;
 pub mod indexed;
 mod meaning;
 mod merged;
