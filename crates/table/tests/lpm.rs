@@ -57,7 +57,7 @@ fn change<K: Draw>() -> impl Strategy<Value = Change<K>> {
 fn agree<K: Draw>(changes: Vec<Change<K>>, mut keys: Vec<K>) -> Result<(), TestCaseError> {
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
-    let mut writer = Writer::<K>::new(&domain, WIDE);
+    let mut writer = Writer::<K>::new(&domain, WIDE).unwrap();
     let (mut naive, mut indexed) = (Naive::new(), Indexed::new());
     let mut check = |naive: &Naive<K>, indexed: &Indexed<K>, writer: &Writer<K>, keys: &[K]| {
         let guard = reader.pin();
@@ -172,7 +172,7 @@ fn readers_see_valid_answers<K: Draw>(seed: u64) {
             .collect();
 
         let domain = Domain::new();
-        let mut writer = Writer::new(&domain, WIDE);
+        let mut writer = Writer::new(&domain, WIDE).unwrap();
         let table = writer.table();
         let (begun, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -220,7 +220,7 @@ fn sites_come_and_go<K: Draw>(place: Prefix<K>, bits: u8, seed: u64) {
     let mut random = Random::from_seed(seed);
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
-    let mut writer = Writer::<K>::new(&domain, WIDE);
+    let mut writer = Writer::<K>::new(&domain, WIDE).unwrap();
     let empty = writer.stats().bytes;
     let mut oracle = Indexed::new();
     let mut sites: Vec<Prefix<K>> = (0..1u64 << bits)
@@ -316,7 +316,7 @@ fn a_cover_is_removed_where_an_array_becomes_a_node() {
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
     for sites in 20..32 {
-        let mut writer = Writer::<u128>::new(&domain, WIDE);
+        let mut writer = Writer::<u128>::new(&domain, WIDE).unwrap();
         let mut oracle = Indexed::new();
         let site = |number: u128, len| Prefix::new(0x2001_u128 << 112 | number << 104, len).unwrap();
         // A cover of the first slots of the array at bit 16; below slot 0, a node whose other runs come from it; sites
@@ -348,7 +348,7 @@ fn a_cover_is_removed_where_an_array_becomes_a_node() {
 fn blocks_wait_for_a_pinned_reader() {
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
-    let mut writer = Writer::<u32>::new(&domain, WIDE);
+    let mut writer = Writer::<u32>::new(&domain, WIDE).unwrap();
     for third in 0..=255u32 {
         writer.insert(Prefix::new(0x0a00_0000 | third << 8, 25).unwrap(), value(1 + third)).unwrap();
     }
@@ -369,7 +369,7 @@ fn blocks_wait_for_a_pinned_reader() {
     drop(guard);
     writer.collect();
     assert_eq!(writer.stats().waiting_bytes, 0);
-    assert_eq!(writer.stats().bytes, Writer::<u32>::new(&domain, WIDE).stats().bytes);
+    assert_eq!(writer.stats().bytes, Writer::<u32>::new(&domain, WIDE).unwrap().stats().bytes);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn nothing_leaks() {
     fn run<K: Draw>() {
         let mut random = Random::from_seed(3);
         let domain = Domain::new();
-        let mut writer = Writer::<K>::new(&domain, WIDE);
+        let mut writer = Writer::<K>::new(&domain, WIDE).unwrap();
         let empty = writer.stats().bytes;
         for pool in soak::shapes::<K>(&mut random) {
             let old = writer.table();
@@ -411,7 +411,7 @@ fn a_full_table_refuses_and_stays_as_it_was() {
     let mut reader = domain.reader().unwrap();
     // The directory, and as much again for blocks.
     let limits = Limits { max_routes: 1 << 20, max_bytes: 512 << 10 };
-    let mut writer = Writer::<u128>::new(&domain, limits);
+    let mut writer = Writer::<u128>::new(&domain, limits).unwrap();
     let mut oracle = Indexed::new();
     let mut random = Random::from_seed(5);
     for round in 0..3 {
@@ -451,7 +451,7 @@ fn a_full_table_refuses_and_stays_as_it_was() {
 #[test]
 fn routes_are_bounded() {
     let domain = Domain::new();
-    let mut writer = Writer::new(&domain, Limits { max_routes: 2, ..WIDE });
+    let mut writer = Writer::new(&domain, Limits { max_routes: 2, ..WIDE }).unwrap();
     let [a, b, c] = ["10.0.0.0/8", "0.0.0.0/0", "10.1.0.0/16"].map(parse::<u32>);
     assert_eq!(writer.insert(a, value(1)), Ok(None));
     assert_eq!(writer.insert(b, value(2)), Ok(None));
@@ -467,7 +467,7 @@ fn keys_come_as_numbers_as_octets_and_from_anywhere() {
     let domain = Domain::new();
     let mut reader = domain.reader().unwrap();
     let guard = reader.pin();
-    let mut writer = Writer::<u128>::new(&domain, WIDE);
+    let mut writer = Writer::<u128>::new(&domain, WIDE).unwrap();
     writer.insert(parse("2001:db8::/32"), value(1)).unwrap();
     writer.insert(parse("2001:db8::1/128"), value(2)).unwrap();
     let table = writer.table();
@@ -482,7 +482,7 @@ fn keys_come_as_numbers_as_octets_and_from_anywhere() {
 
 #[test]
 fn a_guard_of_another_domain_is_refused() {
-    let table = Writer::<u32>::new(&Domain::new(), WIDE).table();
+    let table = Writer::<u32>::new(&Domain::new(), WIDE).unwrap().table();
     let stranger = Domain::new();
     let mut reader = stranger.reader().unwrap();
     let guard = reader.pin();

@@ -334,8 +334,19 @@ impl Compiler {
             max_bytes: self.limit.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30),
         };
         while self.writers.len() < ribs.len() {
-            let writers = Writers { v4: Writer::new(&self.domain, limits), v6: Writer::new(&self.domain, limits) };
-            self.writers.push(writers);
+            let number = self.writers.len();
+            let refused = |full| {
+                let vrf = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number).map(|at| &gateway.vrfs[at]);
+                TableFull {
+                    vrf: vrf.map_or_else(String::new, |vrf| vrf.name.clone()),
+                    prefix: "any".into(),
+                    origin: vrf.map_or_else(Origin::default, |vrf| vrf.origin),
+                    full,
+                }
+            };
+            let v4 = Writer::new(&self.domain, limits).map_err(refused)?;
+            let v6 = Writer::new(&self.domain, limits).map_err(refused)?;
+            self.writers.push(Writers { v4, v6 });
         }
         let none = Rib::default();
         let mut v4 = Vec::new();

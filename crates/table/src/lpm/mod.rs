@@ -8,7 +8,7 @@
 //! use weir_table::lpm::{Limits, NO_ROUTE, Value, Writer};
 //!
 //! let domain = Domain::new();
-//! let mut writer = Writer::<u32>::new(&domain, Limits { max_routes: 1000, max_bytes: 1 << 20 });
+//! let mut writer = Writer::<u32>::new(&domain, Limits { max_routes: 1000, max_bytes: 1 << 20 }).unwrap();
 //! writer.insert("10.0.0.0/8".parse().unwrap(), Value::new(7).unwrap()).unwrap();
 //!
 //! let table = writer.table();

@@ -126,7 +126,7 @@ impl<'p, K: Draw> Run<'p, K> {
         let limits = Limits { max_routes: pool.len(), max_bytes: 64 << 20 };
         Run {
             pool,
-            writer: Writer::new(&domain, limits),
+            writer: Writer::new(&domain, limits).expect("there is address space"),
             oracle: Indexed::new(),
             reader: domain.reader().expect("the first reader"),
             kept: Vec::new(),

@@ -120,6 +120,22 @@ impl<K: Key> Table<K> {
         }
     }
 
+    /// As [`lookup_batch`](Table::lookup_batch), but the prefix of no bits does not count: what only it contains has
+    /// [`NO_ROUTE`].
+    ///
+    /// # Panics
+    /// As [`lookup_batch`](Table::lookup_batch).
+    #[inline]
+    pub fn lookup_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, keys: &[A], out: &mut [u32]) {
+        assert_eq!(keys.len(), out.len(), "one answer per key");
+        assert!(self.domain.owns(guard), "guard of another domain");
+        if K::BITS == 128 {
+            arch::fetch(keys);
+        }
+        // SAFETY: as in `lookup_each`; nothing is read that the default is part of.
+        unsafe { arch::lookup(&self.view(NO_ROUTE), &|index: usize| keys[index].as_key(), out) };
+    }
+
     fn view(&self, default: u32) -> View<'_, K> {
         View {
             base: self.arena.base(),
@@ -167,7 +183,7 @@ mod tests {
         let mut random = Random::from_seed(1);
         for pool in soak::shapes::<K>(&mut random) {
             let domain = Domain::new();
-            let mut writer = Writer::new(&domain, Limits { max_routes: 1 << 16, max_bytes: 64 << 20 });
+            let mut writer = Writer::new(&domain, Limits { max_routes: 1 << 16, max_bytes: 64 << 20 }).unwrap();
             for prefix in pool.iter().filter(|prefix| prefix.len() > 0) {
                 writer.insert(*prefix, Value::new(1 + random.below(100) as u32).unwrap()).unwrap();
             }

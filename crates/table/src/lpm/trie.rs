@@ -21,6 +21,7 @@ use super::key::{Key, Prefix};
 use super::limbo::{Entry, Limbo};
 use super::node::{self, Child, Fill, Lens, Node, Run};
 use super::table::Table;
+use super::writer::Full;
 
 /// There is no memory left for the plan.
 #[derive(Debug)]
@@ -72,11 +73,12 @@ struct Draft<K: Key> {
 
 impl<K: Key> Trie<K> {
     /// An empty trie for at most `limit` octets.
-    pub(crate) fn new(domain: &Domain, limit: usize) -> std::io::Result<Trie<K>> {
+    pub(crate) fn new(domain: &Domain, limit: usize) -> Result<Trie<K>, Full> {
         // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers.
         // This is address space: memory is taken when it is touched.
         let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
-        let arena = Arc::new(Arena::new(reserve)?);
+        let refused = |error: std::io::Error| Full::AddressSpace { octets: reserve, reason: error.kind() };
+        let arena = Arc::new(Arena::new(reserve).map_err(refused)?);
         Ok(Trie {
             buddy: Buddy::new(arena.clone(), reserve),
             limbo: Limbo::new(domain.clone()),

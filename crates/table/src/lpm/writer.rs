@@ -1,7 +1,7 @@
 //! The one owner of a table's content.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use weir_base::reclaim::Domain;
 
@@ -51,24 +51,24 @@ pub struct Limits {
 }
 
 /// The table is at one of its limits, and has stayed as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Full {
     /// The limit of routes, with its value.
+    #[error("the table is full: {0} routes")]
     Routes(usize),
     /// The limit of octets, with its value.
+    #[error("the table is full: {0} bytes")]
     Bytes(usize),
+    /// The system refuses the address space that a new table asks for, and so there is none.
+    #[error("no room for a table: the system refuses {octets} bytes of address space ({reason})")]
+    AddressSpace {
+        /// What was asked for.
+        octets: usize,
+        /// What the system said.
+        reason: io::ErrorKind,
+    },
 }
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Full::Routes(limit) => write!(f, "the table is full: {limit} routes"),
-            Full::Bytes(limit) => write!(f, "the table is full: {limit} bytes"),
-        }
-    }
-}
-
-impl std::error::Error for Full {}
 
 /// How full a table is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +97,11 @@ pub struct Writer<K: Key> {
 impl<K: Key> Writer<K> {
     /// An empty table for readers of `domain`.
     ///
-    /// # Panics
-    /// If the system has no address space left for it (a multiple of `max_bytes` is reserved, and taken as it is used).
-    pub fn new(domain: &Domain, limits: Limits) -> Writer<K> {
-        let trie = Trie::new(domain, limits.max_bytes).expect("address space for a table");
-        Writer { rib: Rib::new(), trie, limits }
+    /// # Errors
+    /// [`Full::AddressSpace`] if the system has none left for it: a multiple of `max_bytes` is reserved, and memory is
+    /// taken as it is used.
+    pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Full> {
+        Ok(Writer { rib: Rib::new(), trie: Trie::new(domain, limits.max_bytes)?, limits })
     }
 
     /// The current table, for readers.

@@ -87,16 +87,25 @@ pub struct CardReading<K: Key> {
 
 impl<K: Key> Cards<K> {
     /// Empty tables for cards with these interfaces: distinct ones, each below the limit.
-    pub fn new(domain: &Domain, matching: Match, cards: impl IntoIterator<Item = Set>, limits: Limits) -> Cards<K> {
+    ///
+    /// # Errors
+    /// If the system refuses address space for them.
+    pub fn new(
+        domain: &Domain,
+        matching: Match,
+        cards: impl IntoIterator<Item = Set>,
+        limits: Limits,
+    ) -> Result<Cards<K>, NoRoom> {
         let local = |interfaces: Set| {
             let table = match matching {
-                Match::MostSpecific => Local::MostSpecific(Merged::new(domain, limits)),
-                Match::AnyCovering => Local::AnyCovering(Merged::new(domain, limits)),
+                Match::MostSpecific => Local::MostSpecific(Merged::new(domain, limits)?),
+                Match::AnyCovering => Local::AnyCovering(Merged::new(domain, limits)?),
             };
-            (interfaces, table)
+            Ok((interfaces, table))
         };
         let global = lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes };
-        Cards { matching, cards: cards.into_iter().map(local).collect(), global: Writer::new(domain, global) }
+        let cards = cards.into_iter().map(local).collect::<Result<_, NoRoom>>()?;
+        Ok(Cards { matching, cards, global: Writer::new(domain, global).map_err(NoRoom::Prefixes)? })
     }
 
     /// What the readers of a card, by its place in the list, are to see: again after every change.
@@ -150,11 +159,11 @@ impl<K: Key> CardReading<K> {
     pub fn check(&self, guard: &Guard<'_>, source: K, interface: u32) -> Verdict {
         let (mut rows, mut lengths) = ([0], [0]);
         let mut verdicts = [Verdict::Unknown];
-        self.check_each(guard, Order::Serial, |_| source, interface, &mut rows, &mut lengths, &mut verdicts);
+        self.check_each(guard, Order::Serial, |_| source, |_| interface, &mut rows, &mut lengths, &mut verdicts);
         verdicts[0]
     }
 
-    /// The same of many sources that came in by one interface. `rows` and `lengths` are room to work in, as long as
+    /// The same of many sources and interfaces, by place. `rows` and `lengths` are room to work in, as long as
     /// `verdicts`.
     #[expect(clippy::too_many_arguments, reason = "room to work in is the caller's: nothing is allocated here")]
     pub fn check_each(
@@ -162,7 +171,7 @@ impl<K: Key> CardReading<K> {
         guard: &Guard<'_>,
         order: Order,
         source: impl Fn(usize) -> K,
-        interface: u32,
+        interface: impl Fn(usize) -> u32,
         rows: &mut [u32],
         lengths: &mut [u32],
         verdicts: &mut [Verdict],
@@ -170,15 +179,15 @@ impl<K: Key> CardReading<K> {
         self.local.rows(guard, &source, rows);
         if order == Order::Parallel {
             self.global.lookup_each(guard, &source, lengths);
-            for ((verdict, &row), &length) in verdicts.iter_mut().zip(&*rows).zip(&*lengths) {
-                *verdict = self.combine(self.local.verdict(row, interface), row, length);
+            for (place, ((verdict, &row), &length)) in verdicts.iter_mut().zip(&*rows).zip(&*lengths).enumerate() {
+                *verdict = self.combine(self.local.verdict(row, interface(place)), row, length);
             }
             return;
         }
         // Those that are left open, by place; in the beginning of `lengths`, which has room for all.
         let mut open = 0;
         for (place, (verdict, &row)) in verdicts.iter_mut().zip(&*rows).enumerate() {
-            *verdict = self.local.verdict(row, interface);
+            *verdict = self.local.verdict(row, interface(place));
             let settled = match self.matching {
                 Match::MostSpecific => *verdict == Verdict::Invalid,
                 Match::AnyCovering => *verdict != Verdict::Unknown,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::{Domain, Guard};
 
-use crate::lpm::{self, Key, Prefix, Table, Transaction, Value, Writer};
+use crate::lpm::{self, AsKey, Key, Prefix, Table, Transaction, Value, Writer};
 
 use super::Verdict;
 use super::meaning::Meaning;
@@ -71,6 +71,18 @@ impl<K: Key> Reading<K> {
         self.table.lookup_each(guard, source, rows);
     }
 
+    /// As [`Reading::rows`], of sources that lie side by side: the octets of long ones are fetched ahead.
+    #[inline]
+    pub fn rows_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
+        self.table.lookup_batch(guard, sources, rows);
+    }
+
+    /// As [`Reading::rows_batch`], but the prefix of no bits does not count.
+    #[inline]
+    pub fn rows_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
+        self.table.lookup_batch_without_default(guard, sources, rows);
+    }
+
     /// The mark of a row: under the guard under which it was looked up.
     #[inline(always)]
     pub(super) fn mark(&self, row: u32) -> u8 {
@@ -90,14 +102,17 @@ impl<K: Key> Reading<K> {
 
 impl<K: Key, M: Meaning> Merged<K, M> {
     /// An empty table for readers of `domain`.
-    pub fn new(domain: &Domain, limits: Limits) -> Merged<K, M> {
+    ///
+    /// # Errors
+    /// If the system refuses address space for it.
+    pub fn new(domain: &Domain, limits: Limits) -> Result<Merged<K, M>, NoRoom> {
         let lpm = lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes };
-        Merged {
+        Ok(Merged {
             nodes: BTreeMap::new(),
-            writer: Writer::new(domain, lpm),
+            writer: Writer::new(domain, lpm).map_err(NoRoom::Prefixes)?,
             rows: Rows::new(domain, limits.sets, limits.interfaces),
             limits,
-        }
+        })
     }
 
     /// What readers are to see: again after every [`Merged::change`].

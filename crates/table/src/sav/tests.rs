@@ -64,7 +64,7 @@ fn run<K: Family, M: Meaning>(
 ) -> Result<(), TestCaseError> {
     let domain = Domain::new();
     let mut reader = domain.reader().expect("there is room");
-    let mut merged = Merged::<K, M>::new(&domain, LIMITS);
+    let mut merged = Merged::<K, M>::new(&domain, LIMITS).unwrap();
     let (mut entries, mut indexed) = (BTreeMap::new(), Indexed::default());
     for (together, step) in steps {
         for (prefix, entry) in &step {
@@ -180,7 +180,7 @@ fn what_has_no_room_changes_nothing() {
     let mut reader = domain.reader().unwrap();
     let net = |text: &str| text.parse::<Prefix<u32>>().unwrap();
     let small = Limits { prefixes: 4, sets: 3, ..LIMITS };
-    let mut merged = Merged::<u32, AnyCovering>::new(&domain, small);
+    let mut merged = Merged::<u32, AnyCovering>::new(&domain, small).unwrap();
     merged
         .change([(net("10.0.0.0/8"), of(&[1])), (net("10.1.0.0/16"), of(&[2])), (net("10.2.0.0/16"), of(&[3]))])
         .unwrap();
@@ -210,7 +210,7 @@ fn readers_see_what_was_right_at_some_time() {
     let domain = Domain::new();
     let few = Limits { sets: 4, ..LIMITS };
     let net = |text: &str| text.parse::<Prefix<u32>>().unwrap();
-    let mut merged = Merged::<u32, MostSpecific>::new(&domain, few);
+    let mut merged = Merged::<u32, MostSpecific>::new(&domain, few).unwrap();
     // Interface 9 is never valid; of 1 and 2 always one.
     merged.set(net("10.0.0.0/8"), of(&[1])).unwrap();
     merged.set(net("11.0.0.0/8"), of(&[9])).unwrap();
@@ -256,7 +256,7 @@ fn cards<K: Family>(steps: Steps<K, Set>, matching: Match) -> Result<(), TestCas
     let mut reader = domain.reader().expect("there is room");
     let all: [&[u32]; 3] = [&[0, 2, 64], &[1, 3, 129], &[100]];
     let sets = all.map(|interfaces| interfaces.iter().copied().collect::<Set>());
-    let mut tables = Cards::<K>::new(&domain, matching, sets, LIMITS);
+    let mut tables = Cards::<K>::new(&domain, matching, sets, LIMITS).unwrap();
     let mut indexed = Indexed::default();
     for (_, step) in steps {
         step.iter().for_each(|(prefix, entry)| indexed.set(*prefix, entry.clone()));
@@ -280,7 +280,7 @@ fn cards<K: Family>(steps: Steps<K, Set>, matching: Match) -> Result<(), TestCas
                     let (mut rows, mut lengths) = (vec![0; sources.len()], vec![0; sources.len()]);
                     let mut verdicts = vec![Verdict::Unknown; sources.len()];
                     let source = |place: usize| sources[place];
-                    reading.check_each(&guard, order, source, interface, &mut rows, &mut lengths, &mut verdicts);
+                    reading.check_each(&guard, order, source, |_| interface, &mut rows, &mut lengths, &mut verdicts);
                     prop_assert_eq!(&verdicts, &expected, "{:?} by {}", order, interface);
                 }
                 prop_assert_eq!(reading.check(&guard, sources[3], interface), expected[3]);
@@ -312,7 +312,7 @@ fn the_drafts_example() {
     let rules = [(net(1), of(&[1, 2])), (net(2), of(&[3])), (net(3), of(&[1, 2, 3]))];
     for matching in [Match::MostSpecific, Match::AnyCovering] {
         let cards = [of(&[1]), of(&[2, 3])].map(|set| set.unwrap());
-        let mut tables = Cards::new(&domain, matching, cards, LIMITS);
+        let mut tables = Cards::new(&domain, matching, cards, LIMITS).unwrap();
         tables.change(rules.clone()).unwrap();
         let guard = reader.pin();
         let check = |number: u8, interface: u32| {

@@ -118,7 +118,7 @@ pub struct PeerLookups {
 pub fn measure<K: Draw>(prefixes: &[Prefix<K>], effort: &Effort, cpus: &[usize]) -> Result<Lpm, LpmError> {
     let v4 = K::BITS == 32;
     let domain = Domain::new();
-    let mut writer = Writer::new(&domain, Limits { max_routes: prefixes.len() + 1, max_bytes: 1 << 30 });
+    let mut writer = Writer::new(&domain, Limits { max_routes: prefixes.len() + 1, max_bytes: 1 << 30 })?;
     let start = Instant::now();
     for (number, prefix) in prefixes.iter().enumerate() {
         writer.insert(*prefix, value(number))?;

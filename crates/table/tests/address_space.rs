@@ -1,0 +1,26 @@
+//! A process of its own: no other test finds room while this one has taken it all.
+
+use weir_base::reclaim::Domain;
+use weir_table::lpm::{Full, Limits, Writer};
+
+/// The largest table there is reserves 8 GiB, and a process has 128 TiB, or 64 PiB with five levels of page tables
+/// that Linux gives only to those who ask.
+#[test]
+fn a_table_without_address_space_is_an_error() {
+    let domain = Domain::new();
+    let limits = Limits { max_routes: 1, max_bytes: 1 << 40 };
+    let mut tables = Vec::new();
+    let error = loop {
+        match Writer::<u32>::new(&domain, limits) {
+            Ok(writer) => tables.push(writer),
+            Err(error) => break error,
+        }
+        assert!(tables.len() < 1 << 16, "the address space has an end");
+    };
+    assert!(matches!(error, Full::AddressSpace { octets, .. } if octets == 8 << 30), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("refuses 8589934592 bytes"), "{text}");
+    // There is room again once a table is gone.
+    tables.pop();
+    Writer::<u32>::new(&domain, limits).unwrap();
+}
