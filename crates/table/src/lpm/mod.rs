@@ -117,6 +117,10 @@ mod transaction;
 mod trie;
 mod writer;
 
+pub(crate) use hash::Folding;
+pub(crate) use node::Fill;
+pub(crate) use trie::{Budget, Trie};
+
 pub use key::{AsKey, Key, NotAPrefix, Prefix};
 pub use table::Table;
 pub use transaction::Transaction;

@@ -1,13 +1,22 @@
 //! Keys and routes for measurements and long tests.
 
+use std::collections::HashSet;
+
 use weir_base::random::Random;
 
+use super::hash::Folding;
 use super::key::{Key, Prefix};
 
 /// Draws random addresses of a family.
 pub trait Draw: Key {
+    /// How many routes of each length the Internet's table has (a full table of 2026: 901,899 of IPv4, 160,147 of IPv6).
+    const LENGTHS: &'static [(u8, u32)];
+
     /// A uniformly random address.
     fn draw(random: &mut Random) -> Self;
+
+    /// A random address among those that have been given out to networks.
+    fn draw_given_out(random: &mut Random) -> Self;
 
     /// The address with its bits past `len` replaced by those of `tail`.
     #[must_use]
@@ -18,8 +27,19 @@ pub trait Draw: Key {
 }
 
 impl Draw for u32 {
+    #[rustfmt::skip]
+    const LENGTHS: &'static [(u8, u32)] = &[
+        (8, 16), (9, 13), (10, 38), (11, 103), (12, 299), (13, 581), (14, 1203), (15, 2100), (16, 13490), (17, 8235),
+        (18, 13798), (19, 24870), (20, 42611), (21, 50750), (22, 108_623), (23, 96510), (24, 537_698), (25, 20), (26, 3),
+        (27, 11), (28, 18), (29, 17), (30, 3), (31, 3), (32, 886),
+    ];
+
     fn draw(random: &mut Random) -> u32 {
         random.next() as u32
+    }
+
+    fn draw_given_out(random: &mut Random) -> u32 {
+        (1 << 24) + random.below(223 << 24) as u32
     }
 
     fn splice(self, len: u8, tail: u32) -> u32 {
@@ -32,8 +52,22 @@ impl Draw for u32 {
 }
 
 impl Draw for u128 {
+    #[rustfmt::skip]
+    const LENGTHS: &'static [(u8, u32)] = &[
+        (16, 1), (19, 1), (20, 16), (21, 3), (22, 7), (23, 8), (24, 30), (25, 8), (26, 15), (27, 20), (28, 193),
+        (29, 4371), (30, 650), (31, 284), (32, 22548), (33, 2926), (34, 2603), (35, 1043), (36, 5996), (37, 880),
+        (38, 1617), (39, 1377), (40, 13418), (41, 903), (42, 2301), (43, 1001), (44, 14365), (45, 1553), (46, 3039),
+        (47, 3153), (48, 75488), (49, 11), (50, 3), (52, 1), (55, 1), (56, 24), (58, 20), (60, 2), (64, 184), (112, 2),
+        (122, 1), (124, 4), (125, 9), (126, 19), (127, 42), (128, 6),
+    ];
+
     fn draw(random: &mut Random) -> u128 {
         u128::from(random.next()) << 64 | u128::from(random.next())
+    }
+
+    fn draw_given_out(random: &mut Random) -> u128 {
+        const BLOCKS: [u128; 7] = [0x240, 0x260, 0x280, 0x2a0, 0x2a1, 0x2c0, 0x263];
+        BLOCKS[random.below(7) as usize] << 116 | u128::draw(random) >> 12
     }
 
     fn splice(self, len: u8, tail: u128) -> u128 {
@@ -62,4 +96,52 @@ pub fn inside<K: Draw>(prefixes: &[Prefix<K>], count: usize, random: &mut Random
 /// A random address under a prefix.
 pub fn inside_one<K: Draw>(prefix: &Prefix<K>, random: &mut Random) -> K {
     prefix.address().splice(prefix.len(), K::draw(random))
+}
+
+/// Distinct prefixes, in the order of addresses, of lengths as [`Draw::LENGTHS`] has them. The share `nested` of them lies
+/// inside of a shorter one; those that do not have an address anywhere in the part of the space that has been given out
+/// to networks (1.0.0.0 to 223.255.255.255; the /12s that IANA's registry of unicast assignments lists under 2000::/3), as far as there is room outside of the others.
+///
+/// # Panics
+/// If the family has too few prefixes of these lengths.
+pub fn mixed<K: Draw>(count: usize, nested: f64, random: &mut Random) -> Vec<Prefix<K>> {
+    let all: u32 = K::LENGTHS.iter().map(|(_, number)| number).sum();
+    let length = |random: &mut Random| {
+        let mut place = random.below(u64::from(all)) as u32;
+        let of = K::LENGTHS.iter().find(|(_, number)| {
+            let here = place < *number;
+            place = place.saturating_sub(*number);
+            here
+        });
+        of.expect("the place is below the sum").0
+    };
+    let mut lengths: Vec<u8> = (0..count).map(|_| length(random)).collect();
+    // Shorter ones first: so it is known what a prefix lies inside of when it is drawn.
+    lengths.sort_unstable();
+    let mut drawn: Vec<Prefix<K>> = Vec::with_capacity(count);
+    let mut known = HashSet::with_capacity_and_hasher(count, Folding::random());
+    for len in lengths {
+        let shorter = drawn.partition_point(|prefix| prefix.len() < len);
+        let inner = shorter > 0 && random.chance(nested);
+        let least = drawn.first().map_or(len, Prefix::len);
+        let mut tries = 0;
+        let prefix = loop {
+            tries += 1;
+            let address = if inner {
+                inside_one(&drawn[random.below(shorter as u64) as usize], random)
+            } else {
+                K::draw_given_out(random)
+            };
+            let prefix = Prefix::new(address, len).expect("the family has this length");
+            let covered = || (least..len).any(|len| known.contains(&prefix.shorten(len)));
+            if !known.contains(&prefix) && (inner || tries > 50 || !covered()) {
+                break prefix;
+            }
+            assert!(tries < 10_000, "{count} prefixes are too many for the family");
+        };
+        known.insert(prefix);
+        drawn.push(prefix);
+    }
+    drawn.sort_unstable();
+    drawn
 }

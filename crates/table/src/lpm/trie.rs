@@ -99,11 +99,6 @@ impl<K: Key> Trie<K> {
         self.draft.as_ref().map_or(&self.table, |draft| &draft.before)
     }
 
-    /// Sets what a lookup answers that no painted slot answers.
-    pub(crate) fn set_default(&mut self, value: u32) {
-        self.table.set_default(value);
-    }
-
     /// Octets that readers may look at, and those among them that wait to be freed.
     pub(crate) fn octets(&self) -> (usize, usize) {
         (self.buddy.used() + self.directory_lens.len() * 4, self.limbo.octets())
@@ -116,6 +111,11 @@ impl<K: Key> Trie<K> {
 
     /// Gives every slot under `prefix` that is not under a longer one the fill `new`.
     pub(crate) fn paint(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
+        if prefix.len() == 0 {
+            // Its slots would be all that nothing else fills: one word says the same.
+            self.table.set_default(new.leaf);
+            return Ok(());
+        }
         self.limbo.reclaim(&mut self.buddy);
         if self.draft.is_none() {
             self.shared_until = self.limbo.youngest_snapshot();

@@ -121,7 +121,8 @@ impl<K: Key> Writer<K> {
         if old.is_none() && self.rib.len() >= self.limits.max_routes {
             return Err(Full::Routes(self.limits.max_routes));
         }
-        self.paint(&prefix, Fill { leaf: value.0, len: prefix.len() }, Budget::Limited)
+        self.trie
+            .paint(&prefix, Fill { leaf: value.0, len: prefix.len() }, Budget::Limited)
             .map_err(|NoRoom| Full::Bytes(self.limits.max_bytes))?;
         self.rib.insert(prefix, value.0);
         Ok(old.map(Value))
@@ -136,17 +137,8 @@ impl<K: Key> Writer<K> {
     pub fn remove(&mut self, prefix: &Prefix<K>) -> Option<Value> {
         let old = self.rib.remove(prefix)?;
         let fill = self.rib.cover(prefix).map_or(Fill::NOTHING, |(leaf, len)| Fill { leaf, len });
-        self.paint(prefix, fill, Budget::Whatever).expect("older tables are dropped at some time");
+        self.trie.paint(prefix, fill, Budget::Whatever).expect("older tables are dropped at some time");
         Some(Value(old))
-    }
-
-    fn paint(&mut self, prefix: &Prefix<K>, fill: Fill, budget: Budget) -> Result<(), NoRoom> {
-        if prefix.len() == 0 {
-            // Its slots would be all that nothing else fills: one word says the same.
-            self.trie.set_default(fill.leaf);
-            return Ok(());
-        }
-        self.trie.paint(prefix, fill, budget)
     }
 
     /// Begins a set of changes that readers see at once, in a new table.

@@ -1,15 +1,21 @@
 //! What nested entries mean together: how a prefix's row follows from its own entry and from those of the prefixes around.
 
 use std::fmt::Debug;
+use std::hash::Hash;
 
 use super::Set;
 
 /// A meaning of entries.
 pub trait Meaning {
     /// What stands at a prefix.
-    type Entry: Clone + PartialEq + Debug + Send;
+    type Entry: Clone + Eq + Hash + Debug + Send + Sync;
     /// What the entry at a prefix and those around it come to: all that the prefixes inside have to know.
-    type State: Clone + PartialEq + Debug + Send;
+    type State: Clone + Eq + Hash + Debug + Send + Sync;
+
+    /// Whether the state of a prefix depends on that of the one around it.
+    const NESTS: bool;
+    /// Whether it depends on the length of the prefix.
+    const BY_LENGTH: bool = false;
 
     /// The state of a prefix of `len` bits, by that of the longest prefix around it.
     fn state(around: Option<&Self::State>, own: &Self::Entry, len: u8) -> Self::State;
@@ -17,6 +23,12 @@ pub trait Meaning {
     /// The interfaces that are valid for sources of which this prefix is the longest that covers them; and a mark of the
     /// row, 0 where nobody looks at it.
     fn row(state: &Self::State) -> (Set, u8);
+
+    /// Octets that an entry refers to.
+    fn entry_octets(entry: &Self::Entry) -> usize;
+
+    /// Octets that a state refers to.
+    fn state_octets(state: &Self::State) -> usize;
 }
 
 /// The longest prefix that covers the source decides.
@@ -27,12 +39,22 @@ impl Meaning for MostSpecific {
     type Entry = Set;
     type State = Set;
 
+    const NESTS: bool = false;
+
     fn state(_: Option<&Set>, own: &Set, _: u8) -> Set {
         own.clone()
     }
 
     fn row(state: &Set) -> (Set, u8) {
         (state.clone(), 0)
+    }
+
+    fn entry_octets(entry: &Set) -> usize {
+        entry.octets()
+    }
+
+    fn state_octets(state: &Set) -> usize {
+        state.octets()
     }
 }
 
@@ -44,12 +66,22 @@ impl Meaning for AnyCovering {
     type Entry = Set;
     type State = Set;
 
+    const NESTS: bool = true;
+
     fn state(around: Option<&Set>, own: &Set, _: u8) -> Set {
         around.map_or_else(|| own.clone(), |around| around.union(own))
     }
 
     fn row(state: &Set) -> (Set, u8) {
         (state.clone(), 0)
+    }
+
+    fn entry_octets(entry: &Set) -> usize {
+        entry.octets()
+    }
+
+    fn state_octets(state: &Set) -> usize {
+        state.octets()
     }
 }
 
@@ -62,12 +94,23 @@ impl Meaning for MostSpecificHere {
     type Entry = Set;
     type State = (Set, u8);
 
+    const NESTS: bool = false;
+    const BY_LENGTH: bool = true;
+
     fn state(_: Option<&Self::State>, own: &Set, len: u8) -> Self::State {
         (own.clone(), len + 1)
     }
 
     fn row(state: &Self::State) -> (Set, u8) {
         state.clone()
+    }
+
+    fn entry_octets(entry: &Set) -> usize {
+        entry.octets()
+    }
+
+    fn state_octets(state: &Self::State) -> usize {
+        state.0.octets()
     }
 }
 
@@ -76,7 +119,7 @@ impl Meaning for MostSpecificHere {
 pub struct Ordered;
 
 /// An entry of an ordered list, as it stands at its prefix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// Its place in the list: no two have the same.
     pub place: u64,
@@ -92,6 +135,8 @@ impl Meaning for Ordered {
     /// For each interface, by number, the place of the entry that decides, and what it says.
     type State = Vec<(u32, u64, bool)>;
 
+    const NESTS: bool = true;
+
     fn state(around: Option<&Self::State>, own: &Vec<Rule>, _: u8) -> Self::State {
         let of_own =
             own.iter().flat_map(|rule| rule.interfaces.iter().map(|interface| (interface, rule.place, rule.permit)));
@@ -104,5 +149,12 @@ impl Meaning for Ordered {
 
     fn row(state: &Self::State) -> (Set, u8) {
         (state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect(), 0)
+    }
+    fn entry_octets(entry: &Vec<Rule>) -> usize {
+        entry.capacity() * size_of::<Rule>() + entry.iter().map(|rule| rule.interfaces.octets()).sum::<usize>()
+    }
+
+    fn state_octets(state: &Self::State) -> usize {
+        state.capacity() * size_of::<(u32, u64, bool)>()
     }
 }

@@ -1,55 +1,79 @@
 //! All rules in one table: a longest-prefix match to rows.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::io;
 use std::sync::Arc;
 
 use weir_base::reclaim::{Domain, Guard};
 
-use crate::lpm::{self, AsKey, Key, Prefix, Table, Transaction, Value, Writer};
+use crate::lpm::{self, Budget, Fill, Folding, Key, Prefix, Table, Trie, Value};
 
 use super::Verdict;
+use super::forest::{Forest, Place};
 use super::meaning::Meaning;
-use super::rows::{Bits, Row, Rows, UNKNOWN};
+use super::numbers::Numbers;
+use super::pool::Pool;
+use super::rows::{Bits, Rows, UNKNOWN};
 
-/// How large a table may become.
+/// How large a table may become, and of which kind it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Prefixes.
     pub prefixes: usize,
     /// Octets of the longest-prefix match.
     pub bytes: usize,
-    /// Different sets of interfaces.
+    /// Different sets of interfaces. Without effect where they are `distinct`.
     pub sets: u32,
     /// Interfaces: numbers below this.
     pub interfaces: u32,
+    /// Every prefix has a row of its own, so that its hits can be counted: see [`Reading::counter`].
+    pub distinct: bool,
 }
 
 /// The table is at one of its limits, and has stayed as it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoRoom {
     /// Of prefixes or octets.
-    Prefixes(lpm::Full),
+    #[error(transparent)]
+    Prefixes(#[from] lpm::Full),
     /// Of different sets of interfaces, with their limit.
+    #[error("the table is full: {0} different sets of interfaces, with those that wait until nobody looks at them")]
     Sets(u32),
+    /// The system refuses the address space that a new table asks for its sets of interfaces, and so there is none.
+    #[error(
+        "no room for a table: the system refuses {octets} bytes of address space for sets of interfaces ({reason})"
+    )]
+    AddressSpace {
+        /// What was asked for.
+        octets: usize,
+        /// What the system said.
+        reason: io::ErrorKind,
+    },
 }
 
-/// What stands at a prefix.
-struct Node<M: Meaning> {
-    own: M::Entry,
-    state: M::State,
-    /// What its row says.
-    row: Row,
+/// What stands at a prefix, by number: its entry, what that and those around it come to, and the row of that.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    own: u32,
+    state: u32,
+    row: u32,
 }
 
 /// The control side of the table: it keeps the entries, and changes what readers see.
 pub struct Merged<K: Key, M: Meaning> {
-    /// In the order of addresses, and of lengths among equal ones: the prefixes inside of one follow it.
-    nodes: BTreeMap<Prefix<K>, Node<M>>,
-    writer: Writer<K>,
-    rows: Rows<Table<K>>,
+    domain: Domain,
     limits: Limits,
+    nodes: Forest<K, Node>,
+    entries: Pool<M::Entry>,
+    states: Pool<M::State>,
+    /// The row of each state, where prefixes share them.
+    state_rows: Vec<u32>,
+    rows: Rows<Table<K>>,
+    /// The numbers of prefixes, where each has its own row.
+    counters: Numbers<Table<K>>,
+    trie: Trie<K>,
 }
 
 /// What readers see. Cloning is cheap.
@@ -65,22 +89,14 @@ impl<K: Key> Reading<K> {
         self.verdict(self.table.lookup(guard, source), interface)
     }
 
-    /// The rows of many sources, for [`Reading::verdict`]: `source` gives the source of each place of `rows`.
+    /// The rows of many sources, for [`Reading::verdict`]: `source` gives the source of each place of `rows`. Best in
+    /// vectors of up to 256.
+    ///
+    /// # Panics
+    /// If `guard` belongs to a reader of another domain than the table's.
     #[inline]
     pub fn rows(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
         self.table.lookup_each(guard, source, rows);
-    }
-
-    /// As [`Reading::rows`], of sources that lie side by side: the octets of long ones are fetched ahead.
-    #[inline]
-    pub fn rows_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
-        self.table.lookup_batch(guard, sources, rows);
-    }
-
-    /// As [`Reading::rows_batch`], but the prefix of no bits does not count.
-    #[inline]
-    pub fn rows_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
-        self.table.lookup_batch_without_default(guard, sources, rows);
     }
 
     /// The mark of a row: under the guard under which it was looked up.
@@ -98,6 +114,15 @@ impl<K: Key> Reading<K> {
             _ => Verdict::Invalid,
         }
     }
+
+    /// The number of the prefix that a row is of: a place for a counter, under the guard under which the row was looked
+    /// up. It stays with a prefix for as long as this is in the table, is 1 to [`Limits::prefixes`], and is given to
+    /// another prefix only when all readers have passed. 0: no prefix covers the source, or the table is not
+    /// [`Limits::distinct`].
+    #[inline(always)]
+    pub fn counter(&self, row: u32) -> u32 {
+        self.bits.owner(row)
+    }
 }
 
 impl<K: Key, M: Meaning> Merged<K, M> {
@@ -106,115 +131,354 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     /// # Errors
     /// If the system refuses address space for it.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Merged<K, M>, NoRoom> {
-        let lpm = lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes };
+        let prefixes = limits.prefixes.min(Value::MAX.get() as usize / 2) as u32;
+        // Where each prefix has its own row, one change may give another to each.
+        let sets = if limits.distinct { 2 * prefixes } else { limits.sets.min(Value::MAX.get()) };
+        let refused = |error: io::Error| NoRoom::AddressSpace {
+            octets: (limits.interfaces as usize).div_ceil(64).max(1) * 8 * sets as usize,
+            reason: error.kind(),
+        };
         Ok(Merged {
-            nodes: BTreeMap::new(),
-            writer: Writer::new(domain, lpm).map_err(NoRoom::Prefixes)?,
-            rows: Rows::new(domain, limits.sets, limits.interfaces),
+            domain: domain.clone(),
             limits,
+            nodes: Forest::new(),
+            entries: Pool::new(),
+            states: Pool::new(),
+            state_rows: Vec::new(),
+            rows: Rows::new(domain, sets, limits.interfaces).map_err(refused)?,
+            counters: Numbers::new(domain, prefixes),
+            trie: Trie::new(domain, limits.bytes)?,
         })
     }
 
-    /// What readers are to see: again after every [`Merged::change`].
+    /// What readers are to see: again after every change.
     pub fn reading(&self) -> Reading<K> {
-        Reading { table: self.writer.table(), bits: self.rows.bits() }
+        Reading { table: Arc::clone(self.trie.table()), bits: Arc::clone(self.rows.bits()) }
     }
 
     /// The entry of a prefix.
     pub fn get(&self, prefix: &Prefix<K>) -> Option<&M::Entry> {
-        self.nodes.get(prefix).map(|node| &node.own)
+        self.node(prefix).map(|node| self.entries.thing(node.own))
     }
 
-    /// Sets the entry of a prefix, or takes it out. Readers see a single change at once; where it gives prefixes inside
-    /// other rows, [`Merged::reading`] is another one then, and shows all of it together.
+    /// The row of a prefix. It may have another one after any change.
+    pub fn row_of(&self, prefix: &Prefix<K>) -> Option<u32> {
+        self.node(prefix).map(|node| node.row)
+    }
+
+    /// The number of a prefix, as [`Reading::counter`] gives it.
+    pub fn counter_of(&self, prefix: &Prefix<K>) -> Option<u32> {
+        self.row_of(prefix).map(|row| self.rows.bits().owner(row)).filter(|&number| number != 0)
+    }
+
+    fn node(&self, prefix: &Prefix<K>) -> Option<&Node> {
+        self.nodes.find(prefix).ok().map(|place| self.nodes.value(place))
+    }
+
+    /// All prefixes in order (of addresses, and wider ones first), with their entries and rows.
+    pub fn iter(&self) -> impl Iterator<Item = (Prefix<K>, &M::Entry, u32)> {
+        self.nodes.iter().map(|(prefix, node)| (prefix, self.entries.thing(node.own), node.row))
+    }
+
+    /// The prefixes that cover a source, the longest first, with their entries.
+    pub fn covering(&self, source: K) -> Vec<(Prefix<K>, &M::Entry)> {
+        let mut prefix = Prefix::new(source, K::BITS).expect("an address has this length");
+        let mut found = self.nodes.find(&prefix);
+        let mut covering = Vec::new();
+        let mut next = found.ok().or_else(|| self.nodes.around(&prefix, found));
+        while let Some(place) = next {
+            (prefix, found) = (self.nodes.prefix(place), Ok(place));
+            covering.push((prefix, self.entries.thing(self.nodes.value(place).own)));
+            next = self.nodes.around(&prefix, found);
+        }
+        covering
+    }
+
+    /// Sets the entry of a prefix, or takes it out. Where no prefix inside is concerned, readers see it at once, in all
+    /// that [`Merged::reading`] gave since the last other change; else `reading` gives another one, and readers of that
+    /// see all of it together.
     ///
     /// # Errors
     /// If there is no room. Then nothing has changed.
     pub fn set(&mut self, prefix: Prefix<K>, own: Option<M::Entry>) -> Result<(), NoRoom> {
-        self.rows.collect();
-        let mut work = Work::default();
-        let changes = plan(&self.nodes, prefix, own);
-        let live = changes.len() <= 1;
-        let done = if live {
-            changes
-                .into_iter()
-                .try_for_each(|change| work.apply(&mut self.nodes, &mut self.rows, &mut self.writer, change))
-        } else {
-            let table = self.writer.table();
-            let mut draft = self.writer.transaction();
-            let done = changes
-                .into_iter()
-                .try_for_each(|change| work.apply(&mut self.nodes, &mut self.rows, &mut draft, change));
-            match done {
-                Ok(()) => {
-                    draft.commit();
-                    self.rows.supersede(&table);
-                }
-                Err(_) => drop(draft),
-            }
-            done
-        };
+        let inside = self.nodes.after(self.nodes.find(&prefix));
+        let alone = !inside.is_some_and(|place| prefix.contains(self.nodes.prefix(place).address()));
+        if M::NESTS && !alone {
+            return self.change([(prefix, own)]);
+        }
+        let mut work = Work::new();
+        let done = self.update(prefix, own, &mut work);
         self.conclude(work, done)
     }
 
-    /// Makes many changes that readers see together, by the [`Merged::reading`] from then on.
+    /// Makes many changes that readers see together, by the [`Merged::reading`] from then on. Of several for one prefix
+    /// the last counts. Cheapest in the order of prefixes.
     ///
     /// # Errors
     /// If there is no room for all. Then nothing has changed.
     pub fn change(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Option<M::Entry>)>) -> Result<(), NoRoom> {
-        self.rows.collect();
         let mut entries: Vec<_> = entries.into_iter().collect();
-        // Whoever is around others comes first, and they are planned once; of equal ones the last counts.
-        entries.sort_by_key(|(prefix, _)| *prefix);
-        let mut work = Work::default();
-        let table = self.writer.table();
-        let mut draft = self.writer.transaction();
-        let mut done = Ok(());
-        for (prefix, own) in entries {
-            let changes = plan(&self.nodes, prefix, own);
-            done = changes
-                .into_iter()
-                .try_for_each(|change| work.apply(&mut self.nodes, &mut self.rows, &mut draft, change));
-            if done.is_err() {
-                break;
-            }
+        // Whoever is around others comes first, so that these are given their states once.
+        if !entries.is_sorted_by_key(|(prefix, _)| *prefix) {
+            entries.sort_by_key(|(prefix, _)| *prefix);
         }
+        let table = Arc::clone(self.trie.table());
+        self.trie.begin();
+        let mut work = Work::new();
+        let done = entries.into_iter().try_for_each(|(prefix, own)| self.update(prefix, own, &mut work));
         match done {
             Ok(()) => {
-                draft.commit();
+                self.trie.commit();
                 self.rows.supersede(&table);
+                self.counters.supersede(&table);
             }
-            Err(_) => drop(draft),
+            Err(_) => self.trie.roll_back(),
         }
         drop(table);
         self.conclude(work, done)
     }
 
-    fn conclude(&mut self, work: Work<K, M>, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
-        match done {
-            Ok(()) => work.given.iter().for_each(|set| self.rows.give(set)),
-            Err(_) => {
-                for (prefix, node) in work.before.into_iter().rev() {
-                    match node {
-                        Some(node) => self.nodes.insert(prefix, node),
-                        None => self.nodes.remove(&prefix),
-                    };
+    /// Puts these entries in the place of all that there are, by the [`Merged::reading`] from then on: in a table built
+    /// anew, which is faster than a change of so many, and needs the memory of both for as long as readers have the older
+    /// one. Prefixes get other numbers (see [`Reading::counter`]). Cheapest in the order of prefixes.
+    ///
+    /// # Errors
+    /// If there is no room for all. Then nothing has changed.
+    pub fn replace_all(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, M::Entry)>) -> Result<(), NoRoom> {
+        let mut fresh = Merged::<K, M>::new(&self.domain, self.limits)?;
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        if !entries.is_sorted_by_key(|(prefix, _)| *prefix) {
+            entries.sort_by_key(|(prefix, _)| *prefix);
+        }
+        let mut work = Work::new();
+        for (prefix, own) in entries {
+            fresh.update(prefix, Some(own), &mut work)?;
+        }
+        fresh.conclude(work, Ok(()))?;
+        *self = fresh;
+        Ok(())
+    }
+
+    /// Changes the entry of one prefix, and what follows for those inside of it.
+    fn update(&mut self, prefix: Prefix<K>, own: Option<M::Entry>, work: &mut Work<K>) -> Result<(), NoRoom> {
+        let found = self.nodes.find(&prefix);
+        let present = found.ok().map(|place| *self.nodes.value(place));
+        let (before, after) = match (own, present) {
+            (None, None) => return Ok(()),
+            (None, Some(node)) => {
+                let around = self.nodes.around(&prefix, found);
+                let around = around.map(|place| (self.nodes.prefix(place).len(), *self.nodes.value(place)));
+                let fill = match around {
+                    // The default prefix has no leaves.
+                    None | Some((0, _)) => Fill::NOTHING,
+                    Some((len, node)) => Fill { leaf: node.row, len },
+                };
+                self.trie.paint(&prefix, fill, Budget::Whatever).expect("older tables are dropped at some time");
+                self.nodes.remove(found.expect("it is present"));
+                work.before.push(Before { prefix, node: Some(node), gone: true });
+                (Some(node.state), around.map(|(_, around)| around.state))
+            }
+            (Some(own), _) => {
+                let own = self.entries.take(own);
+                if present.is_some_and(|node| node.own == own) {
+                    self.entries.give(own);
+                    return Ok(());
                 }
-                work.taken.iter().for_each(|set| self.rows.give(set));
+                let around = if M::NESTS { self.nodes.around(&prefix, found) } else { None };
+                let around = around.map(|place| self.nodes.value(place).state);
+                let state = match self.state(around, own, prefix.len(), work) {
+                    Ok(state) => state,
+                    Err(error) => {
+                        self.entries.give(own);
+                        return Err(error);
+                    }
+                };
+                self.assign(prefix, found, own, state, work)?;
+                (present.map(|node| node.state).or(around), Some(state))
+            }
+        };
+        if M::NESTS && before != after { self.inside(prefix, after, work) } else { Ok(()) }
+    }
+
+    /// Gives the prefixes inside of one, which has another state now, the states that follow.
+    fn inside(&mut self, prefix: Prefix<K>, state: Option<u32>, work: &mut Work<K>) -> Result<(), NoRoom> {
+        // Those around the next prefix, from the widest on: where they end, and what they come to.
+        let mut around = vec![(prefix.last(), state)];
+        let mut next = self.nodes.after(self.nodes.find(&prefix));
+        while let Some(place) = next {
+            let inner = self.nodes.prefix(place);
+            if inner.address() > prefix.last() {
+                break;
+            }
+            while around.last().is_some_and(|(last, _)| *last < inner.address()) {
+                around.pop();
+            }
+            let node = *self.nodes.value(place);
+            let outer = around.last().and_then(|(_, state)| *state);
+            let state = self.state(outer, node.own, inner.len(), work)?;
+            next = if state == node.state {
+                // Nothing changes there, nor inside.
+                self.release(state);
+                self.nodes.beyond(inner.last())
+            } else {
+                self.entries.share(node.own);
+                self.assign(inner, Ok(place), node.own, state, work)?;
+                around.push((inner.last(), Some(state)));
+                self.nodes.after(Ok(place))
+            };
+        }
+        Ok(())
+    }
+
+    /// The number of the state that follows from an entry and the state around; it has one user more.
+    fn state(&mut self, around: Option<u32>, own: u32, len: u8, work: &mut Work<K>) -> Result<u32, NoRoom> {
+        let by = (around, own, if M::BY_LENGTH { len } else { 0 });
+        if let Some(&state) = work.known.get(&by) {
+            self.states.share(state);
+            return Ok(state);
+        }
+        let state = M::state(around.map(|state| self.states.thing(state)), self.entries.thing(own), len);
+        let number = match self.states.find(&state) {
+            Some(number) => number,
+            None => {
+                let row = if self.limits.distinct {
+                    UNKNOWN
+                } else {
+                    self.rows.take(&M::row(&state)).ok_or(NoRoom::Sets(self.rows.occupancy().1 as u32))?
+                };
+                let number = self.states.add(state);
+                if self.state_rows.len() <= number as usize {
+                    self.state_rows.resize(number as usize + 1, UNKNOWN);
+                }
+                self.state_rows[number as usize] = row;
+                number
+            }
+        };
+        work.known.insert(by, number);
+        Ok(number)
+    }
+
+    /// A state has one user less.
+    fn release(&mut self, state: u32) {
+        if let Some(state) = self.states.give(state)
+            && !self.limits.distinct
+        {
+            self.rows.give(&M::row(&state));
+        }
+    }
+
+    /// Gives a prefix an entry and a state, whose users have been counted, and a row.
+    fn assign(
+        &mut self,
+        prefix: Prefix<K>,
+        found: Result<Place, Place>,
+        own: u32,
+        state: u32,
+        work: &mut Work<K>,
+    ) -> Result<(), NoRoom> {
+        let before = found.ok().map(|place| *self.nodes.value(place));
+        let row = match self.row_for(before.map(|node| node.row), state) {
+            Ok(row) => row,
+            Err(error) => {
+                self.entries.give(own);
+                self.release(state);
+                return Err(error);
+            }
+        };
+        let node = Node { own, state, row };
+        if before.is_none_or(|before| before.row != row) {
+            let fill = Fill { leaf: row, len: prefix.len() };
+            if self.trie.paint(&prefix, fill, Budget::Limited).is_err() {
+                self.discard(node, before.is_none());
+                return Err(lpm::Full::Bytes(self.limits.bytes).into());
+            }
+        }
+        work.before.push(Before { prefix, node: before, gone: false });
+        match found {
+            Ok(place) => *self.nodes.value_mut(place) = node,
+            Err(place) => drop(self.nodes.insert(prefix, place, node)),
+        }
+        Ok(())
+    }
+
+    /// The row for a prefix that has the row `before`, or is new.
+    fn row_for(&mut self, before: Option<u32>, state: u32) -> Result<u32, NoRoom> {
+        if before.is_none() && self.nodes.len() >= self.limits.prefixes {
+            return Err(lpm::Full::Routes(self.limits.prefixes).into());
+        }
+        if !self.limits.distinct {
+            return Ok(self.state_rows[state as usize]);
+        }
+        let full = NoRoom::Sets(self.rows.occupancy().1 as u32);
+        let counter = match before {
+            Some(row) => self.rows.bits().owner(row),
+            None => self.counters.take().ok_or(full)?,
+        };
+        let row = self.rows.take_alone(&M::row(self.states.thing(state)), counter);
+        if row.is_none() && before.is_none() {
+            self.counters.give(counter);
+        }
+        row.ok_or(full)
+    }
+
+    /// What a node used has one user less; and if it stood at a prefix that has gone (or never came), so has its number.
+    fn discard(&mut self, node: Node, for_good: bool) {
+        self.entries.give(node.own);
+        self.release(node.state);
+        if self.limits.distinct {
+            if for_good {
+                self.counters.give(self.rows.bits().owner(node.row));
+            }
+            self.rows.give_alone(node.row);
+        }
+    }
+
+    /// Completes what was done, or puts back what was there before it, when the trie has gone back by itself.
+    fn conclude(&mut self, work: Work<K>, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
+        for Before { prefix, node, gone } in work.before.into_iter().rev() {
+            if done.is_ok() {
+                if let Some(node) = node {
+                    self.discard(node, gone);
+                }
+                continue;
+            }
+            match (node, self.nodes.find(&prefix)) {
+                (Some(before), Ok(place)) => {
+                    let after = std::mem::replace(self.nodes.value_mut(place), before);
+                    self.discard(after, false);
+                }
+                (Some(before), Err(place)) => drop(self.nodes.insert(prefix, place, before)),
+                (None, Ok(place)) => {
+                    let after = self.nodes.remove(place);
+                    self.discard(after, true);
+                }
+                (None, Err(_)) => unreachable!("what was put there is there"),
             }
         }
         self.rows.collect();
+        self.counters.collect();
         done
     }
 
-    /// Different sets of interfaces, and how many there may be.
+    /// Different sets of interfaces, and how many there may be; of prefixes with rows of their own: these rows.
     pub fn sets(&self) -> (usize, usize) {
         self.rows.occupancy()
     }
 
     /// Octets that lookups touch.
     pub fn octets(&self) -> usize {
-        self.writer.stats().bytes + self.rows.octets()
+        self.trie.octets().0 + self.rows.octets()
+    }
+
+    /// Octets that the control side needs besides, about.
+    pub fn control_octets(&self) -> usize {
+        self.nodes.octets()
+            + self.entries.octets(M::entry_octets)
+            + self.states.octets(M::state_octets)
+            + self.state_rows.capacity() * 4
+            + self.rows.side_octets()
+            + self.counters.octets()
+            + self.trie.side_octets()
     }
 
     /// Prefixes, and how many there may be.
@@ -223,151 +487,36 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     }
 }
 
-type Nodes<K, M> = BTreeMap<Prefix<K>, Node<M>>;
-
-/// What a prefix has from now on: an entry and a state, or nothing.
-type Change<K, M> = (Prefix<K>, Option<(<M as Meaning>::Entry, <M as Meaning>::State)>);
-
-/// All that changes when a prefix gets another entry, or none.
-fn plan<K: Key, M: Meaning>(nodes: &Nodes<K, M>, prefix: Prefix<K>, own: Option<M::Entry>) -> Vec<Change<K, M>> {
-    let present = nodes.get(&prefix);
-    if present.map(|node| &node.own) == own.as_ref() {
-        return Vec::new();
-    }
-    let around = around(nodes, &prefix).map(|node| &node.state);
-    let mut changes = Vec::new();
-    let state = match own {
-        Some(own) => {
-            let state = M::state(around, &own, prefix.len());
-            changes.push((prefix, Some((own, state.clone()))));
-            Some(state)
-        }
-        None => {
-            changes.push((prefix, None));
-            around.cloned()
-        }
-    };
-    if present.map(|node| &node.state).or(around) != state.as_ref() {
-        inside(nodes, prefix, state, &mut changes);
-    }
-    changes
-}
-
-/// Adds what follows for the prefixes inside of one that has another state now.
-fn inside<K: Key, M: Meaning>(
-    nodes: &Nodes<K, M>,
+/// What was at a prefix before a change.
+struct Before<K> {
     prefix: Prefix<K>,
-    state: Option<M::State>,
-    changes: &mut Vec<Change<K, M>>,
-) {
-    // Those around the next prefix, from the widest on.
-    let mut around: Vec<(Prefix<K>, Option<M::State>)> = vec![(prefix, state)];
-    let mut from = prefix;
-    while let Some((&next, node)) = nodes.range((Excluded(from), Unbounded)).next()
-        && prefix.contains(next.address())
-    {
-        while around.last().is_some_and(|(outer, _)| !outer.contains(next.address())) {
-            around.pop();
-        }
-        let outer = around.last().and_then(|(_, state)| state.as_ref());
-        let state = M::state(outer, &node.own, next.len());
-        if state == node.state {
-            // Nothing changes there, nor inside.
-            from = Prefix::new(next.last(), K::BITS).unwrap_or(next);
-        } else {
-            changes.push((next, Some((node.own.clone(), state.clone()))));
-            around.push((next, Some(state)));
-            from = next;
-        }
-    }
+    node: Option<Node>,
+    /// The change took the prefix out.
+    gone: bool,
 }
 
-/// What stands at the longest prefix around another.
-fn around<'n, K: Key, M: Meaning>(nodes: &'n Nodes<K, M>, prefix: &Prefix<K>) -> Option<&'n Node<M>> {
-    let mut end = Excluded(*prefix);
-    loop {
-        let (found, node) = nodes.range((Unbounded, end)).next_back()?;
-        if found.contains(prefix.address()) {
-            return Some(node);
-        }
-        // Whatever is around the prefix comes before this one, and so is around both: it has no more bits than they share.
-        let most = found.len().min(prefix.len());
-        let common = (0..most).rev().find(|&len| found.address().truncate(len) == prefix.address().truncate(len))?;
-        end = Included(prefix.shorten(common));
-    }
+/// What is known during a change.
+struct Work<K: Key> {
+    /// What was at the prefixes that changed, in the order of the changes.
+    before: Vec<Before<K>>,
+    /// The states that were found: numbers keep their meanings until the end of the change.
+    known: HashMap<(Option<u32>, u32, u8), u32, Folding>,
 }
 
-/// Where values are written: the current table or a draft.
-trait Sink<K: Key> {
-    fn put(&mut self, prefix: Prefix<K>, value: Value) -> Result<(), lpm::Full>;
-    fn take_out(&mut self, prefix: &Prefix<K>);
-}
-
-impl<K: Key> Sink<K> for Writer<K> {
-    fn put(&mut self, prefix: Prefix<K>, value: Value) -> Result<(), lpm::Full> {
-        self.insert(prefix, value).map(drop)
-    }
-
-    fn take_out(&mut self, prefix: &Prefix<K>) {
-        self.remove(prefix);
-    }
-}
-
-impl<K: Key> Sink<K> for Transaction<'_, K> {
-    fn put(&mut self, prefix: Prefix<K>, value: Value) -> Result<(), lpm::Full> {
-        self.insert(prefix, value).map(drop)
-    }
-
-    fn take_out(&mut self, prefix: &Prefix<K>) {
-        self.remove(prefix);
-    }
-}
-
-/// What was done, so that it can be undone.
-struct Work<K: Key, M: Meaning> {
-    before: Vec<(Prefix<K>, Option<Node<M>>)>,
-    /// Rows that have one user more.
-    taken: Vec<Row>,
-    /// Rows that have one user less once all is done.
-    given: Vec<Row>,
-}
-
-impl<K: Key, M: Meaning> Default for Work<K, M> {
-    fn default() -> Self {
-        Work { before: Vec::new(), taken: Vec::new(), given: Vec::new() }
-    }
-}
-
-impl<K: Key, M: Meaning> Work<K, M> {
-    fn apply(
-        &mut self,
-        nodes: &mut Nodes<K, M>,
-        rows: &mut Rows<Table<K>>,
-        sink: &mut impl Sink<K>,
-        (prefix, new): Change<K, M>,
-    ) -> Result<(), NoRoom> {
-        let before = match new {
-            None => {
-                sink.take_out(&prefix);
-                nodes.remove(&prefix)
-            }
-            Some((own, state)) => {
-                let row = M::row(&state);
-                let number = rows.take(&row).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
-                self.taken.push(row.clone());
-                let value = Value::new(number).ok_or(NoRoom::Sets(rows.occupancy().1 as u32))?;
-                sink.put(prefix, value).map_err(NoRoom::Prefixes)?;
-                nodes.insert(prefix, Node { own, state, row })
-            }
-        };
-        self.given.extend(before.as_ref().map(|node| node.row.clone()));
-        self.before.push((prefix, before));
-        Ok(())
+impl<K: Key> Work<K> {
+    fn new() -> Work<K> {
+        Work { before: Vec::new(), known: HashMap::with_hasher(Folding::random()) }
     }
 }
 
 impl<K: Key, M: Meaning> fmt::Debug for Merged<K, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Merged").field("prefixes", &self.nodes.len()).finish_non_exhaustive()
+    }
+}
+
+impl<K: Key> fmt::Debug for Reading<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").field("table", &self.table).finish_non_exhaustive()
     }
 }

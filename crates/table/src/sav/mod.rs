@@ -23,10 +23,13 @@
 //! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`].
 
 mod cards;
+mod forest;
 pub mod indexed;
 mod meaning;
 mod merged;
 pub mod naive;
+mod numbers;
+mod pool;
 mod rows;
 mod set;
 #[cfg(test)]

@@ -1,35 +1,69 @@
 //! Rows: sets of interfaces as bits that readers look at while others are added.
 //!
-//! Equal sets share a row. A row is used again for another set once nobody can come by its number any more: all readers
-//! have passed since no current value names it, and the older tables whose values may name it are gone.
+//! Equal sets share a row, unless every prefix is to have its own. A row is used again for another set once nobody can
+//! come by its number any more: see [`Numbers`].
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::collections::HashMap;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use weir_base::reclaim::{Domain, Stamp};
+use weir_base::reclaim::Domain;
+use weir_base::region::Region;
+
+use crate::lpm::Folding;
 
 use super::Set;
+use super::numbers::Numbers;
 
 /// The row of sources that no prefix covers.
 pub(super) const UNKNOWN: u32 = 0;
 
+/// Atomic numbers, zero at first, in address space of which pages take memory when they are first used.
+struct Lazy<A> {
+    region: Region,
+    len: usize,
+    kind: PhantomData<A>,
+}
+
+/// Numbers for which octets of zero are the number zero.
+trait Zeroed {}
+impl Zeroed for AtomicU8 {}
+impl Zeroed for AtomicU32 {}
+impl Zeroed for AtomicU64 {}
+
+impl<A: Zeroed> Lazy<A> {
+    fn new(len: usize) -> io::Result<Lazy<A>> {
+        let octets = len.checked_mul(size_of::<A>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Lazy { region: Region::reserve(octets)?, len, kind: PhantomData })
+    }
+
+    #[inline(always)]
+    fn at(&self, index: usize) -> Option<&A> {
+        // SAFETY: the region has `len` of them, is aligned to 2 MiB, zeroed, and lives as long as `self`; nobody refers to
+        // it but by these shared references to atomic numbers.
+        (index < self.len).then(|| unsafe { &*self.region.base().cast::<A>().as_ptr().add(index) })
+    }
+}
+
 /// The bits, as readers see them.
-#[derive(Debug)]
 pub(super) struct Bits {
     /// Words of a row.
     width: usize,
-    words: Box<[AtomicU64]>,
+    words: Lazy<AtomicU64>,
     /// The mark of each row.
-    marks: Box<[AtomicU8]>,
+    marks: Lazy<AtomicU8>,
+    /// The number of the prefix that each row is of, if it is of one.
+    owners: Lazy<AtomicU32>,
 }
 
 impl Bits {
-    /// Room for so many rows of so many interfaces. Pages that no row uses take no memory.
-    fn new(rows: usize, interfaces: u32) -> Bits {
+    /// Room for so many rows of so many interfaces.
+    fn new(rows: usize, interfaces: u32) -> io::Result<Bits> {
         let width = (interfaces as usize).div_ceil(64).max(1);
-        let words = (0..rows * width).map(|_| AtomicU64::new(0)).collect();
-        Bits { width, words, marks: (0..rows).map(|_| AtomicU8::new(0)).collect() }
+        let words = rows.checked_mul(width).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Bits { width, words: Lazy::new(words)?, marks: Lazy::new(rows)?, owners: Lazy::new(rows)? })
     }
 
     /// Whether a row has an interface. One that there is no room for is in none.
@@ -40,25 +74,37 @@ impl Bits {
             return false;
         }
         // The value that named this row was loaded with acquire, after the bits were stored.
-        let bits = self.words.get(row as usize * self.width + word).map_or(0, |word| word.load(Ordering::Relaxed));
+        let bits = self.words.at(row as usize * self.width + word).map_or(0, |word| word.load(Ordering::Relaxed));
         bits >> bit & 1 != 0
     }
 
     /// The mark of a row.
     #[inline(always)]
     pub(super) fn mark(&self, row: u32) -> u8 {
-        self.marks.get(row as usize).map_or(0, |mark| mark.load(Ordering::Relaxed))
+        self.marks.at(row as usize).map_or(0, |mark| mark.load(Ordering::Relaxed))
     }
 
-    fn write(&self, row: u32, (set, mark): &Row) {
-        self.marks[row as usize].store(*mark, Ordering::Relaxed);
-        let start = row as usize * self.width;
-        let words = &self.words[start..start + self.width];
-        let mut bits = vec![0u64; self.width];
+    /// The number of the prefix that a row is of; 0: of none, or of many.
+    #[inline(always)]
+    pub(super) fn owner(&self, row: u32) -> u32 {
+        self.owners.at(row as usize).map_or(0, |owner| owner.load(Ordering::Relaxed))
+    }
+
+    /// Writes a row that nobody looks at.
+    fn write(&self, row: u32, (set, mark): &Row, owner: u32) {
+        let row = row as usize;
+        let word = |word: usize| self.words.at(row * self.width + word).expect("rows are numbered below the limit");
+        (0..self.width).for_each(|index| word(index).store(0, Ordering::Relaxed));
         for interface in set.iter().filter(|interface| ((interface / 64) as usize) < self.width) {
-            bits[(interface / 64) as usize] |= 1 << (interface % 64);
+            word((interface / 64) as usize).fetch_or(1 << (interface % 64), Ordering::Relaxed);
         }
-        words.iter().zip(bits).for_each(|(word, bits)| word.store(bits, Ordering::Relaxed));
+        // Pages of what no table of this kind uses stay untouched.
+        if self.mark(row as u32) != *mark {
+            self.marks.at(row).expect("there is one for each row").store(*mark, Ordering::Relaxed);
+        }
+        if self.owner(row as u32) != owner {
+            self.owners.at(row).expect("there is one for each row").store(owner, Ordering::Relaxed);
+        }
     }
 }
 
@@ -72,43 +118,36 @@ struct Kept {
 
 /// The writer's side: which set has which row. `T` is the table whose values name rows.
 pub(super) struct Rows<T> {
-    domain: Domain,
     bits: Arc<Bits>,
-    limit: u32,
-    sets: HashMap<Row, Kept>,
-    /// Rows that were never used begin here.
-    fresh: u32,
-    free: Vec<u32>,
-    /// Rows that readers may still look at, by what they wait for.
-    waiting: VecDeque<(Stamp, Vec<Weak<T>>, Vec<u32>)>,
-    /// Rows that went since the last stamp.
-    gone: Vec<u32>,
-    /// Older tables that somebody may hold.
-    older: Vec<Weak<T>>,
+    numbers: Numbers<T>,
+    /// The rows that are shared.
+    sets: HashMap<Row, Kept, Folding>,
+    /// Those that are not.
+    alone: usize,
 }
 
 impl<T> Rows<T> {
-    pub(super) fn new(domain: &Domain, limit: u32, interfaces: u32) -> Rows<T> {
-        Rows {
-            domain: domain.clone(),
-            bits: Arc::new(Bits::new(limit as usize + 1, interfaces)),
-            limit,
-            sets: HashMap::new(),
-            fresh: 1,
-            free: Vec::new(),
-            waiting: VecDeque::new(),
-            gone: Vec::new(),
-            older: Vec::new(),
-        }
+    pub(super) fn new(domain: &Domain, limit: u32, interfaces: u32) -> io::Result<Rows<T>> {
+        Ok(Rows {
+            bits: Arc::new(Bits::new(limit as usize + 1, interfaces)?),
+            numbers: Numbers::new(domain, limit),
+            sets: HashMap::with_hasher(Folding::random()),
+            alone: 0,
+        })
     }
 
     /// Another table is current from now on.
     pub(super) fn supersede(&mut self, table: &Arc<T>) {
-        self.older.push(Arc::downgrade(table));
+        self.numbers.supersede(table);
     }
 
-    pub(super) fn bits(&self) -> Arc<Bits> {
-        Arc::clone(&self.bits)
+    /// See [`Numbers::collect`].
+    pub(super) fn collect(&mut self) {
+        self.numbers.collect();
+    }
+
+    pub(super) fn bits(&self) -> &Arc<Bits> {
+        &self.bits
     }
 
     /// The row of a set, which has one user more. `None`: there is no room.
@@ -117,16 +156,8 @@ impl<T> Rows<T> {
             kept.users += 1;
             return Some(kept.row);
         }
-        self.collect();
-        let row = match self.free.pop() {
-            Some(row) => row,
-            None if self.fresh <= self.limit => {
-                self.fresh += 1;
-                self.fresh - 1
-            }
-            None => return None,
-        };
-        self.bits.write(row, set);
+        let row = self.numbers.take()?;
+        self.bits.write(row, set, 0);
         self.sets.insert(set.clone(), Kept { row, users: 1 });
         Some(row)
     }
@@ -136,35 +167,38 @@ impl<T> Rows<T> {
         let Some(kept) = self.sets.get_mut(set) else { return };
         kept.users -= 1;
         if kept.users == 0 {
-            self.gone.push(kept.row);
+            self.numbers.give(kept.row);
             self.sets.remove(set);
         }
     }
 
-    /// Frees the rows that nobody can come by any more. To be called when the values that named those that went are gone
-    /// from the current table.
-    pub(super) fn collect(&mut self) {
-        self.older.retain(|table| table.strong_count() > 0);
-        if !self.gone.is_empty() {
-            self.waiting.push_back((self.domain.stamp(), self.older.clone(), std::mem::take(&mut self.gone)));
-        }
-        while let Some((stamp, tables, rows)) = self.waiting.front_mut() {
-            tables.retain(|table| table.strong_count() > 0);
-            if !tables.is_empty() || !self.domain.passed(*stamp) {
-                break;
-            }
-            self.free.append(rows);
-            self.waiting.pop_front();
-        }
+    /// A row for the prefix that has the number `owner`, and for no other. `None`: there is no room.
+    pub(super) fn take_alone(&mut self, set: &Row, owner: u32) -> Option<u32> {
+        let row = self.numbers.take()?;
+        self.bits.write(row, set, owner);
+        self.alone += 1;
+        Some(row)
+    }
+
+    /// A row that was taken alone is not needed any more.
+    pub(super) fn give_alone(&mut self, row: u32) {
+        self.numbers.give(row);
+        self.alone -= 1;
     }
 
     /// Rows in use, and how many there may be.
     pub(super) fn occupancy(&self) -> (usize, usize) {
-        (self.sets.len(), self.limit as usize)
+        (self.sets.len() + self.alone, self.numbers.limit() as usize)
     }
 
-    /// Octets of the bits that were ever used.
+    /// Octets of the bits that were ever used, with what stands beside them.
     pub(super) fn octets(&self) -> usize {
-        self.fresh as usize * self.bits.width * 8
+        let beside = if self.alone > 0 { size_of::<u32>() } else { 0 };
+        self.numbers.used() as usize * (self.bits.width * 8 + beside + 1)
+    }
+
+    /// Octets of the writer's notes.
+    pub(super) fn side_octets(&self) -> usize {
+        self.sets.capacity() * 8 / 7 * (size_of::<(Row, Kept)>() + 1) + self.numbers.octets()
     }
 }

@@ -40,6 +40,11 @@ impl Set {
         self.iter().chain(other.iter()).collect()
     }
 
+    /// Octets that it refers to.
+    pub(super) fn octets(&self) -> usize {
+        2 * size_of::<usize>() + size_of_val::<[u32]>(&self.0)
+    }
+
     fn is_superset(&self, other: &Set) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || other.iter().all(|interface| self.contains(interface))
     }
