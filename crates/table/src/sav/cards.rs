@@ -60,17 +60,44 @@ impl<K: Key> Local<K> {
         }
     }
 
+    fn replace_all(&mut self, entries: Vec<(Prefix<K>, Set)>) -> Result<(), NoRoom> {
+        match self {
+            Local::MostSpecific(table) => table.replace_all(entries),
+            Local::AnyCovering(table) => table.replace_all(entries),
+        }
+    }
+
     fn reading(&self) -> Reading<K> {
         match self {
             Local::MostSpecific(table) => table.reading(),
             Local::AnyCovering(table) => table.reading(),
         }
     }
+
+    fn sets(&self) -> (usize, usize) {
+        match self {
+            Local::MostSpecific(table) => table.sets(),
+            Local::AnyCovering(table) => table.sets(),
+        }
+    }
+
+    /// Octets that lookups touch, and those of the control side.
+    fn octets(&self) -> (usize, usize) {
+        match self {
+            Local::MostSpecific(table) => (table.octets(), table.control_octets()),
+            Local::AnyCovering(table) => (table.octets(), table.control_octets()),
+        }
+    }
 }
+
+/// How many sources the global table is asked about at once.
+const VECTOR: usize = 256;
 
 /// The control side of all these tables.
 pub struct Cards<K: Key> {
+    domain: Domain,
     matching: Match,
+    limits: Limits,
     /// The interfaces of each card.
     cards: Vec<(Set, Local<K>)>,
     /// Values are the length of the prefix and one.
@@ -86,11 +113,24 @@ pub struct CardReading<K: Key> {
 }
 
 impl<K: Key> Cards<K> {
-    /// Empty tables for cards with these interfaces: distinct ones, each below the limit.
+    /// Empty tables for cards with these interfaces: different ones, each below the limit. Each table has the limits for
+    /// itself, and rows are shared whatever [`Limits::distinct`] says.
     ///
     /// # Errors
     /// If the system refuses address space for them.
     pub fn new(
+        domain: &Domain,
+        matching: Match,
+        cards: impl IntoIterator<Item = Set>,
+        limits: Limits,
+    ) -> Result<Cards<K>, NoRoom> {
+        // A row of the most specific prefixes says their length, too.
+        let lengths = if matching == Match::MostSpecific { u32::from(K::BITS) + 1 } else { 1 };
+        let limits = Limits { sets: limits.sets.saturating_mul(lengths), distinct: false, ..limits };
+        Cards::of(domain, matching, cards, limits)
+    }
+
+    fn of(
         domain: &Domain,
         matching: Match,
         cards: impl IntoIterator<Item = Set>,
@@ -105,7 +145,14 @@ impl<K: Key> Cards<K> {
         };
         let global = lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes };
         let cards = cards.into_iter().map(local).collect::<Result<_, NoRoom>>()?;
-        Ok(Cards { matching, cards, global: Writer::new(domain, global).map_err(NoRoom::Prefixes)? })
+        Ok(Cards { domain: domain.clone(), matching, limits, cards, global: Writer::new(domain, global)? })
+    }
+
+    /// The entry of a prefix, as far as there are cards with its interfaces.
+    pub fn get(&self, prefix: &Prefix<K>) -> Option<Set> {
+        self.global.get(prefix)?;
+        let own = |(_, local): &(Set, Local<K>)| local.get(prefix).cloned();
+        Some(self.cards.iter().filter_map(own).fold(Set::default(), |all, own| all.union(&own)))
     }
 
     /// What the readers of a card, by its place in the list, are to see: again after every change.
@@ -123,20 +170,16 @@ impl<K: Key> Cards<K> {
         let mut draft = self.global.transaction();
         for (prefix, set) in &entries {
             match set {
-                Some(_) => {
-                    let value = Value::new(u32::from(prefix.len()) + 1).expect("a length is small");
-                    draft.insert(*prefix, value).map_err(NoRoom::Prefixes)?;
-                }
+                Some(_) => drop(draft.insert(*prefix, length(prefix))?),
                 None => drop(draft.remove(prefix)),
             }
         }
         let mut undo: Vec<(usize, Changes<K>)> = Vec::new();
         for (number, (interfaces, local)) in self.cards.iter_mut().enumerate() {
-            let here = |set: &Set| -> Option<Set> {
-                let own: Set = set.iter().filter(|interface| interfaces.contains(*interface)).collect();
-                (!own.is_empty()).then_some(own)
-            };
-            let own: Vec<_> = entries.iter().map(|(prefix, set)| (*prefix, set.as_ref().and_then(here))).collect();
+            let own: Vec<_> = entries
+                .iter()
+                .map(|(prefix, set)| (*prefix, set.as_ref().and_then(|set| part(set, interfaces))))
+                .collect();
             let before = own.iter().map(|(prefix, _)| (*prefix, local.get(prefix).cloned())).collect();
             match local.change(own) {
                 Ok(()) => undo.push((number, before)),
@@ -151,6 +194,62 @@ impl<K: Key> Cards<K> {
         }
         draft.commit();
         Ok(())
+    }
+
+    /// Puts these entries in the place of all that there are, as [`Merged::replace_all`] does.
+    ///
+    /// # Errors
+    /// If there is no room for all. Then nothing has changed.
+    pub fn replace_all(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Set)>) -> Result<(), NoRoom> {
+        let entries: Vec<_> = entries.into_iter().collect();
+        let interfaces = self.cards.iter().map(|(interfaces, _)| interfaces.clone());
+        let mut fresh = Cards::of(&self.domain, self.matching, interfaces, self.limits)?;
+        for (interfaces, local) in &mut fresh.cards {
+            let own = entries.iter().filter_map(|(prefix, set)| Some((*prefix, part(set, interfaces)?)));
+            local.replace_all(own.collect())?;
+        }
+        for (prefix, _) in &entries {
+            fresh.global.insert(*prefix, length(prefix))?;
+        }
+        *self = fresh;
+        Ok(())
+    }
+
+    /// Rows of all local tables, and how many there may be.
+    pub fn sets(&self) -> (usize, usize) {
+        self.cards.iter().map(|(_, local)| local.sets()).fold((0, 0), |all, own| (all.0 + own.0, all.1 + own.1))
+    }
+
+    /// Octets that lookups touch, in all tables.
+    pub fn octets(&self) -> usize {
+        self.cards.iter().map(|(_, local)| local.octets().0).sum::<usize>() + self.global.stats().bytes
+    }
+
+    /// Octets that the control side needs besides, about.
+    pub fn control_octets(&self) -> usize {
+        self.cards.iter().map(|(_, local)| local.octets().1).sum::<usize>() + self.global.stats().writer_bytes
+    }
+
+    /// Prefixes, and how many there may be.
+    pub fn occupancy(&self) -> (usize, usize) {
+        (self.global.len(), self.limits.prefixes)
+    }
+}
+
+/// The value of a prefix in the global table.
+fn length<K: Key>(prefix: &Prefix<K>) -> Value {
+    Value::new(u32::from(prefix.len()) + 1).expect("a length is small")
+}
+
+/// What a set has of a card's interfaces; `None`: nothing.
+fn part(set: &Set, interfaces: &Set) -> Option<Set> {
+    let own: Set = set.iter().filter(|interface| interfaces.contains(*interface)).collect();
+    (!own.is_empty()).then_some(own)
+}
+
+impl<K: Key> std::fmt::Debug for Cards<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cards").field("cards", &self.cards.len()).field("prefixes", &self.global.len()).finish()
     }
 }
 
@@ -197,10 +296,14 @@ impl<K: Key> CardReading<K> {
                 open += 1;
             }
         }
-        for &place in &lengths[..open] {
-            let place = place as usize;
-            let length = self.global.lookup(guard, source(place));
-            verdicts[place] = self.combine(verdicts[place], rows[place], length);
+        for places in lengths[..open].chunks(VECTOR) {
+            let mut answers = [0; VECTOR];
+            let answers = &mut answers[..places.len()];
+            self.global.lookup_each(guard, |index| source(places[index] as usize), answers);
+            for (&place, &length) in places.iter().zip(&*answers) {
+                let place = place as usize;
+                verdicts[place] = self.combine(verdicts[place], rows[place], length);
+            }
         }
     }
 
