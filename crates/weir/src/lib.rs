@@ -11,3 +11,5 @@ pub mod notify;
 pub mod privilege;
 pub mod render;
 pub mod replay;
+pub mod rules;
+mod suggest;

@@ -3,8 +3,10 @@
 mod advertisement;
 mod device;
 mod interface;
+mod line_card;
 mod port;
 mod route;
+pub(super) mod sav;
 mod settings;
 
 use std::net::IpAddr;
@@ -12,9 +14,10 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
-use weir_plane::model::{RouterAdvertisement, Tag};
+use weir_plane::model::{PerFamily, RouterAdvertisement, Tag};
 use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
+pub(super) use line_card::LineCard;
 pub(super) use settings::Settings;
 
 use super::diagnostic::Code;
@@ -36,6 +39,8 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "route",
     "route-file",
     "neighbor",
+    "sav",
+    "line-card",
 ];
 
 /// Everything that the files declare.
@@ -47,10 +52,14 @@ pub(super) struct Declared {
     pub(super) routes: Vec<Route>,
     pub(super) route_files: Vec<RouteFile>,
     pub(super) neighbors: Vec<Neighbor>,
+    pub(super) sav: Vec<sav::Policy>,
+    pub(super) line_cards: Vec<LineCard>,
     /// Some interface or its name could not be read: names that seem unknown may be its own.
     pub(super) lost_interfaces: bool,
     /// The same of VRFs.
     pub(super) lost_vrfs: bool,
+    /// The same of policies of source address validation.
+    pub(super) lost_sav: bool,
 }
 
 /// An interface.
@@ -67,6 +76,8 @@ pub(super) struct Interface {
     pub(super) lost_addresses: bool,
     pub(super) punt: Option<Punt>,
     pub(super) router_advertisement: Option<At<RouterAdvertisement>>,
+    /// Names of policies.
+    pub(super) sav: PerFamily<Option<At<String>>>,
 }
 
 /// The device of the host that an interface punts to.
@@ -112,6 +123,7 @@ pub(super) struct FileUse {
 /// A route.
 pub(super) struct Route {
     pub(super) vrf: Option<At<String>>,
+    pub(super) metric: u32,
     pub(super) prefix: At<IpNet>,
     pub(super) target: Option<Target>,
 }
@@ -120,6 +132,7 @@ pub(super) struct Route {
 pub(super) struct RouteFile {
     pub(super) path: At<String>,
     pub(super) vrf: Option<At<String>>,
+    pub(super) metric: u32,
     pub(super) target: Option<Target>,
     /// The file, once read, and its routes.
     pub(super) source: Option<SourceId>,
@@ -163,6 +176,7 @@ impl Declared {
         let lost = |name: &str| headers_lost.iter().any(|header| header.contains(name) || !header.contains('['));
         self.lost_interfaces |= lost("interface");
         self.lost_vrfs |= lost("vrf");
+        self.lost_sav |= lost("sav");
         self.settings.read(reader, root);
         for value in reader.tables(root, "vrf") {
             let table = reader.table(value, "a VRF", &["name"]);
@@ -193,6 +207,19 @@ impl Declared {
             if let (Some(interface), Some(address)) = (interface, address) {
                 self.neighbors.push(Neighbor { interface, address, mac });
             }
+        }
+        let policies = reader.named_tables(root, "sav");
+        self.lost_sav |= root
+            .get("sav")
+            .is_some_and(|value| value.get_ref().as_table().is_none_or(|all| all.len() != policies.len()));
+        for (name, value) in policies {
+            match sav::read(reader, name, value) {
+                Some(policy) => self.sav.push(policy),
+                None => self.lost_sav = true,
+            }
+        }
+        for (name, value) in reader.named_tables(root, "line-card") {
+            self.line_cards.extend(line_card::read(reader, name, value));
         }
     }
 }

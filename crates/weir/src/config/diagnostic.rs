@@ -1,6 +1,7 @@
 //! What is wrong with a configuration, as values.
 
 use super::source::Span;
+use crate::suggest::closest;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,10 +92,14 @@ codes! {
     InvalidRange = "invalid-range",
     /// Not a MAC address of one host.
     InvalidMac = "invalid-mac",
+    /// A rule, or a list of rules, that cannot be understood.
+    InvalidRule = "invalid-rule",
     /// An interface that is not declared.
     UnknownInterface = "unknown-interface",
     /// A VRF that is not declared.
     UnknownVrf = "unknown-vrf",
+    /// A policy of source address validation that is not declared.
+    UnknownPolicy = "unknown-policy",
     /// A kind of port that does not exist.
     UnknownPort = "unknown-port",
     /// A table of settings that stands in two files.
@@ -139,7 +144,9 @@ codes! {
     GatewayIsLocal = "gateway-is-local",
     /// A gateway whose interface cannot be told from its address.
     GatewayAmbiguous = "gateway-ambiguous",
-    /// One prefix twice in a VRF.
+    /// An interface in two line cards, or twice in one.
+    LineCard = "line-card",
+    /// One prefix twice in a VRF, with one metric.
     DuplicateRoute = "duplicate-route",
     /// One path twice in a route.
     DuplicatePath = "duplicate-path",
@@ -147,16 +154,28 @@ codes! {
     DuplicateNeighbor = "duplicate-neighbor",
     /// A neighbour that is ourselves.
     NeighborIsLocal = "neighbor-is-local",
-    /// Further findings of a list of routes that are not shown.
+    /// Further findings of a list of routes or rules that are not shown.
     More = "more",
     /// Warning: a prefix with bits set behind its length.
     HostBits = "host-bits",
+    /// Warning: a rule that says again what an earlier one says.
+    DuplicateRule = "duplicate-rule",
+    /// Warning: rules for one prefix that differ.
+    ConflictingRules = "conflicting-rules",
+    /// Warning: a rule that never decides, because earlier ones always do.
+    ShadowedRule = "shadowed-rule",
+    /// Warning: an interface by which no source may come in.
+    NothingValid = "nothing-valid",
     /// Warning: a neighbour that no route leads to.
     NeighborOffLink = "neighbor-off-link",
     /// Warning: a VRF without interfaces.
     UnusedVrf = "unused-vrf",
     /// Warning: an interface that nothing passes.
     UnusedInterface = "unused-interface",
+    /// Warning: a policy of source address validation that no interface names.
+    UnusedPolicy = "unused-policy",
+    /// Warning: a line card that no policy goes by.
+    UnusedLineCard = "unused-line-card",
     /// Warning: a gateway without interfaces.
     NoInterfaces = "no-interfaces",
     /// Warning: a capture to be read that is not there now.
@@ -238,23 +257,4 @@ impl Diagnostic {
             None => self,
         }
     }
-}
-
-/// The candidate within a third of the word's length in edits, the closest first.
-pub(super) fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
-    // Comparing a very long word with many others is quadratic and pointless.
-    const LONGEST: usize = 64;
-    const MOST: usize = 10_000;
-    if written.len() > LONGEST {
-        return None;
-    }
-    let allowed = (written.chars().count() / 3).max(1);
-    let normal = written.to_ascii_lowercase().replace('_', "-");
-    candidates
-        .into_iter()
-        .take(MOST)
-        .map(|candidate| (strsim::damerau_levenshtein(&normal, candidate.as_ref()), candidate))
-        .filter(|&(distance, _)| distance <= allowed)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate.as_ref().to_owned())
 }

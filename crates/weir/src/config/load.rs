@@ -4,12 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::declare::{Declared, LineRoute, ROOT_KEYS};
+use super::declare::{Declared, LineRoute, ROOT_KEYS, sav};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{Loaded, Service};
 use super::{document, resolve, value};
+use crate::rules::{self, Format, Line, prefix};
 
 /// Octets of a TOML file, at most.
 const LARGEST_FILE: u64 = 64 << 20;
@@ -20,8 +21,8 @@ const LARGEST_LIST: u64 = 2 << 30;
 /// How deep files may include each other.
 const DEEPEST: usize = 16;
 
-/// Findings shown of one list of routes: the millionth wrong line teaches nothing new.
-const SHOWN: usize = 20;
+/// Findings shown of one list of routes, and of the rules of one policy: the millionth wrong line teaches nothing new.
+pub(super) const SHOWN: usize = 20;
 
 pub(super) fn load(path: &Path, files: &dyn Files) -> Loaded {
     let mut loader = Loader::new(files);
@@ -69,6 +70,13 @@ fn explain(path: &Path, error: &ReadError) -> (Code, String) {
     }
 }
 
+/// That not all is shown that was found in a list.
+fn more(count: usize, severity: Severity, span: Span) -> Diagnostic {
+    let message =
+        format!("there is more to say of this list than is shown: {}", super::plural(count, "further finding"));
+    Diagnostic { severity, ..Diagnostic::error(Code::More, span, message) }
+}
+
 struct Opened {
     /// Where it is included.
     from: Option<Span>,
@@ -102,6 +110,7 @@ impl<'f> Loader<'f> {
             return Loaded { gateway: None, service, diagnostics: self.diagnostics, sources: self.sources };
         }
         self.route_files();
+        self.rule_files();
         let gateway = resolve::resolve(&self.declared, &self.sources, self.files, &mut self.diagnostics);
         let mut diagnostics = self.diagnostics;
         let place = |diagnostic: &Diagnostic| diagnostic.primary.as_ref().map(|primary| primary.span);
@@ -122,16 +131,21 @@ impl<'f> Loader<'f> {
             }
             *count <= SHOWN
         });
-        let mut more: Vec<_> = lists.into_values().filter(|list| list.1 > SHOWN).collect();
-        more.sort_by_key(|list| list.0);
-        for (span, count, severity) in more {
-            let message =
-                format!("there is more to say of this list than is shown: {} further findings", count - SHOWN);
-            diagnostics.push(Diagnostic { severity, ..Diagnostic::error(Code::More, span, message) });
+        let mut cut: Vec<_> = lists.into_values().filter(|list| list.1 > SHOWN).collect();
+        cut.sort_by_key(|list| list.0);
+        for (span, count, severity) in cut {
+            diagnostics.push(more(count - SHOWN, severity, span));
         }
         let errors = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
         // What seems unused may be used by what is wrong.
-        let unused = [Code::UnusedVrf, Code::UnusedInterface, Code::NoInterfaces];
+        let unused = [
+            Code::UnusedVrf,
+            Code::UnusedInterface,
+            Code::UnusedPolicy,
+            Code::UnusedLineCard,
+            Code::NothingValid,
+            Code::NoInterfaces,
+        ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let service = self.declared.settings.service;
         Loaded { gateway: gateway.filter(|_| !errors), service, diagnostics, sources: self.sources }
@@ -163,7 +177,8 @@ impl<'f> Loader<'f> {
         for part in &document.damaged {
             headers_lost.push(text[part.clone()].lines().next().unwrap_or_default());
         }
-        let mut reader = Reader { source, diagnostics: &mut self.diagnostics, damaged: document.damaged.clone() };
+        let mut reader =
+            Reader { source, text: &text, diagnostics: &mut self.diagnostics, damaged: document.damaged.clone() };
         for error in document.errors {
             let mut found = Diagnostic::error(Code::Syntax, reader.span(error.range), error.message);
             if let Some((range, label)) = error.related {
@@ -250,6 +265,47 @@ impl<'f> Loader<'f> {
         self.declared.route_files = lists;
     }
 
+    /// Reads the files of rules. One with an error in it gives none.
+    fn rule_files(&mut self) {
+        let mut policies = std::mem::take(&mut self.declared.sav);
+        let lists = policies.iter_mut().filter_map(|policy| policy.mechanism.as_mut()?.rules_mut());
+        for file in lists.flat_map(|list| &mut list.files) {
+            let path = self.sources.source(file.path.span.source).resolve(&file.path.value);
+            match self.files.read(&path, LARGEST_LIST) {
+                Ok(bytes) => {
+                    let before = self.diagnostics.len();
+                    let source = self.decode(&path.display().to_string(), bytes, PathBuf::new());
+                    if self.diagnostics.len() == before {
+                        file.source = Some(source);
+                        file.lines = self.rules(source, file.format, file.path.span);
+                    }
+                }
+                Err(error) => {
+                    let (code, message) = explain(&path, &error);
+                    self.diagnostics.push(Diagnostic::error(code, file.path.span, message));
+                }
+            }
+        }
+        self.declared.sav = policies;
+    }
+
+    /// The rules of a text that a policy names at `named`.
+    fn rules(&mut self, source: SourceId, format: Format, named: Span) -> Vec<Line> {
+        let text = &*self.sources.source(source).text;
+        let (lines, found, severity) = match rules::read(format, text) {
+            Ok(reading) => (reading.lines, reading.warnings, Severity::Warning),
+            Err(errors) => (Vec::new(), errors, Severity::Error),
+        };
+        for finding in found.shown() {
+            let span = Span { source, start: finding.range.start as u32, end: finding.range.end as u32 };
+            self.diagnostics.push(sav::diagnostic(finding, span));
+        }
+        if found.more() > 0 {
+            self.diagnostics.push(more(found.more(), severity, named));
+        }
+        lines
+    }
+
     /// The prefixes of a list, one a line; `#` begins a comment.
     fn list(&mut self, source: SourceId) -> Vec<LineRoute> {
         let text = &*self.sources.source(source).text;
@@ -264,7 +320,7 @@ impl<'f> Loader<'f> {
                 let start = (word.as_ptr() as usize - text.as_ptr() as usize) as u32;
                 Span { source, start, end: start + word.len() as u32 }
             };
-            match value::parse_prefix(word) {
+            match prefix::parse(word) {
                 Ok((prefix, clean)) => {
                     if !clean {
                         self.diagnostics.push(value::host_bits(word, prefix, span()));

@@ -2,13 +2,14 @@
 //!
 //! A text passes through four steps, each of which goes on past errors:
 //! `document` makes a tree of it, syntax errors or not; `declare` walks the tree and takes down what each object
-//! says (`table` and `value` read the values); `load` follows includes and lists of routes;
+//! says (`table` and `value` read the values); `load` follows includes, lists of routes and files of rules;
 //! `resolve` holds the objects against each other and makes the [`Gateway`]. There is a gateway if and only if
 //! there is no error.
 
 mod declare;
 mod diagnostic;
 mod document;
+mod literal;
 mod load;
 mod render;
 mod resolve;

@@ -6,6 +6,7 @@ mod files;
 mod interfaces;
 mod neighbors;
 mod routes;
+mod sav;
 
 use std::collections::HashMap;
 
@@ -35,6 +36,7 @@ pub(super) struct Resolver<'a> {
     /// The index in the model of each declared interface that has one.
     index_of: Vec<Option<InterfaceIndex>>,
     connected: Connected,
+    policies: sav::Policies<'a>,
     origins: Origins,
     origin_sources: Vec<SourceIndex>,
 }
@@ -58,14 +60,17 @@ pub(super) fn resolve(
         vrf_of: Vec::new(),
         index_of: Vec::new(),
         connected: Connected::default(),
+        policies: sav::Policies::default(),
         origins,
         origin_sources,
     };
     let vrfs = resolver.vrfs();
+    resolver.policies();
     let interfaces = resolver.interfaces();
     resolver.addresses();
     let routes = resolver.routes();
     let neighbors = resolver.neighbors(&routes);
+    let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
@@ -78,8 +83,8 @@ pub(super) fn resolve(
         interfaces: interfaces?,
         routes,
         neighbors,
-        sav: Vec::new(),
-        line_cards: Vec::new(),
+        sav,
+        line_cards,
         workers,
         buffers,
         icmp,
@@ -231,5 +236,6 @@ impl<'a> Resolver<'a> {
                 self.report(Diagnostic::warning(Code::UnusedVrf, name.span, message));
             }
         }
+        self.unused_policies();
     }
 }

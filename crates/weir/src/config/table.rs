@@ -6,8 +6,9 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Code, Diagnostic, closest};
+use super::diagnostic::{Code, Diagnostic};
 use super::source::{At, SourceId, Span};
+use crate::suggest::closest;
 
 /// A value in the tree.
 pub(super) type Value<'d> = &'d Spanned<DeValue<'d>>;
@@ -50,6 +51,7 @@ impl<'d> Table<'d> {
 /// Reads one text's tree.
 pub(super) struct Reader<'r> {
     pub(super) source: SourceId,
+    pub(super) text: &'r str,
     pub(super) diagnostics: &'r mut Vec<Diagnostic>,
     /// Parts of the text where syntax errors took something away.
     pub(super) damaged: Vec<Range<usize>>,
@@ -155,6 +157,23 @@ impl<'r> Reader<'r> {
                 &[]
             }
         }
+    }
+
+    /// The tables of `[key.NAME]` by their names, which are valid, in the order of the text.
+    pub(super) fn named_tables<'d>(&mut self, root: &Table<'d>, key: &str) -> Vec<(At<String>, Value<'d>)> {
+        let Some(value) = root.get(key) else { return Vec::new() };
+        let DeValue::Table(entries) = value.get_ref() else {
+            self.wrong_type::<()>(value, &format!("tables with names, each under `[{key}.NAME]`"));
+            return Vec::new();
+        };
+        let mut named: Vec<_> = (entries.iter())
+            .filter_map(|(name, value)| {
+                let span = self.span(name.span());
+                Some((self.declared_name(At { value: name.get_ref().as_ref(), span })?, value))
+            })
+            .collect();
+        named.sort_by_key(|(name, _)| name.span);
+        named
     }
 
     /// The values of an array, or the value itself.

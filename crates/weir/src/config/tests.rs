@@ -5,8 +5,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use weir_plane::model::{
-    Gateway, InterfaceIndex, InterfaceKind, NeighborDiscovery, NextHop, Origin, RouteTarget, RouterAdvertisement, Tag,
-    VrfIndex,
+    Gateway, InterfaceIndex, InterfaceKind, Match, Mechanism, NeighborDiscovery, NextHop, Order, Origin, PerFamily,
+    RouteTarget, RouterAdvertisement, SavAction, SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag,
+    Urpf, UrpfMode, VrfIndex,
 };
 use weir_port::spec::{AfPacketSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, TapSpec, Transport};
 
@@ -353,4 +354,86 @@ fn very_many_errors_are_cut_short() {
     let text = format!("version = 1\n{}", "a = 1\n".repeat(50_000));
     let loaded = parse_str("text", &text);
     assert_eq!(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::Syntax).count(), 101);
+}
+
+/// A gateway of three interfaces, with this behind them.
+fn with_customers(sav: &str, rest: &str) -> String {
+    format!(
+        "version = 1\n[[interface]]\nname = 'cust1'\nport = 'null'\naddress = '10.0.1.1/24'\n{sav}\n\
+         [[interface]]\nname = 'cust2'\nport = 'null'\naddress = '10.0.2.1/24'\n\
+         [[interface]]\nname = 'cust2.7'\nparent = 'cust2'\nvlan = 7\naddress = '10.0.7.1/24'\n{rest}"
+    )
+}
+
+#[test]
+fn policies_of_source_address_validation() {
+    let text = with_customers(
+        "sav = { ipv4 = 'edge', ipv6 = 'none' }",
+        r#"
+        [sav.edge]
+        mechanism = "table"
+        match = "any-covering"
+        layout = "cards"
+        lookup = "parallel"
+        incremental = true
+        hits = true
+        action = "permit"
+        special = { loopback = "check", link-local = "deny" }
+        rules = ["permit from 10.0.0.0/8 on cust2, cust1", 'permit from any on any comment "all"', "permit from ::/0 on cust1,cust2"]
+        [line-card.lc1]
+        interfaces = ["cust2"]
+        "#,
+    );
+    let gateway = gateway(&text);
+    let [policy] = &gateway.sav[..] else { panic!("{:?}", gateway.sav) };
+    assert_eq!((policy.name.as_str(), policy.action), ("edge", SavAction::Permit));
+    let special =
+        SpecialSources { loopback: SpecialAction::Check, link_local: SpecialAction::Deny, ..SpecialSources::default() };
+    assert_eq!(policy.special, special);
+    let Mechanism::Table { rules, matching: Match::AnyCovering, layout: SavLayout::Cards(Order::Parallel) } =
+        &policy.mechanism
+    else {
+        panic!("{:?}", policy.mechanism)
+    };
+    assert!(rules.incremental && rules.hits);
+    let interfaces = |rule: &SavRule| rule.interfaces.iter().map(|interface| interface.0).collect::<Vec<_>>();
+    let read: Vec<_> = rules.list.iter().map(|rule| (rule.prefix.to_string(), interfaces(rule), rule.permit)).collect();
+    let expected =
+        [("10.0.0.0/8", vec![0, 1]), ("0.0.0.0/0", vec![0, 1, 2]), ("::/0", vec![0, 1, 2]), ("::/0", vec![0, 1])];
+    assert_eq!(read, expected.map(|(prefix, interfaces)| (prefix.to_owned(), interfaces, true)));
+    assert!(std::sync::Arc::ptr_eq(&rules.list[0].interfaces, &rules.list[3].interfaces), "one list of one set");
+    assert_eq!(rules.list[1].origin, rules.list[2].origin);
+    let sav = |index: usize| gateway.interfaces[index].sav;
+    assert_eq!(sav(0), PerFamily { v4: Some(SavIndex(0)), v6: None });
+    assert_eq!(sav(1), PerFamily::default());
+    let cards: Vec<_> = gateway.line_cards.iter().map(|card| (card.name.as_str(), &card.interfaces[..])).collect();
+    assert_eq!(cards, [("lc1", &[InterfaceIndex(1), InterfaceIndex(2)][..])], "the VLAN sits where its parent does");
+}
+
+#[test]
+fn unicast_reverse_path_forwarding() {
+    let rest = "[[vrf]]\nname = 'blue'\n[[interface]]\nname = 'blue'\nport = 'null'\nvrf = 'blue'\naddress = '10.0.9.1/24'\n\
+        [sav.a]\nmechanism = 'none'\nvrf = 1\n\
+        [sav.b]\nmechanism = 'urpf-loose'\nallow-default = true\nvrf = 'blue'\n[sav.c]\nmechanism = 'urpf-feasible'\n";
+    let text = with_customers("sav = { ipv4 = 'c', ipv6 = 'b' }", rest)
+        .replace("name = 'cust2'\n", "name = 'cust2'\nsav = 'a'\n");
+    let gateway = gateway(&text);
+    let mechanisms: Vec<_> =
+        gateway.sav.iter().map(|policy| (policy.name.as_str(), policy.mechanism.clone())).collect();
+    let loose = Urpf { mode: UrpfMode::Loose, default_route: true, vrf: Some(VrfIndex(1)) };
+    let feasible = Urpf { mode: UrpfMode::Feasible, default_route: false, vrf: None };
+    assert_eq!(mechanisms, [("b", Mechanism::Urpf(loose)), ("c", Mechanism::Urpf(feasible))]);
+    assert_eq!(gateway.interfaces[0].sav, PerFamily { v4: Some(SavIndex(1)), v6: Some(SavIndex(0)) });
+    assert_eq!(gateway.interfaces[1].sav, PerFamily::default(), "switched off");
+}
+
+#[test]
+fn one_prefix_stands_once_for_each_metric() {
+    let route = |metric: &str| format!("[[route]]\nprefix = '203.0.113.0/24'\n{metric}\ntype = 'blackhole'\n");
+    let text = |metrics: [&str; 3]| with_customers("", &metrics.map(route).concat());
+    let gateway = gateway(&text(["", "metric = 4294967295", "metric = 7"]));
+    assert_eq!(gateway.routes.iter().map(|route| route.metric).collect::<Vec<_>>(), [0, u32::MAX, 7]);
+    let again = parse_str("text", &text(["", "metric = 7", "metric = 0"]));
+    let codes: Vec<Code> = again.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
+    assert_eq!(codes, [Code::DuplicateRoute]);
 }

@@ -13,10 +13,7 @@ use weir_plane::model::Tag;
 use super::diagnostic::{Code, Diagnostic};
 use super::source::At;
 use super::table::{Reader, Value, list, outside};
-
-/// Characters of a name, at most: as many as an interface name of the kernel and a VLAN suffix need, and short enough
-/// for tables on a terminal.
-pub(super) const LONGEST_NAME: usize = 31;
+use crate::rules::{LONGEST_NAME, is_name, prefix};
 
 /// Octets of a device's name, at most (IFNAMSIZ, with the zero at its end, is 16).
 const LONGEST_DEVICE: usize = 15;
@@ -28,13 +25,19 @@ impl Reader<'_> {
     /// A name that is declared here.
     pub(super) fn name(&mut self, value: Value<'_>) -> Option<At<String>> {
         let name = self.string(value, "a name")?;
-        let first = name.value.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
-        let rest = name.value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c));
-        if !first || !rest || name.value.len() > LONGEST_NAME {
+        // What is wrong with the object itself is worth knowing all the same.
+        self.declared_name(name);
+        Some(At { value: name.value.to_owned(), span: name.span })
+    }
+
+    /// Refuses what cannot be a name.
+    pub(super) fn declared_name(&mut self, name: At<&str>) -> Option<At<String>> {
+        if !is_name(name.value) {
             let invalid = Diagnostic::error(Code::InvalidName, name.span, format!("`{}` is no valid name", name.value));
             self.report(invalid.help(format!(
                 "a name has 1 to {LONGEST_NAME} of the characters a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
             )));
+            return None;
         }
         Some(At { value: name.value.to_owned(), span: name.span })
     }
@@ -153,7 +156,7 @@ impl Reader<'_> {
                 let help = match text.value.parse::<IpAddr>() {
                     Ok(IpAddr::V4(address)) => format!("write `{address}/24` if the link's prefix is a /24"),
                     Ok(IpAddr::V6(address)) => format!("write `{address}/64` if the link's prefix is a /64"),
-                    Err(_) => length_help(text.value).unwrap_or("it looks like `198.51.100.1/24`").to_owned(),
+                    Err(_) => prefix::length_help(text.value).unwrap_or("it looks like `198.51.100.1/24`").to_owned(),
                 };
                 self.report(invalid.help(help));
                 return None;
@@ -175,7 +178,7 @@ impl Reader<'_> {
     /// A prefix; bits behind its length are cleared with a warning.
     pub(super) fn prefix(&mut self, value: Value<'_>) -> Option<At<IpNet>> {
         let text = self.string(value, "a prefix")?;
-        match parse_prefix(text.value) {
+        match prefix::parse(text.value) {
             Ok((net, clean)) => {
                 if !clean {
                     self.report(host_bits(text.value, net, text.span));
@@ -206,7 +209,7 @@ impl Reader<'_> {
             (address, address)
         } else {
             let Some((first, last)) = text.value.split_once('-') else {
-                self.report(invalid(length_help(text.value).unwrap_or(shape)));
+                self.report(invalid(prefix::length_help(text.value).unwrap_or(shape)));
                 return None;
             };
             match (first.trim().parse::<IpAddr>(), last.trim().parse::<IpAddr>()) {
@@ -375,21 +378,6 @@ pub(super) fn edge(net: IpNet, address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// A prefix with its host bits clear, and whether they were; or what would help.
-pub(super) fn parse_prefix(text: &str) -> Result<(IpNet, bool), String> {
-    match text.parse::<IpNet>() {
-        Ok(net) => {
-            let clean = net.trunc();
-            Ok((clean, clean == net))
-        }
-        Err(_) if text == "default" => Err("write `0.0.0.0/0` or `::/0`".to_owned()),
-        Err(_) => Err(match text.parse::<IpAddr>() {
-            Ok(address) => format!("write `{}` for this address alone", IpNet::from(address)),
-            Err(_) => length_help(text).unwrap_or("it looks like `203.0.113.0/24` or `2001:db8::/32`").to_owned(),
-        }),
-    }
-}
-
 pub(super) fn invalid_prefix(text: &str, help: String, span: super::source::Span) -> Diagnostic {
     Diagnostic::error(Code::InvalidPrefix, span, format!("`{text}` is no prefix")).help(help)
 }
@@ -397,18 +385,6 @@ pub(super) fn invalid_prefix(text: &str, help: String, span: super::source::Span
 pub(super) fn host_bits(text: &str, net: IpNet, span: super::source::Span) -> Diagnostic {
     let message = format!("`{text}` has bits set behind its length; it is taken as {net}");
     Diagnostic::warning(Code::HostBits, span, message).help(format!("write `{net}`"))
-}
-
-/// What is wrong with the length of something that else looks like a prefix.
-fn length_help(text: &str) -> Option<&'static str> {
-    let (address, length) = text.split_once('/')?;
-    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    match address.parse::<IpAddr>().ok()? {
-        IpAddr::V4(_) => Some("the length of an IPv4 prefix is 0 to 32"),
-        IpAddr::V6(_) => Some("the length of an IPv6 prefix is 0 to 128"),
-    }
 }
 
 /// `1500`, `10k`, `2.5M`: a whole number once multiplied. More than a u64 holds is taken as its greatest value.

@@ -1,10 +1,13 @@
 //! `[[interface]]`.
 
+use weir_plane::model::PerFamily;
 use weir_port::spec::{FaultSpec, Middleware};
 
+use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
 use super::super::table::{Reader, Table, Value};
-use super::{FileUse, Interface, Kind, Punt, Uses, advertisement, device, port, refuse};
+use super::{FileUse, Interface, Kind, Punt, Uses, advertisement, device, port, refuse, sav};
+use crate::rules::ANY;
 
 const KEYS: &[&str] = &[
     "name",
@@ -18,6 +21,7 @@ const KEYS: &[&str] = &[
     "address",
     "punt",
     "router-advertisement",
+    "sav",
     "fault",
     "capture",
 ];
@@ -31,6 +35,12 @@ const LEAST_MTU: u32 = 68;
 pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<Interface> {
     let table = reader.table(value, "an interface", KEYS)?;
     let name = reader.require(&table, "name").and_then(|value| reader.name(value));
+    if let Some(name) = &name
+        && name.value == ANY
+    {
+        let message = format!("`{ANY}` stands for all interfaces in rules, so none has this name");
+        reader.report(Diagnostic::error(Code::InvalidName, name.span, message));
+    }
     let kind = kind(reader, &table, source);
     let mac = table.get("mac").and_then(|value| {
         let span = reader.span(value.span());
@@ -62,6 +72,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         let span = reader.span(value.span());
         Some(super::At { value: advertisement::read(reader, value)?, span })
     });
+    let sav = table.get("sav").map_or_else(PerFamily::default, |value| sav::of_interface(reader, value));
     Some(Interface {
         name: name?,
         kind,
@@ -73,6 +84,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         lost_addresses,
         punt,
         router_advertisement,
+        sav,
     })
 }
 

@@ -15,26 +15,36 @@ const TYPES: &[(&str, Type)] =
     &[("blackhole", Type::Blackhole), ("unreachable", Type::Unreachable), ("local", Type::Local)];
 
 pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Route> {
-    let table = reader.table(value, "a route", &["prefix", "vrf", "via", "type"])?;
+    let table = reader.table(value, "a route", &["prefix", "vrf", "metric", "via", "type"])?;
     let prefix = reader.require(&table, "prefix").and_then(|value| reader.prefix(value));
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let metric = metric(reader, &table);
     let target = target(reader, &table);
     if table.has("vrf") && vrf.is_none() {
         return None;
     }
-    Some(Route { vrf, prefix: prefix?, target })
+    Some(Route { vrf, metric: metric?, prefix: prefix?, target })
 }
 
 pub(super) fn read_file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<RouteFile> {
-    let table = reader.table(value, "a file of routes", &["path", "vrf", "via", "type"])?;
+    let table = reader.table(value, "a file of routes", &["path", "vrf", "metric", "via", "type"])?;
     let path = reader.require(&table, "path").and_then(|value| reader.path(value));
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let metric = metric(reader, &table);
     let target = target(reader, &table);
     if table.has("vrf") && vrf.is_none() {
         return None;
     }
     let path = path.map(|path| At { value: path.value.to_owned(), span: path.span });
-    Some(RouteFile { path: path?, vrf, target, source: None, routes: Vec::new() })
+    Some(RouteFile { path: path?, vrf, metric: metric?, target, source: None, routes: Vec::new() })
+}
+
+/// 0 unless given; `None`: it could not be read, so whether the route stands twice cannot be told.
+fn metric(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<u32> {
+    match table.get("metric") {
+        Some(value) => reader.u32(value, "a metric", 0..=u32::MAX),
+        None => Some(0),
+    }
 }
 
 fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {

@@ -26,6 +26,7 @@ pub(in super::super) struct Settings {
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
     pub(in super::super) neighbors_span: Option<Span>,
+    pub(in super::super) sav_prefixes_span: Option<Span>,
     tables: Vec<At<&'static str>>,
 }
 
@@ -130,7 +131,8 @@ impl Settings {
     }
 
     fn limits(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
-        let Some(table) = self.open(reader, root, "limits", "`[limits]`", &["routes", "neighbors"]) else { return };
+        const KEYS: &[&str] = &["routes", "neighbors", "sav-prefixes", "sav-sets"];
+        let Some(table) = self.open(reader, root, "limits", "`[limits]`", KEYS) else { return };
         if let Some(value) = table.get("routes") {
             let routes = reader.u32(value, "the number of routes", 1..=1 << 26);
             self.limits.routes = routes.unwrap_or(u32::MAX);
@@ -140,6 +142,15 @@ impl Settings {
             let neighbors = reader.u32(value, "the number of neighbours", 1..=1 << 24);
             self.limits.neighbors = neighbors.unwrap_or(u32::MAX);
             self.neighbors_span = Some(reader.span(value.span()));
+        }
+        if let Some(value) = table.get("sav-prefixes") {
+            let prefixes = reader.u32(value, "the number of source prefixes", 1..=1 << 26);
+            self.limits.sav_prefixes = prefixes.unwrap_or(u32::MAX);
+            self.sav_prefixes_span = Some(reader.span(value.span()));
+        }
+        if let Some(value) = table.get("sav-sets") {
+            let sets = reader.u32(value, "the number of sets of interfaces", 1..=1 << 20);
+            self.limits.sav_sets = sets.unwrap_or(u32::MAX);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_plane::model::{self, InterfaceIndex, InterfaceKind, PerFamily, Tag};
+use weir_plane::model::{self, InterfaceIndex, InterfaceKind, Tag};
 use weir_port::spec::PortSpec;
 
 use super::super::declare::{Interface, Kind};
@@ -145,7 +145,7 @@ impl<'a> Resolver<'a> {
             vrf: self.vrf_of[at]?,
             punt: self.punt(interface),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
-            sav: PerFamily::default(),
+            sav: self.sav_of_interface(&interface.sav),
             origin,
         })
     }

@@ -48,7 +48,7 @@ impl Resolver<'_> {
             routes.push(Route {
                 vrf,
                 prefix: route.prefix.value,
-                metric: 0,
+                metric: route.metric,
                 target,
                 origin: self.origin(route.prefix.span),
             });
@@ -66,7 +66,7 @@ impl Resolver<'_> {
             for route in &list.routes {
                 let origin = self.origins.add_line(origin_source, route.line, text.line_start(route.line));
                 places.push(Declared { source, at: At::Line(route.line) });
-                routes.push(Route { vrf, prefix: route.prefix, metric: 0, target: made.clone(), origin });
+                routes.push(Route { vrf, prefix: route.prefix, metric: list.metric, target: made.clone(), origin });
             }
         }
         self.duplicates(&routes, &places);
@@ -242,19 +242,24 @@ impl Resolver<'_> {
         self.report(found);
     }
 
-    /// Refuses prefixes that stand twice in a VRF, or that an interface connects.
+    /// Refuses prefixes that stand twice in a VRF with one metric, or that an interface connects.
     fn duplicates(&mut self, routes: &[Route], places: &[Declared]) {
         let mut order: Vec<u32> = (0..routes.len() as u32).collect();
-        let key = |at: &u32| (routes[*at as usize].vrf, routes[*at as usize].prefix, *at);
-        order.sort_unstable_by_key(key);
-        for equal in order.chunk_by(|a, b| (key(a).0, key(a).1) == (key(b).0, key(b).1)) {
+        let key = |at: &u32| {
+            let route = &routes[*at as usize];
+            (route.vrf, route.prefix, route.metric)
+        };
+        order.sort_unstable_by_key(|at| (key(at), *at));
+        for equal in order.chunk_by(|a, b| key(a) == key(b)) {
             let (first, rest) = (equal[0] as usize, &equal[1..]);
             for &again in rest {
                 let route = &routes[again as usize];
                 let message = format!("there are two routes to {} in one VRF", route.prefix);
                 let found = Diagnostic::error(Code::DuplicateRoute, self.place(places[again as usize]), message);
-                let first = self.place(places[first]);
-                self.report(found.related(first, "first here"));
+                let found = found.related(self.place(places[first]), "first here");
+                let help = "of routes with different `metric`s the one of the lowest counts that has a way out";
+                let single = matches!(places[again as usize].at, At::Span { .. });
+                self.report(if single { found.help(help) } else { found });
             }
         }
         for (route, &place) in routes.iter().zip(places) {

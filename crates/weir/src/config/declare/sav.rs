@@ -1,0 +1,300 @@
+//! `[sav.NAME]`, and what interfaces say of it.
+
+use toml::de::DeValue;
+use weir_plane::model::{Match, Order, PerFamily, SavAction, SavLayout, SpecialAction, SpecialSources, UrpfMode};
+
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::literal;
+use super::super::source::{SourceId, Span};
+use super::super::table::{Reader, Table, Value};
+use super::{At, refuse};
+use crate::rules::{self, Finding, Format, Kind, Line, Names, Rule};
+
+/// The word for no policy at all.
+pub(in super::super) const NONE: &str = "none";
+
+const KEYS: &[&str] = &[
+    "mechanism",
+    "action",
+    "special",
+    "rules",
+    "files",
+    "incremental",
+    "hits",
+    "match",
+    "layout",
+    "lookup",
+    "allow-default",
+    "vrf",
+];
+
+const OF_ALL: &[&str] = &["mechanism", "action", "special"];
+const OF_RULES: &[&str] = &["rules", "files", "incremental", "hits"];
+const OF_TABLES: &[&str] = &["match", "layout", "lookup"];
+const OF_URPF: &[&str] = &["allow-default", "vrf"];
+
+const SPECIAL_KEYS: &[&str] = &["unconfigured", "unspecified", "loopback", "link-local", "multicast", "broadcast"];
+
+/// A policy of source address validation.
+pub(in super::super) struct Policy {
+    pub(in super::super) name: At<String>,
+    /// `None`: it could not be read.
+    pub(in super::super) mechanism: Option<Mechanism>,
+    pub(in super::super) action: SavAction,
+    pub(in super::super) special: SpecialSources,
+}
+
+/// What decides.
+pub(in super::super) enum Mechanism {
+    /// Nothing: the policy is switched off.
+    None,
+    Acl(RuleList),
+    Urpf {
+        mode: UrpfMode,
+        default_route: bool,
+        vrf: Option<At<String>>,
+    },
+    Table {
+        rules: RuleList,
+        matching: Match,
+        layout: SavLayout,
+    },
+}
+
+impl Mechanism {
+    /// Its rules, if it has any.
+    pub(in super::super) fn rules_mut(&mut self) -> Option<&mut RuleList> {
+        match self {
+            Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => Some(rules),
+            Mechanism::None | Mechanism::Urpf { .. } => None,
+        }
+    }
+}
+
+/// The rules of a policy.
+#[derive(Default)]
+pub(in super::super) struct RuleList {
+    pub(in super::super) incremental: bool,
+    pub(in super::super) hits: bool,
+    /// Those that stand in the policy itself, and the strings they are read from.
+    pub(in super::super) inline: Vec<At<Rule>>,
+    pub(in super::super) files: Vec<RuleFile>,
+}
+
+/// A file of rules.
+pub(in super::super) struct RuleFile {
+    pub(in super::super) path: At<String>,
+    pub(in super::super) format: Format,
+    /// The file, once read, and its rules.
+    pub(in super::super) source: Option<SourceId>,
+    pub(in super::super) lines: Vec<Line>,
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    None,
+    Acl,
+    Urpf(UrpfMode),
+    Table,
+}
+
+const MECHANISMS: &[(&str, Word)] = &[
+    ("acl", Word::Acl),
+    ("urpf-strict", Word::Urpf(UrpfMode::Strict)),
+    ("urpf-loose", Word::Urpf(UrpfMode::Loose)),
+    ("urpf-feasible", Word::Urpf(UrpfMode::Feasible)),
+    ("table", Word::Table),
+    (NONE, Word::None),
+];
+
+/// Reads a policy that stands under this name.
+pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Policy> {
+    let table = reader.table(value, "a policy of source address validation", KEYS)?;
+    let mechanism = mechanism(reader, &table);
+    let actions = &[("discard", SavAction::Discard), ("permit", SavAction::Permit)];
+    let action = table.get("action").and_then(|value| reader.choice(value, "action", actions));
+    let special = table.get("special").map_or_else(SpecialSources::default, |value| special(reader, value));
+    Some(Policy { name, mechanism, action: action.unwrap_or(SavAction::Discard), special })
+}
+
+fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {
+    let value = reader.require(table, "mechanism")?;
+    let word = reader.choice(value, "mechanism", MECHANISMS)?;
+    let name = value.get_ref().as_str().unwrap_or_default();
+    let fitting: &[&[&str]] = match word {
+        // A policy is switched off for a while, perhaps: what else it says is not asked for.
+        Word::None => return Some(Mechanism::None),
+        Word::Acl => &[OF_ALL, OF_RULES],
+        Word::Urpf(_) => &[OF_ALL, OF_URPF],
+        Word::Table => &[OF_ALL, OF_RULES, OF_TABLES],
+    };
+    let others: Vec<&str> = KEYS.iter().filter(|key| !fitting.concat().contains(key)).copied().collect();
+    refuse(reader, table, &others, &format!("has no meaning for the mechanism `{name}`"));
+    match word {
+        Word::None => None,
+        Word::Acl => Some(Mechanism::Acl(rule_list(reader, table, true))),
+        Word::Urpf(mode) => {
+            let default_route = flag(reader, table, "allow-default");
+            let vrf = match table.get("vrf") {
+                Some(value) => Some(reader.reference(value, "a VRF's name")?),
+                None => None,
+            };
+            Some(Mechanism::Urpf { mode, default_route, vrf })
+        }
+        Word::Table => {
+            let rules = rule_list(reader, table, false);
+            let matches = &[("most-specific", Match::MostSpecific), ("any-covering", Match::AnyCovering)];
+            let matching = table.get("match").and_then(|value| reader.choice(value, "match", matches));
+            let layout = layout(reader, table);
+            Some(Mechanism::Table { rules, matching: matching.unwrap_or(Match::MostSpecific), layout })
+        }
+    }
+}
+
+fn layout(reader: &mut Reader<'_>, table: &Table<'_>) -> SavLayout {
+    let orders = &[("serial", Order::Serial), ("parallel", Order::Parallel)];
+    let order = table.get("lookup").and_then(|value| reader.choice(value, "lookup", orders));
+    let cards = SavLayout::Cards(order.unwrap_or(Order::Serial));
+    let Some(value) = table.get("layout") else {
+        refuse(reader, table, &["lookup"], "has no meaning without `layout = \"cards\"`");
+        return SavLayout::Merged;
+    };
+    match reader.choice(value, "layout", &[("merged", SavLayout::Merged), ("cards", cards)]) {
+        Some(SavLayout::Merged) => {
+            refuse(reader, table, &["lookup"], "has no meaning without `layout = \"cards\"`");
+            SavLayout::Merged
+        }
+        Some(layout) => layout,
+        None => SavLayout::Merged,
+    }
+}
+
+fn flag(reader: &mut Reader<'_>, table: &Table<'_>, key: &str) -> bool {
+    table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(false)
+}
+
+fn special(reader: &mut Reader<'_>, value: Value<'_>) -> SpecialSources {
+    let mut special = SpecialSources::default();
+    let Some(table) = reader.table(value, "`special`", SPECIAL_KEYS) else { return special };
+    let actions = &[("permit", SpecialAction::Permit), ("deny", SpecialAction::Deny), ("check", SpecialAction::Check)];
+    let mut set = |key: &str, target: &mut SpecialAction| {
+        let action = table.get(key).and_then(|value| reader.choice(value, "action for special sources", actions));
+        *target = action.unwrap_or(*target);
+    };
+    set("unconfigured", &mut special.unconfigured);
+    set("unspecified", &mut special.unspecified);
+    set("loopback", &mut special.loopback);
+    set("link-local", &mut special.link_local);
+    set("multicast", &mut special.multicast);
+    set("broadcast", &mut special.broadcast);
+    special
+}
+
+fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>, may_deny: bool) -> RuleList {
+    let mut list = RuleList {
+        incremental: flag(reader, table, "incremental"),
+        hits: flag(reader, table, "hits"),
+        ..RuleList::default()
+    };
+    let mut names = Names::default();
+    if let Some(value) = table.get("rules") {
+        for value in reader.one_or_more(value) {
+            list.inline.extend(rule(reader, value, &mut names, may_deny));
+        }
+    }
+    if let Some(value) = table.get("files") {
+        for value in reader.one_or_more(value) {
+            list.files.extend(file(reader, value));
+        }
+    }
+    list
+}
+
+/// A rule that stands in a string.
+fn rule(reader: &mut Reader<'_>, value: Value<'_>, names: &mut Names, may_deny: bool) -> Option<At<Rule>> {
+    let text = reader.string(value, "a rule")?;
+    let place = |range: std::ops::Range<usize>| {
+        let literal = reader.text.get(text.span.range()).unwrap_or_default();
+        let within = literal::within(literal, range);
+        // The place lies within a text of less than 4 GiB.
+        let start = text.span.start + within.start as u32;
+        Span { source: text.span.source, start, end: text.span.start + within.end as u32 }
+    };
+    let found = match rules::parse(text.value, names) {
+        Ok((rule, warnings)) => {
+            let found: Vec<_> =
+                warnings.shown().iter().map(|found| diagnostic(found, place(found.range.clone()))).collect();
+            Ok((rule, found))
+        }
+        Err(errors) => {
+            Err(errors.shown().iter().map(|found| diagnostic(found, place(found.range.clone()))).collect::<Vec<_>>())
+        }
+    };
+    match found {
+        Ok((rule, warnings)) => {
+            warnings.into_iter().for_each(|found| reader.report(found));
+            if rule.action == rules::Action::Deny && !may_deny {
+                reader.report(no_deny(text.span));
+                return None;
+            }
+            Some(At { value: rule, span: text.span })
+        }
+        Err(errors) => {
+            errors.into_iter().for_each(|found| reader.report(found));
+            None
+        }
+    }
+}
+
+/// What is said of a rule that denies in a table.
+pub(in super::super) fn no_deny(span: Span) -> Diagnostic {
+    let found = Diagnostic::error(Code::InvalidRule, span, "the rules of a `table` only permit");
+    found.help("what no rule permits is denied; for an ordered list write `mechanism = \"acl\"`")
+}
+
+/// A finding about rules, at a place of the configuration.
+pub(in super::super) fn diagnostic(finding: &Finding, span: Span) -> Diagnostic {
+    let message = finding.message.as_str();
+    let found = match finding.kind {
+        Kind::Prefix => Diagnostic::error(Code::InvalidPrefix, span, message),
+        Kind::HostBits => Diagnostic::warning(Code::HostBits, span, message),
+        Kind::Repeated => Diagnostic::warning(Code::DuplicateRule, span, message),
+        _ => Diagnostic::error(Code::InvalidRule, span, message),
+    };
+    Diagnostic { help: finding.help.clone(), ..found }
+}
+
+/// A file of rules, whose name says how it is written.
+fn file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<RuleFile> {
+    let path = reader.path(value)?;
+    let Some(format) = Format::of(std::path::Path::new(path.value)) else {
+        let message = format!("`{}` does not say how its rules are written", path.value);
+        let found = Diagnostic::error(Code::InvalidValue, path.span, message);
+        reader.report(found.help("the name of a file of rules ends in `.rules`, `.csv` or `.json`"));
+        return None;
+    };
+    let path = At { value: path.value.to_owned(), span: path.span };
+    Some(RuleFile { path, format, source: None, lines: Vec::new() })
+}
+
+/// What an interface says: the name of a policy, or one for each family.
+pub(super) fn of_interface(reader: &mut Reader<'_>, value: Value<'_>) -> PerFamily<Option<At<String>>> {
+    const WHAT: &str = "a policy's name";
+    match value.get_ref() {
+        DeValue::Table(_) => {}
+        DeValue::String(_) => {
+            let name = reader.reference(value, WHAT);
+            return PerFamily { v4: name.clone(), v6: name };
+        }
+        _ => {
+            reader.wrong_type::<()>(value, "a policy's name or a table of `ipv4` and `ipv6`");
+            return PerFamily::default();
+        }
+    }
+    let Some(table) = reader.table(value, "`sav`", &["ipv4", "ipv6"]) else { return PerFamily::default() };
+    if table.len() == 0 {
+        reader.report(Diagnostic::error(Code::MissingKey, table.span, "`sav` needs `ipv4`, `ipv6` or both"));
+    }
+    let mut name = |key: &str| table.get(key).and_then(|value| reader.reference(value, WHAT));
+    PerFamily { v4: name("ipv4"), v6: name("ipv6") }
+}

@@ -1,0 +1,182 @@
+//! Rules: the interfaces that they name, and their entries in the model.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_plane::model::{InterfaceIndex, Origin, SavRule, SavRules};
+
+use super::super::super::declare::sav::{Policy, RuleList, no_deny};
+use super::super::super::diagnostic::{Code, Diagnostic, Severity};
+use super::super::super::load::SHOWN;
+use super::super::super::source::Span;
+use super::Resolver;
+use crate::rules::{self, Action, Format, Rule};
+
+/// What a rule for every source stands for.
+const DEFAULTS: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
+];
+
+/// Lists of interfaces: each is kept once, whatever the words and the policy.
+#[derive(Default)]
+pub(super) struct Lists {
+    known: HashSet<Arc<[InterfaceIndex]>>,
+    all: Option<Arc<[InterfaceIndex]>>,
+}
+
+impl Lists {
+    fn keep(&mut self, mut list: Vec<InterfaceIndex>) -> Arc<[InterfaceIndex]> {
+        list.sort_unstable();
+        list.dedup();
+        if let Some(known) = self.known.get(&list[..]) {
+            return Arc::clone(known);
+        }
+        let list: Arc<[InterfaceIndex]> = list.into();
+        self.known.insert(Arc::clone(&list));
+        list
+    }
+}
+
+/// The rules of one policy on their way into the model.
+struct Making<'l> {
+    policy: Span,
+    lists: &'l mut Lists,
+    /// What the lists of names mean, by where they lie: rules share them.
+    meaning: HashMap<*const Arc<str>, Arc<[InterfaceIndex]>>,
+    unknown: HashSet<Arc<str>>,
+    list: Vec<SavRule>,
+    places: Vec<Span>,
+    shown: usize,
+    more: usize,
+    worst: Severity,
+}
+
+impl Resolver<'_> {
+    /// Makes the rules of a policy: those that stand in it, then those of its files.
+    pub(super) fn rules(
+        &mut self,
+        policy: &Policy,
+        declared: &RuleList,
+        may_deny: bool,
+        lists: &mut Lists,
+    ) -> SavRules {
+        let total = declared.inline.len() + declared.files.iter().map(|file| file.lines.len()).sum::<usize>();
+        let mut making = Making {
+            policy: policy.name.span,
+            lists,
+            meaning: HashMap::new(),
+            unknown: HashSet::new(),
+            list: Vec::with_capacity(total),
+            places: Vec::with_capacity(total),
+            shown: 0,
+            more: 0,
+            worst: Severity::Warning,
+        };
+        for rule in &declared.inline {
+            let origin = self.origin(rule.span);
+            self.rule(&mut making, &rule.value, None, rule.span, origin);
+        }
+        for file in &declared.files {
+            let Some(source) = file.source else { continue };
+            for line in &file.lines {
+                let span = Span { source, start: line.start, end: line.end };
+                if line.rule.action == Action::Deny && !may_deny {
+                    making.worst = Severity::Error;
+                    self.report_one(&mut making, || no_deny(span));
+                    continue;
+                }
+                let origin = self.origin(span);
+                self.rule(&mut making, &line.rule, Some(file.format), span, origin);
+            }
+        }
+        self.report_more(&making);
+        SavRules { list: making.list.into(), incremental: declared.incremental, hits: declared.hits }
+    }
+
+    /// Makes the entries of one rule: of a file, which has a format, or of a string in the policy.
+    fn rule(&mut self, making: &mut Making<'_>, rule: &Rule, format: Option<Format>, span: Span, origin: Origin) {
+        let Some(interfaces) = self.interfaces_of(making, rule, format, span) else { return };
+        let permit = rule.action == Action::Permit;
+        let prefixes = match &rule.from {
+            Some(prefix) => std::slice::from_ref(prefix),
+            None => &DEFAULTS,
+        };
+        for &prefix in prefixes {
+            making.list.push(SavRule { prefix, interfaces: Arc::clone(&interfaces), permit, origin });
+            making.places.push(span);
+        }
+    }
+
+    /// The interfaces that a rule is about; `None` if there are none, which has been said.
+    fn interfaces_of(
+        &mut self,
+        making: &mut Making<'_>,
+        rule: &Rule,
+        format: Option<Format>,
+        span: Span,
+    ) -> Option<Arc<[InterfaceIndex]>> {
+        let Some(names) = &rule.on else {
+            let index_of = &self.index_of;
+            let all = || Arc::from_iter(index_of.iter().flatten().copied());
+            let all = making.lists.all.get_or_insert_with(all);
+            return (!all.is_empty()).then(|| Arc::clone(all));
+        };
+        if let Some(known) = making.meaning.get(&names.as_ptr()) {
+            return (!known.is_empty()).then(|| Arc::clone(known));
+        }
+        let mut list = Vec::with_capacity(names.len());
+        for name in names.iter() {
+            match self.interfaces.get(&**name) {
+                Some(&at) => list.extend(self.index_of[at]),
+                None => self.unknown_in_rule(making, name, format, span),
+            }
+        }
+        let list = making.lists.keep(list);
+        making.meaning.insert(names.as_ptr(), Arc::clone(&list));
+        (!list.is_empty()).then_some(list)
+    }
+
+    /// An interface that is not there: told once for each policy, where it is named first.
+    fn unknown_in_rule(&mut self, making: &mut Making<'_>, name: &Arc<str>, format: Option<Format>, span: Span) {
+        if self.declared.lost_interfaces || !making.unknown.insert(Arc::clone(name)) {
+            return;
+        }
+        let text = self.sources.source(span.source).text.get(span.range()).unwrap_or_default();
+        // A string's quotes are none of the rule. Escapes stand in comments alone, behind the names.
+        let quotes: &[char] = if format.is_none() { &['"', '\''] } else { &[] };
+        let start = text.len() - text.trim_start_matches(quotes).len();
+        let place = rules::place_of(format.unwrap_or(Format::Rules), text.trim_matches(quotes), name);
+        let place = place.map_or(span, |range| {
+            let start = span.start as usize + start + range.start;
+            Span { start: start as u32, end: (start + range.len()) as u32, ..span }
+        });
+        let message = format!("there is no interface `{name}`");
+        let unknown = Diagnostic::error(Code::UnknownInterface, place, message);
+        let unknown = unknown.suggest(name, self.interfaces.keys());
+        making.worst = Severity::Error;
+        self.report_one(making, || unknown);
+    }
+
+    /// Reports one of the first findings of a policy's rules; of the others, how many there are.
+    fn report_one(&mut self, making: &mut Making<'_>, found: impl FnOnce() -> Diagnostic) {
+        if making.shown == SHOWN {
+            making.more += 1;
+            return;
+        }
+        making.shown += 1;
+        self.report(found());
+    }
+
+    fn report_more(&mut self, making: &Making<'_>) {
+        if making.more > 0 {
+            let message = format!(
+                "there is more to say of the rules of this policy than is shown: {}",
+                super::super::super::plural(making.more, "further finding")
+            );
+            self.report(Diagnostic { severity: making.worst, ..Diagnostic::error(Code::More, making.policy, message) });
+        }
+    }
+}

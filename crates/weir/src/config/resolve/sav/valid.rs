@@ -1,0 +1,71 @@
+//! Whether anything is valid at all.
+
+use weir_plane::model::{Interface, PerFamily, SavAction, SavIndex, SavRules};
+
+use super::super::super::declare::sav::Policy;
+use super::super::super::diagnostic::{Code, Diagnostic};
+use super::Resolver;
+
+impl Resolver<'_> {
+    /// Warns of interfaces by which nothing may come in, for no rule permits any source there.
+    pub(super) fn nothing_valid(
+        &mut self,
+        index: SavIndex,
+        policy: &Policy,
+        rules: &SavRules,
+        interfaces: &[Interface],
+    ) {
+        if rules.incremental || policy.action == SavAction::Permit {
+            return;
+        }
+        let mut permitted = vec![PerFamily { v4: false, v6: false }; interfaces.len()];
+        // Rules share their lists: most look like the one before.
+        let mut last = None;
+        for rule in rules.list.iter().filter(|rule| rule.permit) {
+            let v4 = rule.prefix.addr().is_ipv4();
+            let this = Some((rule.interfaces.as_ptr(), v4));
+            if last == this {
+                continue;
+            }
+            last = this;
+            for interface in rule.interfaces.iter() {
+                // Where an interface could not be made, there are none at all.
+                let Some(permitted) = permitted.get_mut(interface.0 as usize) else { continue };
+                if v4 {
+                    permitted.v4 = true;
+                } else {
+                    permitted.v6 = true;
+                }
+            }
+        }
+        let declared = self.declared;
+        for (at, named) in declared.interfaces.iter().enumerate() {
+            let Some(interface) = self.index_of[at].and_then(|index| interfaces.get(index.0 as usize)) else {
+                continue;
+            };
+            let permitted = permitted[self.index_of[at].map_or(0, |index| index.0 as usize)];
+            let is_own = |sav: Option<SavIndex>| sav == Some(index);
+            let has = |v4: bool| interface.addresses.iter().any(|address| address.net.addr().is_ipv4() == v4);
+            let nothing = PerFamily {
+                v4: is_own(interface.sav.v4) && !permitted.v4,
+                v6: is_own(interface.sav.v6) && !permitted.v6,
+            };
+            let all = nothing.v4 == is_own(interface.sav.v4) && nothing.v6 == is_own(interface.sav.v6);
+            // One family alone is missed only where it is in use.
+            let family = match (nothing.v4, nothing.v6) {
+                (false, false) => continue,
+                (true, true) => "",
+                (true, false) if all || has(true) => "IPv4 ",
+                (false, true) if all || has(false) => "IPv6 ",
+                _ => continue,
+            };
+            let place = if nothing.v4 { &named.sav.v4 } else { &named.sav.v6 };
+            let Some(place) = place else { continue };
+            let (policy, interface) = (&policy.name.value, &interface.name);
+            let message =
+                format!("no {family}source is valid on `{interface}`: no rule of `{policy}` permits one there");
+            let found = Diagnostic::warning(Code::NothingValid, place.span, message);
+            self.report(found.help("until the rules are complete, set `incremental = true`"));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Rules: lines of one small grammar, the same in the configuration, in files of their own and on the control socket.
+//!
+//! ```text
+//! rule       = action "from" source "on" interfaces [ "comment" text ]
+//! action     = "permit" | "deny"
+//! source     = "any" | prefix                  any: both families, 0.0.0.0/0 and ::/0
+//! interfaces = "any" | name { "," name }       any: all of them
+//! text       = '"' … '"'                       with \" and \\ in it
+//! ```
+//!
+//! Words stand apart by blanks; `#` begins what is not part of the rule, to the end of the line. A rule prints in these
+//! words, one blank between them, and what is printed reads back as the same rule.
+//!
+//! [`read`] takes in a whole text of rules: one a line, CSV or JSON ([`Format`]). It knows no gateway: rules name interfaces,
+//! and whether there are such, others find out. A text with an error in it gives no rules at all.
+//!
+//! # Memory
+//! A [`Line`] takes 64 octets and its comment. Rules that name the same interfaces in the same order share one list
+//! ([`Names`]).
+
+mod findings;
+mod lexer;
+mod lines;
+mod names;
+mod parser;
+pub(crate) mod prefix;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+pub use findings::{Finding, Findings, Kind};
+pub use names::Names;
+pub(crate) use names::{LONGEST_NAME, is_name};
+
+use findings::Sink;
+
+/// The word for every source and for all interfaces.
+pub(crate) const ANY: &str = "any";
+
+/// Octets of a comment, at most.
+pub const LONGEST_COMMENT: usize = 255;
+
+/// A rule of source address validation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it does with what it covers.
+    pub action: Action,
+    /// The sources that it covers, host bits clear; `None`: any of both families.
+    pub from: Option<IpNet>,
+    /// The interfaces that it is about, by name and each once, not empty; `None`: all.
+    pub on: Option<Arc<[Arc<str>]>>,
+    /// What people say of it: up to [`LONGEST_COMMENT`] octets without control characters.
+    pub comment: Option<Box<str>>,
+}
+
+/// What a rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// What it covers is valid.
+    Permit,
+    /// What it covers is not.
+    Deny,
+}
+
+impl Action {
+    /// The word of the grammar.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Action::Permit => "permit",
+            Action::Deny => "deny",
+        }
+    }
+}
+
+/// A rule of a text, and where it stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The rule.
+    pub rule: Rule,
+    /// Its first octet in the text.
+    pub start: u32,
+    /// One past its last octet.
+    pub end: u32,
+}
+
+/// The rules of a text.
+#[derive(Debug)]
+pub struct Reading {
+    /// The rules, in the order of the text.
+    pub lines: Vec<Line>,
+    /// What is odd about them.
+    pub warnings: Findings,
+}
+
+/// How a text of rules is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A rule a line; blank lines and what follows `#` are passed over.
+    Rules,
+}
+
+impl Format {
+    /// The format that the end of a file's name stands for.
+    pub fn of(path: &Path) -> Option<Format> {
+        match path.extension()?.to_str()? {
+            "rules" => Some(Format::Rules),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a text of rules.
+///
+/// # Errors
+/// If any rule cannot be understood, with the first of the places where, and how many there are in all.
+pub fn read(format: Format, text: &str) -> Result<Reading, Findings> {
+    let mut sink = Sink::new(text);
+    if u32::try_from(text.len()).is_err() {
+        sink.error(0..0, words::Problem::new(Kind::Rule, "the text is larger than 4 GiB"));
+        return Err(sink.errors);
+    }
+    let mut names = Names::default();
+    let lines = match format {
+        Format::Rules => lines::read(text, &mut names, &mut sink),
+    };
+    if sink.errors.is_empty() { Ok(Reading { lines, warnings: sink.warnings }) } else { Err(sink.errors) }
+}
+
+/// Reads one rule; what it names is shared with others by `names`. Also says what is odd about it.
+///
+/// # Errors
+/// If it cannot be understood.
+pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings> {
+    let mut sink = Sink::new(text);
+    match parser::parse(text, 0, names, &mut sink) {
+        Some(rule) if sink.errors.is_empty() => Ok((rule, sink.warnings)),
+        _ => Err(sink.errors),
+    }
+}
+
+/// Where a rule names an interface, in octets of its text.
+pub(crate) fn place_of(format: Format, rule: &str, interface: &str) -> Option<Range<usize>> {
+    match format {
+        Format::Rules => parser::place_of(rule, interface),
+    }
+}
+
+impl FromStr for Rule {
+    type Err = Findings;
+
+    fn from_str(text: &str) -> Result<Rule, Findings> {
+        parse(text, &mut Names::default()).map(|(rule, _)| rule)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} from ", self.action.as_str())?;
+        match &self.from {
+            Some(prefix) => write!(f, "{prefix} on ")?,
+            None => write!(f, "{ANY} on ")?,
+        }
+        match self.on.as_deref() {
+            None => f.write_str(ANY)?,
+            Some(names) => {
+                for (at, name) in names.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(f, "{comma}{name}")?;
+                }
+            }
+        }
+        match &self.comment {
+            Some(comment) => write!(f, " comment \"{}\"", comment.replace('\\', "\\\\").replace('"', "\\\"")),
+            None => Ok(()),
+        }
+    }
+}

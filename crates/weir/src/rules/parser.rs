@@ -1,0 +1,144 @@
+//! One line into a rule.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::findings::{Kind, Sink};
+use super::lexer::{Lexer, Token, What};
+use super::names::Names;
+use super::words::{self, Problem};
+use super::{ANY, Rule};
+
+/// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
+pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
+    match rule(line, base, names, sink) {
+        Ok(rule) => Some(rule),
+        Err((range, problem)) => {
+            sink.error(range.start + base..range.end + base, problem);
+            None
+        }
+    }
+}
+
+/// What ends the reading of a line, and where in it.
+type Failure = (Range<usize>, Problem);
+
+fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Result<Rule, Failure> {
+    let mut lexer = Lexer::new(line);
+    let (word, range) = self::word(&mut lexer, "`permit` or `deny`")?;
+    let action = words::action(word).map_err(|problem| (range, problem))?;
+    keyword(&mut lexer, "from")?;
+    let (word, range) = self::word(&mut lexer, "a prefix or `any`")?;
+    let (from, odd) = words::source(word).map_err(|problem| (range.clone(), problem))?;
+    if let Some(odd) = odd {
+        sink.warning(range.start + base..range.end + base, odd);
+    }
+    keyword(&mut lexer, "on")?;
+    let mut list: Vec<(&str, Range<usize>)> = Vec::new();
+    let behind = loop {
+        let (name, range) = self::word(&mut lexer, "an interface's name or `any`")?;
+        if list.iter().any(|(other, _)| *other == name) {
+            sink.warning(range.start + base..range.end + base, words::repeated(name));
+        } else {
+            list.push((name, range));
+        }
+        let token = lexer.next()?;
+        if token.what != What::Comma {
+            break token;
+        }
+    };
+    for (name, range) in &list {
+        words::interface(name, list.len()).map_err(|problem| (range.clone(), problem))?;
+    }
+    let comment = comment(&mut lexer, behind)?;
+    let list: Vec<&str> = list.into_iter().map(|(name, _)| name).collect();
+    let on = if list == [ANY] { None } else { Some(names.list(&list)) };
+    Ok(Rule { action, from, on, comment })
+}
+
+/// The comment behind the interfaces, if there is one, and then nothing more.
+fn comment(lexer: &mut Lexer<'_>, behind: Token<'_>) -> Result<Option<Box<str>>, Failure> {
+    match behind.what {
+        What::End => return Ok(None),
+        What::Word("comment") => {}
+        other => {
+            let failure = expected("`,`, `comment` or the end of the rule", &behind);
+            return Err(match other {
+                What::Word(word) => (failure.0, failure.1.suggest(word, &["comment"])),
+                _ => failure,
+            });
+        }
+    }
+    let token = lexer.next()?;
+    let What::Text(raw) = token.what else { return Err(expected("a comment in double quotes", &token)) };
+    let comment = words::comment(&unescape(raw, token.range.start + 1)?).map_err(|problem| (token.range, problem))?;
+    let token = lexer.next()?;
+    if token.what == What::End { Ok(Some(comment)) } else { Err(expected("the end of the rule", &token)) }
+}
+
+/// A text without its backslashes. It begins at octet `start` of the line.
+fn unescape(raw: &str, start: usize) -> Result<Cow<'_, str>, Failure> {
+    if !raw.contains('\\') {
+        return Ok(Cow::Borrowed(raw));
+    }
+    let mut text = String::with_capacity(raw.len());
+    let mut characters = raw.char_indices();
+    while let Some((at, c)) = characters.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match characters.next() {
+            Some((_, c @ ('"' | '\\'))) => text.push(c),
+            Some((_, c)) => {
+                let message = format!("`\\{}` means nothing in a comment", c.escape_debug());
+                let problem = Problem::new(Kind::Rule, message).help("only `\\\"` and `\\\\` do");
+                return Err((start + at..start + at + 1 + c.len_utf8(), problem));
+            }
+            // The quote that closes the text is none behind a backslash.
+            None => text.push('\\'),
+        }
+    }
+    Ok(Cow::Owned(text))
+}
+
+/// The next word, whatever it is.
+fn word<'t>(lexer: &mut Lexer<'t>, what: &str) -> Result<(&'t str, Range<usize>), Failure> {
+    let token = lexer.next()?;
+    match token.what {
+        What::Word(word) => Ok((word, token.range)),
+        _ => Err(expected(what, &token)),
+    }
+}
+
+/// The next word, which has to be this one.
+fn keyword(lexer: &mut Lexer<'_>, keyword: &str) -> Result<(), Failure> {
+    let token = lexer.next()?;
+    match token.what {
+        What::Word(word) if word == keyword => Ok(()),
+        What::Word(word) => {
+            let (range, problem) = expected(&format!("`{keyword}`"), &token);
+            Err((range, problem.suggest(word, &[keyword])))
+        }
+        _ => Err(expected(&format!("`{keyword}`"), &token)),
+    }
+}
+
+fn expected(what: &str, token: &Token<'_>) -> Failure {
+    (token.range.clone(), Problem::new(Kind::Rule, format!("expected {what}, found {}", token.what.found())))
+}
+
+/// Where a rule names an interface, in octets of its text.
+pub(super) fn place_of(rule: &str, interface: &str) -> Option<Range<usize>> {
+    let mut lexer = Lexer::new(rule);
+    let mut listed = false;
+    loop {
+        let token = lexer.next().ok()?;
+        match token.what {
+            What::Word(word) if listed && word == interface => return Some(token.range),
+            What::Word("on") => listed = true,
+            What::End => return None,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the words of a rule mean, whatever format they stand in.
+
+use ipnet::IpNet;
+
+use super::findings::Kind;
+use super::names::{LONGEST_NAME, is_name};
+use super::{ANY, Action, LONGEST_COMMENT, prefix};
+use crate::suggest::closest;
+
+/// What is wrong, or odd, about a word; where it stands, its reader knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) kind: Kind,
+    pub(super) message: String,
+    pub(super) help: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn new(kind: Kind, message: impl Into<String>) -> Problem {
+        Problem { kind, message: message.into(), help: None }
+    }
+
+    pub(super) fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says what was probably meant, if anything is close.
+    pub(super) fn suggest(self, written: &str, candidates: &[&str]) -> Problem {
+        match closest(written, candidates) {
+            Some(candidate) => self.help(format!("did you mean `{candidate}`?")),
+            None => self,
+        }
+    }
+}
+
+/// Something that nobody should have to see as it is: cut, and without control characters.
+pub(super) fn shown(word: &str) -> String {
+    const LONGEST: usize = 64;
+    let mut shown: String = word.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if word.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// `permit` or `deny`.
+pub(super) fn action(word: &str) -> Result<Action, Problem> {
+    match word {
+        "permit" => Ok(Action::Permit),
+        "deny" => Ok(Action::Deny),
+        _ => {
+            let message = format!("expected `permit` or `deny`, found `{}`", shown(word));
+            Err(Problem::new(Kind::Rule, message).suggest(word, &["permit", "deny"]))
+        }
+    }
+}
+
+/// A prefix or `any`; and a warning if bits behind its length had to be cleared.
+pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Problem> {
+    if word == ANY {
+        return Ok((None, None));
+    }
+    match prefix::parse(word) {
+        Ok((net, true)) => Ok((Some(net), None)),
+        Ok((net, false)) => {
+            let message = format!("`{word}` has bits set behind its length; it is taken as {net}");
+            Ok((Some(net), Some(Problem::new(Kind::HostBits, message).help(format!("write `{net}`")))))
+        }
+        Err(help) => Err(Problem::new(Kind::Prefix, format!("`{}` is no prefix", shown(word))).help(help)),
+    }
+}
+
+/// The name of one interface among `count`; `any` stands alone.
+pub(super) fn interface(word: &str, count: usize) -> Result<(), Problem> {
+    if word == ANY && count > 1 {
+        let message = format!("`{ANY}` stands for all interfaces, so it stands alone");
+        return Err(Problem::new(Kind::Rule, message));
+    }
+    if is_name(word) {
+        return Ok(());
+    }
+    let message = format!("`{}` is no interface's name", shown(word));
+    let help = format!(
+        "a name has 1 to {LONGEST_NAME} of the characters a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
+    );
+    Err(Problem::new(Kind::Rule, message).help(help))
+}
+
+/// That an interface is named twice.
+pub(super) fn repeated(name: &str) -> Problem {
+    Problem::new(Kind::Repeated, format!("the rule names `{name}` twice"))
+}
+
+/// What people say of a rule.
+pub(super) fn comment(text: &str) -> Result<Box<str>, Problem> {
+    if text.len() > LONGEST_COMMENT {
+        let message = format!("a comment has at most {LONGEST_COMMENT} octets, not {}", text.len());
+        return Err(Problem::new(Kind::Rule, message));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Problem::new(Kind::Rule, "a comment has no control characters"));
+    }
+    Ok(text.into())
+}

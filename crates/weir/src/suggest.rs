@@ -1,0 +1,20 @@
+//! What was probably meant.
+
+/// The candidate within a third of the word's length in edits, the closest first.
+pub(crate) fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
+    // Comparing a very long word with many others is quadratic and pointless.
+    const LONGEST: usize = 64;
+    const MOST: usize = 10_000;
+    if written.len() > LONGEST {
+        return None;
+    }
+    let allowed = (written.chars().count() / 3).max(1);
+    let normal = written.to_ascii_lowercase().replace('_', "-");
+    candidates
+        .into_iter()
+        .take(MOST)
+        .map(|candidate| (strsim::damerau_levenshtein(&normal, candidate.as_ref()), candidate))
+        .filter(|&(distance, _)| distance <= allowed)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate.as_ref().to_owned())
+}
