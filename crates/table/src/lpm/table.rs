@@ -133,7 +133,7 @@ impl<K: Key> Table<K> {
             arch::fetch(keys);
         }
         // SAFETY: as in `lookup_each`; nothing is read that the default is part of.
-        unsafe { arch::lookup(&self.view(NO_ROUTE), &|index: usize| keys[index].as_key(), out) };
+        unsafe { arch::lookup(&self.view(NO_ROUTE), |index: usize| keys[index].as_key(), out) };
     }
 
     fn view(&self, default: u32) -> View<'_, K> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::{Domain, Guard};
 
-use crate::lpm::{self, Budget, Fill, Folding, Key, Prefix, Table, Trie, Value};
+use crate::lpm::{self, AsKey, Budget, Fill, Folding, Key, Prefix, Table, Trie, Value};
 
 use super::Verdict;
 use super::forest::{Forest, Place};
@@ -97,6 +97,24 @@ impl<K: Key> Reading<K> {
     #[inline]
     pub fn rows(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
         self.table.lookup_each(guard, source, rows);
+    }
+
+    /// As [`Reading::rows`], of sources that lie side by side: the octets of long ones are fetched ahead.
+    ///
+    /// # Panics
+    /// As [`Reading::rows`], or if there is not one row for each source.
+    #[inline]
+    pub fn rows_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
+        self.table.lookup_batch(guard, sources, rows);
+    }
+
+    /// As [`Reading::rows_batch`], but the prefix of no bits does not count.
+    ///
+    /// # Panics
+    /// As [`Reading::rows_batch`].
+    #[inline]
+    pub fn rows_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
+        self.table.lookup_batch_without_default(guard, sources, rows);
     }
 
     /// The mark of a row: under the guard under which it was looked up.
