@@ -4,10 +4,16 @@ use weir_port::PortCounters;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::compile::Map;
 use crate::counters::{InterfaceCounters, TrafficCounter, WorkerCounters};
+use crate::model::Gateway;
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::stats::{Conservation, DropStats, InterfaceStats, NodeStats, Snapshot, Traffic, WorkerStats};
+use crate::root::Root;
+use crate::sav::{By, SavCounters};
+use crate::stats::{
+    Conservation, DropStats, InterfaceStats, NodeStats, SavInterfaceStats, Snapshot, Traffic, WorkerStats,
+};
 
 /// Adds up where all packets of these workers went.
 pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Conservation {
@@ -105,6 +111,43 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
     }
 }
 
+/// What an interface counts of one family.
+type OfFamily = fn(&InterfaceCounters) -> &SavCounters;
+
+/// What interfaces counted of source address validation: those that have a policy, or had one.
+pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceStats> {
+    let mut rows = Vec::new();
+    for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
+        let Some(compiled) = root.interfaces.get(number as usize) else { continue };
+        let families: [(&str, _, OfFamily); 2] = [
+            ("ipv4", interface.sav.v4, |counters| &counters.sav.v4),
+            ("ipv6", interface.sav.v6, |counters| &counters.sav.v6),
+        ];
+        for (family, policy, of) in families {
+            let sum = |of_one: &dyn Fn(&SavCounters) -> u64| -> u64 {
+                compiled.counters.iter().map(|worker| of_one(of(worker))).sum()
+            };
+            let checked = sum(&|counters| counters.checked.value());
+            if policy.is_none() && checked == 0 {
+                continue;
+            }
+            let invalid = |by: By| Traffic {
+                packets: sum(&|counters| counters.invalid[by as usize].packets.value()),
+                bytes: sum(&|counters| counters.invalid[by as usize].bytes.value()),
+            };
+            rows.push(SavInterfaceStats {
+                interface: interface.name.clone(),
+                family,
+                policy: policy.map_or_else(String::new, |policy| model.sav[usize::from(policy.0)].name.clone()),
+                checked,
+                unknown: sum(&|counters| counters.unknown.value()),
+                invalid: By::ALL.iter().map(|&by| (by.name(), invalid(by))).collect(),
+            });
+        }
+    }
+    rows
+}
+
 /// A reading less the readings at which its parts were last cleared. Conservation is never cleared: packets under way at
 /// that moment would be missing from one side of it.
 pub(crate) fn since(
@@ -137,6 +180,16 @@ pub(crate) fn since(
     for interface in &mut now.interfaces {
         if let Some(before) = interfaces.interfaces.iter().find(|before| before.name == interface.name) {
             subtract(interface, before);
+        }
+    }
+    for row in &mut now.sav {
+        let same = |before: &&SavInterfaceStats| (&before.interface, before.family) == (&row.interface, row.family);
+        let Some(before) = interfaces.sav.iter().find(same) else { continue };
+        row.checked -= before.checked;
+        row.unknown -= before.unknown;
+        for ((_, now), (_, before)) in row.invalid.iter_mut().zip(&before.invalid) {
+            now.packets -= before.packets;
+            now.bytes -= before.bytes;
         }
     }
     now

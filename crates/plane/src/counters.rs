@@ -3,8 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::model::PerFamily;
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::sav::SavCounters;
 
 /// A number that one thread adds to and any thread reads.
 #[derive(Debug, Default)]
@@ -65,6 +67,8 @@ pub struct InterfaceCounters {
     pub dropped: TrafficCounter,
     /// Given to the host after being received here.
     pub punt: TrafficCounter,
+    /// Of source address validation.
+    pub sav: PerFamily<SavCounters>,
 }
 
 /// What a worker counts.

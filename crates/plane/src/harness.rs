@@ -15,7 +15,7 @@ use weir_packet::offload::Offload;
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
-use crate::compile::{Compiler, Map, Places, PortPlace, Settings, TableFull};
+use crate::compile::{Compiler, Decision, Edit, Edited, Map, Names, Places, PortPlace, SavError, Settings, TableFull};
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::keeper::{self, Keeper, News, Work};
@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
 use crate::root::{Adjacency, Kind, NONE, Root};
-use crate::stats::{Conservation, TraceRow};
+use crate::stats::{self, Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, UNASKED, Worker};
 
@@ -86,6 +86,8 @@ pub struct Outcome {
     pub out: Vec<u32>,
     /// Interfaces by which what weir made of it left: ICMP errors about it, replies to it.
     pub answers: Vec<u32>,
+    /// What was decided about its source, if it was validated.
+    pub sav: Option<Decision>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
 }
@@ -194,6 +196,42 @@ impl Harness {
         self.put_into_force(model, places)?;
         self.limit();
         Ok(())
+    }
+
+    /// Changes what a source says of the table of a policy, at a time in seconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// As for [`Compiler::edit_sav`].
+    pub fn edit_sav(&mut self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
+        let (edited, root) = self.compiler.edit_sav(&self.model, policy, source, edits, time)?;
+        self.root.publish(root);
+        Ok(edited)
+    }
+
+    /// Makes a source say these entries of the table of a policy and no others.
+    ///
+    /// # Errors
+    /// As for [`Compiler::edit_sav`].
+    pub fn replace_sav(
+        &mut self,
+        policy: &str,
+        source: &str,
+        entries: &[(ipnet::IpNet, Names)],
+        time: u64,
+    ) -> Result<Edited, SavError> {
+        let (edited, root) = self.compiler.replace_sav(&self.model, policy, source, entries, time)?;
+        self.root.publish(root);
+        Ok(edited)
+    }
+
+    /// What the interfaces counted of source address validation.
+    pub fn sav(&self) -> Vec<stats::SavInterfaceStats> {
+        self.root.with(|root| crate::collect::sav(&self.model, &self.map, root))
+    }
+
+    /// The entries of a policy's list or table.
+    pub fn sav_entries(&self, policy: &str) -> Vec<stats::SavEntryRow> {
+        self.compiler.sav_entries(&self.model, policy, |_| true, usize::MAX).0
     }
 
     /// The model in force.
@@ -364,6 +402,7 @@ impl Harness {
                     verdict: Verdict::Held,
                     out: Vec::new(),
                     answers: Vec::new(),
+                    sav: None,
                     route: None,
                 });
                 outcomes.len() - 1
@@ -376,6 +415,13 @@ impl Harness {
 
     fn note(&self, outcome: &mut Outcome, fate: Fate) {
         match fate {
+            Fate::Validated { interface, source, policy, said } => {
+                let decision = self.root.with(|root| {
+                    let facts = (&self.model, &self.map, root);
+                    self.compiler.sav_decision(facts, policy, interface, source, said)
+                });
+                outcome.sav = outcome.sav.take().or(decision);
+            }
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);

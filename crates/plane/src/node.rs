@@ -34,6 +34,8 @@ nodes! {
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and tells what it saw.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and tells what it saw.";
     Handover "handover" "Gives packets to the worker that owns their flow.";
+    Ip4Sav "ip4-sav" "Validates the sources of IPv4 packets.";
+    Ip6Sav "ip6-sav" "Validates the sources of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";

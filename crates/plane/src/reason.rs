@@ -97,6 +97,12 @@ reasons! {
     LinkLocal "link-local" Warning "ip-lookup" "Link-local addresses stay on their link (RFC 3927, 2.7; RFC 4291, 2.5.6).";
     HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
     WorkerGone "worker-gone" Error "handover" "The worker that owns the flow has failed.";
+    SavAcl "sav-acl" Info "ip-sav" "No entry of the ordered list permits the source on this interface.";
+    SavUrpfStrict "sav-urpf-strict" Info "ip-sav" "The route back to the source does not lead over this interface (RFC 3704, 2.2).";
+    SavUrpfLoose "sav-urpf-loose" Info "ip-sav" "No route leads back to the source (RFC 3704, 2.4).";
+    SavUrpfFeasible "sav-urpf-feasible" Info "ip-sav" "No route back to the source leads over this interface, be it the best or not (RFC 3704, 2.3).";
+    SavTable "sav-table" Info "ip-sav" "The table of sources does not have this interface for the source.";
+    SavSpecial "sav-special" Info "ip-sav" "The source is a special address, which the interface's policy denies.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     TentativeAddress "tentative-address" Info "ip-lookup" "The destination is not ours yet: others are being asked whether they have it, or somebody has (RFC 4862, 5.4).";

@@ -3,11 +3,35 @@
 
 use std::net::IpAddr;
 
+use weir_table::sav::Verdict;
+
+use crate::model::SpecialAction;
 use crate::reason::Reason;
+use crate::sav::Class;
+
+/// What validation said of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// The mechanism decided.
+    Mechanism(Verdict),
+    /// The source is of a special class, for which the policy has this.
+    Special(Class, SpecialAction),
+}
 
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
+    /// Its source was validated.
+    Validated {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// Its source.
+        source: IpAddr,
+        /// The policy's place in the model.
+        policy: u16,
+        /// What was found.
+        said: Said,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.

@@ -60,19 +60,26 @@ pub struct Rib {
     pub v4: HashMap<Ipv4Net, Entry>,
     /// IPv6.
     pub v6: HashMap<Ipv6Net, Entry>,
+    /// Static routes that are not the best of their prefix, in the order of their metrics.
+    alternates: HashMap<IpNet, Vec<Entry>>,
 }
 
 impl Rib {
-    /// Adds a route unless the prefix has one already: callers add the strongest sources first.
+    /// Adds a route unless the prefix has one already: callers add the strongest sources first. A static route that is not
+    /// the first is an alternate from then on.
     pub fn add(&mut self, prefix: IpNet, entry: Entry) {
-        match prefix {
-            IpNet::V4(prefix) => {
-                self.v4.entry(prefix).or_insert(entry);
-            }
-            IpNet::V6(prefix) => {
-                self.v6.entry(prefix).or_insert(entry);
-            }
+        let first = match prefix {
+            IpNet::V4(prefix) => *self.v4.entry(prefix).or_insert(entry),
+            IpNet::V6(prefix) => *self.v6.entry(prefix).or_insert(entry),
+        };
+        if first != entry && entry.source == Source::Static {
+            self.alternates.entry(prefix).or_default().push(entry);
         }
+    }
+
+    /// The static routes of a prefix that are not its best.
+    pub fn alternates(&self, prefix: IpNet) -> &[Entry] {
+        self.alternates.get(&prefix).map_or(&[], Vec::as_slice)
     }
 
     /// The route for exactly this prefix.

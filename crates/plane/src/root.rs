@@ -14,7 +14,8 @@ use weir_table::lpm::Table;
 
 pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
 use crate::counters::InterfaceCounters;
-use crate::model::{Address, IcmpLimits};
+use crate::model::{Address, IcmpLimits, PerFamily};
+use crate::sav::{Broadcasts, Validators};
 
 /// No interface, no port.
 pub const NONE: u32 = u32::MAX;
@@ -36,6 +37,8 @@ pub struct Root {
     pub adjacencies: Adjacencies,
     /// Buckets of multipath sets: [`crate::ecmp::BUCKETS`] adjacency numbers each.
     pub buckets: Arc<[u32]>,
+    /// What interfaces ask of sources.
+    pub sav: Validators,
     /// Limits of what we originate, over all workers.
     pub icmp: IcmpLimits,
     /// Unresolved neighbours get a made-up hardware address (replay).
@@ -71,6 +74,10 @@ pub struct Interface {
     pub on_link: u32,
     /// The adjacencies of known neighbours with link-local addresses, which no table has.
     pub link_local: LinkLocals,
+    /// Which of the root's validators its packets' sources pass; [`crate::sav::NONE`] without one.
+    pub sav: PerFamily<u16>,
+    /// The broadcast addresses of its link.
+    pub broadcasts: Arc<Broadcasts>,
     /// Its counters, by worker.
     pub counters: Arc<[InterfaceCounters]>,
 }

@@ -7,15 +7,15 @@ use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
-use crate::compile::{Compiler, Map};
+use crate::compile::{Compiler, Map, Occupancy};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
-use crate::model::Gateway;
+use crate::model::{Gateway, Match, Mechanism, Order, SavAction, SavLayout, SavPolicy};
 use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
-use crate::stats::{NeighborRow, PathRow, RouteRow, TraceRow, TraceStep};
+use crate::stats::{NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow, TraceStep};
 use crate::trace::{Step, Trace};
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
@@ -94,6 +94,49 @@ pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<Neig
         origin: String::new(),
     });
     model.neighbors.iter().map(row).chain(learned).collect()
+}
+
+/// The policies of source address validation, in the order of the configuration.
+pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolicyStats> {
+    let row = |policy: &SavPolicy| {
+        let limits = (model.limits.sav_prefixes as usize, model.limits.sav_sets as usize);
+        let rules = policy.mechanism.rules();
+        let table = |family, of: Occupancy| SavTableStats {
+            family,
+            prefixes: (of.prefixes, limits.0),
+            sets: (of.sets, if rules.is_some_and(|rules| rules.hits) { limits.0 } else { limits.1 }),
+            lookup_octets: of.lookup_octets,
+            control_octets: of.control_octets,
+        };
+        let occupancy = compiler.sav_occupancy(&policy.name);
+        let (said, dynamic_octets, hits_octets) = compiler.sav_sources(&policy.name);
+        let configured = rules.map(|rules| ("file".to_owned(), rules.list.len()));
+        let (matching, layout) = match policy.mechanism {
+            Mechanism::Table { matching, layout, .. } => (Some(matching), Some(layout)),
+            _ => (None, None),
+        };
+        SavPolicyStats {
+            name: policy.name.clone(),
+            mechanism: policy.mechanism.name(),
+            action: if policy.action == SavAction::Permit { "permit" } else { "discard" },
+            matching: matching.map(|matching| match matching {
+                Match::MostSpecific => "most-specific",
+                Match::AnyCovering => "any-covering",
+            }),
+            layout: layout.map(|layout| match layout {
+                SavLayout::Merged => "merged",
+                SavLayout::Cards(Order::Serial) => "cards-serial",
+                SavLayout::Cards(Order::Parallel) => "cards-parallel",
+            }),
+            incremental: rules.is_some_and(|rules| rules.incremental),
+            origin: model.origins.place(policy.origin).map_or_else(String::new, |place| place.to_string()),
+            tables: occupancy.into_iter().flat_map(|of| [table("ipv4", of.v4), table("ipv6", of.v6)]).collect(),
+            sources: configured.into_iter().chain(said).collect(),
+            dynamic_octets,
+            hits_octets,
+        }
+    };
+    model.sav.iter().map(row).collect()
 }
 
 /// Traces, with names for numbers.

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub drops: Vec<DropStats>,
     /// Every interface, in the order of the configuration.
     pub interfaces: Vec<InterfaceStats>,
+    /// Source address validation: each interface and family that has or had a policy.
+    pub sav: Vec<SavInterfaceStats>,
     /// Where all packets went.
     pub conservation: Conservation,
     /// Packet buffers.
@@ -260,6 +262,84 @@ pub struct NeighborRow {
     pub age: Option<Duration>,
     /// Where it was declared; empty where it was learned.
     pub origin: String,
+}
+
+/// What an interface counted of source address validation, of one family.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavInterfaceStats {
+    /// The interface.
+    pub interface: String,
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// The policy that it has; empty: none any more.
+    pub policy: String,
+    /// Packets that were validated.
+    pub checked: u64,
+    /// Of these, those that no rule knows the source of and that went on for it.
+    pub unknown: u64,
+    /// Those that were not valid, by what found them so: every mechanism, in order.
+    pub invalid: Vec<(&'static str, Traffic)>,
+}
+
+/// An entry of a policy's list or table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavEntryRow {
+    /// The prefix of sources.
+    pub prefix: ipnet::IpNet,
+    /// The interfaces that it is about.
+    pub interfaces: Vec<String>,
+    /// They may be come in by.
+    pub permit: bool,
+    /// `file`, or who said so while the gateway ran.
+    pub source: String,
+    /// Where it was declared; empty where it was said.
+    pub origin: String,
+    /// When it was said: seconds of the Unix epoch.
+    pub time: Option<u64>,
+    /// Packets whose source's most specific prefix this is, where they are counted.
+    pub hits: Option<u64>,
+}
+
+/// A policy of source address validation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavPolicyStats {
+    /// Its name.
+    pub name: String,
+    /// Its mechanism.
+    pub mechanism: &'static str,
+    /// `permit` or `discard`.
+    pub action: &'static str,
+    /// How nested prefixes are taken, of a table.
+    pub matching: Option<&'static str>,
+    /// `merged`, `cards-serial` or `cards-parallel`, of a table.
+    pub layout: Option<&'static str>,
+    /// Sources that no rule knows are valid.
+    pub incremental: bool,
+    /// Where it was declared.
+    pub origin: String,
+    /// Its tables, IPv4 and IPv6; none for those that ask routes.
+    pub tables: Vec<SavTableStats>,
+    /// Entries by who says so: `file`, then the others.
+    pub sources: Vec<(String, usize)>,
+    /// Octets of what is kept of entries that came while the gateway ran.
+    pub dynamic_octets: usize,
+    /// Octets of counters of hits.
+    pub hits_octets: usize,
+}
+
+/// How full one of a policy's tables is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SavTableStats {
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// Prefixes, and how many there may be.
+    pub prefixes: (usize, usize),
+    /// Different sets of interfaces, and how many there may be.
+    pub sets: (usize, usize),
+    /// Octets of what lookups touch.
+    pub lookup_octets: usize,
+    /// Octets of what the control side keeps beside it.
+    pub control_octets: usize,
 }
 
 /// A traced packet, as `show trace` shows it.

@@ -597,7 +597,7 @@ fn resume(root: &Root, packet: &mut Packet) -> Node {
         packet.set_reason(Reason::InterfaceGone.number());
     }
     match Reason::of(packet.reason()) {
-        None => nodes::lookup_node(packet),
+        None => nodes::entry(root, packet),
         // Nobody is told whose interface is gone, nor that a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
         Some(_) => Node::IcmpError,

@@ -241,7 +241,7 @@ fn a_table_that_is_full_leaves_all_as_it_was() {
         full.0.interfaces[1].mtu = 1280;
         let error = rig.harness.reload(full.0).unwrap_err();
         let HarnessError::TableFull(full) = error else { panic!("{error}") };
-        assert_eq!(full.vrf, "red");
+        assert_eq!(full.table, "vrf red");
         assert!(full.prefix.starts_with("100."));
         checks(&mut rig);
     }

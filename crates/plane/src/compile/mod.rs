@@ -10,6 +10,7 @@
 mod change;
 mod numbers;
 mod pass;
+mod sav;
 mod stations;
 #[cfg(test)]
 mod tests;
@@ -21,17 +22,19 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_base::reclaim::Domain;
 use weir_packet::wire::{MacAddress, nd};
-use weir_table::lpm::{self, Full, Prefix, Transaction, Value, Writer};
+use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
+use weir_table::sav::NoRoom;
 
 pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
+pub use sav::{Decision, Edit, Edited, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError};
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
 
 use crate::counters::InterfaceCounters;
-use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin};
+use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::rib::{Entry, Rib};
 use crate::root::{Adjacency, Demux, Interface, LinkLocals, NONE, Root, Tables, derived_mac};
 
@@ -45,16 +48,20 @@ const LEAST_BYTES: usize = 16 << 20;
 
 /// A table has no room for the routes of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("vrf {vrf}: route {prefix}: {full}")]
+#[error("{table}: {}{full}", of_prefix(.prefix))]
 pub struct TableFull {
-    /// The VRF.
-    pub vrf: String,
-    /// The route that did not fit.
+    /// Which table: `vrf default`, `sav edge`.
+    pub table: String,
+    /// The route that did not fit; empty where many did not.
     pub prefix: String,
     /// Where it was declared.
     pub origin: Origin,
     /// Which limit was met.
-    pub full: Full,
+    pub full: NoRoom,
+}
+
+fn of_prefix(prefix: &str) -> String {
+    if prefix.is_empty() { String::new() } else { format!("route {prefix}: ") }
 }
 
 /// A port that an interface of the model stands on.
@@ -120,6 +127,7 @@ pub struct Compiler {
     /// What the last root has of them, and of buckets.
     shown: Arc<[Interface]>,
     buckets: Arc<[u32]>,
+    sav: sav::Store,
     generation: u64,
     models: u64,
 }
@@ -155,6 +163,7 @@ impl Compiler {
             changed: false,
             shown: Arc::default(),
             buckets: Arc::default(),
+            sav: sav::Store::default(),
             generation: 0,
             models: 0,
         }
@@ -210,7 +219,20 @@ impl Compiler {
         let mut ribs = pass.base();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
-        let tables = self.write(gateway, &map, &ribs)?;
+        let sets = reverse(&numbers, &routing);
+        let input = sav::Input {
+            domain: &self.domain,
+            workers: self.settings.workers,
+            gateway,
+            map: &map,
+            numbers: &numbers.interfaces,
+            ribs: &ribs,
+            routing: &routing,
+            sets: &sets,
+        };
+        let staged = self.sav.prepare(input)?;
+        let tables = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs)?;
+        self.sav.commit(staged, input, &mut interfaces);
 
         numbers.adjacencies.end();
         numbers.sets.end();
@@ -247,6 +269,7 @@ impl Compiler {
             vrfs: self.tables.clone(),
             adjacencies: self.routing.adjacencies.clone(),
             buckets: Arc::clone(&self.buckets),
+            sav: self.sav.current().clone(),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
         }
@@ -316,6 +339,8 @@ impl Compiler {
                 punt: places.punts.get(&(index as u32)).copied().unwrap_or(NONE),
                 on_link: Adjacency::NO_ROUTE,
                 link_local: LinkLocals::default(),
+                sav: PerFamily { v4: crate::sav::NONE, v6: crate::sav::NONE },
+                broadcasts: Arc::default(),
                 counters,
             };
             // New numbers come in ascending order, one past the last.
@@ -326,45 +351,60 @@ impl Compiler {
         }
         interfaces
     }
+}
 
-    /// Writes what differs into the tables; all or nothing.
-    fn write(&mut self, gateway: &Gateway, map: &Map, ribs: &[Rib]) -> Result<Vec<Tables>, TableFull> {
-        let limits = lpm::Limits {
-            max_routes: self.limit,
-            max_bytes: self.limit.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30),
+/// Writes what differs into the tables; all or nothing.
+fn write(
+    domain: &Domain,
+    limit: usize,
+    all: &mut Vec<Writers>,
+    before: &[Rib],
+    gateway: &Gateway,
+    map: &Map,
+    ribs: &[Rib],
+) -> Result<Vec<Tables>, TableFull> {
+    let limits =
+        lpm::Limits { max_routes: limit, max_bytes: limit.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30) };
+    while all.len() < ribs.len() {
+        let number = all.len();
+        let refused = |full| {
+            let vrf = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number).map(|at| &gateway.vrfs[at]);
+            TableFull {
+                table: vrf.map_or_else(String::new, |vrf| format!("vrf {}", vrf.name)),
+                prefix: String::new(),
+                origin: vrf.map_or_else(Origin::default, |vrf| vrf.origin),
+                full: NoRoom::Prefixes(full),
+            }
         };
-        while self.writers.len() < ribs.len() {
-            let number = self.writers.len();
-            let refused = |full| {
-                let vrf = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number).map(|at| &gateway.vrfs[at]);
-                TableFull {
-                    vrf: vrf.map_or_else(String::new, |vrf| vrf.name.clone()),
-                    prefix: "any".into(),
-                    origin: vrf.map_or_else(Origin::default, |vrf| vrf.origin),
-                    full,
-                }
-            };
-            let v4 = Writer::new(&self.domain, limits).map_err(refused)?;
-            let v6 = Writer::new(&self.domain, limits).map_err(refused)?;
-            self.writers.push(Writers { v4, v6 });
-        }
-        let none = Rib::default();
-        let mut v4 = Vec::new();
-        let mut v6 = Vec::new();
-        for (number, (writers, rib)) in self.writers.iter_mut().zip(ribs).enumerate() {
-            let old = self.ribs.get(number).unwrap_or(&none);
-            let name = || {
-                let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
-                index.map_or_else(String::new, |index| gateway.vrfs[index].name.clone())
-            };
-            v4.push(change(&mut writers.v4, &old.v4, &rib.v4, prefix_v4, name)?);
-            v6.push(change(&mut writers.v6, &old.v6, &rib.v6, prefix_v6, name)?);
-        }
-        // Nothing can fail from here on.
-        let commit =
-            |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
-        Ok(v4.into_iter().zip(v6).map(commit).collect())
+        let v4 = Writer::new(domain, limits).map_err(refused)?;
+        let v6 = Writer::new(domain, limits).map_err(refused)?;
+        all.push(Writers { v4, v6 });
     }
+    let none = Rib::default();
+    let mut v4 = Vec::new();
+    let mut v6 = Vec::new();
+    for (number, (writers, rib)) in all.iter_mut().zip(ribs).enumerate() {
+        let old = before.get(number).unwrap_or(&none);
+        let name = || {
+            let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
+            index.map_or_else(String::new, |index| gateway.vrfs[index].name.clone())
+        };
+        v4.push(change(&mut writers.v4, &old.v4, &rib.v4, prefix_v4, name)?);
+        v6.push(change(&mut writers.v6, &old.v6, &rib.v6, prefix_v6, name)?);
+    }
+    // Nothing can fail from here on.
+    let commit = |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
+    Ok(v4.into_iter().zip(v6).map(commit).collect())
+}
+
+/// The interfaces of each multipath set, by its number.
+fn reverse(numbers: &Numbers, routing: &Routing) -> Vec<Vec<u32>> {
+    let mut sets = vec![Vec::new(); numbers.sets.used().len()];
+    for (paths, number) in numbers.sets.iter() {
+        let adjacencies = paths.iter().filter_map(|&(adjacency, _)| routing.adjacencies.get(adjacency as usize));
+        sets[number as usize] = adjacencies.map(|adjacency| adjacency.interface).collect();
+    }
+    sets
 }
 
 /// Writes the differences between two sets of routes into a draft of their table.
@@ -386,10 +426,10 @@ fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display>(
         }
         let Some(value) = Value::new(entry.forwarding) else { continue };
         draft.insert(prefix(net), value).map_err(|full| TableFull {
-            vrf: vrf(),
+            table: format!("vrf {}", vrf()),
             prefix: net.to_string(),
             origin: entry.origin,
-            full,
+            full: NoRoom::Prefixes(full),
         })?;
     }
     Ok(draft)

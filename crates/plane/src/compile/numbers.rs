@@ -70,6 +70,11 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
         self.numbers.iter().find(|&(_, &other)| other == number).map(|(key, _)| key)
     }
 
+    /// Every key with its number.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
+        self.numbers.iter().map(|(key, &number)| (key, number))
+    }
+
     /// Numbers given so far, and which of them this compilation has used.
     pub(super) fn used(&self) -> &[bool] {
         &self.used

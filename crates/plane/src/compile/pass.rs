@@ -10,7 +10,7 @@ use super::numbers::{Key, Numbers, Paths};
 use super::stations::{Fixed, LearnedSet};
 use super::{Map, is_link_local};
 use crate::ecmp;
-use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, RouteTarget, Tag};
+use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, Route, RouteTarget, Tag};
 use crate::rib::{Entry, Rib, Source};
 use crate::root::{Adjacencies, Adjacency, Forwarding, Interface, Kind, MAX_L2};
 
@@ -120,7 +120,10 @@ impl Pass<'_> {
         let mut ribs = vec![Rib::default(); self.numbers.vrfs.used().len()];
         self.own_addresses(&mut ribs);
         self.connected(&mut ribs);
-        for route in &gateway.routes {
+        let mut routes: Vec<&Route> = gateway.routes.iter().collect();
+        // Of several routes for one prefix the best comes first; as it is, most often there are no metrics at all.
+        routes.sort_by_key(|route| route.metric);
+        for route in routes {
             let vrf = usize::from(self.map.vrfs[usize::from(route.vrf.0)]);
             let previous = self.previous.get(vrf).and_then(|rib| rib.get(route.prefix));
             let (forwarding, source) = match &route.target {

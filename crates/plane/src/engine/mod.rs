@@ -12,6 +12,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use ipnet::IpNet;
 use weir_base::clock::Clock;
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published};
@@ -20,7 +21,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use crate::collect;
-use crate::compile::{Compiler, Map, Places, Settings};
+use crate::compile::{Compiler, Edit, Edited, Map, Names, Places, SavError, Settings};
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
 use crate::keeper::{self as keeping, Keeper, Work};
@@ -349,6 +350,7 @@ impl Engine {
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
             interfaces: self.root.with(|root| interfaces(control, root)),
+            sav: self.root.with(|root| collect::sav(&control.model, &control.map, root)),
             conservation: collect::conservation(self.workers.iter().map(|worker| &*worker.counters)),
             buffers: stats::BufferStats {
                 small: occupancy.small,
@@ -367,6 +369,62 @@ impl Engine {
     pub fn routes(&self) -> Vec<stats::RouteRow> {
         let control = self.lock();
         self.root.with(|root| crate::show::routes(&control.model, &control.map, &control.compiler, root))
+    }
+
+    /// Changes what a source says of the table of a policy: all changes, or none. The time is the system's, in seconds of
+    /// the Unix epoch.
+    ///
+    /// # Errors
+    /// When the policy has no table, a change can not be made, or there is no room.
+    pub fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
+        let mut control = self.lock();
+        let Control { compiler, model, .. } = &mut *control;
+        let (edited, root) = compiler.edit_sav(model, policy, source, edits, time)?;
+        self.put_into_force(root, compiler);
+        Ok(edited)
+    }
+
+    /// Makes a source say these entries of the table of a policy and no others.
+    ///
+    /// # Errors
+    /// As for [`Engine::edit_sav`].
+    pub fn replace_sav(
+        &self,
+        policy: &str,
+        source: &str,
+        entries: &[(IpNet, Names)],
+        time: u64,
+    ) -> Result<Edited, SavError> {
+        let mut control = self.lock();
+        let Control { compiler, model, .. } = &mut *control;
+        let (edited, root) = compiler.replace_sav(model, policy, source, entries, time)?;
+        self.put_into_force(root, compiler);
+        Ok(edited)
+    }
+
+    fn put_into_force(&self, root: Root, compiler: &mut Compiler) {
+        self.root.publish(root);
+        self.domain.collect();
+        compiler.collect();
+    }
+
+    /// The policies of source address validation, in the order of the configuration.
+    pub fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
+        let control = self.lock();
+        crate::show::sav_policies(&control.model, &control.compiler)
+    }
+
+    /// The entries of a policy's list or table whose prefixes `wanted` wants, `most` at most, and how many there are in all;
+    /// `None`: there is no such policy, or it has no entries.
+    pub fn sav_entries(
+        &self,
+        policy: &str,
+        wanted: impl Fn(IpNet) -> bool,
+        most: usize,
+    ) -> Option<(Vec<stats::SavEntryRow>, usize)> {
+        let control = self.lock();
+        control.compiler.sav_occupancy(policy)?;
+        Some(control.compiler.sav_entries(&control.model, policy, wanted, most))
     }
 
     /// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.

@@ -114,6 +114,17 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
+    for policy in crate::show::sav_policies(&control.model, &control.compiler) {
+        for table in &policy.tables {
+            rows.push(stats::TableStats {
+                name: format!("sav {} {}", table.family, policy.name),
+                used: table.prefixes.0 as u64,
+                limit: table.prefixes.1 as u64,
+                bytes: (table.lookup_octets + table.control_octets) as u64,
+                when_full: "the reload or the batch that adds entries is refused as a whole",
+            });
+        }
+    }
     let learned = control.keeper.table.stats().entries;
     rows.push(stats::TableStats {
         name: "neighbors".into(),

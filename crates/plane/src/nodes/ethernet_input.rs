@@ -12,10 +12,12 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, icmpv6, ipv4, ipv6, protocol, vlan};
 
-use super::{Context, Next, nd_input};
+use super::sav::{self, Admission};
+use super::{Context, Next, VALIDATED, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
+use crate::sav::{class_v4, class_v6};
 
 /// How far ahead frames are asked for.
 const AHEAD: usize = 8;
@@ -82,20 +84,22 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
                     }
                     _ => {}
                 }
-                admit(root, packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
+                admit(context, packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
             }
-            None => any(root, context.worker, packet),
+            None => any(context, packet),
         };
         match admitted {
             Ok(Way::V4) => v4.push(place),
             Ok(Way::V6) => v6.push(place),
+            Ok(Way::Validated) => pass(context, packet, place),
             Ok(Way::To(node)) => divert(context.next, node, place),
             Err(refusal) => refuse(context.next, packet, place, refusal),
         }
     }
     own.change(root, context.worker, NONE);
     let (ip4, ip6) = match context.peers.len() {
-        0 | 1 => (Node::Ip4Lookup, Node::Ip6Lookup),
+        0 | 1 if root.sav.is_empty() => (Node::Ip4Lookup, Node::Ip6Lookup),
+        0 | 1 => (Node::Ip4Sav, Node::Ip6Sav),
         _ => (Node::Handover, Node::Handover),
     };
     context.next.extend(ip4, &v4);
@@ -121,7 +125,8 @@ fn untagged_for(packet: &Packet, mac: u64) -> Option<u16> {
 
 /// Finds the interface of any frame, counts it there, and admits it.
 #[cold]
-fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Way, Refusal> {
+fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
+    let (root, worker) = (context.root, context.worker);
     if let Some(port) = root.ports.get(packet.interface() as usize)
         && port.host != NONE
     {
@@ -144,7 +149,7 @@ fn any(root: &Root, worker: usize, packet: &mut Packet) -> Result<Way, Refusal> 
     if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
         return Err(Reason::NotOurMac.into());
     }
-    admit(root, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+    admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
 }
 
 fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
@@ -168,6 +173,8 @@ fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
 enum Way {
     V4,
     V6,
+    /// As these two, but nothing more is asked about its source.
+    Validated,
     /// Past the lookup: what concerns the link that it came by.
     To(Node),
 }
@@ -175,6 +182,13 @@ enum Way {
 #[cold]
 fn divert(next: &mut Next, node: Node, place: u8) {
     next.push(node, place);
+}
+
+#[cold]
+fn pass(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    packet.set_flags(packet.flags() | VALIDATED);
+    let node = if context.peers.len() > 1 { Node::Handover } else { super::entry(context.root, packet) };
+    context.next.push(node, place);
 }
 
 enum Refusal {
@@ -224,7 +238,7 @@ fn usual_v6(packet: &mut Packet) -> bool {
 }
 
 #[inline(never)]
-fn admit(root: &Root, packet: &mut Packet, l2: Link) -> Result<Way, Refusal> {
+fn admit(context: &mut Context<'_>, packet: &mut Packet, l2: Link) -> Result<Way, Refusal> {
     let l3 = usize::from(l2.l3);
     match l2.ethertype {
         ethertype::IPV4 => {
@@ -232,7 +246,7 @@ fn admit(root: &Root, packet: &mut Packet, l2: Link) -> Result<Way, Refusal> {
             parsed.flags |= l2.flags;
             settle(packet, &parsed);
             check_offload(packet)?;
-            admit_v4(root, packet, &parsed)
+            admit_v4(context, packet, &parsed)
         }
         ethertype::IPV6 => {
             let mut parsed = match parse::ipv6(packet.data(), l3) {
@@ -250,7 +264,7 @@ fn admit(root: &Root, packet: &mut Packet, l2: Link) -> Result<Way, Refusal> {
             parsed.flags |= l2.flags;
             settle(packet, &parsed);
             check_offload(packet)?;
-            admit_v6(root, packet, &parsed)
+            admit_v6(context, packet, &parsed)
         }
         ethertype::ARP => {
             packet.set_parsed(&Parsed { l3: l2.l3, flags: l2.flags, ..Parsed::default() });
@@ -306,13 +320,13 @@ const SPECIAL_V4: [bool; 256] = {
 };
 
 #[inline(always)]
-fn admit_v4(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
+fn admit_v4(context: &mut Context<'_>, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
     let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else {
         return Err(Reason::TruncatedIpv4.into());
     };
     let special = SPECIAL_V4[usize::from(header[ipv4::SOURCE])] | SPECIAL_V4[usize::from(header[ipv4::DESTINATION])];
     if special | parsed.flags.intersects(ParseFlags::L2_GROUP | ParseFlags::OPTIONS) {
-        return admit_special_v4(root, packet, header, parsed);
+        return admit_special_v4(context, packet, header, parsed);
     }
     Ok(Way::V4)
 }
@@ -329,7 +343,7 @@ fn for_host(root: &Root, packet: &Packet) -> bool {
 
 #[cold]
 fn admit_special_v4(
-    root: &Root,
+    context: &mut Context<'_>,
     packet: &Packet,
     header: &[u8; ipv4::LENGTH],
     parsed: &Parsed,
@@ -338,11 +352,21 @@ fn admit_special_v4(
     let (source, destination) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
     // 224.0.0.0/24 stays on its link (RFC 5771, 4), and so does the broadcast of who has no address yet (RFC 2131).
     let link_scope = destination.is_broadcast() || matches!(destination.octets(), [224, 0, 0, _]);
-    if link_scope && (source.is_unspecified() || !martian::source_v4(source)) && for_host(root, packet) {
-        return Ok(Way::To(Node::Punt));
+    let class = class_v4(source, destination);
+    let admission = sav::admission::<sav::V4>(context, packet, class);
+    // A source of which nothing was said, or that it is as any other, is left to the mechanism.
+    let open = class.is_none() || admission == Admission::Check;
+    if admission == Admission::Refuse {
+        return Err(Reason::SavSpecial.into());
     }
+    let root = context.root;
     // Who has no address yet may say so on his link: there is nothing wrong with it.
-    if martian::source_v4(source) && !(source.is_unspecified() && link_scope) {
+    let martian =
+        admission == Admission::Unasked && martian::source_v4(source) && !(source.is_unspecified() && link_scope);
+    if link_scope && !martian && for_host(root, packet) {
+        return to_host(open.then(|| sav::one::<sav::V4>(context, packet)).flatten());
+    }
+    if martian {
         Err(Reason::MartianSource.into())
     } else if destination.is_broadcast() {
         Err(Reason::Broadcast.into())
@@ -358,8 +382,14 @@ fn admit_special_v4(
         // RFC 3927, 2.7: never forwarded; what is for us is not forwarded.
         Err(Reason::LinkLocal.into())
     } else {
-        check_options(packet.l3()).map(|()| Way::V4)
+        let way = if admission == Admission::Permit { Way::Validated } else { Way::V4 };
+        check_options(packet.l3()).map(|()| way)
     }
+}
+
+/// Gives the host what stays on the link, unless validation refuses it.
+fn to_host(refused: Option<Reason>) -> Result<Way, Refusal> {
+    refused.map_or(Ok(Way::To(Node::Punt)), |reason| Err(reason.into()))
 }
 
 /// RFC 1812, 5.2.4.1 and 4.2.2.1: options are walked, and what is malformed is refused aloud. Source routes are refused
@@ -381,14 +411,15 @@ fn check_options(packet: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// As [`SPECIAL_V4`]: ::/8 holds the unspecified and loopback addresses, ff00::/8 the multicast ones.
+/// As [`SPECIAL_V4`]: ::/8 holds the unspecified and loopback addresses, fe00::/8 the link-local and ff00::/8 the multicast
+/// ones.
 #[inline(always)]
 const fn special_v6(first: u8) -> bool {
-    first == 0 || first == 0xff
+    first == 0 || first >= 0xfe
 }
 
 #[inline(always)]
-fn admit_v6(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
+fn admit_v6(context: &mut Context<'_>, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else {
         return Err(Reason::TruncatedIpv6.into());
     };
@@ -396,10 +427,10 @@ fn admit_v6(root: &Root, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusa
         | special_v6(header[ipv6::DESTINATION])
         | parsed.flags.intersects(ParseFlags::L2_GROUP)
     {
-        return admit_special_v6(root, packet, header, parsed);
+        return admit_special_v6(context, packet, header, parsed);
     }
     if parsed.protocol == protocol::ICMPV6 && is_discovery(packet, parsed) {
-        return admit_special_v6(root, packet, header, parsed);
+        return admit_special_v6(context, packet, header, parsed);
     }
     Ok(Way::V6)
 }
@@ -413,7 +444,7 @@ fn is_discovery(packet: &Packet, parsed: &Parsed) -> bool {
 
 #[cold]
 fn admit_special_v6(
-    root: &Root,
+    context: &mut Context<'_>,
     packet: &Packet,
     header: &[u8; ipv6::LENGTH],
     parsed: &Parsed,
@@ -421,16 +452,26 @@ fn admit_special_v6(
     let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
     let (source, destination) = (address(ipv6::SOURCE), address(ipv6::DESTINATION));
     let link_scope = matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2);
+    let root = context.root;
     if is_discovery(packet, parsed) {
         // Before the source is looked at: who has no address yet asks from the unspecified one.
         if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
             return Ok(Way::To(Node::NdInput));
         }
-    } else if link_scope && (source.is_unspecified() || !martian::source_v6(source)) && for_host(root, packet) {
-        return Ok(Way::To(Node::Punt));
+    }
+    let class = class_v6(source, destination);
+    let admission = sav::admission::<sav::V6>(context, packet, class);
+    let open = class.is_none() || admission == Admission::Check;
+    if admission == Admission::Refuse {
+        return Err(Reason::SavSpecial.into());
     }
     // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
-    if martian::source_v6(source) && !(source.is_unspecified() && link_scope) {
+    let martian =
+        admission == Admission::Unasked && martian::source_v6(source) && !(source.is_unspecified() && link_scope);
+    if link_scope && !martian && !is_discovery(packet, parsed) && for_host(root, packet) {
+        return to_host(open.then(|| sav::one::<sav::V6>(context, packet)).flatten());
+    }
+    if martian {
         Err(Reason::MartianSource.into())
     } else if destination.is_multicast() {
         Err(Reason::Multicast.into())
@@ -438,6 +479,8 @@ fn admit_special_v6(
         Err(Reason::MartianDestination.into())
     } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
         Err(Reason::LinkLayerBroadcast.into())
+    } else if admission == Admission::Permit {
+        Ok(Way::Validated)
     } else {
         Ok(Way::V6)
     }

@@ -17,6 +17,7 @@ mod neighbor;
 mod output;
 mod punt;
 mod rewrite;
+mod sav;
 
 use weir_base::clock::Time;
 use weir_base::random::Random;
@@ -40,13 +41,17 @@ use crate::record::{Fate, Recorder};
 use crate::root::Root;
 
 pub(crate) use discard::discard;
-pub(crate) use lookup::{judge, node as lookup_node};
+pub(crate) use lookup::judge;
+pub(crate) use sav::entry;
 
 /// weir made the packet: its TTL is not decremented, and no error is sent about it.
 pub(crate) const ORIGINATED: ParseFlags = ParseFlags::from_bits(1 << 15);
 
 /// The packet came in fragments: that is no sign that its way back takes more than the least that every way takes.
 pub(crate) const PIECEMEAL: ParseFlags = ParseFlags::from_bits(1 << 14);
+
+/// The packet's source has been validated before it was set aside.
+pub(crate) const VALIDATED: ParseFlags = ParseFlags::from_bits(1 << 13);
 
 /// What a node may use beside its vector.
 pub(crate) struct Context<'a> {
@@ -198,6 +203,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
         Node::Handover => handover::run(context, vector, frame),
+        Node::Ip4Sav => sav::run::<sav::V4>(context, vector, frame),
+        Node::Ip6Sav => sav::run::<sav::V6>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),

@@ -19,8 +19,9 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, Neighbor, NextHop, Origin,
-    Origins, PerFamily, Place, Route, RouteTarget, Tag, Vrf, VrfIndex, Workers,
+    Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Mechanism,
+    Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavAction, SavIndex, SavPolicy, SavRule,
+    SavRules, SpecialSources, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -67,7 +68,7 @@ impl Build {
     }
 
     fn origin(&mut self, text: String) -> Origin {
-        let line = 1 + self.0.interfaces.len() + self.0.routes.len() + self.0.neighbors.len();
+        let line = 1 + self.0.interfaces.len() + self.0.routes.len() + self.0.neighbors.len() + self.0.sav.len();
         self.0.origins.add(Place { file: "kit".into(), line: line as u32, text: text.into() })
     }
 
@@ -173,6 +174,57 @@ impl Build {
         };
         let paths: Arc<[NextHop]> = paths.iter().map(path).collect();
         self.route_in(vrf, prefix, RouteTarget::Via(paths))
+    }
+
+    /// Sets the metric of the route that was added last.
+    pub fn metric(mut self, metric: u32) -> Build {
+        self.0.routes.last_mut().unwrap().metric = metric;
+        self
+    }
+
+    /// Rules, each `permit from PREFIX on IF, IF` or `deny …`; not incremental.
+    pub fn rules(&mut self, rules: &[&str]) -> SavRules {
+        let rule = |text: &&str| {
+            let origin = self.0.origins.add(Place { file: "kit".into(), line: 1, text: (*text).into() });
+            let (permit, rest) = match text.split_once(" from ").unwrap_or_else(|| panic!("{text}")) {
+                ("permit", rest) => (true, rest),
+                ("deny", rest) => (false, rest),
+                _ => panic!("{text}"),
+            };
+            let (prefix, names) = rest.split_once(" on ").unwrap_or_else(|| panic!("{text}"));
+            let prefix: IpNet = prefix.parse().unwrap();
+            assert_eq!(prefix, prefix.trunc());
+            let interfaces = names.split(", ").map(|name| self.interface(name)).collect();
+            SavRule { prefix, interfaces, permit, origin }
+        };
+        let list = rules.iter().map(rule).collect::<Vec<_>>().into();
+        SavRules { list, incremental: false, hits: false }
+    }
+
+    /// A policy of source address validation that discards.
+    pub fn policy(mut self, name: &str, mechanism: Mechanism) -> Build {
+        let origin = self.origin(format!("[sav.{name}]"));
+        let (name, special) = (name.to_owned(), SpecialSources::default());
+        self.0.sav.push(SavPolicy { name, mechanism, action: SavAction::Discard, special, origin });
+        self
+    }
+
+    /// Interfaces validate by a policy, both families.
+    pub fn validate(mut self, interfaces: &[&str], policy: &str) -> Build {
+        let index = self.0.sav.iter().position(|known| known.name == policy).unwrap();
+        let index = Some(SavIndex(index as u16));
+        for name in interfaces {
+            let interface = self.interface(name).0 as usize;
+            self.0.interfaces[interface].sav = PerFamily { v4: index, v6: index };
+        }
+        self
+    }
+
+    pub fn line_card(mut self, name: &str, interfaces: &[&str]) -> Build {
+        let interfaces = interfaces.iter().map(|name| self.interface(name)).collect();
+        let origin = self.origin(format!("[line-card.{name}]"));
+        self.0.line_cards.push(LineCard { name: name.to_owned(), interfaces, origin });
+        self
     }
 
     pub fn neighbor(mut self, interface: &str, address: &str, mac: MacAddress) -> Build {

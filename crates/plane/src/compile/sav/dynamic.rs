@@ -1,0 +1,110 @@
+//! Entries that come while the gateway runs: kept by who said them, beside those of the configuration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+/// Interfaces by name: they may come and go.
+pub type Names = Arc<[Arc<str>]>;
+
+/// What a source said of a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// The interfaces by which the prefix may come in.
+    pub interfaces: Names,
+    /// When: seconds of the Unix epoch.
+    pub time: u64,
+}
+
+/// A change to what a source says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// Says something of a prefix of which it says nothing.
+    Add(IpNet, Names),
+    /// Says something of a prefix, whatever it said before.
+    Replace(IpNet, Names),
+    /// Says nothing of a prefix any more.
+    Delete(IpNet),
+}
+
+impl Edit {
+    /// The prefix.
+    pub const fn prefix(&self) -> IpNet {
+        match self {
+            Edit::Add(prefix, _) | Edit::Replace(prefix, _) | Edit::Delete(prefix) => *prefix,
+        }
+    }
+
+    /// What is said of it from then on.
+    pub const fn names(&self) -> Option<&Names> {
+        match self {
+            Edit::Add(_, names) | Edit::Replace(_, names) => Some(names),
+            Edit::Delete(_) => None,
+        }
+    }
+}
+
+/// Sources of entries that there may be for a policy.
+pub const MAX_SOURCES: usize = 64;
+
+/// Everything that was said of a policy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Dynamic {
+    sources: Vec<(Arc<str>, HashMap<IpNet, Said>)>,
+}
+
+impl Dynamic {
+    pub(super) fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Who says how much.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.sources.iter().map(|(name, said)| (name, said.len()))
+    }
+
+    /// What a source says.
+    pub(super) fn of(&self, source: &str) -> Option<&HashMap<IpNet, Said>> {
+        self.sources.iter().find(|(name, _)| **name == *source).map(|(_, said)| said)
+    }
+
+    /// What is said of a prefix, and by whom.
+    pub(super) fn at(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, &Said)> {
+        self.sources.iter().filter_map(move |(name, said)| Some((name, said.get(&prefix)?)))
+    }
+
+    /// All that is said.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, IpNet, &Said)> {
+        self.sources.iter().flat_map(|(name, said)| said.iter().map(move |(prefix, said)| (name, *prefix, said)))
+    }
+
+    /// Whether there is room for a source.
+    pub(super) fn has_room_for(&self, source: &str) -> bool {
+        self.sources.len() < MAX_SOURCES || self.of(source).is_some()
+    }
+
+    /// Sets what a source says of a prefix. A source that says nothing is forgotten by [`Dynamic::forget`].
+    pub(super) fn set(&mut self, source: &str, prefix: IpNet, said: Option<Said>) {
+        let place = self.sources.iter().position(|(name, _)| **name == *source);
+        let place = place.unwrap_or_else(|| {
+            self.sources.push((source.into(), HashMap::new()));
+            self.sources.len() - 1
+        });
+        match said {
+            Some(said) => self.sources[place].1.insert(prefix, said),
+            None => self.sources[place].1.remove(&prefix),
+        };
+    }
+
+    /// Forgets sources that say nothing.
+    pub(super) fn forget(&mut self) {
+        self.sources.retain(|(_, said)| !said.is_empty());
+    }
+
+    /// Octets of what is kept, but for the names of interfaces, which entries share.
+    pub(super) fn octets(&self) -> usize {
+        let entry = size_of::<(IpNet, Said)>() + 1;
+        self.sources.iter().map(|(_, said)| said.capacity() * entry).sum()
+    }
+}

@@ -1,0 +1,126 @@
+//! One family's table of a policy: the control side of what readers see, whatever the rules mean.
+
+use weir_base::reclaim::Domain;
+use weir_table::lpm::{Key, Prefix};
+use weir_table::sav::{AnyCovering, Cards, Limits, Match, Merged, MostSpecific, NoRoom, Ordered, Rule, Set};
+
+use crate::model::SavLayout;
+use crate::sav::Check;
+
+/// What a table is for. Tables of equal shape hold the same rules in the same way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shape {
+    pub(super) meaning: Meaning,
+    pub(super) limits: Limits,
+}
+
+/// What rules mean together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Meaning {
+    /// The first that covers the source and has the interface decides.
+    Ordered,
+    /// Sets of interfaces, nested ones taken so, with the interfaces of each line card where it has tables of its own.
+    Nested(Match, SavLayout, Vec<Set>),
+}
+
+/// What stands at the prefixes of a table.
+pub(super) enum Entries<K: Key> {
+    /// Of an ordered list.
+    Ordered(Vec<(Prefix<K>, Option<Vec<Rule>>)>),
+    /// Of sets.
+    Nested(Vec<(Prefix<K>, Option<Set>)>),
+}
+
+/// The table.
+pub(super) enum Engine<K: Key> {
+    Ordered(Merged<K, Ordered>),
+    MostSpecific(Merged<K, MostSpecific>),
+    AnyCovering(Merged<K, AnyCovering>),
+    Cards(Cards<K>, weir_table::sav::Order),
+}
+
+/// How full a table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Occupancy {
+    /// Prefixes.
+    pub prefixes: usize,
+    /// Different sets of interfaces.
+    pub sets: usize,
+    /// Octets of what lookups touch.
+    pub lookup_octets: usize,
+    /// Octets of what the control side keeps beside it.
+    pub control_octets: usize,
+}
+
+impl<K: Key> Engine<K> {
+    pub(super) fn new(domain: &Domain, shape: &Shape) -> Result<Engine<K>, NoRoom> {
+        let limits = shape.limits;
+        Ok(match &shape.meaning {
+            Meaning::Ordered => Engine::Ordered(Merged::new(domain, limits)?),
+            Meaning::Nested(matching, SavLayout::Cards(order), cards) => {
+                Engine::Cards(Cards::new(domain, *matching, cards.iter().cloned(), limits)?, *order)
+            }
+            Meaning::Nested(Match::MostSpecific, ..) => Engine::MostSpecific(Merged::new(domain, limits)?),
+            Meaning::Nested(Match::AnyCovering, ..) => Engine::AnyCovering(Merged::new(domain, limits)?),
+        })
+    }
+
+    /// Makes changes that readers see together, by what [`Engine::check`] gives from then on.
+    pub(super) fn change(&mut self, entries: Entries<K>) -> Result<(), NoRoom> {
+        match (self, entries) {
+            (Engine::Ordered(table), Entries::Ordered(entries)) => table.change(entries),
+            (Engine::MostSpecific(table), Entries::Nested(entries)) => table.change(entries),
+            (Engine::AnyCovering(table), Entries::Nested(entries)) => table.change(entries),
+            (Engine::Cards(tables, _), Entries::Nested(entries)) => tables.change(entries),
+            _ => unreachable!("entries of a table are made by its meaning"),
+        }
+    }
+
+    /// What readers of a line card see.
+    pub(super) fn check(&self, card: usize) -> Option<Check<K>> {
+        let table = match self {
+            Engine::Ordered(table) => table.reading(),
+            Engine::MostSpecific(table) => table.reading(),
+            Engine::AnyCovering(table) => table.reading(),
+            Engine::Cards(tables, order) => return Some(Check::Card(tables.reading(card)?, *order)),
+        };
+        Some(Check::Rules { table, default: true })
+    }
+
+    /// The interfaces of a prefix, where rules are sets of them.
+    pub(super) fn set_of(&self, prefix: &Prefix<K>) -> Option<Set> {
+        match self {
+            Engine::Ordered(_) => None,
+            Engine::MostSpecific(table) => table.get(prefix).cloned(),
+            Engine::AnyCovering(table) => table.get(prefix).cloned(),
+            Engine::Cards(tables, _) => tables.get(prefix),
+        }
+    }
+
+    /// The number of a prefix, by which its hits are counted; there is none where they are not.
+    pub(super) fn counter(&self, prefix: &Prefix<K>) -> Option<u32> {
+        match self {
+            Engine::Ordered(table) => table.counter_of(prefix),
+            Engine::MostSpecific(table) => table.counter_of(prefix),
+            Engine::AnyCovering(table) => table.counter_of(prefix),
+            Engine::Cards(..) => None,
+        }
+    }
+
+    pub(super) fn occupancy(&self) -> Occupancy {
+        let of =
+            |prefixes, sets, lookup_octets, control_octets| Occupancy { prefixes, sets, lookup_octets, control_octets };
+        match self {
+            Engine::Ordered(table) => of(table.occupancy().0, table.sets().0, table.octets(), table.control_octets()),
+            Engine::MostSpecific(table) => {
+                of(table.occupancy().0, table.sets().0, table.octets(), table.control_octets())
+            }
+            Engine::AnyCovering(table) => {
+                of(table.occupancy().0, table.sets().0, table.octets(), table.control_octets())
+            }
+            Engine::Cards(tables, _) => {
+                of(tables.occupancy().0, tables.sets().0, tables.octets(), tables.control_octets())
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Which rule or route decided about a source, in words: for people, not for packets.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_table::sav::{Match, Verdict};
+
+use super::dynamic::Said;
+use super::{Kept, Store};
+use crate::compile::Map;
+use crate::model::{Gateway, Mechanism, Origin, SavAction, SavPolicy, SavRule, Urpf, UrpfMode};
+use crate::record;
+use crate::rib::Rib;
+use crate::root::{Forwarding, Root};
+
+/// What was decided about a packet's source, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The policy.
+    pub policy: String,
+    /// Its mechanism, or `special` where the class of the source decided.
+    pub mechanism: &'static str,
+    /// The interface that the packet came in by.
+    pub interface: String,
+    /// Its source.
+    pub source: IpAddr,
+    /// `valid`, `invalid`, or `unknown` where no rule knows the source.
+    pub verdict: &'static str,
+    /// It may go on.
+    pub passes: bool,
+    /// Why, in words.
+    pub why: String,
+    /// What decided: rules or a route, most often one.
+    pub by: Vec<Named>,
+    /// What came nearest to permitting the packet and did not, if anything did.
+    pub nearest: Option<Nearest>,
+}
+
+/// A rule, a route or a policy, and where it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Itself.
+    pub text: String,
+    /// Where it was declared.
+    pub origin: Origin,
+    /// Who said it, and when in seconds of the Unix epoch, if it came while the gateway ran.
+    pub said: Option<(String, u64)>,
+}
+
+/// What did not decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nearest {
+    /// The rule or route.
+    pub named: Named,
+    /// Why it did not.
+    pub why: String,
+}
+
+/// What decisions are told from.
+#[derive(Clone, Copy)]
+pub(in crate::compile) struct Facts<'a> {
+    pub(in crate::compile) gateway: &'a Gateway,
+    pub(in crate::compile) map: &'a Map,
+    pub(in crate::compile) ribs: &'a [Rib],
+    pub(in crate::compile) root: &'a Root,
+}
+
+/// A rule at a prefix, as far as decisions go.
+struct Candidate {
+    prefix: IpNet,
+    /// It has the interface of the packet.
+    here: bool,
+    permit: bool,
+    /// Its place in the list; none of what came later has one.
+    place: Option<usize>,
+    named: Named,
+}
+
+impl Store {
+    /// What was decided about a source that came in by an interface (its number), where this was found.
+    pub(in crate::compile) fn decision(
+        &self,
+        facts: Facts<'_>,
+        policy: u16,
+        interface: u32,
+        source: IpAddr,
+        said: record::Said,
+    ) -> Option<Decision> {
+        let policy = facts.gateway.sav.get(usize::from(policy))?;
+        let name = facts.root.interfaces.get(interface as usize)?.name.to_string();
+        let mut decision = Decision {
+            policy: policy.name.clone(),
+            mechanism: policy.mechanism.name(),
+            interface: name,
+            source,
+            verdict: "invalid",
+            passes: policy.action == SavAction::Permit,
+            why: String::new(),
+            by: Vec::new(),
+            nearest: None,
+        };
+        let verdict = match said {
+            record::Said::Special(class, action) => {
+                decision.mechanism = "special";
+                let does = match action {
+                    crate::model::SpecialAction::Permit => "permits",
+                    crate::model::SpecialAction::Deny => "denies",
+                    crate::model::SpecialAction::Check => "checks",
+                };
+                decision.why = format!("the policy {does} {} sources", class.name());
+                decision.by.push(of_policy(policy));
+                if action == crate::model::SpecialAction::Deny { Verdict::Invalid } else { Verdict::Valid }
+            }
+            record::Said::Mechanism(verdict) => verdict,
+        };
+        (decision.verdict, decision.passes) = match verdict {
+            Verdict::Valid => ("valid", true),
+            Verdict::Invalid => ("invalid", decision.passes),
+            Verdict::Unknown => {
+                let known = policy.mechanism.rules().is_some_and(|rules| rules.incremental);
+                ("unknown", known || decision.passes)
+            }
+        };
+        if decision.mechanism != "special" {
+            match &policy.mechanism {
+                Mechanism::Acl(_) | Mechanism::Table { .. } => {
+                    let kept = self.place(&policy.name).map(|place| &self.kept[place])?;
+                    by_rules(&mut decision, kept, facts, policy, source);
+                }
+                Mechanism::Urpf(urpf) => by_route(&mut decision, facts, *urpf, interface, source),
+            }
+        }
+        Some(decision)
+    }
+}
+
+fn of_policy(policy: &SavPolicy) -> Named {
+    Named { text: format!("[sav.{}]", policy.name), origin: policy.origin, said: None }
+}
+
+fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &SavPolicy, source: IpAddr) {
+    let covering = kept.covering(facts.gateway, source, &decision.interface);
+    let interface = &decision.interface;
+    let not_here = |candidate: &Candidate| Nearest {
+        named: candidate.named.clone(),
+        why: format!("it covers the source, but does not name {interface}"),
+    };
+    match policy.mechanism {
+        _ if covering.is_empty() => {
+            decision.why = "no rule covers the source".into();
+            decision.nearest = kept.beside(facts.gateway, source);
+            if decision.passes && decision.verdict == "unknown" {
+                decision.why += ", and the rules are not complete: incremental deployment";
+            }
+            decision.by.push(of_policy(policy));
+        }
+        Mechanism::Acl(_) => match covering.iter().filter(|rule| rule.here).min_by_key(|rule| rule.place) {
+            Some(first) => {
+                let does = if first.permit { "permits" } else { "denies" };
+                decision.why = format!("the first rule that covers the source and names {interface} {does} it");
+                decision.by.push(first.named.clone());
+            }
+            None => {
+                decision.why = format!("rules cover the source, but none of them names {interface}");
+                decision.by.push(of_policy(policy));
+                decision.nearest = covering.iter().min_by_key(|rule| rule.place).map(not_here);
+            }
+        },
+        Mechanism::Table { matching: Match::MostSpecific, .. } => {
+            let longest = covering[0].prefix;
+            let at_longest = || covering.iter().take_while(|rule| rule.prefix == longest);
+            let valid = at_longest().any(|rule| rule.here);
+            decision.by.extend(at_longest().filter(|rule| rule.here == valid).map(|rule| rule.named.clone()));
+            if valid {
+                decision.why = format!("{longest} is the most specific prefix, and may come in by {interface}");
+            } else {
+                decision.why = format!("{longest} is the most specific prefix, and may not come in by {interface}");
+                decision.nearest = covering.iter().find(|rule| rule.here).map(|rule| Nearest {
+                    named: rule.named.clone(),
+                    why: format!("it names {interface}, but {longest} is more specific"),
+                });
+            }
+        }
+        _ => match covering.iter().find(|rule| rule.here) {
+            Some(rule) => {
+                decision.why = format!("{} covers the source, and may come in by {interface}", rule.prefix);
+                decision.by.push(rule.named.clone());
+            }
+            None => {
+                decision.why = format!("prefixes cover the source, but none of them may come in by {interface}");
+                decision.by.push(covering[0].named.clone());
+                decision.nearest = covering.get(1).map(not_here);
+            }
+        },
+    }
+}
+
+impl Kept {
+    /// The rules that cover a source, the most specific first.
+    fn covering(&self, gateway: &Gateway, source: IpAddr, interface: &str) -> Vec<Candidate> {
+        let longest = if source.is_ipv4() { 32 } else { 128 };
+        let nets = (0..=longest).rev().filter_map(|len| Some(IpNet::new(source, len).ok()?.trunc()));
+        nets.flat_map(|net| self.candidates(gateway, net, interface)).collect()
+    }
+
+    fn candidates(&self, gateway: &Gateway, net: IpNet, interface: &str) -> Vec<Candidate> {
+        let name = |index: &crate::model::InterfaceIndex| gateway.interfaces[index.0 as usize].name.as_str();
+        let configured = self.rules.at(net).map(|(place, rule)| Candidate {
+            prefix: net,
+            here: rule.interfaces.iter().any(|index| name(index) == interface),
+            permit: rule.permit,
+            place: Some(place),
+            named: of_rule(gateway, rule),
+        });
+        let said = self.dynamic.at(net).map(|(source, said)| Candidate {
+            prefix: net,
+            here: said.interfaces.iter().any(|name| **name == *interface),
+            permit: true,
+            place: None,
+            named: of_said(net, source, said),
+        });
+        configured.chain(said).collect()
+    }
+
+    /// The rule that has most bits in common with a source that none covers.
+    fn beside(&self, gateway: &Gateway, source: IpAddr) -> Option<Nearest> {
+        let configured = self.rules.beside(IpNet::from(source)).map(|rule| (rule.prefix, of_rule(gateway, rule)));
+        let configured = configured.filter(|(prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
+        let said = self.dynamic.iter().filter(|(_, prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
+        let closest = said.max_by_key(|(_, prefix, _)| common(prefix.addr(), source));
+        let said = closest.map(|(who, prefix, said)| (prefix, of_said(prefix, who, said)));
+        let (prefix, named) = configured.chain(said).max_by_key(|(prefix, _)| common(prefix.addr(), source))?;
+        let bits = common(prefix.addr(), source).min(u32::from(prefix.prefix_len()));
+        Some(Nearest { named, why: format!("it has {bits} bits in common with the source, and does not cover it") })
+    }
+}
+
+/// The leading bits that two addresses of a family have in common.
+fn common(a: IpAddr, b: IpAddr) -> u32 {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+        _ => 0,
+    }
+}
+
+fn of_rule(gateway: &Gateway, rule: &SavRule) -> Named {
+    let names: Vec<_> =
+        rule.interfaces.iter().map(|index| gateway.interfaces[index.0 as usize].name.as_str()).collect();
+    let does = if rule.permit { "permit" } else { "deny" };
+    Named { text: format!("{does} from {} on {}", rule.prefix, names.join(", ")), origin: rule.origin, said: None }
+}
+
+fn of_said(prefix: IpNet, source: &str, said: &Said) -> Named {
+    let names: Vec<_> = said.interfaces.iter().map(|name| &**name).collect();
+    Named {
+        text: format!("permit from {prefix} on {}", names.join(", ")),
+        origin: Origin::default(),
+        said: Some((source.to_owned(), said.time)),
+    }
+}
+
+fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u32, source: IpAddr) {
+    let own = facts.root.interfaces.get(interface as usize).map_or(0, |interface| interface.vrf);
+    let vrf = urpf.vrf.map_or(own, |vrf| facts.map.vrfs[usize::from(vrf.0)]);
+    let Some(rib) = facts.ribs.get(usize::from(vrf)) else { return };
+    let is_default = |net: &IpNet| net.prefix_len() == 0;
+    let Some((prefix, entry)) = rib.covering(source) else {
+        decision.why = "no route covers the source".into();
+        return;
+    };
+    let named = |prefix: IpNet, entry: &crate::rib::Entry| {
+        let text = format!("route {prefix} {}", leads(facts.root, entry.forwarding));
+        Named { text, origin: entry.origin, said: None }
+    };
+    if is_default(&prefix) && !urpf.default_route {
+        decision.why = "only the default route covers the source, and it does not count".into();
+        decision.nearest = Some(Nearest { named: named(prefix, &entry), why: "it is the default route".into() });
+        return;
+    }
+    decision.by.push(named(prefix, &entry));
+    decision.by.extend(match urpf.mode {
+        UrpfMode::Feasible => rib.alternates(prefix).iter().map(|entry| named(prefix, entry)).collect(),
+        _ => Vec::new(),
+    });
+    let name = &decision.interface;
+    decision.why = match (decision.verdict, urpf.mode) {
+        ("valid", UrpfMode::Loose) => "a route leads back to the source".into(),
+        ("valid", _) => format!("a route leads back to the source over {name}"),
+        (_, UrpfMode::Loose) => "the route of the source leads nowhere that a packet could come from".into(),
+        (_, UrpfMode::Strict) => format!("the route back to the source does not lead over {name}"),
+        (_, UrpfMode::Feasible) => format!("no route back to the source leads over {name}"),
+    };
+}
+
+/// Where a route leads, in words.
+fn leads(root: &Root, forwarding: u32) -> String {
+    let describe = |number: u32| root.adjacencies.get(number as usize).map(|adjacency| root.describe(adjacency));
+    match Forwarding(forwarding).set() {
+        None => describe(forwarding).unwrap_or_default(),
+        Some(set) => {
+            let start = set as usize * crate::ecmp::BUCKETS;
+            let mut all = root.buckets.get(start..start + crate::ecmp::BUCKETS).unwrap_or_default().to_vec();
+            all.sort_unstable();
+            all.dedup();
+            all.into_iter().filter_map(describe).collect::<Vec<_>>().join(" and ")
+        }
+    }
+}

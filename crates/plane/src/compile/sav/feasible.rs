@@ -1,0 +1,133 @@
+//! Routes back to sources, those that are not the best for their prefix included (RFC 3704, 2.3): a table of the
+//! interfaces of each prefix's routes. Made only for VRFs that some policy looks up so.
+
+use std::collections::HashMap;
+
+use ipnet::IpNet;
+use weir_base::reclaim::Domain;
+use weir_table::lpm::Prefix;
+use weir_table::sav::{Limits, Merged, MostSpecific, NoRoom, Set};
+
+use super::rules::Family;
+use super::{BYTES_PER_PREFIX, Input, LEAST_BYTES, Store};
+use crate::compile::TableFull;
+use crate::compile::pass::Routing;
+use crate::model::{Mechanism, Origin, Urpf, UrpfMode};
+use crate::rib::{Entry, Rib, Source};
+use crate::root::Forwarding;
+
+/// The tables of a VRF.
+pub(super) struct Feasible {
+    pub(super) v4: Merged<u32, MostSpecific>,
+    pub(super) v6: Merged<u128, MostSpecific>,
+    limits: Limits,
+}
+
+impl Store {
+    /// Brings the tables of the VRFs that are looked up so into line with their routes. Those that are looked up so no
+    /// more are dropped.
+    pub(super) fn feasible(&mut self, input: Input<'_>) -> Result<(), TableFull> {
+        let mut wanted = vec![false; input.ribs.len()];
+        for interface in &input.gateway.interfaces {
+            for policy in [interface.sav.v4, interface.sav.v6].into_iter().flatten() {
+                if let Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, vrf, .. }) =
+                    input.gateway.sav[usize::from(policy.0)].mechanism
+                {
+                    let vrf = input.map.vrfs[usize::from(vrf.unwrap_or(interface.vrf).0)];
+                    wanted[usize::from(vrf)] = true;
+                }
+            }
+        }
+        self.feasible.resize_with(input.ribs.len(), || None);
+        let limits = Limits {
+            prefixes: input.gateway.limits.routes as usize,
+            bytes: (input.gateway.limits.routes as usize).saturating_mul(BYTES_PER_PREFIX).clamp(LEAST_BYTES, 4 << 30),
+            sets: input.gateway.limits.sav_sets,
+            interfaces: (input.numbers.len() as u32).next_power_of_two().max(64),
+            distinct: false,
+        };
+        let full = |full| TableFull {
+            table: "routes for urpf-feasible".into(),
+            prefix: String::new(),
+            origin: Origin::default(),
+            full,
+        };
+        for ((slot, rib), wanted) in self.feasible.iter_mut().zip(input.ribs).zip(wanted) {
+            if !wanted {
+                *slot = None;
+                continue;
+            }
+            if slot.as_ref().is_none_or(|kept| kept.limits != limits) {
+                *slot = Some(Feasible::new(input.domain, limits).map_err(full)?);
+            }
+            if let Some(kept) = slot {
+                kept.adopt(rib, input.routing, input.sets).map_err(full)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Feasible {
+    fn new(domain: &Domain, limits: Limits) -> Result<Feasible, NoRoom> {
+        Ok(Feasible { v4: Merged::new(domain, limits)?, v6: Merged::new(domain, limits)?, limits })
+    }
+
+    fn adopt(&mut self, rib: &Rib, routing: &Routing, sets: &[Vec<u32>]) -> Result<(), NoRoom> {
+        let mut of = Interfaces { routing, sets, rib, known: HashMap::new() };
+        let v4 = rib.v4.iter().filter_map(|(&net, entry)| of.back(net.into(), entry)).collect();
+        adopt(&mut self.v4, v4)?;
+        let v6 = rib.v6.iter().filter_map(|(&net, entry)| of.back(net.into(), entry)).collect();
+        adopt(&mut self.v6, v6)
+    }
+}
+
+/// Makes a table hold these entries and no others.
+fn adopt<K: Family>(table: &mut Merged<K, MostSpecific>, wanted: HashMap<Prefix<K>, Set>) -> Result<(), NoRoom> {
+    let gone = table.iter().map(|(prefix, ..)| prefix).filter(|prefix| !wanted.contains_key(prefix));
+    let mut changes: Vec<(Prefix<K>, Option<Set>)> = gone.map(|prefix| (prefix, None)).collect();
+    let new = wanted.into_iter().filter(|(prefix, set)| table.get(prefix) != Some(set));
+    changes.extend(new.map(|(prefix, set)| (prefix, Some(set))));
+    if changes.is_empty() { Ok(()) } else { table.change(changes) }
+}
+
+/// The interfaces that routes lead over.
+struct Interfaces<'a> {
+    rib: &'a Rib,
+    routing: &'a Routing,
+    sets: &'a [Vec<u32>],
+    /// By what routes lead to.
+    known: HashMap<u32, Set>,
+}
+
+impl Interfaces<'_> {
+    /// A prefix and the interfaces of all routes to it, but for those that were made for a single neighbour: he is where
+    /// the prefix around him is.
+    fn back<K: Family>(&mut self, net: IpNet, entry: &Entry) -> Option<(Prefix<K>, Set)> {
+        let own = match entry.source {
+            Source::Neighbor => return None,
+            Source::Local | Source::Broadcast | Source::Blackhole | Source::Unreachable => Set::default(),
+            Source::Connected | Source::Static => self.of(entry.forwarding),
+        };
+        let mut all = own;
+        // Where the best route discards, no other one counts.
+        if matches!(entry.source, Source::Connected | Source::Static) {
+            for alternate in self.rib.alternates(net) {
+                let set = self.of(alternate.forwarding);
+                all = all.union(&set);
+            }
+        }
+        Some((K::prefix(net)?, all))
+    }
+
+    fn of(&mut self, forwarding: u32) -> Set {
+        let (routing, sets) = (self.routing, self.sets);
+        let set = self.known.entry(forwarding).or_insert_with(|| match Forwarding(forwarding).set() {
+            Some(set) => sets.get(set as usize).into_iter().flatten().copied().collect(),
+            None => {
+                routing.adjacencies.get(forwarding as usize).map(|adjacency| adjacency.interface).into_iter().collect()
+            }
+        });
+        set.clone()
+    }
+}

@@ -1,0 +1,534 @@
+//! Source address validation, compiled: policies of the model become validators of the root.
+//!
+//! The tables of a policy are kept from version to version where the rules mean the same; else they are made anew beside
+//! the old ones, so that a version that does not come about changes nothing. What comes while the gateway runs
+//! ([`Edit`]) changes the tables in place: readers see a batch by the next version.
+
+mod dynamic;
+mod edit;
+mod engine;
+mod explain;
+mod feasible;
+mod rules;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_base::reclaim::Domain;
+use weir_table::sav::{Limits, NoRoom, Set};
+
+pub use dynamic::{Edit, MAX_SOURCES, Names, Said};
+pub use edit::{Edited, Problem, SavError};
+pub use engine::Occupancy;
+pub use explain::{Decision, Named, Nearest};
+
+use dynamic::Dynamic;
+use edit::Means;
+use engine::{Engine, Entries, Meaning, Shape};
+use explain::Facts;
+use feasible::Feasible;
+use rules::{Family, Rules, Sets};
+
+use super::pass::Routing;
+use super::{Compiler, Map, TableFull};
+use crate::model::{
+    Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavLayout, SavPolicy, SavRule, SavRules, Urpf,
+    UrpfMode,
+};
+use crate::record;
+use crate::rib::Rib;
+use crate::root::{Interface, Root};
+use crate::sav::{self, Broadcasts, By, Check, Hits, Reverse, Validator, Validators};
+use crate::stats::SavEntryRow;
+
+/// Octets of a table that a prefix may take on average, and the least a table may take (see the forwarding tables).
+const BYTES_PER_PREFIX: usize = 512;
+const LEAST_BYTES: usize = 16 << 20;
+
+/// All policies' tables.
+#[derive(Default)]
+pub(super) struct Store {
+    kept: Vec<Kept>,
+    /// By number of the VRF: of those where routes that are not the best count.
+    feasible: Vec<Option<Feasible>>,
+    validators: Validators,
+}
+
+/// The tables of a policy.
+struct Kept {
+    name: Arc<str>,
+    rules: Rules,
+    /// The numbers of the model's interfaces when the rules were compiled.
+    numbers: Vec<u32>,
+    /// How many interfaces had names then.
+    named: usize,
+    shape: Shape,
+    v4: Own<u32>,
+    v6: Own<u128>,
+    dynamic: Dynamic,
+}
+
+/// One family's.
+struct Own<K: Family> {
+    engine: Engine<K>,
+    hits: Option<Arc<Hits>>,
+    /// What was counted by a number for others, before it became that of a prefix.
+    bases: HashMap<u32, u64>,
+}
+
+impl<K: Family> Own<K> {
+    fn new(domain: &Domain, shape: &Shape, workers: usize) -> Result<Own<K>, NoRoom> {
+        // Number 0 is that of sources without a rule.
+        let hits = shape.limits.distinct.then(|| Arc::new(Hits::new(workers, shape.limits.prefixes + 1)));
+        Ok(Own { engine: Engine::new(domain, shape)?, hits, bases: HashMap::new() })
+    }
+}
+
+/// Names of interfaces to their numbers.
+pub(super) type Numbers = HashMap<String, u32>;
+
+/// What [`Store::prepare`] found out: to be put into force, or dropped.
+pub(super) struct Staged {
+    slots: Vec<Slot>,
+    reverse: Reverse,
+}
+
+/// The tables of a policy, by its place in the model.
+enum Slot {
+    /// It needs none.
+    None,
+    /// Those at this place of the store.
+    Keep(usize),
+    /// Others.
+    Fresh(Box<Kept>),
+}
+
+/// What a version is compiled from.
+#[derive(Clone, Copy)]
+pub(super) struct Input<'a> {
+    pub(super) domain: &'a Domain,
+    pub(super) workers: usize,
+    pub(super) gateway: &'a Gateway,
+    pub(super) map: &'a Map,
+    pub(super) numbers: &'a Numbers,
+    pub(super) ribs: &'a [Rib],
+    pub(super) routing: &'a Routing,
+    /// The interfaces of each multipath set.
+    pub(super) sets: &'a [Vec<u32>],
+}
+
+impl Store {
+    /// Makes the tables that a model wants and that are not there yet.
+    pub(super) fn prepare(&mut self, input: Input<'_>) -> Result<Staged, TableFull> {
+        let mut slots = Vec::new();
+        for policy in &input.gateway.sav {
+            slots.push(match policy.mechanism.rules() {
+                Some(rules) => self.slot(input, policy, rules).map_err(|full| full_table(policy, full))?,
+                None => Slot::None,
+            });
+        }
+        self.feasible(input)?;
+        Ok(Staged { slots, reverse: Reverse::new(input.sets, input.numbers.len()) })
+    }
+
+    fn slot(&self, input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Result<Slot, NoRoom> {
+        let shape = shape(input, policy, rules);
+        let place = self.kept.iter().position(|kept| *kept.name == *policy.name);
+        let before = place.map(|place| &self.kept[place]);
+        if let Some(kept) = before
+            && kept.shape == shape
+            && kept.rules.same(&kept.numbers, &rules.list, &input.map.interfaces)
+            && (kept.dynamic.is_empty() || kept.named == input.numbers.len())
+        {
+            return Ok(Slot::Keep(place.unwrap_or_default()));
+        }
+        let mut fresh = Kept {
+            name: policy.name.as_str().into(),
+            rules: Rules::new(&rules.list),
+            numbers: input.map.interfaces.clone(),
+            named: input.numbers.len(),
+            v4: Own::new(input.domain, &shape, input.workers)?,
+            v6: Own::new(input.domain, &shape, input.workers)?,
+            shape,
+            dynamic: Dynamic::default(),
+        };
+        // What was said stays with the policy as long as it is a table.
+        let nothing = Dynamic::default();
+        let is_table = matches!(policy.mechanism, Mechanism::Table { .. });
+        let said = before.map(|kept| &kept.dynamic).filter(|_| is_table).unwrap_or(&nothing);
+        fresh.fill(said, input.numbers)?;
+        Ok(Slot::Fresh(Box::new(fresh)))
+    }
+
+    /// Puts the tables into force, and gives interfaces their validators.
+    pub(super) fn commit(&mut self, staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
+        let mut old: Vec<Option<Kept>> = std::mem::take(&mut self.kept).into_iter().map(Some).collect();
+        let mut places = Vec::new();
+        for (policy, slot) in input.gateway.sav.iter().zip(staged.slots) {
+            let kept = match slot {
+                Slot::None => None,
+                Slot::Keep(place) => old[place].take().map(|mut kept| {
+                    if let Some(rules) = policy.mechanism.rules() {
+                        // They mean the same, and may stand elsewhere.
+                        kept.rules.list = Arc::clone(&rules.list);
+                        kept.numbers.clone_from(&input.map.interfaces);
+                    }
+                    kept
+                }),
+                Slot::Fresh(mut fresh) => {
+                    let before = old.iter_mut().flatten().find(|kept| kept.name == fresh.name);
+                    if let Some(before) = before
+                        && matches!(policy.mechanism, Mechanism::Table { .. })
+                    {
+                        fresh.dynamic = std::mem::take(&mut before.dynamic);
+                    }
+                    Some(*fresh)
+                }
+            };
+            places.push(kept.map(|kept| {
+                self.kept.push(kept);
+                self.kept.len() - 1
+            }));
+        }
+        for &number in &input.map.interfaces {
+            let interface = &mut interfaces[number as usize];
+            interface.broadcasts = Arc::new(Broadcasts::new(&interface.addresses));
+        }
+        self.validators = Validators {
+            v4: self.validators(input, &places, interfaces).into(),
+            v6: self.validators(input, &places, interfaces).into(),
+            reverse: staged.reverse,
+        };
+    }
+
+    /// Makes the validators of a family that interfaces want, and gives interfaces their numbers.
+    fn validators<K: Family>(
+        &self,
+        input: Input<'_>,
+        places: &[Option<usize>],
+        interfaces: &mut [Interface],
+    ) -> Vec<Validator<K>> {
+        let Input { gateway, map, .. } = input;
+        let mut all: Vec<Validator<K>> = Vec::new();
+        let mut known: HashMap<Reading, u16> = HashMap::new();
+        for (index, wanted) in (0..).zip(&gateway.interfaces) {
+            let interface = &mut interfaces[map.interfaces[index as usize] as usize];
+            let Some(at) = *K::of(&wanted.sav) else { continue };
+            let policy = &gateway.sav[usize::from(at.0)];
+            let reading = Reading {
+                policy: at.0,
+                vrf: match policy.mechanism {
+                    Mechanism::Urpf(Urpf { vrf: Some(vrf), .. }) => map.vrfs[usize::from(vrf.0)],
+                    Mechanism::Urpf(_) => interface.vrf,
+                    _ => 0,
+                },
+                card: match policy.mechanism {
+                    Mechanism::Table { layout: SavLayout::Cards(_), .. } => card(gateway, index),
+                    _ => 0,
+                },
+            };
+            let number = *known.entry(reading).or_insert_with(|| {
+                let kept = places[usize::from(at.0)].map(|place| K::own(&self.kept[place]));
+                if let Some(check) = self.check(policy, reading, kept) {
+                    all.push(validator(policy, reading, check, kept));
+                    (all.len() - 1) as u16
+                } else {
+                    sav::NONE
+                }
+            });
+            *K::number_of(&mut interface.sav) = number;
+        }
+        all
+    }
+
+    /// What decides for those who read a policy so. There always is something: tables were made for what the model wants.
+    fn check<K: Family>(&self, policy: &SavPolicy, reading: Reading, own: Option<&Own<K>>) -> Option<Check<K>> {
+        match policy.mechanism {
+            Mechanism::Acl(_) | Mechanism::Table { .. } => own?.engine.check(reading.card),
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, default_route: default, .. }) => {
+                let feasible = self.feasible.get(usize::from(reading.vrf))?.as_ref()?;
+                Some(Check::Rules { table: K::feasible(feasible).reading(), default })
+            }
+            Mechanism::Urpf(Urpf { mode, default_route: default, .. }) => {
+                Some(Check::Route { vrf: reading.vrf, strict: mode == UrpfMode::Strict, default })
+            }
+        }
+    }
+
+    /// What the root is to have.
+    pub(super) fn current(&self) -> &Validators {
+        &self.validators
+    }
+
+    /// Gives the validators what the tables are now.
+    fn refresh(&mut self, gateway: &Gateway, place: usize) {
+        let kept = &self.kept[place];
+        let of = |policy: u16| gateway.sav[usize::from(policy)].name.as_str() == &*kept.name;
+        fn renew<K: Family>(all: &Arc<[Validator<K>]>, own: &Own<K>, of: impl Fn(u16) -> bool) -> Arc<[Validator<K>]> {
+            let renewed = all.iter().map(|validator| {
+                let mut validator = validator.clone();
+                if of(validator.policy) {
+                    if let Some(check) = own.engine.check(validator.card) {
+                        validator.check = check;
+                    }
+                    validator.hits.clone_from(&own.hits);
+                }
+                validator
+            });
+            renewed.collect()
+        }
+        self.validators.v4 = renew(&self.validators.v4, &kept.v4, of);
+        self.validators.v6 = renew(&self.validators.v6, &kept.v6, of);
+    }
+
+    fn place(&self, policy: &str) -> Option<usize> {
+        self.kept.iter().position(|kept| *kept.name == *policy)
+    }
+}
+
+/// What makes readers of one policy see different tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Reading {
+    policy: u16,
+    vrf: u16,
+    card: usize,
+}
+
+fn validator<K: Family>(policy: &SavPolicy, reading: Reading, check: Check<K>, own: Option<&Own<K>>) -> Validator<K> {
+    Validator {
+        policy: reading.policy,
+        card: reading.card,
+        by: By::of(&policy.mechanism),
+        action: policy.action,
+        special: policy.special,
+        unknown_is_valid: policy.mechanism.rules().is_some_and(|rules| rules.incremental),
+        check,
+        hits: own.and_then(|own| own.hits.clone()),
+    }
+}
+
+/// The card of an interface, by its place in the model's list; those that none has share the one behind the last. A VLAN
+/// interface that none has is where its parent is.
+fn card(gateway: &Gateway, index: u32) -> usize {
+    let of = |index: u32| gateway.line_cards.iter().position(|card| card.interfaces.iter().any(|own| own.0 == index));
+    let parent = match gateway.interfaces[index as usize].kind {
+        InterfaceKind::Vlan { parent, .. } => Some(parent.0),
+        InterfaceKind::Port { .. } => None,
+    };
+    of(index).or_else(|| of(parent?)).unwrap_or(gateway.line_cards.len())
+}
+
+fn shape(input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Shape {
+    let gateway = input.gateway;
+    let prefixes = gateway.limits.sav_prefixes as usize;
+    let limits = Limits {
+        prefixes,
+        bytes: prefixes.saturating_mul(BYTES_PER_PREFIX).clamp(LEAST_BYTES, 4 << 30),
+        sets: gateway.limits.sav_sets,
+        // Room to grow: with another width all is made anew.
+        interfaces: (input.numbers.len() as u32).next_power_of_two().max(64),
+        distinct: rules.hits,
+    };
+    let meaning = match policy.mechanism {
+        Mechanism::Table { matching, layout, .. } => {
+            let cards = match layout {
+                SavLayout::Merged => Vec::new(),
+                SavLayout::Cards(_) => cards(gateway, &input.map.interfaces),
+            };
+            Meaning::Nested(matching, layout, cards)
+        }
+        _ => Meaning::Ordered,
+    };
+    Shape { meaning, limits }
+}
+
+/// The interfaces of each card, by number.
+fn cards(gateway: &Gateway, numbers: &[u32]) -> Vec<Set> {
+    let mut cards = vec![Vec::new(); gateway.line_cards.len() + 1];
+    for (index, &number) in (0..).zip(numbers) {
+        cards[card(gateway, index)].push(number);
+    }
+    cards.into_iter().map(Set::from_iter).collect()
+}
+
+fn full_table(policy: &SavPolicy, full: NoRoom) -> TableFull {
+    TableFull { table: format!("sav {}", policy.name), prefix: String::new(), origin: policy.origin, full }
+}
+
+impl Kept {
+    /// Writes all rules, and what was said beside them, into empty tables.
+    fn fill(&mut self, said: &Dynamic, numbers: &Numbers) -> Result<(), NoRoom> {
+        self.v4.engine.change(entries(&self.rules, &self.numbers, &self.shape, said, numbers))?;
+        self.v6.engine.change(entries(&self.rules, &self.numbers, &self.shape, said, numbers))
+    }
+}
+
+/// All that tables of a family hold.
+fn entries<K: Family>(
+    rules: &Rules,
+    interfaces: &[u32],
+    shape: &Shape,
+    said: &Dynamic,
+    numbers: &Numbers,
+) -> Entries<K> {
+    let mut sets = Sets::new(interfaces);
+    if shape.meaning == Meaning::Ordered {
+        return rules.ordered(&mut sets);
+    }
+    let mut all = rules.nested::<K>(&mut sets);
+    let mut named = NamedSets::new(numbers);
+    let mut more: Vec<(weir_table::lpm::Prefix<K>, Option<Set>)> =
+        said.iter().filter_map(|(_, net, said)| Some((K::prefix(net)?, Some(named.of(&said.interfaces))))).collect();
+    if !more.is_empty() {
+        all.append(&mut more);
+        all.sort_by_key(|(prefix, _)| *prefix);
+        all.dedup_by(|(prefix, more), (kept, set)| {
+            let same = prefix == kept;
+            if same && let (Some(more), Some(set)) = (more, set) {
+                *set = set.union(more);
+            }
+            same
+        });
+    }
+    Entries::Nested(all)
+}
+
+/// The numbers of interfaces that are named, found once for each list.
+struct NamedSets<'a> {
+    numbers: &'a Numbers,
+    known: HashMap<*const Arc<str>, Set>,
+}
+
+impl<'a> NamedSets<'a> {
+    fn new(numbers: &'a Numbers) -> Self {
+        NamedSets { numbers, known: HashMap::new() }
+    }
+
+    /// Names that no interface has (any more) stand for nothing.
+    fn of(&mut self, names: &Names) -> Set {
+        let numbers = self.numbers;
+        let number = |name: &Arc<str>| numbers.get(&**name).copied();
+        self.known.entry(names.as_ptr()).or_insert_with(|| names.iter().filter_map(number).collect()).clone()
+    }
+}
+
+impl Compiler {
+    /// Changes what a source says of the table of a policy, at a time in seconds of the Unix epoch: gives the version that
+    /// follows. `gateway` is the model in force.
+    ///
+    /// # Errors
+    /// When the policy has no table, a change can not be made, or there is no room. Then nothing has changed.
+    pub fn edit_sav(
+        &mut self,
+        gateway: &Gateway,
+        policy: &str,
+        source: &str,
+        edits: &[Edit],
+        time: u64,
+    ) -> Result<(Edited, Root), SavError> {
+        let (store, means) = self.means(gateway);
+        let edited = store.edit(means, policy, source, edits, time)?;
+        Ok((edited, self.root()))
+    }
+
+    /// Makes a source say these entries of the table of a policy and no others.
+    ///
+    /// # Errors
+    /// As for [`Compiler::edit_sav`]; what is wrong with an entry is told by its place.
+    pub fn replace_sav(
+        &mut self,
+        gateway: &Gateway,
+        policy: &str,
+        source: &str,
+        entries: &[(IpNet, Names)],
+        time: u64,
+    ) -> Result<(Edited, Root), SavError> {
+        let (store, means) = self.means(gateway);
+        let edited = store.replace(means, policy, source, entries, time)?;
+        Ok((edited, self.root()))
+    }
+
+    fn means<'a>(&'a mut self, gateway: &'a Gateway) -> (&'a mut Store, Means<'a>) {
+        let Compiler { domain, settings, numbers, sav, .. } = self;
+        (sav, Means { domain, workers: settings.workers, gateway, numbers: &numbers.interfaces })
+    }
+
+    /// What was decided about a source that came in by an interface (its number), where a node found this.
+    pub fn sav_decision(
+        &self,
+        (gateway, map, root): (&Gateway, &Map, &Root),
+        policy: u16,
+        interface: u32,
+        source: IpAddr,
+        said: record::Said,
+    ) -> Option<Decision> {
+        self.sav.decision(Facts { gateway, map, ribs: &self.ribs, root }, policy, interface, source, said)
+    }
+
+    /// How full the tables of a policy are, if it has any.
+    pub fn sav_occupancy(&self, policy: &str) -> Option<PerFamily<Occupancy>> {
+        let kept = &self.sav.kept[self.sav.place(policy)?];
+        Some(PerFamily { v4: kept.v4.engine.occupancy(), v6: kept.v6.engine.occupancy() })
+    }
+
+    /// Who says how many entries of a policy's table, with the octets that all of it takes; and those of counters of hits.
+    pub fn sav_sources(&self, policy: &str) -> (Vec<(String, usize)>, usize, usize) {
+        let Some(kept) = self.sav.place(policy).map(|place| &self.sav.kept[place]) else { return Default::default() };
+        let sources = kept.dynamic.sources().map(|(name, entries)| (name.to_string(), entries)).collect();
+        let hits = [&kept.v4.hits, &kept.v6.hits].into_iter().flatten().map(|hits| hits.octets()).sum();
+        (sources, kept.dynamic.octets(), hits)
+    }
+
+    /// The entries of a policy, those of the configuration first, in its order, then the others by prefix: those that
+    /// `wanted` says of their prefix, `most` at most; and how many there are of these in all.
+    pub fn sav_entries(
+        &self,
+        gateway: &Gateway,
+        policy: &str,
+        wanted: impl Fn(IpNet) -> bool,
+        most: usize,
+    ) -> (Vec<SavEntryRow>, usize) {
+        let Some(kept) = self.sav.place(policy).map(|place| &self.sav.kept[place]) else { return Default::default() };
+        let configured = kept.rules.list.iter().filter(|rule| wanted(rule.prefix));
+        let mut said: Vec<_> = kept.dynamic.iter().filter(|(_, prefix, _)| wanted(*prefix)).collect();
+        let total = configured.clone().count() + said.len();
+        let mut rows: Vec<SavEntryRow> = configured.take(most).map(|rule| kept.row_of_rule(gateway, rule)).collect();
+        said.sort_unstable_by_key(|(source, prefix, _)| (*prefix, Arc::clone(source)));
+        let left = most - rows.len();
+        rows.extend(said.into_iter().take(left).map(|(source, prefix, said)| SavEntryRow {
+            prefix,
+            interfaces: said.interfaces.iter().map(|name| name.to_string()).collect(),
+            permit: true,
+            source: source.to_string(),
+            origin: String::new(),
+            time: Some(said.time),
+            hits: kept.hits(prefix),
+        }));
+        (rows, total)
+    }
+}
+
+impl Kept {
+    fn row_of_rule(&self, gateway: &Gateway, rule: &SavRule) -> SavEntryRow {
+        let name = |index: &InterfaceIndex| gateway.interfaces[index.0 as usize].name.clone();
+        SavEntryRow {
+            prefix: rule.prefix,
+            interfaces: rule.interfaces.iter().map(name).collect(),
+            permit: rule.permit,
+            source: "file".to_owned(),
+            origin: gateway.origins.place(rule.origin).map_or_else(String::new, |place| place.to_string()),
+            time: None,
+            hits: self.hits(rule.prefix),
+        }
+    }
+
+    /// Packets that hit a prefix, where they are counted.
+    fn hits(&self, prefix: IpNet) -> Option<u64> {
+        match prefix {
+            IpNet::V4(_) => self.v4.hits(&u32::prefix(prefix)?),
+            IpNet::V6(_) => self.v6.hits(&u128::prefix(prefix)?),
+        }
+    }
+}

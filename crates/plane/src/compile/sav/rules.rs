@@ -1,0 +1,152 @@
+//! The rules of a policy's configuration, by prefix.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_table::lpm::Prefix;
+use weir_table::sav::{Merged, MostSpecific, Rule, Set};
+
+use super::engine::Entries;
+use super::feasible::Feasible;
+use super::{Kept, Own};
+use crate::model::{InterfaceIndex, PerFamily, SavRule};
+
+/// A prefix of one family.
+pub(super) trait Family: crate::sav::Family {
+    /// The prefix, if it is of this family.
+    fn prefix(net: IpNet) -> Option<Prefix<Self>>;
+    /// The tables of a policy.
+    fn own(kept: &Kept) -> &Own<Self>;
+    /// The table of routes back.
+    fn feasible(both: &Feasible) -> &Merged<Self, MostSpecific>;
+    /// What is said of this family.
+    fn number_of<T>(both: &mut PerFamily<T>) -> &mut T;
+}
+
+impl Family for u32 {
+    fn prefix(net: IpNet) -> Option<Prefix<u32>> {
+        let IpNet::V4(net) = net else { return None };
+        Prefix::new(net.network().into(), net.prefix_len())
+    }
+
+    fn own(kept: &Kept) -> &Own<u32> {
+        &kept.v4
+    }
+
+    fn feasible(both: &Feasible) -> &Merged<u32, MostSpecific> {
+        &both.v4
+    }
+
+    fn number_of<T>(both: &mut PerFamily<T>) -> &mut T {
+        &mut both.v4
+    }
+}
+
+impl Family for u128 {
+    fn prefix(net: IpNet) -> Option<Prefix<u128>> {
+        let IpNet::V6(net) = net else { return None };
+        Prefix::new(net.network().into(), net.prefix_len())
+    }
+
+    fn own(kept: &Kept) -> &Own<u128> {
+        &kept.v6
+    }
+
+    fn feasible(both: &Feasible) -> &Merged<u128, MostSpecific> {
+        &both.v6
+    }
+
+    fn number_of<T>(both: &mut PerFamily<T>) -> &mut T {
+        &mut both.v6
+    }
+}
+
+/// The rules, and an order of their prefixes.
+pub(super) struct Rules {
+    pub(super) list: Arc<[SavRule]>,
+    /// Places in the list, by prefix (IPv4 first), and by place among equal ones.
+    order: Box<[u32]>,
+}
+
+/// The numbers of interfaces that rules list, found once for each list.
+pub(super) struct Sets<'a> {
+    numbers: &'a [u32],
+    known: HashMap<*const InterfaceIndex, Set>,
+}
+
+impl<'a> Sets<'a> {
+    pub(super) fn new(numbers: &'a [u32]) -> Sets<'a> {
+        Sets { numbers, known: HashMap::new() }
+    }
+
+    pub(super) fn of(&mut self, interfaces: &Arc<[InterfaceIndex]>) -> Set {
+        let number = |index: &InterfaceIndex| self.numbers[index.0 as usize];
+        self.known.entry(interfaces.as_ptr()).or_insert_with(|| interfaces.iter().map(number).collect()).clone()
+    }
+}
+
+impl Rules {
+    pub(super) fn new(list: &Arc<[SavRule]>) -> Rules {
+        let mut order: Box<[u32]> = (0..list.len() as u32).collect();
+        // Stable, and quick where the list is in order already.
+        order.sort_by_key(|&at| list[at as usize].prefix);
+        Rules { list: Arc::clone(list), order }
+    }
+
+    /// The rules of exactly this prefix, with their places in the list, by place.
+    pub(super) fn at(&self, prefix: IpNet) -> impl Iterator<Item = (usize, &SavRule)> {
+        let of = |at: &u32| self.list[*at as usize].prefix;
+        let start = self.order.partition_point(|at| of(at) < prefix);
+        let end = start + self.order[start..].partition_point(|at| of(at) == prefix);
+        self.order[start..end].iter().map(|&at| (at as usize, &self.list[at as usize]))
+    }
+
+    /// The rules next to where this prefix would stand in their order: before it, and after it.
+    pub(super) fn beside(&self, prefix: IpNet) -> impl Iterator<Item = &SavRule> {
+        let place = self.order.partition_point(|&at| self.list[at as usize].prefix < prefix);
+        let before = place.checked_sub(1).and_then(|before| self.order.get(before));
+        before.into_iter().chain(self.order.get(place)).map(|&at| &self.list[at as usize])
+    }
+
+    /// What stands at each prefix of a family, as an ordered list has it.
+    pub(super) fn ordered<K: Family>(&self, sets: &mut Sets<'_>) -> Entries<K> {
+        let mut entries: Vec<(Prefix<K>, Option<Vec<Rule>>)> = Vec::new();
+        for &at in &self.order {
+            let rule = &self.list[at as usize];
+            let Some(prefix) = K::prefix(rule.prefix) else { continue };
+            let own = Rule { place: u64::from(at), interfaces: sets.of(&rule.interfaces), permit: rule.permit };
+            match entries.last_mut() {
+                Some((last, Some(rules))) if *last == prefix => rules.push(own),
+                _ => entries.push((prefix, Some(vec![own]))),
+            }
+        }
+        Entries::Ordered(entries)
+    }
+
+    /// The same as a table has it: together, the rules of a prefix name its interfaces.
+    pub(super) fn nested<K: Family>(&self, sets: &mut Sets<'_>) -> Vec<(Prefix<K>, Option<Set>)> {
+        let mut entries: Vec<(Prefix<K>, Option<Set>)> = Vec::new();
+        for &at in &self.order {
+            let rule = &self.list[at as usize];
+            let Some(prefix) = K::prefix(rule.prefix) else { continue };
+            let own = sets.of(&rule.interfaces);
+            match entries.last_mut() {
+                Some((last, Some(set))) if *last == prefix => *set = set.union(&own),
+                _ => entries.push((prefix, Some(own))),
+            }
+        }
+        entries
+    }
+
+    /// Whether two lists mean the same, each with the numbers of its interfaces.
+    pub(super) fn same(&self, numbers: &[u32], list: &Arc<[SavRule]>, others: &[u32]) -> bool {
+        if self.list.len() != list.len() {
+            return false;
+        }
+        let (mut sets, mut other_sets) = (Sets::new(numbers), Sets::new(others));
+        self.list.iter().zip(list.iter()).all(|(a, b)| {
+            a.prefix == b.prefix && a.permit == b.permit && sets.of(&a.interfaces) == other_sets.of(&b.interfaces)
+        })
+    }
+}

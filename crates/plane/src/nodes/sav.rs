@@ -1,0 +1,313 @@
+//! `ip4-sav`, `ip6-sav`: is a packet's source valid where it came in?
+//!
+//! Packets are grouped by validator, of which most gateways have one or two, so that each group is looked up by the vector.
+//! Packets of one interface keep their order.
+
+use std::net::IpAddr;
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{ipv4, ipv6};
+use weir_table::sav::Verdict;
+
+use super::{Context, ORIGINATED, VALIDATED};
+use crate::model::{SavAction, SpecialAction};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::record::{Fate, Said};
+use crate::root::Root;
+use crate::sav::{Broadcasts, By, Class, Family, Scratch, Validator};
+
+/// What the node needs to know of a family.
+pub(super) trait Ip {
+    type Key: Family;
+    const NEXT: Node;
+    fn source(packet: &Packet) -> <Self::Key as Family>::Octets;
+    /// Whether it has broadcast addresses.
+    const HAS_BROADCASTS: bool;
+    fn is_broadcast(broadcasts: &Broadcasts, source: &<Self::Key as Family>::Octets) -> bool;
+}
+
+/// IPv4.
+pub(super) struct V4;
+
+impl Ip for V4 {
+    type Key = u32;
+    const NEXT: Node = Node::Ip4Lookup;
+    const HAS_BROADCASTS: bool = true;
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> [u8; 4] {
+        let header = packet.l3_header::<{ ipv4::LENGTH }>();
+        header.and_then(|header| header.get(ipv4::SOURCE..)?.first_chunk()).copied().unwrap_or([0; 4])
+    }
+
+    #[inline(always)]
+    fn is_broadcast(broadcasts: &Broadcasts, source: &[u8; 4]) -> bool {
+        broadcasts.has(u32::from_be_bytes(*source))
+    }
+}
+
+/// IPv6.
+pub(super) struct V6;
+
+impl Ip for V6 {
+    type Key = u128;
+    const NEXT: Node = Node::Ip6Lookup;
+    const HAS_BROADCASTS: bool = false;
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> [u8; 16] {
+        let header = packet.l3_header::<{ ipv6::LENGTH }>();
+        header.and_then(|header| header.get(ipv6::SOURCE..)?.first_chunk()).copied().unwrap_or([0; 16])
+    }
+
+    #[inline(always)]
+    fn is_broadcast(_: &Broadcasts, _: &[u8; 16]) -> bool {
+        false
+    }
+}
+
+/// Where a parsed packet goes first.
+#[inline]
+pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    match root.sav.is_empty() || packet.flags().intersects(ORIGINATED | VALIDATED) {
+        true if v4 => Node::Ip4Lookup,
+        true => Node::Ip6Lookup,
+        false if v4 => Node::Ip4Sav,
+        false => Node::Ip6Sav,
+    }
+}
+
+pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = group::<F>(context, vector, frame);
+    // Never in the usual case.
+    while !others.is_empty() {
+        others = group::<F>(context, vector, &others);
+    }
+}
+
+/// Validates the packets that have the same validator as the first; gives the others.
+#[inline(always)]
+fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let Some(&first) = frame.places().first() else { return others };
+    let mut own = Own::of::<F>(root, vector[first].interface());
+    let Some(validator) = own.validator else {
+        return unasked::<F>(context, vector, frame);
+    };
+    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut interfaces = [0; VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if packet.interface() != own.number {
+            own.count::<F>(root, context.worker);
+            own = Own::of::<F>(root, packet.interface());
+        }
+        if !own.has(validator) {
+            others.push(place);
+            continue;
+        }
+        own.packets += 1;
+        let source = F::source(packet);
+        if own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source)) {
+            broadcast::<F>(context, &mut vector[place], place, validator);
+            continue;
+        }
+        let index = mine.len();
+        sources[index] = source;
+        interfaces[index] = own.number;
+        mine.push(place);
+    }
+    own.count::<F>(root, context.worker);
+    validate::<F>(context, vector, &mine, validator, &sources[..mine.len()], &interfaces);
+    others
+}
+
+/// The packets of interfaces without a validator go on; gives the others.
+#[cold]
+fn unasked<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+    let mut others = Frame::new();
+    for &place in frame.places() {
+        match Own::<F::Key>::of::<F>(context.root, vector[place].interface()).validator {
+            None => context.next.push(F::NEXT, place),
+            Some(_) => others.push(place),
+        }
+    }
+    others
+}
+
+/// An interface and its validator, as the loop holds them: looked up once for each run of packets of an interface.
+struct Own<'a, K: Family> {
+    number: u32,
+    validator: Option<&'a Validator<K>>,
+    /// Where they are not ordinary sources.
+    broadcasts: Option<&'a Broadcasts>,
+    packets: u64,
+}
+
+impl<'a, K: Family> Own<'a, K> {
+    #[inline]
+    fn of<F: Ip<Key = K>>(root: &'a Root, number: u32) -> Self {
+        let interface = root.interfaces.get(number as usize);
+        let validator = interface.and_then(|interface| K::validators(root).get(usize::from(K::number(interface))));
+        let broadcasts = interface
+            .map(|interface| &*interface.broadcasts)
+            .filter(|broadcasts| F::HAS_BROADCASTS && !broadcasts.is_empty())
+            .filter(|_| validator.is_some_and(|validator| validator.special.broadcast != SpecialAction::Check));
+        Own { number, validator, broadcasts, packets: 0 }
+    }
+
+    #[inline(always)]
+    fn has(&self, validator: &Validator<K>) -> bool {
+        self.validator.is_some_and(|own| std::ptr::eq(own, validator))
+    }
+
+    #[inline]
+    fn count<F: Ip<Key = K>>(&self, root: &Root, worker: usize) {
+        if self.packets > 0
+            && let Some(interface) = root.interfaces.get(self.number as usize)
+        {
+            Validator::<K>::counters(interface, worker).checked.add(self.packets);
+        }
+    }
+}
+
+#[inline(always)]
+fn validate<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    mine: &Frame,
+    validator: &Validator<F::Key>,
+    sources: &[<F::Key as Family>::Octets],
+    interfaces: &[u32; VECTOR],
+) {
+    let (root, guard, worker) = (context.root, context.guard, context.worker);
+    let places = mine.places();
+    let (mut usual, mut odd) = (Frame::new(), Frame::new());
+    let mut verdicts = [Verdict::Valid; VECTOR];
+    let mut scratch = Scratch::EMPTY;
+    let mut settle = |index: usize, verdict| {
+        verdicts[index] = verdict;
+        usual.push_if(places[index], verdict == Verdict::Valid);
+        odd.push_if(index as u8, verdict != Verdict::Valid);
+    };
+    // Asked here, and not for each packet.
+    if validator.hits.is_none() {
+        validator.each(root, guard, &mut scratch, sources, interfaces, |index, found| settle(index, found.verdict));
+    } else {
+        validator.each(root, guard, &mut scratch, sources, interfaces, |index, found| {
+            validator.hit(worker, found);
+            settle(index, found.verdict);
+        });
+    }
+    for &index in odd.places() {
+        let place = places[usize::from(index)];
+        let packet = &mut vector[place];
+        if validator.unknown_is_valid && verdicts[usize::from(index)] == Verdict::Unknown {
+            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
+                Validator::<F::Key>::counters(interface, worker).unknown.add(1);
+            }
+            usual.push(place);
+        } else if refuses(root, worker, packet, validator, validator.by) {
+            context.next.refuse(packet, place, validator.by.reason());
+        } else {
+            usual.push(place);
+        }
+    }
+    if context.recorder.is_some() {
+        for (&place, &verdict) in places.iter().zip(&verdicts) {
+            note(context, &vector[place], validator, F::source(&vector[place]).into(), Said::Mechanism(verdict));
+        }
+    }
+    context.next.extend(F::NEXT, &usual);
+}
+
+/// Counts a packet that is not valid; whether it is to be dropped.
+#[inline]
+fn refuses<K: Family>(root: &Root, worker: usize, packet: &Packet, validator: &Validator<K>, by: By) -> bool {
+    if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
+        let counters = Validator::<K>::counters(interface, worker);
+        counters.invalid[by as usize].add(1, packet.len() as u64);
+    }
+    validator.action == SavAction::Discard
+}
+
+/// A packet from a broadcast address of its link, where that is permitted or denied.
+#[cold]
+fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
+    let action = Class::Broadcast.action(&validator.special);
+    note(context, packet, validator, F::source(packet).into(), Said::Special(Class::Broadcast, action));
+    if action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special) {
+        context.next.refuse(packet, place, Reason::SavSpecial);
+    } else {
+        context.next.push(F::NEXT, place);
+    }
+}
+
+/// What a policy says of a packet with a special source, before anything else looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The interface has no policy for the family, or the source is an ordinary one: nothing is said.
+    Unasked,
+    /// The source counts as any other.
+    Check,
+    /// It is valid.
+    Permit,
+    /// It is not.
+    Refuse,
+}
+
+/// Asks the policy of an interface about the class of a packet's source; counts what is refused or would be.
+#[cold]
+pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Admission {
+    let root = context.root;
+    let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Admission::Unasked };
+    let validator = F::Key::validators(root).get(usize::from(F::Key::number(interface)));
+    let (Some(validator), Some(class)) = (validator, class) else { return Admission::Unasked };
+    let action = class.action(&validator.special);
+    if action == SpecialAction::Check {
+        return Admission::Check;
+    }
+    note(context, packet, validator, F::source(packet).into(), Said::Special(class, action));
+    Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
+    if action == SpecialAction::Permit {
+        Admission::Permit
+    } else if refuses(root, context.worker, packet, validator, By::Special) {
+        Admission::Refuse
+    } else {
+        Admission::Unasked
+    }
+}
+
+/// Validates one packet that does not come by the node: what stays on its link and is for the host. The reason why it is to
+/// be dropped.
+#[cold]
+pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    let (root, worker) = (context.root, context.worker);
+    let interface = root.interfaces.get(packet.interface() as usize)?;
+    let validator = F::Key::validators(root).get(usize::from(F::Key::number(interface)))?;
+    let source = F::source(packet);
+    let found = validator.one(root, context.guard, source, packet.interface());
+    note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
+    let counters = Validator::<F::Key>::counters(interface, worker);
+    counters.checked.add(1);
+    validator.hit(worker, found);
+    match found.verdict {
+        Verdict::Valid => None,
+        Verdict::Unknown if validator.unknown_is_valid => {
+            counters.unknown.add(1);
+            None
+        }
+        _ => refuses(root, worker, packet, validator, validator.by).then(|| validator.by.reason()),
+    }
+}
+
+#[cold]
+fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, source: IpAddr, said: Said) {
+    let interface = packet.interface();
+    context.record(packet, Fate::Validated { interface, source, policy: validator.policy, said });
+}

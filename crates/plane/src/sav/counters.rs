@@ -1,0 +1,16 @@
+//! What an interface counts of source address validation, by family.
+
+use crate::counters::{Counter, TrafficCounter};
+
+use super::By;
+
+/// Of one interface and family, on one worker.
+#[derive(Debug, Default)]
+pub struct SavCounters {
+    /// Packets that were validated.
+    pub checked: Counter,
+    /// Of these, those that no rule knows the source of, and that were let pass for it.
+    pub unknown: Counter,
+    /// Those that were not valid, in packets and octets of frames, by [`By`]: dropped, or let pass where the policy says so.
+    pub invalid: [TrafficCounter; By::ALL.len()],
+}

@@ -1,0 +1,107 @@
+//! Source address validation, as the nodes see it: validators, of which the root has some for each family, and interfaces
+//! name one each (`docs/sav.md` explains the mechanisms).
+//!
+//! A policy of the model becomes a validator for each way in which its answers differ by interface: by VRF, where routes
+//! are looked up in that of the interface, and by line card, where each has tables of its own. What they have in common
+//! is that one look finds a word for a source, and one bit of what this word stands for says whether the interface is
+//! right.
+
+mod counters;
+mod hits;
+mod special;
+mod validator;
+
+use std::sync::Arc;
+
+pub use counters::SavCounters;
+pub use hits::Hits;
+pub use special::{Broadcasts, Class, class_v4, class_v6};
+pub(crate) use validator::Scratch;
+pub use validator::{Check, Family, Finding, Reverse, Validator};
+
+use crate::model::{Mechanism, Urpf, UrpfMode};
+use crate::reason::Reason;
+
+/// The interface has no validator.
+pub const NONE: u16 = u16::MAX;
+
+/// The validators of a root.
+#[derive(Clone, Default)]
+pub struct Validators {
+    /// Of IPv4, by number.
+    pub v4: Arc<[Validator<u32>]>,
+    /// Of IPv6.
+    pub v6: Arc<[Validator<u128>]>,
+    /// The interfaces of each multipath set.
+    pub reverse: Reverse,
+}
+
+impl Validators {
+    /// Nothing is validated.
+    pub fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+}
+
+/// What found a packet not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum By {
+    /// An ordered list.
+    Acl,
+    /// The route back to its source leads elsewhere.
+    UrpfStrict,
+    /// There is no route back to its source.
+    UrpfLoose,
+    /// All routes back to its source lead elsewhere.
+    UrpfFeasible,
+    /// The table of sources.
+    Table,
+    /// Its source is a special address.
+    Special,
+}
+
+impl By {
+    /// All of them, in order.
+    pub const ALL: [By; 6] = [By::Acl, By::UrpfStrict, By::UrpfLoose, By::UrpfFeasible, By::Table, By::Special];
+
+    /// The mechanism of a policy.
+    pub const fn of(mechanism: &Mechanism) -> By {
+        match mechanism {
+            Mechanism::Acl(_) => By::Acl,
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Strict, .. }) => By::UrpfStrict,
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Loose, .. }) => By::UrpfLoose,
+            Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, .. }) => By::UrpfFeasible,
+            Mechanism::Table { .. } => By::Table,
+        }
+    }
+
+    /// As counters and commands name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            By::Acl => "acl",
+            By::UrpfStrict => "urpf-strict",
+            By::UrpfLoose => "urpf-loose",
+            By::UrpfFeasible => "urpf-feasible",
+            By::Table => "table",
+            By::Special => "special",
+        }
+    }
+
+    /// Why a packet is dropped that it found not valid.
+    pub const fn reason(self) -> Reason {
+        match self {
+            By::Acl => Reason::SavAcl,
+            By::UrpfStrict => Reason::SavUrpfStrict,
+            By::UrpfLoose => Reason::SavUrpfLoose,
+            By::UrpfFeasible => Reason::SavUrpfFeasible,
+            By::Table => Reason::SavTable,
+            By::Special => Reason::SavSpecial,
+        }
+    }
+
+    /// What dropped a packet for a reason, if that reason is one of source address validation.
+    pub fn of_reason(reason: Reason) -> Option<By> {
+        By::ALL.into_iter().find(|by| by.reason() == reason)
+    }
+}

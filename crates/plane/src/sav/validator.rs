@@ -1,0 +1,300 @@
+//! What is asked of a source and an interface, by the vector.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_base::reclaim::Guard;
+use weir_packet::vector::VECTOR;
+use weir_table::lpm::{AsKey, Key, Table};
+use weir_table::sav::{CardReading, Order, Reading, Verdict};
+
+use crate::model::{PerFamily, SavAction, SpecialSources};
+use crate::root::{Adjacency, Forwarding, Interface, Kind, Root, Tables};
+
+use super::{By, Hits, SavCounters};
+
+/// An address family, as validation sees it.
+pub trait Family: Key {
+    /// An address as it stands in a packet.
+    type Octets: Copy + AsKey<Self> + Into<IpAddr>;
+    /// No address.
+    const ZERO_OCTETS: Self::Octets;
+    /// The forwarding table of a VRF.
+    fn table(tables: &Tables) -> &Table<Self>;
+    /// The validators of a root.
+    fn validators(root: &Root) -> &[Validator<Self>];
+    /// Which of them an interface has; [`super::NONE`] without one.
+    fn number(interface: &Interface) -> u16;
+    /// What is counted of this family.
+    fn of<T>(both: &PerFamily<T>) -> &T;
+    /// The value as an address.
+    fn address(self) -> IpAddr;
+}
+
+impl Family for u32 {
+    type Octets = [u8; 4];
+    const ZERO_OCTETS: [u8; 4] = [0; 4];
+
+    #[inline(always)]
+    fn table(tables: &Tables) -> &Table<u32> {
+        &tables.v4
+    }
+
+    #[inline(always)]
+    fn validators(root: &Root) -> &[Validator<u32>] {
+        &root.sav.v4
+    }
+
+    #[inline(always)]
+    fn number(interface: &Interface) -> u16 {
+        interface.sav.v4
+    }
+
+    #[inline(always)]
+    fn of<T>(both: &PerFamily<T>) -> &T {
+        &both.v4
+    }
+
+    fn address(self) -> IpAddr {
+        IpAddr::V4(self.into())
+    }
+}
+
+impl Family for u128 {
+    type Octets = [u8; 16];
+    const ZERO_OCTETS: [u8; 16] = [0; 16];
+
+    #[inline(always)]
+    fn table(tables: &Tables) -> &Table<u128> {
+        &tables.v6
+    }
+
+    #[inline(always)]
+    fn validators(root: &Root) -> &[Validator<u128>] {
+        &root.sav.v6
+    }
+
+    #[inline(always)]
+    fn number(interface: &Interface) -> u16 {
+        interface.sav.v6
+    }
+
+    #[inline(always)]
+    fn of<T>(both: &PerFamily<T>) -> &T {
+        &both.v6
+    }
+
+    fn address(self) -> IpAddr {
+        IpAddr::V6(self.into())
+    }
+}
+
+/// What some interfaces ask of sources.
+#[derive(Clone)]
+pub struct Validator<K: Key> {
+    /// The policy's place in the model.
+    pub policy: u16,
+    /// The line card whose tables it reads, where cards have tables of their own.
+    pub card: usize,
+    /// Its mechanism.
+    pub by: By,
+    /// What becomes of packets that are not valid.
+    pub action: SavAction,
+    /// What is with special sources.
+    pub special: SpecialSources,
+    /// Sources that no rule knows are valid.
+    pub unknown_is_valid: bool,
+    /// What decides.
+    pub check: Check<K>,
+    /// Packets by prefix, where they are counted.
+    pub hits: Option<Arc<Hits>>,
+}
+
+/// What decides.
+#[derive(Clone)]
+pub enum Check<K: Key> {
+    /// Rows of interfaces, by prefix of the source.
+    Rules {
+        /// The table.
+        table: Reading<K>,
+        /// Its prefix of no bits counts.
+        default: bool,
+    },
+    /// The tables of a line card.
+    Card(CardReading<K>, Order),
+    /// The route back to the source.
+    Route {
+        /// The VRF that it is looked up in.
+        vrf: u16,
+        /// It has to lead over the interface.
+        strict: bool,
+        /// The default route counts.
+        default: bool,
+    },
+}
+
+/// What was found of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    /// What the mechanism says.
+    pub verdict: Verdict,
+    /// The row of the table that says so; else 0.
+    pub row: u32,
+}
+
+/// Room to work in: for one vector.
+pub(crate) struct Scratch {
+    words: [u32; VECTOR],
+    lengths: [u32; VECTOR],
+    verdicts: [Verdict; VECTOR],
+}
+
+impl Scratch {
+    pub(crate) const EMPTY: Scratch =
+        Scratch { words: [0; VECTOR], lengths: [0; VECTOR], verdicts: [Verdict::Unknown; VECTOR] };
+}
+
+impl<K: Family> Validator<K> {
+    /// A packet of which this was found may pass.
+    #[inline(always)]
+    pub fn passes(&self, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Valid => true,
+            Verdict::Invalid => false,
+            Verdict::Unknown => self.unknown_is_valid,
+        }
+    }
+
+    /// Asks about each source, of which there are [`VECTOR`] at most, and the interface at its place, and calls `found` with
+    /// the places in order.
+    #[inline(always)]
+    pub(crate) fn each(
+        &self,
+        root: &Root,
+        guard: &Guard<'_>,
+        scratch: &mut Scratch,
+        sources: &[K::Octets],
+        interfaces: &[u32; VECTOR],
+        mut found: impl FnMut(usize, Finding),
+    ) {
+        let words = &mut scratch.words[..sources.len()];
+        match &self.check {
+            Check::Rules { table, default } => {
+                match default {
+                    true => table.rows_batch(guard, sources, words),
+                    false => table.rows_batch_without_default(guard, sources, words),
+                }
+                let counted = self.hits.is_some();
+                for (place, (&row, &interface)) in words.iter().zip(interfaces).enumerate() {
+                    let number = if counted { table.counter(row) } else { 0 };
+                    found(place, Finding { verdict: table.verdict(row, interface), row: number });
+                }
+            }
+            Check::Card(card, order) => {
+                let lengths = &mut scratch.lengths[..sources.len()];
+                let verdicts = &mut scratch.verdicts[..sources.len()];
+                let source = |place: usize| sources[place].as_key();
+                card.check_each(guard, *order, source, |place| interfaces[place], words, lengths, verdicts);
+                for (place, &verdict) in verdicts.iter().enumerate() {
+                    found(place, Finding { verdict, row: 0 });
+                }
+            }
+            Check::Route { vrf, strict, default } => {
+                let Some(tables) = root.vrfs.get(usize::from(*vrf)) else { return };
+                match default {
+                    true => K::table(tables).lookup_batch(guard, sources, words),
+                    false => K::table(tables).lookup_batch_without_default(guard, sources, words),
+                }
+                let adjacencies = root.adjacencies.view();
+                let reverse = &root.sav.reverse;
+                for (place, (&word, &interface)) in words.iter().zip(interfaces).enumerate() {
+                    let valid = match Forwarding(word).set() {
+                        Some(set) => !*strict || reverse.has(set, interface),
+                        None => adjacencies.get(word).is_some_and(|adjacency| {
+                            leads_on(adjacency) & (!*strict | (adjacency.interface == interface))
+                        }),
+                    };
+                    let verdict = if valid { Verdict::Valid } else { Verdict::Invalid };
+                    found(place, Finding { verdict, row: 0 });
+                }
+            }
+        }
+    }
+
+    /// The same of one.
+    pub fn one(&self, root: &Root, guard: &Guard<'_>, source: K::Octets, interface: u32) -> Finding {
+        let mut finding = Finding { verdict: Verdict::Invalid, row: 0 };
+        let mut scratch = Scratch::EMPTY;
+        self.each(root, guard, &mut scratch, &[source], &[interface; VECTOR], |_, found| finding = found);
+        finding
+    }
+
+    /// Counts a packet of which this was found for its prefix, if that is wanted; under the guard under which it was found.
+    #[inline(always)]
+    pub(crate) fn hit(&self, worker: usize, found: Finding) {
+        if let (Some(hits), Check::Rules { table, .. }) = (&self.hits, &self.check) {
+            hits.add(worker, table.counter(found.row));
+        }
+    }
+
+    /// The counters of an interface for this family.
+    #[inline(always)]
+    pub(crate) fn counters(interface: &Interface, worker: usize) -> &SavCounters {
+        K::of(&interface.counters[worker].sav)
+    }
+}
+
+/// Packets that take this route leave: it does not discard them, nor end here.
+#[inline(always)]
+fn leads_on(adjacency: &Adjacency) -> bool {
+    matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor)
+}
+
+/// The interfaces of each multipath set, as bits.
+#[derive(Debug, Clone, Default)]
+pub struct Reverse {
+    /// Words for each set.
+    width: usize,
+    words: Arc<[u64]>,
+}
+
+impl Reverse {
+    /// Of sets, each with the interfaces of its paths; interfaces have numbers below `interfaces`.
+    pub fn new(sets: &[Vec<u32>], interfaces: usize) -> Reverse {
+        let width = interfaces.div_ceil(64).max(1);
+        let mut words = vec![0; sets.len() * width];
+        for (row, set) in words.chunks_exact_mut(width).zip(sets) {
+            for interface in set {
+                if let Some(word) = row.get_mut((interface / 64) as usize) {
+                    *word |= 1 << (interface % 64);
+                }
+            }
+        }
+        Reverse { width, words: words.into() }
+    }
+
+    /// A set has a path over an interface.
+    #[inline(always)]
+    pub fn has(&self, set: u32, interface: u32) -> bool {
+        let word = (interface / 64) as usize;
+        let words = self.words.get(set as usize * self.width + word);
+        word < self.width && words.is_some_and(|word| word >> (interface % 64) & 1 != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_have_the_interfaces_of_their_paths() {
+        let sets = [vec![0, 63, 64], vec![], vec![255, 1]];
+        let reverse = Reverse::new(&sets, 256);
+        for (number, set) in (0..).zip(&sets) {
+            for interface in 0..600 {
+                assert_eq!(reverse.has(number, interface), set.contains(&interface), "{number} {interface}");
+            }
+        }
+        assert!(!reverse.has(3, 0) && !Reverse::default().has(0, 0));
+    }
+}
