@@ -1,0 +1,285 @@
+//! What the tables of source address validation cost: ticks per lookup, updates per second, octets per entry.
+//!
+//!     cargo run --release -p weir-table --bin sav-figures -- [--prefixes N] [--repeats R] [--real FILE]
+//!
+//! FILE has a prefix on each line; without it, prefixes are made as long as real ones, a fifth of them nested. Minima of
+//! the repeats are shown, as other work on the machine only ever adds. A reader looks up during the updates.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_base::random::Random;
+use weir_base::reclaim::Domain;
+use weir_base::tsc;
+use weir_table::lpm::sample::{Draw, inside_one, mixed, uniform};
+use weir_table::lpm::{Key, Prefix};
+use weir_table::sav::{AnyCovering, Limits, Meaning, Merged, MostSpecific, Reading, Set};
+
+/// As many as packets in a vector.
+const VECTOR: usize = 256;
+
+/// Sources that are looked up in turn.
+const SOURCES: usize = 1 << 20;
+
+/// Different sets of interfaces: as many as customers' ports.
+const SETS: usize = 60;
+
+struct Effort {
+    prefixes: usize,
+    repeats: usize,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sav-figures: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let mut effort = Effort { prefixes: 1_000_000, repeats: 7 };
+    let mut real = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or("usage: sav-figures [--prefixes N] [--repeats R] [--real FILE]")?;
+        match name.as_str() {
+            "--prefixes" => effort.prefixes = value.parse()?,
+            "--repeats" => effort.repeats = value.parse::<usize>()?.max(1),
+            "--real" => real = Some(std::fs::read_to_string(value)?),
+            _ => return Err(format!("no option {name}").into()),
+        }
+    }
+    family::<u128>("IPv6", &effort, real.as_deref())?;
+    family::<u32>("IPv4", &effort, real.as_deref())
+}
+
+fn family<K: Draw>(name: &str, effort: &Effort, real: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let mut random = Random::from_seed(1);
+    let all = match real {
+        None => mixed::<K>(effort.prefixes, 0.2, &mut random),
+        Some(text) => text.lines().filter_map(|line| line.parse().ok()).collect::<BTreeSet<_>>().into_iter().collect(),
+    };
+    println!("{name}: {} prefixes, {} % nested", all.len(), 100 * nested(&all) / all.len().max(1));
+    lookups::<K>(&all, effort, &mut random)?;
+    changes::<K, MostSpecific>("most specific", &all, effort, &mut random)?;
+    changes::<K, AnyCovering>("any covering", &all, effort, &mut random)
+}
+
+/// How many prefixes lie inside of others.
+fn nested<K: Key>(sorted: &[Prefix<K>]) -> usize {
+    let (mut outer, mut nested) = (None::<Prefix<K>>, 0);
+    for prefix in sorted {
+        match outer {
+            Some(outer) if outer.contains(prefix.address()) => nested += 1,
+            _ => outer = Some(*prefix),
+        }
+    }
+    nested
+}
+
+fn limits(prefixes: usize) -> Limits {
+    Limits { prefixes: 2 * prefixes + 1000, bytes: 1 << 30, sets: 1 << 20, interfaces: 64, distinct: false }
+}
+
+/// Sets of one to four of 64 interfaces.
+fn sets(random: &mut Random) -> Vec<Set> {
+    (0..SETS).map(|_| (0..1 + random.below(4)).map(|_| random.below(64) as u32).collect()).collect()
+}
+
+fn some(sets: &[Set], random: &mut Random) -> Set {
+    sets[random.below(sets.len() as u64) as usize].clone()
+}
+
+/// Ticks per source for tables of 1,000 prefixes and more, and for chains of nested ones.
+fn lookups<K: Draw>(all: &[Prefix<K>], effort: &Effort, random: &mut Random) -> Result<(), Box<dyn Error>> {
+    println!("  ticks per lookup       under the prefixes   anywhere");
+    for count in [1000, 10_000, 100_000, 1_000_000] {
+        if count > all.len() {
+            continue;
+        }
+        // Every so many, so that they lie as all do.
+        let some: Vec<_> = all.iter().step_by(all.len() / count).take(count).copied().collect();
+        print_lookups(&format!("{count:>9} prefixes"), &some, effort, random)?;
+    }
+    for (name, some) in chains::<K>(random) {
+        print_lookups(&format!("{name} {:>6}", some.len()), &some, effort, random)?;
+    }
+    Ok(())
+}
+
+fn print_lookups<K: Draw>(
+    name: &str,
+    some: &[Prefix<K>],
+    effort: &Effort,
+    random: &mut Random,
+) -> Result<(), Box<dyn Error>> {
+    let domain = Domain::new();
+    let table = built::<K, AnyCovering>(&domain, some, random)?;
+    let under: Vec<K> =
+        (0..SOURCES).map(|_| inside_one(&some[random.below(some.len() as u64) as usize], random)).collect();
+    let anywhere = uniform(SOURCES, random);
+    let under = ticks(&domain, &table.reading(), &under, effort)?;
+    let anywhere = ticks(&domain, &table.reading(), &anywhere, effort)?;
+    println!("    {name:<24} {under:>10.1} {anywhere:>14.1}   {:.1} octets/entry", octets(table.octets(), some.len()));
+    Ok(())
+}
+
+/// A table is nested as deeply as a family allows: a site has a prefix of every length, and many sites.
+fn chains<K: Draw>(random: &mut Random) -> Vec<(&'static str, Vec<Prefix<K>>)> {
+    let chain = |sites: usize, random: &mut Random| {
+        let mut all: Vec<_> = (0..sites)
+            .flat_map(|_| {
+                let site = K::draw(random);
+                (1..=K::BITS).map(move |len| Prefix::new(site, len).expect("the family has this length"))
+            })
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    vec![
+        ("one chain  ", chain(1, random)),
+        ("30 chains  ", chain(30, random)),
+        ("1000 chains", chain(1000, random)),
+        ("8000 chains", chain(8000, random)),
+    ]
+}
+
+fn built<K: Draw, M: Meaning<Entry = Set>>(
+    domain: &Domain,
+    prefixes: &[Prefix<K>],
+    random: &mut Random,
+) -> Result<Merged<K, M>, Box<dyn Error>> {
+    let sets = sets(random);
+    let mut table = Merged::new(domain, limits(prefixes.len()))?;
+    table.replace_all(prefixes.iter().map(|prefix| (*prefix, some(&sets, random))).collect::<Vec<_>>())?;
+    Ok(table)
+}
+
+/// The least over the repeats of the mean over all sources, by the vector.
+fn ticks<K: Key>(domain: &Domain, reading: &Reading<K>, sources: &[K], effort: &Effort) -> Result<f64, Box<dyn Error>> {
+    let mut reader = domain.reader()?;
+    let mut rows = [0; VECTOR];
+    let mut least = f64::MAX;
+    let mut sum = 0u64;
+    for _ in 0..effort.repeats {
+        let start = tsc::ticks();
+        for sources in sources.chunks_exact(VECTOR) {
+            reading.rows_batch(&reader.pin(), sources, &mut rows);
+            sum = sum.wrapping_add(u64::from(rows[0]));
+        }
+        least = least.min((tsc::ticks() - start) as f64 / sources.len() as f64);
+    }
+    std::hint::black_box(sum);
+    Ok(least)
+}
+
+fn octets(octets: usize, entries: usize) -> f64 {
+    octets as f64 / entries.max(1) as f64
+}
+
+/// Updates per second, the time of single ones, of a swap, and the memory, with a reader at work.
+fn changes<K: Draw, M: Meaning<Entry = Set>>(
+    name: &str,
+    all: &[Prefix<K>],
+    effort: &Effort,
+    random: &mut Random,
+) -> Result<(), Box<dyn Error>> {
+    let domain = Domain::new();
+    let mut table = built::<K, M>(&domain, all, random)?;
+    let sets = sets(random);
+    println!(
+        "  {name}: {:.1} octets/entry for lookups, {:.1} for the control side, {} sets",
+        octets(table.octets(), all.len()),
+        octets(table.control_octets(), all.len()),
+        table.sets().0,
+    );
+    let current = std::sync::Mutex::new(table.reading());
+    let (stop, looked) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| -> Result<(), String> {
+            let mut reader = domain.reader().map_err(|error| error.to_string())?;
+            let mut random = Random::from_seed(3);
+            let sources: Vec<K> =
+                (0..1 << 16).map(|_| inside_one(&all[random.below(all.len() as u64) as usize], &mut random)).collect();
+            let mut rows = [0; VECTOR];
+            while !stop.load(Ordering::Relaxed) {
+                let reading = current.lock().map_err(|error| error.to_string())?.clone();
+                for sources in sources.chunks_exact(VECTOR) {
+                    reading.rows_batch(&reader.pin(), sources, &mut rows);
+                }
+                looked.fetch_add(sources.len() as u64, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        let done = measure_changes(&mut table, all, &sets, effort, random, |table| {
+            *current.lock().expect("no reader panics") = table.reading();
+        });
+        stop.store(true, Ordering::Relaxed);
+        reading.join().expect("the reader does not panic")?;
+        done
+    })?;
+    println!("    the reader looked {} million times", looked.load(Ordering::Relaxed) / 1_000_000);
+    Ok(())
+}
+
+fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
+    table: &mut Merged<K, M>,
+    all: &[Prefix<K>],
+    sets: &[Set],
+    effort: &Effort,
+    random: &mut Random,
+    publish: impl Fn(&Merged<K, M>),
+) -> Result<(), Box<dyn Error>> {
+    let rate = |entries: usize, time: Duration| entries as f64 / time.as_secs_f64() / 1e6;
+    for batch in [1000, 10_000, 100_000] {
+        let [mut replaced, mut deleted, mut added] = [0f64; 3];
+        for _ in 0..effort.repeats {
+            let prefixes: BTreeSet<_> =
+                (0..batch.min(all.len() / 2)).map(|_| all[random.below(all.len() as u64) as usize]).collect();
+            let mut timed = |entries: Vec<(Prefix<K>, Option<Set>)>| -> Result<f64, Box<dyn Error>> {
+                let count = entries.len();
+                let start = Instant::now();
+                table.change(entries)?;
+                publish(table);
+                Ok(rate(count, start.elapsed()))
+            };
+            let with =
+                |random: &mut Random| prefixes.iter().map(|p| (*p, Some(some(sets, random)))).collect::<Vec<_>>();
+            replaced = replaced.max(timed(with(random))?);
+            deleted = deleted.max(timed(prefixes.iter().map(|prefix| (*prefix, None)).collect())?);
+            added = added.max(timed(with(random))?);
+        }
+        println!(
+            "    in batches of {batch:>6}: M entries/s: {replaced:.2} replaced, {deleted:.2} deleted, {added:.2} added"
+        );
+    }
+    let mut times = Vec::new();
+    for _ in 0..20_000 {
+        let (prefix, set) = (all[random.below(all.len() as u64) as usize], some(sets, random));
+        let start = Instant::now();
+        table.set(prefix, Some(set))?;
+        publish(table);
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let at = |share: usize| times[(times.len() - 1) * share / 1000];
+    println!("    a single one: {:?} in half the cases, {:?} in 99 %, {:?} in 99.9 %", at(500), at(990), at(999));
+    let mut least = Duration::MAX;
+    for _ in 0..effort.repeats.min(5) {
+        let entries: Vec<_> = all.iter().map(|prefix| (*prefix, some(sets, random))).collect();
+        let start = Instant::now();
+        table.replace_all(entries)?;
+        publish(table);
+        least = least.min(start.elapsed());
+    }
+    println!("    all replaced in {least:?}");
+    Ok(())
+}
