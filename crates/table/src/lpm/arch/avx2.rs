@@ -39,8 +39,8 @@ impl Isa for Avx2 {
                     let chosen = _mm256_cmpeq_epi32(marks, _mm256_set1_epi32(*kind as i32));
                     let chosen = _mm256_movemask_ps(_mm256_castsi256_ps(chosen)) as usize;
                     let order = _mm256_load_si256((&raw const ORDERS.0[chosen]).cast());
-                    store(list.leaves().add(*count), _mm256_permutevar8x32_epi32(leaf, order));
-                    store(list.indices().add(*count), _mm256_permutevar8x32_epi32(index, order));
+                    store(list.leaves_mut().add(*count), _mm256_permutevar8x32_epi32(leaf, order));
+                    store(list.indices_mut().add(*count), _mm256_permutevar8x32_epi32(index, order));
                     *count += chosen.count_ones() as usize;
                 }
             }

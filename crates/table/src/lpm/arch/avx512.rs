@@ -63,8 +63,8 @@ unsafe fn append(chosen: __mmask16, leaf: __m512i, index: __m512i, list: &mut Li
     // Compressing in a register and storing all of it is much faster than storing what was chosen.
     // SAFETY: the caller's promise.
     unsafe {
-        _mm512_storeu_si512(list.leaves().add(*count).cast(), _mm512_maskz_compress_epi32(chosen, leaf));
-        _mm512_storeu_si512(list.indices().add(*count).cast(), _mm512_maskz_compress_epi32(chosen, index));
+        _mm512_storeu_si512(list.leaves_mut().add(*count).cast(), _mm512_maskz_compress_epi32(chosen, leaf));
+        _mm512_storeu_si512(list.indices_mut().add(*count).cast(), _mm512_maskz_compress_epi32(chosen, index));
     }
     *count += chosen.count_ones() as usize;
 }

@@ -32,13 +32,25 @@ impl List {
         List { leaves: MaybeUninit::uninit(), indices: MaybeUninit::uninit() }
     }
 
+    // A pointer that was taken from a mutable borrow is void after the next one: to read both, shared borrows.
+
     #[inline(always)]
-    pub(super) fn leaves(&mut self) -> *mut u32 {
+    pub(super) fn leaves(&self) -> *const u32 {
+        self.leaves.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    pub(super) fn indices(&self) -> *const u32 {
+        self.indices.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    pub(super) fn leaves_mut(&mut self) -> *mut u32 {
         self.leaves.as_mut_ptr().cast()
     }
 
     #[inline(always)]
-    pub(super) fn indices(&mut self) -> *mut u32 {
+    pub(super) fn indices_mut(&mut self) -> *mut u32 {
         self.indices.as_mut_ptr().cast()
     }
 }
@@ -79,7 +91,7 @@ pub(super) unsafe fn pass(list: &mut List, count: usize, out: &mut [u32], step: 
         // SAFETY: the caller's promise.
         unsafe {
             let next = arrive(list, position, out, &step);
-            list.leaves().add(position).write(next);
+            list.leaves_mut().add(position).write(next);
         }
     }
 }
@@ -89,7 +101,7 @@ pub(super) unsafe fn pass(list: &mut List, count: usize, out: &mut [u32], step: 
 /// # Safety
 /// As for [`pass`].
 #[inline(always)]
-pub(super) unsafe fn last_pass(list: &mut List, count: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) {
+pub(super) unsafe fn last_pass(list: &List, count: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) {
     for position in 0..count {
         // SAFETY: the caller's promise.
         unsafe { arrive(list, position, out, &step) };
@@ -101,7 +113,7 @@ pub(super) unsafe fn last_pass(list: &mut List, count: usize, out: &mut [u32], s
 /// # Safety
 /// As for [`pass`], and `position` is below the count.
 #[inline(always)]
-unsafe fn arrive(list: &mut List, position: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) -> u32 {
+unsafe fn arrive(list: &List, position: usize, out: &mut [u32], step: impl Fn(u32, usize) -> u32) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
         let index = list.indices().add(position).read() as usize;

@@ -22,8 +22,8 @@ impl Isa for Portable {
                 // Written in any case, and kept where it is of the kind.
                 // SAFETY: the caller's promise.
                 unsafe {
-                    list.leaves().add(*count).write(leaf);
-                    list.indices().add(*count).write(index);
+                    list.leaves_mut().add(*count).write(leaf);
+                    list.indices_mut().add(*count).write(index);
                 }
                 *count += usize::from(leaf & mask == *kind);
             }

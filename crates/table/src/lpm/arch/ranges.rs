@@ -70,7 +70,7 @@ unsafe fn next_frame<K: Key, I: Isa>(
             let index = list.indices().add(position).read() as usize;
             words.get_unchecked_mut(index).write(key(index).slot(depth, K::FRAME) as u32);
         }
-        frame::<K, I, false>(base, Some((&mut list, count)), words, out);
+        frame::<K, I, false>(base, Some((&list, count)), words, out);
     }
 }
 
@@ -83,7 +83,7 @@ unsafe fn next_frame<K: Key, I: Isa>(
 #[inline(always)]
 unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     base: *const u8,
-    some: Option<(&mut List, usize)>,
+    some: Option<(&List, usize)>,
     words: &Words,
     out: &mut [u32],
 ) {
@@ -122,7 +122,7 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
         }
         let [_, tree_count, mut line_count, short_count] = counts;
         if FAR {
-            for (list, count) in [(&mut trees, tree_count), (&mut lines, line_count), (&mut shorts, short_count)] {
+            for (list, count) in [(&trees, tree_count), (&lines, line_count), (&shorts, short_count)] {
                 for position in 0..count {
                     prefetch::read(block(base, list.leaves().add(position).read()));
                 }
@@ -133,12 +133,12 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
             let rank = I::rank::<LINE_WORDS>(block(base, leaf).cast(), word(index as usize));
             let line = leaf + LINE_UNITS * (1 + rank as u32);
             prefetch::read(block(base, line));
-            lines.leaves().add(line_count).write(line);
-            lines.indices().add(line_count).write(index);
+            lines.leaves_mut().add(line_count).write(line);
+            lines.indices_mut().add(line_count).write(index);
             line_count += 1;
         }
-        last_pass(&mut lines, line_count, out, |leaf, index| node_step::<I, LINE_RUNS>(base, leaf, word(index)));
-        last_pass(&mut shorts, short_count, out, |leaf, index| node_step::<I, SHORT_RUNS>(base, leaf, word(index)));
+        last_pass(&lines, line_count, out, |leaf, index| node_step::<I, LINE_RUNS>(base, leaf, word(index)));
+        last_pass(&shorts, short_count, out, |leaf, index| node_step::<I, SHORT_RUNS>(base, leaf, word(index)));
     }
 }
 
