@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use proptest::prelude::*;
 use weir_base::random::Random;
@@ -446,6 +447,49 @@ fn a_full_table_refuses_and_stays_as_it_was() {
             oracle.remove(prefix);
         }
     }
+}
+
+/// What an older table holds makes nothing slower.
+#[test]
+fn insertion_takes_no_longer_while_much_waits() {
+    let domain = Domain::new();
+    let mut writer = Writer::<u128>::new(&domain, WIDE).unwrap();
+    let mut random = Random::from_seed(8);
+    let mut routes = |count| -> Vec<_> {
+        sample::uniform(count, &mut random).into_iter().map(|key| Prefix::new(key, 48).unwrap()).collect()
+    };
+    // The least of several rounds: something else may run.
+    let mut insert = |writer: &mut Writer<u128>| {
+        let round = |_| {
+            let routes: Vec<Prefix<u128>> = routes(200);
+            let start = Instant::now();
+            for route in routes {
+                writer.insert(route, value(1)).unwrap();
+            }
+            start.elapsed()
+        };
+        (0..20).map(round).min().unwrap()
+    };
+    let before = insert(&mut writer);
+    let many: Vec<Prefix<u128>> = sample::uniform(200_000, &mut Random::from_seed(9))
+        .into_iter()
+        .map(|key| Prefix::new(key, 48).unwrap())
+        .collect();
+    for route in &many {
+        writer.insert(*route, value(2)).unwrap();
+    }
+    let older = writer.table();
+    let mut transaction = writer.transaction();
+    for route in &many {
+        transaction.insert(*route, value(3)).unwrap();
+    }
+    transaction.commit();
+    assert!(writer.stats().waiting_bytes > 5 << 20);
+    let after = insert(&mut writer);
+    assert!(after < before * 8, "{before:?} and, with much that waits, {after:?}");
+    drop(older);
+    writer.collect();
+    assert_eq!(writer.stats().waiting_bytes, 0);
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) struct Limbo {
     snapshots: Vec<Snapshot>,
     /// A snapshot has died since `shared` was last looked through.
     lost_snapshot: bool,
+    octets: usize,
 }
 
 impl Limbo {
@@ -51,11 +52,13 @@ impl Limbo {
             shared: Vec::new(),
             snapshots: Vec::new(),
             lost_snapshot: false,
+            octets: 0,
         }
     }
 
     /// Takes in a block that no reader can find from the current table any more.
     pub(crate) fn push(&mut self, entry: Entry) {
+        self.octets += entry.order.octets();
         self.open.push(entry);
         if self.open.len() >= BATCH {
             self.seal();
@@ -116,8 +119,7 @@ impl Limbo {
 
     /// Octets in blocks that wait.
     pub(crate) fn octets(&self) -> usize {
-        let sealed = self.sealed.iter().flat_map(|(_, batch)| batch);
-        self.open.iter().chain(&self.shared).chain(sealed).map(|entry| entry.order.octets()).sum()
+        self.octets
     }
 
     fn release(&mut self, entry: Entry, buddy: &mut Buddy) {
@@ -125,6 +127,7 @@ impl Limbo {
         if self.snapshots.iter().any(shares) {
             self.shared.push(entry);
         } else {
+            self.octets -= entry.order.octets();
             buddy.free(entry.block, entry.order);
         }
     }
