@@ -15,11 +15,11 @@ use weir_packet::parse::Seed;
 use weir_port::OpenError;
 
 use crate::collect;
-use crate::compile::{Compiler, Places, PortPlace, Settings, TableFull};
+use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull};
 use crate::counters::WorkerCounters;
-use crate::model::{self, InterfaceKind};
+use crate::model::{self, InterfaceKind, PerFamily};
 use crate::node::Node;
-use crate::root::derived_mac;
+use crate::root::{Root, derived_mac};
 use crate::stats::Conservation;
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, Worker};
@@ -49,6 +49,9 @@ pub struct Bench {
     worker: Worker,
     counters: Arc<WorkerCounters>,
     compiler: Compiler,
+    places: Places,
+    domain: Domain,
+    root: Arc<Published<Root>>,
     // Keeps the worker's mailbox open.
     _orders: mpsc::Sender<Order>,
 }
@@ -95,12 +98,14 @@ impl Bench {
             }
         }
         let _ = orders.send(Order::Limit(model.icmp, model.neighbor_discovery));
-        let (root, _) = compiler.compile(model, &Places { ports, ..Places::default() })?;
+        let places = Places { ports, ..Places::default() };
+        let (root, _) = compiler.compile(model, &places)?;
+        let root = Arc::new(Published::new(root, &domain));
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let counters = Arc::<WorkerCounters>::default();
         let shared = Shared {
-            root: Arc::new(Published::new(root, &domain)),
+            root: Arc::clone(&root),
             tracer: Arc::<Tracer>::default(),
             counters: Arc::clone(&counters),
             clock: Clock::monotonic(),
@@ -108,7 +113,22 @@ impl Bench {
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        Ok(Bench { worker, counters, compiler, _orders: orders })
+        Ok(Bench { worker, counters, compiler, places, domain, root, _orders: orders })
+    }
+
+    /// Compiles another model of the same interfaces, beside those that were compiled: tables that mean the same in all of
+    /// them are the same tables. Versions stay usable side by side as long as they have the same routes and rules.
+    ///
+    /// # Errors
+    /// When a table has no room.
+    pub fn compile(&mut self, model: &model::Gateway) -> Result<Root, BenchError> {
+        Ok(self.compiler.compile(model, &self.places)?.0)
+    }
+
+    /// Puts a version into force, from the next round on.
+    pub fn enforce(&self, version: &Root) {
+        self.root.publish(version.clone());
+        self.domain.collect();
     }
 
     /// Runs so many rounds of the main loop, a vector each, and returns what every node did.
@@ -144,5 +164,15 @@ impl Bench {
     /// Octets of the forwarding tables, IPv4 and IPv6.
     pub fn table_bytes(&self) -> (usize, usize) {
         self.compiler.occupancy().fold((0, 0), |sum, (v4, v6)| (sum.0 + v4.bytes, sum.1 + v6.bytes))
+    }
+
+    /// How full the tables of a policy of source address validation are, if it has any.
+    pub fn sav_occupancy(&self, policy: &str) -> Option<PerFamily<Occupancy>> {
+        self.compiler.sav_occupancy(policy)
+    }
+
+    /// Octets of its counters of hits.
+    pub fn sav_hits_octets(&self, policy: &str) -> usize {
+        self.compiler.sav_sources(policy).2
     }
 }

@@ -3,7 +3,7 @@
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::nd::{self, Fields as Nd};
 use weir_plane::bench::Bench;
-use weir_plane::model::RouteTarget;
+use weir_plane::model::{Match, Mechanism, Order, RouteTarget, SavLayout, SavRules, Urpf, UrpfMode};
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 mod kit;
@@ -49,6 +49,11 @@ fn no_node_allocates() {
         stream("2001:db8:2::1", 1514, 64, Transport::Udp), // packet too big
         stream("2001:db8:1::1", 98, 64, Transport::Icmp),  // echo
     ];
+    // From somebody who is not there.
+    let mut spoofed = stream("10.0.0.1", 60, 64, Transport::Udp);
+    if let StreamSource::Template(template) = &mut spoofed.source {
+        template.source = (ip("11.0.2.9"), ip("11.0.2.99"));
+    }
     // Questions on the link, what the host is to get, and what it hears beside us.
     let group = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
     let answer = Nd::NeighborAdvertisement {
@@ -73,6 +78,7 @@ fn no_node_allocates() {
     let path = std::env::temp_dir().join(format!("weir-allocation-{}.pcap", std::process::id()));
     capture(&path, &frames);
     let mut streams = streams;
+    streams.push(spoofed);
     streams.push(StreamSpec { source: StreamSource::Capture(path.clone()), rate: None, count: None });
     let build = Build::new()
         .port_of("in", PortSpec::Generator(GeneratorSpec { streams }), &["192.0.2.1/24", "2001:db8:1::1/64"])
@@ -88,8 +94,33 @@ fn no_node_allocates() {
         .route("10.9.0.0/16", RouteTarget::Unreachable)
         .route("10.8.0.0/16", RouteTarget::Blackhole)
         .buffers(4096, 16);
-    let mut bench = Bench::new(&build.0, 1).unwrap();
+    measure(&build);
+    // With every mechanism that validates sources, where they are valid and where they are not.
+    for permits in ["0.0.0.0/0", "192.0.2.9/32"] {
+        let table = |layout, hits| {
+            let mut build = build.clone();
+            let permit = format!("permit from {permits} on in");
+            let rules = SavRules { hits, ..build.rules(&[&permit, "permit from 2001:db8:1::/64 on in"]) };
+            (build, Mechanism::Table { rules, matching: Match::AnyCovering, layout })
+        };
+        let urpf = |mode| (build.clone(), Mechanism::Urpf(Urpf { mode, default_route: true, vrf: None }));
+        for (build, mechanism) in [
+            table(SavLayout::Merged, false),
+            table(SavLayout::Merged, true),
+            table(SavLayout::Cards(Order::Serial), false),
+            table(SavLayout::Cards(Order::Parallel), false),
+            urpf(UrpfMode::Strict),
+            urpf(UrpfMode::Loose),
+            urpf(UrpfMode::Feasible),
+        ] {
+            measure(&build.policy("p", mechanism).validate(&["in"], "p"));
+        }
+    }
     std::fs::remove_file(path).unwrap();
+}
+
+fn measure(build: &Build) {
+    let mut bench = Bench::new(&build.0, 1).unwrap();
     bench.window(64);
     let mut allocations = |rounds| allocation_counter::measure(|| drop(bench.window(rounds))).count_total;
     // A window allocates its own result; rounds add nothing to that.

@@ -420,6 +420,8 @@ fn every_node_can_be_traced() {
         .mtu(1280)
         .neighbor("narrow6", "2001:db8:7::2", mac(1))
         .port("nobody", &["10.8.0.1/24"])
+        .table("all", &["permit from 0.0.0.0/0 on lan", "permit from ::/0 on lan"])
+        .validate(&["lan"], "all")
         .neighbor("wan", "192.0.2.2", mac(1))
         .neighbor("wan", "2001:db8:b::2", mac(1));
     let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));

@@ -12,7 +12,7 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{IcmpLimits, NeighborDiscovery, RouteTarget};
+use weir_plane::model::{IcmpLimits, Match, Mechanism, NeighborDiscovery, RouteTarget, SavLayout, Urpf, UrpfMode};
 use weir_plane::reason::Reason;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
@@ -33,6 +33,28 @@ fn rig() -> Rig {
         .icmp(IcmpLimits { echo_rate: 1, echo_burst: 1, ..IcmpLimits::default() });
     build.0.interfaces[0].mtu = 65_535;
     build.rig()
+}
+
+/// What no mechanism of source address validation takes for valid.
+fn spoofed() -> Vec<Reason> {
+    let urpf = |mode| Mechanism::Urpf(Urpf { mode, default_route: false, vrf: None });
+    let mut build = two_ports();
+    let rules = build.rules(&["permit from 198.51.100.0/24 on wan"]);
+    let mechanisms = [
+        Mechanism::Acl(rules.clone()),
+        Mechanism::Table { rules, matching: Match::MostSpecific, layout: SavLayout::Merged },
+        urpf(UrpfMode::Strict),
+        urpf(UrpfMode::Loose),
+        urpf(UrpfMode::Feasible),
+    ];
+    let mut seen = Vec::new();
+    for mechanism in mechanisms {
+        let mut rig = build.clone().policy("p", mechanism).validate(&["lan"], "p").rig();
+        rig.send("lan", "udp from 198.51.100.1 port 1 to 10.0.0.2 port 2");
+        rig.send("lan", "udp from 10.0.0.255 port 1 to 10.0.0.2 port 2");
+        seen.extend(Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0));
+    }
+    seen
 }
 
 /// What neighbours and the host give rise to.
@@ -186,6 +208,7 @@ fn every_reason_is_produced() {
     bare.run().iter().for_each(|outcome| note(outcome.verdict));
     assert_eq!(bare.conservation().imbalance(), 0);
 
+    seen.extend(spoofed());
     seen.extend(on_the_link());
     seen.extend(fragments());
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();

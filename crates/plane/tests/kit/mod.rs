@@ -19,9 +19,9 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Mechanism,
-    Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavAction, SavIndex, SavPolicy, SavRule,
-    SavRules, SpecialSources, Tag, Vrf, VrfIndex, Workers,
+    Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Match,
+    Mechanism, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavAction, SavIndex,
+    SavLayout, SavPolicy, SavRule, SavRules, SpecialSources, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -199,6 +199,13 @@ impl Build {
         };
         let list = rules.iter().map(rule).collect::<Vec<_>>().into();
         SavRules { list, incremental: false, hits: false }
+    }
+
+    /// A policy with a table of these rules, of which the most specific decides.
+    pub fn table(mut self, name: &str, rules: &[&str]) -> Build {
+        let rules = self.rules(rules);
+        let (matching, layout) = (Match::MostSpecific, SavLayout::Merged);
+        self.policy(name, Mechanism::Table { rules, matching, layout })
     }
 
     /// A policy of source address validation that discards.
