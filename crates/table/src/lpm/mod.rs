@@ -119,7 +119,7 @@ mod writer;
 
 pub(crate) use hash::Folding;
 pub(crate) use node::Fill;
-pub(crate) use trie::{Budget, Trie};
+pub(crate) use trie::{Budget, Paint, Trie};
 
 pub use key::{AsKey, Key, NotAPrefix, Prefix};
 pub use table::Table;

@@ -2,7 +2,8 @@
 //!
 //! Inserting and removing a route are the same operation, **painting**: every slot under the prefix whose value comes
 //! from a prefix that is not longer takes a new fill: the route's own, or that of the next shorter route. What lies
-//! under longer prefixes stays.
+//! under longer prefixes stays. Many paintings are done together, in one walk: each block that they concern is looked at
+//! once.
 //!
 //! A painting is first *planned*: new blocks are built aside, and the words to be stored are noted. If memory runs out,
 //! the plan is dropped, and nothing has happened. Otherwise it is *carried out*: each noted store swings one leaf, so
@@ -10,6 +11,7 @@
 //!
 //! A block may be stored into only if no older table shares it; otherwise it is copied, and so is the path down to it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,11 +23,15 @@ use super::key::{Key, Prefix};
 use super::limbo::{Entry, Limbo};
 use super::node::{self, Child, Fill, Lens, Node, Run};
 use super::table::Table;
-use super::writer::Full;
+use super::writer::{Full, Limits};
 
 /// There is no memory left for the plan.
 #[derive(Debug)]
 pub(crate) struct NoRoom;
+
+/// More octets than routes take on average, however they lie. A route that is alone takes a block for each frame, or for
+/// each 6 bits of IPv4, that its path goes through: 128 octets. Dozens together make an array, of 1024 at most.
+const PER_ROUTE: usize = 512;
 
 /// How much memory a painting may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +40,26 @@ pub(crate) enum Budget {
     Limited,
     /// Past the limit if need be, and waiting for readers if need be: for removals, which must not fail.
     Whatever,
+}
+
+/// What the slots under a prefix become, unless they are under a longer one.
+#[derive(Clone, Copy)]
+pub(crate) struct Paint<K> {
+    pub(crate) prefix: Prefix<K>,
+    /// The prefix's own value, or that of the next shorter one.
+    pub(crate) fill: Fill,
+}
+
+impl<K: Key> Paint<K> {
+    /// The prefix goes, and with it perhaps runs.
+    pub(crate) fn uncovers(&self) -> bool {
+        self.fill.len != self.prefix.len()
+    }
+
+    /// What it makes of a leaf.
+    fn over(&self, old: Fill) -> Fill {
+        if old.len <= self.prefix.len() { self.fill } else { old }
+    }
 }
 
 #[derive(Default)]
@@ -72,11 +98,14 @@ struct Draft<K: Key> {
 }
 
 impl<K: Key> Trie<K> {
-    /// An empty trie for at most `limit` octets.
-    pub(crate) fn new(domain: &Domain, limit: usize) -> Result<Trie<K>, Full> {
-        // Removals may go past the limit, by copies of what older tables share and by blocks that wait for readers.
-        // This is address space: memory is taken when it is touched.
-        let reserve = limit.saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
+    /// An empty trie.
+    pub(crate) fn new(domain: &Domain, limits: Limits) -> Result<Trie<K>, Full> {
+        // Removals may go past the limit: they part runs of routes that were alike, and for a while there are copies of
+        // what older tables share, and blocks that wait for readers. This is address space: memory is taken when it is
+        // touched.
+        let routes = limits.max_routes.saturating_mul(PER_ROUTE);
+        let reserve =
+            limits.max_bytes.max(routes).saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
         let refused = |error: std::io::Error| Full::AddressSpace { octets: reserve, reason: error.kind() };
         let arena = Arc::new(Arena::new(reserve).map_err(refused)?);
         Ok(Trie {
@@ -87,7 +116,7 @@ impl<K: Key> Trie<K> {
             table: Arc::new(Table::empty(domain, arena.clone())),
             directory_lens: vec![0; 1 << K::DIRECTORY].into(),
             arena,
-            limit,
+            limit: limits.max_bytes,
             shared_until: 0,
             draft: None,
             plan: Plan::default(),
@@ -101,7 +130,11 @@ impl<K: Key> Trie<K> {
 
     /// Octets that readers may look at, and those among them that wait to be freed.
     pub(crate) fn octets(&self) -> (usize, usize) {
-        (self.buddy.used() + self.directory_lens.len() * 4, self.limbo.octets())
+        (self.used(), self.limbo.octets())
+    }
+
+    fn used(&self) -> usize {
+        self.buddy.used() + self.directory_lens.len() * 4
     }
 
     /// Octets of the writer's notes beside the blocks.
@@ -111,57 +144,78 @@ impl<K: Key> Trie<K> {
 
     /// Gives every slot under `prefix` that is not under a longer one the fill `new`.
     pub(crate) fn paint(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
-        if prefix.len() == 0 {
-            // Its slots would be all that nothing else fills: one word says the same.
-            self.table.set_default(new.leaf);
-            return Ok(());
-        }
-        self.limbo.reclaim(&mut self.buddy);
-        if self.draft.is_none() {
-            self.shared_until = self.limbo.youngest_snapshot();
-        }
-        let planned = self.plan_directory(prefix, new, budget);
-        match planned {
-            Ok(()) => self.carry_out(),
-            Err(NoRoom) => self.drop_plan(),
-        }
-        self.arena.set_used(self.buddy.used());
-        planned
+        self.paint_all(&[Paint { prefix: *prefix, fill: new }], budget)
     }
 
-    fn plan_directory(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
-        let (slots, inside) = slots(prefix, 0, K::DIRECTORY);
-        for slot in slots {
-            let index = slot as usize;
-            let old =
-                Fill { leaf: self.table.directory()[index].load(Ordering::Relaxed), len: self.directory_lens[index] };
-            let place = Place { at: K::ZERO.place(0, K::DIRECTORY, slot), depth: K::DIRECTORY };
-            let fill = self.touch(old, place, inside, prefix, new, budget)?;
-            if fill != old {
-                self.plan.directory.push((index, fill));
+    /// Does many paintings, all or none. They are in the order of prefixes; of equal ones the last counts.
+    pub(crate) fn paint_all(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
+        debug_assert!(paints.is_sorted_by_key(|paint| paint.prefix));
+        // The slots of the default route would be all that nothing else fills: one word says the same.
+        let (defaults, paints) = paints.split_at(paints.partition_point(|paint| paint.prefix.len() == 0));
+        if !paints.is_empty() {
+            self.limbo.reclaim(&mut self.buddy);
+            if self.draft.is_none() {
+                self.shared_until = self.limbo.youngest_snapshot();
             }
+            let planned = self.plan_directory(paints, budget);
+            match planned {
+                Ok(()) => self.carry_out(),
+                Err(NoRoom) => self.drop_plan(),
+            }
+            self.arena.set_used(self.buddy.used());
+            planned?;
+        }
+        if let Some(default) = defaults.last() {
+            self.table.set_default(default.fill.leaf);
         }
         Ok(())
     }
 
-    /// What becomes of a slot, and what lies below it: `inside` the prefix, or around it.
-    fn touch(
+    fn plan_directory(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
+        sweep(paints, 0, K::DIRECTORY, |slots, covers, deep| {
+            for slot in slots {
+                let index = slot as usize;
+                let leaf = self.table.directory()[index].load(Ordering::Relaxed);
+                let old = Fill { leaf, len: self.directory_lens[index] };
+                let place = Place { at: K::ZERO.place(0, K::DIRECTORY, slot), depth: K::DIRECTORY };
+                let fill = self.repaint(old, place, covers, deep, budget)?;
+                if fill != old {
+                    self.plan.directory.push((index, fill));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What becomes of a slot, and what lies below it, by what covers the slot and by what lies in it.
+    fn repaint(
         &mut self,
         old: Fill,
         below: Place<K>,
-        inside: bool,
-        prefix: &Prefix<K>,
-        new: Fill,
+        covers: &[Paint<K>],
+        deep: &[Paint<K>],
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
-        match old.child() {
-            Some(Child::Array(block)) => self.edit_array(block, below, prefix, new, budget),
-            Some(Child::Node(node)) => self.edit_node(node, below, prefix, new, budget),
-            None if inside => Ok(if old.len <= prefix.len() { new } else { old }),
-            None => {
-                let runs = self.painted(&[Run { start: 0, fill: old }], below, prefix, new, budget)?;
-                self.build(&runs, below, budget)
+        let Some(child) = old.child() else {
+            let fill = covers.iter().fold(old, |fill, paint| paint.over(fill));
+            if deep.is_empty() {
+                return Ok(fill);
             }
+            let runs = self.painted(&[Run { start: 0, fill }], below, deep, budget)?;
+            return self.build(&runs, below, budget);
+        };
+        let both;
+        let paints = match (covers, deep) {
+            (_, []) => covers,
+            ([], _) => deep,
+            _ => {
+                both = [covers, deep].concat();
+                &both
+            }
+        };
+        match child {
+            Child::Array(block) => self.edit_array(block, below, paints, budget),
+            Child::Node(node) => self.edit_node(node, below, paints, budget),
         }
     }
 
@@ -204,29 +258,30 @@ impl<K: Key> Trie<K> {
         &mut self,
         block: Block,
         place: Place<K>,
-        prefix: &Prefix<K>,
-        new: Fill,
+        paints: &[Paint<K>],
         budget: Budget,
     ) -> Result<Fill, NoRoom> {
         let depth = place.depth;
         let bits = node::array_bits::<K>(depth);
-        let (slots, inside) = slots(prefix, depth, bits);
         let first = block.word(0);
         let mut changes = Vec::new();
         let stores = self.plan.stores.len();
-        for slot in slots {
-            let old = self.lens.fill(&self.arena, first + slot as usize);
-            let fill = self.touch(old, place.below(bits, slot), inside, prefix, new, budget)?;
-            if fill != old {
-                changes.push((slot as usize, fill));
+        sweep(paints, depth, bits, |slots, covers, deep| {
+            for slot in slots {
+                let old = self.lens.fill(&self.arena, first + slot as usize);
+                let fill = self.repaint(old, place.below(bits, slot), covers, deep, budget)?;
+                if fill != old {
+                    changes.push((slot as usize, fill));
+                }
             }
-        }
+            Ok(())
+        })?;
         if changes.is_empty() {
             return Ok(Fill::array(block));
         }
         // Reading all slots is only worth it if runs may have gone: if something was removed. And what lies below must
         // be as it will be, with no stores to nodes outstanding.
-        if budget == Budget::Whatever
+        if paints.iter().any(Paint::uncovers)
             && self.plan.stores.len() == stores
             && let Some(Gathered { runs, nodes }) = self.gather(first, depth, &changes)
         {
@@ -302,16 +357,9 @@ impl<K: Key> Trie<K> {
         }
     }
 
-    fn edit_node(
-        &mut self,
-        node: Node,
-        place: Place<K>,
-        prefix: &Prefix<K>,
-        new: Fill,
-        budget: Budget,
-    ) -> Result<Fill, NoRoom> {
+    fn edit_node(&mut self, node: Node, place: Place<K>, paints: &[Paint<K>], budget: Budget) -> Result<Fill, NoRoom> {
         let before = node.runs::<K>(&self.arena, &self.lens, place.depth);
-        let after = self.painted(&before, place, prefix, new, budget)?;
+        let after = self.painted(&before, place, paints, budget)?;
         if before == after {
             return Ok(Fill::node(node));
         }
@@ -332,35 +380,40 @@ impl<K: Key> Trie<K> {
         self.build(&after, place, budget)
     }
 
-    /// The runs of a node after the painting.
+    /// The runs of a node after the paintings.
     fn painted(
         &mut self,
         runs: &[Run],
         place: Place<K>,
-        prefix: &Prefix<K>,
-        new: Fill,
+        paints: &[Paint<K>],
         budget: Budget,
     ) -> Result<Vec<Run>, NoRoom> {
         let bits = node::node_bits::<K>(place.depth);
-        let (slots, inside) = slots(prefix, place.depth, bits);
-        let mut after = Vec::with_capacity(runs.len() + 2);
-        for (index, run) in runs.iter().enumerate() {
-            let start = u64::from(run.start);
-            let end = runs.get(index + 1).map_or(1 << bits, |next| u64::from(next.start));
-            let (from, to) = (start.max(slots.start), end.min(slots.end));
-            if from >= to {
-                push_run(&mut after, run.start, run.fill);
-                continue;
+        let mut after = Vec::with_capacity(runs.len() + 2 * paints.len());
+        // What is left of the runs, and where that begins.
+        let (mut rest, mut at) = (runs, 0);
+        let end = |rest: &[Run]| rest.get(1).map_or(1 << bits, |next| u64::from(next.start));
+        sweep(paints, place.depth, bits, |slots, covers, deep| {
+            while at < slots.end {
+                let fill = if at < slots.start {
+                    rest[0].fill
+                } else {
+                    // A reference is a run of one slot, and so is what something lies in: no block gets two owners.
+                    self.repaint(rest[0].fill, place.below(bits, at), covers, deep, budget)?
+                };
+                push_run(&mut after, at as u32, fill);
+                let until = if at < slots.start { slots.start } else { slots.end };
+                at = until.min(end(rest));
+                if at == end(rest) {
+                    rest = &rest[1..];
+                }
             }
-            if start < from {
-                push_run(&mut after, run.start, run.fill);
-            }
-            // A reference is a run of one slot, and around the prefix there is one slot: no block gets two owners.
-            let fill = self.touch(run.fill, place.below(bits, from), inside, prefix, new, budget)?;
-            push_run(&mut after, from as u32, fill);
-            if to < end {
-                push_run(&mut after, to as u32, run.fill);
-            }
+            Ok(())
+        })?;
+        while let [run, ..] = rest {
+            push_run(&mut after, at as u32, run.fill);
+            at = end(rest);
+            rest = &rest[1..];
         }
         Ok(after)
     }
@@ -397,7 +450,7 @@ impl<K: Key> Trie<K> {
     }
 
     fn try_allocate(&mut self, order: Order, budget: Budget) -> Option<Block> {
-        if budget == Budget::Limited && self.octets().0 + order.octets() > self.limit {
+        if budget == Budget::Limited && self.used() + order.octets() > self.limit {
             return None;
         }
         self.buddy.allocate(order)
@@ -520,16 +573,59 @@ impl<K: Key> Place<K> {
     }
 }
 
-/// The slots of a block at `depth` that `prefix` touches, and whether these lie inside the prefix. If they do not, the
-/// prefix is longer, and there is one slot around it.
-fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> (std::ops::Range<u64>, bool) {
+/// The slots of a block at `depth` that a prefix has, or that has the prefix.
+fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> Range<u64> {
     if prefix.len() <= depth {
-        return (0..1 << bits, true);
+        return 0..1 << bits;
     }
     let first = prefix.address().slot(depth, bits);
-    match (depth + bits).checked_sub(prefix.len()) {
-        Some(free) => (first..first + (1 << free), true),
-        None => (first..first + 1, false),
+    first..first + (1 << (depth + bits).saturating_sub(prefix.len()))
+}
+
+/// Goes through the slots of a block at `depth` that paintings (in the order of prefixes) concern, in their order: calls
+/// `segment` with slots for which they are the same, with those that cover the slots, and with those that lie in the one
+/// slot.
+fn sweep<K: Key>(
+    paints: &[Paint<K>],
+    depth: u8,
+    bits: u8,
+    mut segment: impl FnMut(Range<u64>, &[Paint<K>], &[Paint<K>]) -> Result<(), NoRoom>,
+) -> Result<(), NoRoom> {
+    let covers_slots = |paint: &Paint<K>| paint.prefix.len() <= depth + bits;
+    if let [paint] = paints {
+        let (covers, deep) = if covers_slots(paint) { (paints, &[][..]) } else { (&[][..], paints) };
+        return segment(slots(&paint.prefix, depth, bits), covers, deep);
+    }
+    // Those that cover the slot, from the widest on, and where each ends.
+    let (mut covers, mut ends) = (Vec::new(), Vec::new());
+    let (mut rest, mut at) = (paints, 0);
+    loop {
+        while ends.last().is_some_and(|&end| end <= at) {
+            ends.pop();
+            covers.pop();
+        }
+        let next = rest.first().map(|paint| (paint, slots(&paint.prefix, depth, bits)));
+        match (next, ends.last()) {
+            (Some((paint, slots)), _) if slots.start == at && covers_slots(paint) => {
+                covers.push(*paint);
+                ends.push(slots.end);
+                rest = &rest[1..];
+            }
+            (Some((_, slots)), _) if slots.start == at => {
+                // What covers the slot has come before these.
+                let inside = |paint: &&Paint<K>| paint.prefix.address().slot(depth, bits) == slots.start;
+                let (deep, others) = rest.split_at(rest.iter().take_while(inside).count());
+                segment(slots.clone(), &covers, deep)?;
+                (rest, at) = (others, slots.end);
+            }
+            (next, Some(&end)) => {
+                let until = next.map_or(end, |(_, slots)| slots.start.min(end));
+                segment(at..until, &covers, &[])?;
+                at = until;
+            }
+            (Some((_, slots)), None) => at = slots.start,
+            (None, None) => return Ok(()),
+        }
     }
 }
 

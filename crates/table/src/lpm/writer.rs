@@ -45,8 +45,9 @@ impl fmt::Debug for Value {
 pub struct Limits {
     /// Routes that the writer takes.
     pub max_routes: usize,
-    /// Octets of memory that lookups touch, with what waits to be freed. Insertion stops here; a removal may need a
-    /// little more for a while, and is never refused.
+    /// Octets of memory that lookups touch, with what waits to be freed. Insertion stops here. A removal is never refused,
+    /// and may go past the limit: for a while, and for good where routes side by side had one value, which take next to
+    /// nothing until some of them go.
     pub max_bytes: usize,
 }
 
@@ -98,10 +99,10 @@ impl<K: Key> Writer<K> {
     /// An empty table for readers of `domain`.
     ///
     /// # Errors
-    /// [`Full::AddressSpace`] if the system has none left for it: a multiple of `max_bytes` is reserved, and memory is
+    /// [`Full::AddressSpace`] if the system has none left for it: a multiple of what the limits allow is reserved, and memory is
     /// taken as it is used.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Full> {
-        Ok(Writer { rib: Rib::new(), trie: Trie::new(domain, limits.max_bytes)?, limits })
+        Ok(Writer { rib: Rib::new(), trie: Trie::new(domain, limits)?, limits })
     }
 
     /// The current table, for readers.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::{Domain, Guard};
 
-use crate::lpm::{self, AsKey, Budget, Fill, Folding, Key, Prefix, Table, Trie, Value};
+use crate::lpm::{self, AsKey, Budget, Fill, Folding, Key, Paint, Prefix, Table, Trie, Value};
 
 use super::Verdict;
 use super::forest::{Forest, Place};
@@ -165,7 +165,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             state_rows: Vec::new(),
             rows: Rows::new(domain, sets, limits.interfaces).map_err(refused)?,
             counters: Numbers::new(domain, prefixes),
-            trie: Trie::new(domain, limits.bytes)?,
+            trie: Trie::new(domain, lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes })?,
         })
     }
 
@@ -225,7 +225,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             return self.change([(prefix, own)]);
         }
         let mut work = Work::new();
-        let done = self.update(prefix, own, &mut work);
+        let done = self.update(prefix, own, &mut work).and_then(|()| self.paint(&mut work));
         self.conclude(work, done)
     }
 
@@ -240,19 +240,21 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         if !entries.is_sorted_by_key(|(prefix, _)| *prefix) {
             entries.sort_by_key(|(prefix, _)| *prefix);
         }
-        let table = Arc::clone(self.trie.table());
-        self.trie.begin();
         let mut work = Work::new();
-        let done = entries.into_iter().try_for_each(|(prefix, own)| self.update(prefix, own, &mut work));
-        match done {
-            Ok(()) => {
-                self.trie.commit();
-                self.rows.supersede(&table);
-                self.counters.supersede(&table);
+        let mut done = entries.into_iter().try_for_each(|(prefix, own)| self.update(prefix, own, &mut work));
+        if done.is_ok() && !work.paints.is_empty() {
+            let table = Arc::clone(self.trie.table());
+            self.trie.begin();
+            done = self.paint(&mut work);
+            match done {
+                Ok(()) => {
+                    self.trie.commit();
+                    self.rows.supersede(&table);
+                    self.counters.supersede(&table);
+                }
+                Err(_) => self.trie.roll_back(),
             }
-            Err(_) => self.trie.roll_back(),
         }
-        drop(table);
         self.conclude(work, done)
     }
 
@@ -272,9 +274,23 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         for (prefix, own) in entries {
             fresh.update(prefix, Some(own), &mut work)?;
         }
+        fresh.paint(&mut work)?;
         fresh.conclude(work, Ok(()))?;
         *self = fresh;
         Ok(())
+    }
+
+    /// Paints what changes, all or nothing.
+    fn paint(&mut self, work: &mut Work<K>) -> Result<(), NoRoom> {
+        // Those inside of a prefix that has another state come after it, and perhaps before others: in the order of
+        // prefixes, wider ones come first again, and of one prefix, what came last.
+        let paints = &mut work.paints;
+        if !paints.is_sorted_by_key(|paint| paint.prefix) {
+            paints.sort_by_key(|paint| paint.prefix);
+        }
+        // Less needs no room.
+        let budget = if paints.iter().all(Paint::uncovers) { Budget::Whatever } else { Budget::Limited };
+        self.trie.paint_all(paints, budget).map_err(|_| lpm::Full::Bytes(self.limits.bytes).into())
     }
 
     /// Changes the entry of one prefix, and what follows for those inside of it.
@@ -291,7 +307,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
                     None | Some((0, _)) => Fill::NOTHING,
                     Some((len, node)) => Fill { leaf: node.row, len },
                 };
-                self.trie.paint(&prefix, fill, Budget::Whatever).expect("older tables are dropped at some time");
+                work.paints.push(Paint { prefix, fill });
                 self.nodes.remove(found.expect("it is present"));
                 work.before.push(Before { prefix, node: Some(node), gone: true });
                 (Some(node.state), around.map(|(_, around)| around.state))
@@ -405,11 +421,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         };
         let node = Node { own, state, row };
         if before.is_none_or(|before| before.row != row) {
-            let fill = Fill { leaf: row, len: prefix.len() };
-            if self.trie.paint(&prefix, fill, Budget::Limited).is_err() {
-                self.discard(node, before.is_none());
-                return Err(lpm::Full::Bytes(self.limits.bytes).into());
-            }
+            work.paints.push(Paint { prefix, fill: Fill { leaf: row, len: prefix.len() } });
         }
         work.before.push(Before { prefix, node: before, gone: false });
         match found {
@@ -517,13 +529,15 @@ struct Before<K> {
 struct Work<K: Key> {
     /// What was at the prefixes that changed, in the order of the changes.
     before: Vec<Before<K>>,
+    /// What is to be painted.
+    paints: Vec<Paint<K>>,
     /// The states that were found: numbers keep their meanings until the end of the change.
     known: HashMap<(Option<u32>, u32, u8), u32, Folding>,
 }
 
 impl<K: Key> Work<K> {
     fn new() -> Work<K> {
-        Work { before: Vec::new(), known: HashMap::with_hasher(Folding::random()) }
+        Work { before: Vec::new(), paints: Vec::new(), known: HashMap::with_hasher(Folding::random()) }
     }
 }
 
