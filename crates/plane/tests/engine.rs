@@ -4,14 +4,17 @@ mod kit;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
 use kit::link::{ALL, arp, ask, capture, request};
 use kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Random;
+use weir_plane::compile::{Edit, Names};
 use weir_plane::engine::{Clear, Engine, EngineError, Options};
-use weir_plane::model::{Buffers, Gateway, Limits, Workers};
+use weir_plane::model::{Buffers, Gateway, Limits, Match, Mechanism, SavLayout, SavRules, Workers};
 use weir_plane::node::Node;
 use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
 use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
@@ -594,4 +597,48 @@ fn what_is_shown_fits_what_is_there() {
     assert_eq!(fib("fib4 default") + fib("fib6 default"), routes.len() as u64);
     wait("the end", || engine.finished());
     stop(engine);
+}
+
+/// Sources of one half are never valid, of one quarter always, of the rest now and then, while the table changes.
+#[test]
+fn workers_validate_while_tables_change() {
+    for (workers, queues) in [(1, 1), (2, 2)] {
+        let spoofed = template(("11.0.0.2", "11.0.0.200"), ("198.51.100.1", "198.51.100.200"));
+        let sometimes = template(("12.0.0.2", "12.0.0.200"), ("198.51.100.1", "198.51.100.200"));
+        let (count, spoofs) = (150_000, 300_000);
+        let streams = vec![stream(v4(), count), stream(spoofed, spoofs), stream(sometimes, count), stream(v6(), count)];
+        let mut build = forward(streams, workers, queues);
+        let rules = ["permit from 10.0.0.0/24 on lan", "permit from 2001:db8:a::/64 on lan"];
+        let rules = SavRules { hits: true, ..build.rules(&rules) };
+        let mechanism = Mechanism::Table { rules, matching: Match::AnyCovering, layout: SavLayout::Merged };
+        let engine = start(build.policy("edge", mechanism).validate(&["lan"], "edge").0);
+        let names: Names = [Arc::from("lan")].into();
+        let nets: Vec<IpNet> = (0..50).map(|net| format!("12.0.0.{}/30", 4 * net).parse().unwrap()).collect();
+        let mut batches = 0;
+        while !engine.finished() {
+            let add: Vec<Edit> = nets.iter().map(|net| Edit::Add(*net, Arc::clone(&names))).collect();
+            assert_eq!(engine.edit_sav("edge", "api", &add, 1).unwrap().added, nets.len());
+            let (rows, total) = engine.sav_entries("edge", |net| net.prefix_len() == 30, 10).unwrap();
+            assert_eq!((rows.len(), total), (10, 50));
+            let delete: Vec<Edit> = nets.iter().map(|net| Edit::Delete(*net)).collect();
+            assert_eq!(engine.edit_sav("edge", "api", &delete, 1).unwrap().entries, 0);
+            batches += 2;
+        }
+        let entries = engine.sav_entries("edge", |_| true, 10).unwrap().0;
+        let snapshot = finish(engine);
+        assert!(batches > 10, "{batches}");
+        let row = |family| snapshot.sav.iter().find(|row| row.family == family).unwrap();
+        let invalid = |family| row(family).invalid.iter().map(|(_, by)| by.packets).sum::<u64>();
+        assert_eq!((row("ipv4").checked, row("ipv6").checked), (2 * count + spoofs, count));
+        assert_eq!(invalid("ipv6"), 0);
+        assert_eq!(invalid("ipv4"), drops(&snapshot, "sav-table"));
+        let passed = snapshot.conservation.transmitted;
+        assert_eq!(passed + invalid("ipv4"), 3 * count + spoofs);
+        assert!(passed > 2 * count && passed < 3 * count, "{passed} of {}", 3 * count);
+        let hits: Vec<_> = entries.iter().map(|entry| entry.hits).collect();
+        assert_eq!(hits, [Some(count), Some(count)]);
+        if workers > 1 {
+            assert!((0..2).all(|worker| node(&snapshot, worker, "ip4-sav") > 0));
+        }
+    }
 }
