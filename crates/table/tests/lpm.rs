@@ -449,6 +449,33 @@ fn a_full_table_refuses_and_stays_as_it_was() {
     }
 }
 
+/// Routes side by side that lead to the same place are one run, and take next to nothing. Without every other one, each
+/// is a run of its own: the removals need far more than the limit, and are not refused.
+#[test]
+fn a_removal_that_needs_room_gets_it() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    // The directory, and a little more.
+    let limits = Limits { max_routes: 1 << 20, max_bytes: 272 << 10 };
+    let mut writer = Writer::<u128>::new(&domain, limits).unwrap();
+    let site = |number: u128| Prefix::new(0x2001_0000 << 96 | number << 80, 48).unwrap();
+    for number in 0..1 << 20 {
+        writer.insert(site(number), value(7)).unwrap();
+    }
+    for number in (0..1 << 20).step_by(2) {
+        assert_eq!(writer.remove(&site(number)), Some(value(7)));
+    }
+    assert!(writer.stats().bytes > 15 * limits.max_bytes);
+    let keys: Vec<u128> = (0..1 << 20).map(|number| site(number).last()).chain([site(0).address() - 1]).collect();
+    let mut answers = vec![0; keys.len()];
+    writer.table().lookup_batch(&reader.pin(), &keys, &mut answers);
+    for (number, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer, if number % 2 == 1 { 7 } else { NO_ROUTE }, "{number}");
+    }
+    // Until it is smaller again, there is no room for anything new.
+    assert_eq!(writer.insert(parse("2001:db8::/49"), value(8)), Err(Full::Bytes(limits.max_bytes)));
+}
+
 /// What an older table holds makes nothing slower.
 #[test]
 fn insertion_takes_no_longer_while_much_waits() {

@@ -104,8 +104,7 @@ impl<K: Key> Trie<K> {
         // what older tables share, and blocks that wait for readers. This is address space: memory is taken when it is
         // touched.
         let routes = limits.max_routes.saturating_mul(PER_ROUTE);
-        let reserve =
-            limits.max_bytes.max(routes).saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
+        let reserve = limits.max_bytes.max(routes).saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
         let refused = |error: std::io::Error| Full::AddressSpace { octets: reserve, reason: error.kind() };
         let arena = Arc::new(Arena::new(reserve).map_err(refused)?);
         Ok(Trie {
