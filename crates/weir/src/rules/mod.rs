@@ -18,7 +18,9 @@
 //! A [`Line`] takes 64 octets and its comment. Rules that name the same interfaces in the same order share one list
 //! ([`Names`]).
 
+mod csv;
 mod findings;
+mod json;
 mod lexer;
 mod lines;
 mod names;
@@ -56,10 +58,13 @@ pub struct Rule {
     /// The sources that it covers, host bits clear; `None`: any of both families.
     pub from: Option<IpNet>,
     /// The interfaces that it is about, by name and each once, not empty; `None`: all.
-    pub on: Option<Arc<[Arc<str>]>>,
+    pub on: Interfaces,
     /// What people say of it: up to [`LONGEST_COMMENT`] octets without control characters.
     pub comment: Option<Box<str>>,
 }
+
+/// Interfaces by their names; `None`: all of them.
+pub type Interfaces = Option<Arc<[Arc<str>]>>;
 
 /// What a rule does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,6 +110,11 @@ pub struct Reading {
 pub enum Format {
     /// A rule a line; blank lines and what follows `#` are passed over.
     Rules,
+    /// CSV (RFC 4180) with a header: `prefix`, `interfaces` with spaces between them, and perhaps `action`, which is `permit`
+    /// unless given, and `comment`, in any order.
+    Csv,
+    /// JSON: an array of objects with `prefix`, `interfaces`, which is an array, and perhaps `action` and `comment`.
+    Json,
 }
 
 impl Format {
@@ -112,6 +122,8 @@ impl Format {
     pub fn of(path: &Path) -> Option<Format> {
         match path.extension()?.to_str()? {
             "rules" => Some(Format::Rules),
+            "csv" => Some(Format::Csv),
+            "json" => Some(Format::Json),
             _ => None,
         }
     }
@@ -130,6 +142,8 @@ pub fn read(format: Format, text: &str) -> Result<Reading, Findings> {
     let mut names = Names::default();
     let lines = match format {
         Format::Rules => lines::read(text, &mut names, &mut sink),
+        Format::Csv => csv::read(text, &mut names, &mut sink),
+        Format::Json => json::read(text, &mut names, &mut sink),
     };
     if sink.errors.is_empty() { Ok(Reading { lines, warnings: sink.warnings }) } else { Err(sink.errors) }
 }
@@ -150,6 +164,8 @@ pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings
 pub(crate) fn place_of(format: Format, rule: &str, interface: &str) -> Option<Range<usize>> {
     match format {
         Format::Rules => parser::place_of(rule, interface),
+        Format::Csv => csv::place_of(rule, interface),
+        Format::Json => json::place_of(rule, interface),
     }
 }
 

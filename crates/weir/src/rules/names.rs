@@ -3,6 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::words::{self, Problem};
+use super::{ANY, Interfaces};
+
 /// Characters of a name, at most: as many as an interface name of the kernel and a VLAN suffix need, and short enough
 /// for tables on a terminal.
 pub(crate) const LONGEST_NAME: usize = 31;
@@ -19,25 +22,58 @@ pub(crate) fn is_name(word: &str) -> bool {
 #[derive(Debug, Default)]
 pub struct Names {
     names: HashSet<Arc<str>>,
-    lists: HashMap<Box<str>, Arc<[Arc<str>]>>,
+    /// The lists that have been read, by how many words they are and the words, a comma behind each.
+    lists: HashMap<Box<[u8]>, Shared>,
     /// The key of the list that is looked for.
-    key: String,
+    key: Vec<u8>,
+}
+
+/// A list of names.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) on: Interfaces,
+    /// Of the words, the first that stands there twice.
+    pub(super) repeated: Option<usize>,
 }
 
 impl Names {
-    /// The shared list of these names, which are valid: the key of a list is its names with commas between.
-    pub(super) fn list(&mut self, words: &[&str]) -> Arc<[Arc<str>]> {
+    /// What these words mean as interfaces of a rule.
+    ///
+    /// # Errors
+    /// If one of the words is not in its place, with its index.
+    pub(super) fn list(&mut self, words: &[&str]) -> Result<Shared, (usize, Problem)> {
+        // Words of lists that are known have no commas, so whoever has as many commas and words has the same words.
         self.key.clear();
+        self.key.extend_from_slice(&words.len().to_le_bytes());
         for word in words {
-            self.key.push_str(word);
-            self.key.push(',');
+            self.key.extend_from_slice(word.as_bytes());
+            self.key.push(b',');
         }
-        if let Some(list) = self.lists.get(self.key.as_str()) {
-            return Arc::clone(list);
+        if let Some(known) = self.lists.get(&self.key[..]) {
+            return Ok(known.clone());
         }
-        let list: Arc<[Arc<str>]> = words.iter().map(|word| self.name(word)).collect();
-        self.lists.insert(self.key.as_str().into(), Arc::clone(&list));
-        list
+        let shared = self.understand(words)?;
+        self.lists.insert(self.key[..].into(), shared.clone());
+        Ok(shared)
+    }
+
+    fn understand(&mut self, words: &[&str]) -> Result<Shared, (usize, Problem)> {
+        let mut seen = HashSet::with_capacity(words.len());
+        let mut list: Vec<Arc<str>> = Vec::with_capacity(words.len());
+        let mut repeated = None;
+        for (at, word) in words.iter().enumerate() {
+            words::interface(word).map_err(|problem| (at, problem))?;
+            if seen.insert(word) {
+                list.push(self.name(word));
+            } else {
+                repeated = repeated.or(Some(at));
+            }
+        }
+        match (list.len(), words.iter().position(|word| *word == ANY)) {
+            (1, Some(_)) => Ok(Shared { on: None, repeated }),
+            (_, Some(at)) => Err((at, words::any_among_others())),
+            _ => Ok(Shared { on: Some(list.into()), repeated }),
+        }
     }
 
     fn name(&mut self, word: &str) -> Arc<str> {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::Rule;
 use super::findings::{Kind, Sink};
 use super::lexer::{Lexer, Token, What};
 use super::names::Names;
 use super::words::{self, Problem};
-use super::{ANY, Rule};
 
 /// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
 pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
@@ -34,26 +34,23 @@ fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Resu
         sink.warning(range.start + base..range.end + base, odd);
     }
     keyword(&mut lexer, "on")?;
-    let mut list: Vec<(&str, Range<usize>)> = Vec::new();
+    let mut list: Vec<&str> = Vec::new();
+    let mut places: Vec<Range<usize>> = Vec::new();
     let behind = loop {
         let (name, range) = self::word(&mut lexer, "an interface's name or `any`")?;
-        if list.iter().any(|(other, _)| *other == name) {
-            sink.warning(range.start + base..range.end + base, words::repeated(name));
-        } else {
-            list.push((name, range));
-        }
+        list.push(name);
+        places.push(range);
         let token = lexer.next()?;
         if token.what != What::Comma {
             break token;
         }
     };
-    for (name, range) in &list {
-        words::interface(name, list.len()).map_err(|problem| (range.clone(), problem))?;
+    let shared = names.list(&list).map_err(|(at, problem)| (places[at].clone(), problem))?;
+    if let Some(at) = shared.repeated {
+        sink.warning(places[at].start + base..places[at].end + base, words::repeated(list[at]));
     }
     let comment = comment(&mut lexer, behind)?;
-    let list: Vec<&str> = list.into_iter().map(|(name, _)| name).collect();
-    let on = if list == [ANY] { None } else { Some(names.list(&list)) };
-    Ok(Rule { action, from, on, comment })
+    Ok(Rule { action, from, on: shared.on, comment })
 }
 
 /// The comment behind the interfaces, if there is one, and then nothing more.

@@ -71,12 +71,8 @@ pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Pro
     }
 }
 
-/// The name of one interface among `count`; `any` stands alone.
-pub(super) fn interface(word: &str, count: usize) -> Result<(), Problem> {
-    if word == ANY && count > 1 {
-        let message = format!("`{ANY}` stands for all interfaces, so it stands alone");
-        return Err(Problem::new(Kind::Rule, message));
-    }
+/// What may be the name of an interface.
+pub(super) fn interface(word: &str) -> Result<(), Problem> {
     if is_name(word) {
         return Ok(());
     }
@@ -85,6 +81,16 @@ pub(super) fn interface(word: &str, count: usize) -> Result<(), Problem> {
         "a name has 1 to {LONGEST_NAME} of the characters a-z, 0-9, `.`, `_` and `-`, and begins with a letter or digit"
     );
     Err(Problem::new(Kind::Rule, message).help(help))
+}
+
+/// That all interfaces and some are named at once.
+pub(super) fn any_among_others() -> Problem {
+    Problem::new(Kind::Rule, format!("`{ANY}` stands for all interfaces, so it stands alone"))
+}
+
+/// That a rule is about nothing.
+pub(super) fn no_interfaces() -> Problem {
+    Problem::new(Kind::Rule, "a rule names at least one interface").help(format!("`{ANY}` stands for all"))
 }
 
 /// That an interface is named twice.

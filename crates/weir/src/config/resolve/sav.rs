@@ -1,6 +1,7 @@
 //! Source address validation: policies, which interfaces have them, and what they say.
 
 mod cards;
+mod overlaps;
 mod rules;
 mod valid;
 

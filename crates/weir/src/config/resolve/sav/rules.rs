@@ -12,6 +12,7 @@ use super::super::super::diagnostic::{Code, Diagnostic, Severity};
 use super::super::super::load::SHOWN;
 use super::super::super::source::Span;
 use super::Resolver;
+use super::overlaps::{self, Kind};
 use crate::rules::{self, Action, Format, Rule};
 
 /// What a rule for every source stands for.
@@ -92,8 +93,60 @@ impl Resolver<'_> {
                 self.rule(&mut making, &line.rule, Some(file.format), span, origin);
             }
         }
+        self.rule_overlaps(&mut making, policy, may_deny);
         self.report_more(&making);
         SavRules { list: making.list.into(), incremental: declared.incremental, hits: declared.hits }
+    }
+
+    /// Warns of rules that say nothing new or contradict each other; holds their number against the limit.
+    fn rule_overlaps(&mut self, making: &mut Making<'_>, policy: &Policy, ordered: bool) {
+        let found = overlaps::find(&making.list, self.declared.interfaces.len(), ordered);
+        let shown = found.overlaps.len().min(SHOWN - making.shown);
+        making.more += found.overlaps.len() - shown;
+        for overlap in &found.overlaps[..shown] {
+            let (place, earlier) = (making.places[overlap.rule as usize], making.places[overlap.earlier as usize]);
+            let rule = &making.list[overlap.rule as usize];
+            let (prefix, does) = (rule.prefix, if rule.permit { "permitted" } else { "denied" });
+            let name = self.name_of(overlap.interface);
+            self.report(match overlap.kind {
+                Kind::Duplicate => {
+                    let message = format!("{prefix} is {does} on `{name}` twice");
+                    Diagnostic::warning(Code::DuplicateRule, place, message).related(earlier, "first here")
+                }
+                Kind::Conflict if ordered => {
+                    let message = format!("{prefix} is both permitted and denied on `{name}`");
+                    let found = Diagnostic::warning(Code::ConflictingRules, place, message);
+                    found.related(earlier, "the earlier rule decides")
+                }
+                Kind::Conflict => {
+                    let message = format!("two rules for {prefix} name different interfaces, which count together");
+                    Diagnostic::warning(Code::ConflictingRules, place, message).related(earlier, "the other rule")
+                }
+                Kind::Shadowed => {
+                    let message = "this rule never decides: earlier ones do for all of its sources and interfaces";
+                    let found = Diagnostic::warning(Code::ShadowedRule, place, message);
+                    found.related(earlier, format!("this one does on `{name}`"))
+                }
+            });
+        }
+        let limit = self.declared.settings.limits.sav_prefixes;
+        for (count, family) in found.prefixes.into_iter().zip(["IPv4", "IPv6"]) {
+            if count as u64 > u64::from(limit) {
+                let message =
+                    format!("the policy has {count} {family} source prefixes, more than the limit of {limit}");
+                let found = Diagnostic::error(Code::LimitExceeded, policy.name.span, message);
+                self.report(match self.declared.settings.sav_prefixes_span {
+                    Some(span) => found.related(span, "the limit"),
+                    None => found.help("raise `sav-prefixes` under `[limits]`"),
+                });
+            }
+        }
+    }
+
+    /// The name of an interface of the model.
+    fn name_of(&self, index: InterfaceIndex) -> String {
+        let at = self.index_of.iter().position(|&other| other == Some(index));
+        at.map_or_else(String::new, |at| self.declared(at).name.value.clone())
     }
 
     /// Makes the entries of one rule: of a file, which has a format, or of a string in the policy.

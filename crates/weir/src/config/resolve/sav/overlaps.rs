@@ -1,0 +1,295 @@
+//! Rules that say nothing new, or contradict each other.
+//!
+//! The rules are sorted by prefix, so that a prefix stands before those inside of it, and gone through once. For each
+//! interface, `first` has the first rule (in the order of the policy) among those that cover the prefix at hand and name
+//! the interface; what a prefix adds to it is taken back when the last prefix inside of it has been passed. The cost is
+//! that of sorting, and of each interface of each rule once.
+
+use ipnet::IpNet;
+use weir_plane::model::{InterfaceIndex, SavRule};
+
+/// What is odd about a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An earlier rule has the same prefix, the interface, and does the same.
+    Duplicate,
+    /// Rules of one prefix: of a table, they name different interfaces; of a list, they do different things.
+    Conflict,
+    /// Earlier rules cover the prefix and have all of the interfaces.
+    Shadowed,
+}
+
+/// A rule and an earlier one that take something from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overlap {
+    pub(super) kind: Kind,
+    /// The rule, as an index of the list.
+    pub(super) rule: u32,
+    /// The earlier one.
+    pub(super) earlier: u32,
+    /// An interface that both name; of a conflict in a table, one of the later rule.
+    pub(super) interface: InterfaceIndex,
+}
+
+/// What is known of the prefixes of a list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// In the order of the list.
+    pub(super) overlaps: Vec<Overlap>,
+    /// How many different prefixes there are, of IPv4 and of IPv6.
+    pub(super) prefixes: [usize; 2],
+}
+
+/// No rule.
+const NONE: u32 = u32::MAX;
+
+/// Goes through rules that name interfaces below `interfaces`. `ordered`: the first that covers a source decides.
+pub(super) fn find(rules: &[SavRule], interfaces: usize, ordered: bool) -> Found {
+    let mut order: Vec<(IpNet, u32)> = (0..).zip(rules).map(|(at, rule)| (rule.prefix, at)).collect();
+    order.sort_unstable();
+    let mut found = Found::default();
+    let mut first = First { of: vec![NONE; interfaces], undo: Vec::new() };
+    // The prefixes around the one at hand, and how much could be undone when they came.
+    let mut around: Vec<(IpNet, usize)> = Vec::new();
+    let mut groups = order.chunk_by(|a, b| a.0 == b.0).peekable();
+    while let Some(group) = groups.next() {
+        let prefix = group[0].0;
+        found.prefixes[usize::from(prefix.addr().is_ipv6())] += 1;
+        while let Some(&(holder, mark)) = around.last()
+            && !(ordered && holder.contains(&prefix))
+        {
+            first.undo_to(mark);
+            around.pop();
+        }
+        around.push((prefix, first.undo.len()));
+        let holds_next = ordered && groups.peek().is_some_and(|next| prefix.contains(&next[0].0));
+        for (at, &(_, rule)) in group.iter().enumerate() {
+            let overlap = if ordered { first.in_list(rules, rule) } else { first.in_table(rules, rule) };
+            found.overlaps.extend(overlap);
+            if at + 1 < group.len() || holds_next {
+                first.add(rules, rule);
+            }
+        }
+    }
+    found.overlaps.sort_unstable_by_key(|overlap| overlap.rule);
+    whole_rules(rules, &mut found.overlaps);
+    found
+}
+
+/// The first rule that covers the prefix at hand, by interface.
+struct First {
+    of: Vec<u32>,
+    /// What was changed, and what was there before.
+    undo: Vec<(InterfaceIndex, u32)>,
+}
+
+impl First {
+    fn add(&mut self, rules: &[SavRule], rule: u32) {
+        for &interface in rules[rule as usize].interfaces.iter() {
+            let first = &mut self.of[interface.0 as usize];
+            if rule < *first {
+                self.undo.push((interface, *first));
+                *first = rule;
+            }
+        }
+    }
+
+    fn undo_to(&mut self, mark: usize) {
+        for (interface, before) in self.undo.drain(mark..).rev() {
+            self.of[interface.0 as usize] = before;
+        }
+    }
+
+    fn earlier(&self, interface: InterfaceIndex, rule: u32) -> Option<u32> {
+        Some(self.of[interface.0 as usize]).filter(|&first| first < rule)
+    }
+
+    /// What a rule of a table is to earlier ones of the same prefix.
+    fn in_table(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
+        let interfaces = &rules[rule as usize].interfaces;
+        // The group has earlier rules if any interface has one.
+        let new = interfaces.iter().find(|&&interface| self.earlier(interface, rule).is_none());
+        match new {
+            None => {
+                let interface = interfaces[0];
+                let earlier = self.earlier(interface, rule)?;
+                Some(Overlap { kind: Kind::Duplicate, rule, earlier, interface })
+            }
+            Some(&interface) => {
+                let earlier = self.undo.first().map(|&(other, _)| self.of[other.0 as usize])?;
+                Some(Overlap { kind: Kind::Conflict, rule, earlier, interface })
+            }
+        }
+    }
+
+    /// What a rule of an ordered list is to earlier ones that cover its prefix.
+    fn in_list(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
+        let this = &rules[rule as usize];
+        let same = |earlier: u32| rules[earlier as usize].prefix == this.prefix;
+        let agrees = |earlier: u32| rules[earlier as usize].permit == this.permit;
+        let mut all = true;
+        let mut partly = None;
+        for &interface in this.interfaces.iter() {
+            match self.earlier(interface, rule) {
+                None => all = false,
+                Some(earlier) if same(earlier) && partly.is_none() => {
+                    let kind = if agrees(earlier) { Kind::Duplicate } else { Kind::Conflict };
+                    partly = Some(Overlap { kind, rule, earlier, interface });
+                }
+                Some(_) => {}
+            }
+            if !all && partly.is_some() {
+                break;
+            }
+        }
+        if !all {
+            return partly;
+        }
+        match partly {
+            Some(overlap) if overlap.kind == Kind::Duplicate => Some(overlap),
+            _ => {
+                let interface = this.interfaces[0];
+                let earlier = self.earlier(interface, rule)?;
+                Some(Overlap { kind: Kind::Shadowed, rule, earlier, interface })
+            }
+        }
+    }
+}
+
+/// A rule for every source is two in the list, of one origin. It is a duplicate, or shadowed, if both of them are; and it is
+/// reported once.
+fn whole_rules(rules: &[SavRule], overlaps: &mut Vec<Overlap>) {
+    let halves = |a: u32, b: u32| rules.get(b as usize).is_some_and(|b| b.origin == rules[a as usize].origin);
+    let mut kept: Vec<Overlap> = Vec::with_capacity(overlaps.len());
+    let mut rest = overlaps.drain(..).peekable();
+    while let Some(overlap) = rest.next() {
+        let second = rest.next_if(|next| next.rule == overlap.rule + 1 && halves(overlap.rule, next.rule));
+        let is_half = halves(overlap.rule, overlap.rule + 1)
+            || overlap.rule.checked_sub(1).is_some_and(|before| halves(before, overlap.rule));
+        match second {
+            Some(second) if second.kind == Kind::Conflict => kept.push(second),
+            Some(_) => kept.push(overlap),
+            None if is_half && overlap.kind != Kind::Conflict => {}
+            None => kept.push(overlap),
+        }
+    }
+    drop(rest);
+    *overlaps = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use weir_plane::model::Origin;
+
+    use super::*;
+
+    fn rule((prefix, interfaces, permit): (&str, &[u32], bool), origin: u32) -> SavRule {
+        SavRule {
+            prefix: prefix.parse().expect(prefix),
+            interfaces: interfaces.iter().copied().map(InterfaceIndex).collect(),
+            permit,
+            origin: Origin(origin),
+        }
+    }
+
+    fn kinds(rules: &[(&str, &[u32], bool)], ordered: bool) -> Vec<(Kind, u32, u32)> {
+        let rules: Vec<SavRule> = (1..).zip(rules).map(|(origin, &it)| rule(it, origin)).collect();
+        let found = find(&rules, 8, ordered);
+        found.overlaps.iter().map(|overlap| (overlap.kind, overlap.rule, overlap.earlier)).collect()
+    }
+
+    #[test]
+    fn a_table() {
+        let rules: &[(&str, &[u32], bool)] = &[
+            ("10.0.0.0/8", &[1, 2], true),
+            ("10.1.0.0/16", &[1], true),
+            ("10.0.0.0/8", &[2], true),
+            ("10.0.0.0/8", &[2, 3], true),
+            ("::/0", &[1], true),
+        ];
+        assert_eq!(kinds(rules, false), [(Kind::Duplicate, 2, 0), (Kind::Conflict, 3, 0)]);
+    }
+
+    #[test]
+    fn an_ordered_list() {
+        let rules: &[(&str, &[u32], bool)] = &[
+            ("10.1.0.0/16", &[1], true),
+            ("10.0.0.0/8", &[1, 2], false),
+            // Shadowed by two together.
+            ("10.1.2.0/24", &[1, 2], true),
+            ("10.1.0.0/16", &[1, 3], true),
+            ("10.1.0.0/16", &[3, 4], false),
+            ("10.1.0.0/16", &[3], false),
+            ("11.0.0.0/8", &[1], true),
+        ];
+        let expected =
+            [(Kind::Shadowed, 2, 0), (Kind::Duplicate, 3, 0), (Kind::Conflict, 4, 3), (Kind::Shadowed, 5, 3)];
+        assert_eq!(kinds(rules, true), expected);
+    }
+
+    #[test]
+    fn a_rule_for_every_source() {
+        let any = |origin| [rule(("0.0.0.0/0", &[1], true), origin), rule(("::/0", &[1], true), origin)];
+        let found = |rules: &[SavRule], ordered| find(rules, 8, ordered).overlaps;
+        let twice = [any(1), any(2)].concat();
+        for ordered in [false, true] {
+            let [overlap] = found(&twice, ordered)[..] else { panic!("one finding") };
+            assert_eq!((overlap.kind, overlap.rule, overlap.earlier), (Kind::Duplicate, 2, 0));
+            let half = [&[rule(("0.0.0.0/0", &[1], true), 1)][..], &any(2)].concat();
+            assert_eq!(found(&half, ordered), [], "the other family is new");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shadowed_never_decides(
+            rules in prop::collection::vec((0u8..16, 0u8..5, 1u32..8, any::<bool>()), 1..12),
+        ) {
+            let rules: Vec<SavRule> = (1..).zip(&rules).map(|(origin, &(bits, length, set, permit))| SavRule {
+                prefix: IpNet::new(std::net::Ipv4Addr::new(bits << 4, 0, 0, 0).into(), length).expect("a prefix").trunc(),
+                interfaces: (0..3).filter(|bit| set >> bit & 1 == 1).map(InterfaceIndex).collect::<Arc<[_]>>(),
+                permit,
+                origin: Origin(origin),
+            }).collect();
+            let decides = |source: u8, interface: u32| rules.iter().position(|rule| {
+                rule.prefix.contains(&IpNet::from(std::net::IpAddr::from([source << 4, 0, 0, 0])))
+                    && rule.interfaces.contains(&InterfaceIndex(interface))
+            });
+            let mut idle = vec![true; rules.len()];
+            for (source, interface) in (0..16).flat_map(|source| (0..3).map(move |interface| (source, interface))) {
+                if let Some(rule) = decides(source, interface) {
+                    idle[rule] = false;
+                }
+            }
+            // Prefixes inside of a rule's own may hide it together, too: that is not looked for.
+            let covered = |at: usize| rules[at].interfaces.iter().all(|interface| rules[..at].iter().any(|earlier| {
+                earlier.prefix.contains(&rules[at].prefix) && earlier.interfaces.contains(interface)
+            }));
+            let found = find(&rules, 3, true).overlaps;
+            for at in 0..rules.len() {
+                let whole = found.iter().any(|overlap| {
+                    let earlier = overlap.earlier as usize;
+                    prop_assert_overlap(&rules, overlap);
+                    overlap.rule as usize == at && (overlap.kind == Kind::Shadowed || covered(at)) && earlier < at
+                });
+                prop_assert_eq!(whole, covered(at));
+                prop_assert!(!whole || idle[at]);
+            }
+        }
+    }
+
+    /// Both rules of a finding have the interface, and the earlier one covers the later.
+    fn prop_assert_overlap(rules: &[SavRule], overlap: &Overlap) {
+        let (earlier, rule) = (&rules[overlap.earlier as usize], &rules[overlap.rule as usize]);
+        assert!(earlier.prefix.contains(&rule.prefix) && earlier.interfaces.contains(&overlap.interface));
+        assert!(rule.interfaces.contains(&overlap.interface));
+        match overlap.kind {
+            Kind::Duplicate => assert!(earlier.prefix == rule.prefix && earlier.permit == rule.permit),
+            Kind::Conflict => assert!(earlier.prefix == rule.prefix && earlier.permit != rule.permit),
+            Kind::Shadowed => {}
+        }
+    }
+}
