@@ -7,14 +7,20 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Multiplies and folds the double-width product. Seeded, so that nobody can prepare routes that all collide.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Folding {
+pub struct Folding {
     seed: u64,
 }
 
 impl Folding {
     /// With a seed of its own.
-    pub(crate) fn random() -> Folding {
+    pub fn random() -> Folding {
         Folding { seed: RandomState::new().hash_one(0u8) | 1 }
+    }
+}
+
+impl Default for Folding {
+    fn default() -> Self {
+        Folding::random()
     }
 }
 
@@ -28,7 +34,7 @@ impl BuildHasher for Folding {
 
 /// The state of one hash.
 #[derive(Debug)]
-pub(crate) struct Folded {
+pub struct Folded {
     state: u64,
     seed: u64,
 }

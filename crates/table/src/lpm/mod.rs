@@ -117,7 +117,7 @@ mod transaction;
 mod trie;
 mod writer;
 
-pub(crate) use hash::Folding;
+pub use hash::Folding;
 pub(crate) use node::Fill;
 pub(crate) use trie::{Budget, Paint, Trie};
 
