@@ -20,6 +20,9 @@ pub(super) enum Error {
     /// The configuration is invalid, and its findings have been shown.
     #[error("the configuration is invalid")]
     InvalidConfig,
+    /// Entries are invalid, and what is wrong with them has been shown.
+    #[error("the entries are invalid")]
+    InvalidEntries,
     /// There is no gateway to talk to, or it does not do what it is asked.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -34,7 +37,7 @@ impl Error {
         match self {
             Error::Failed(_) => Exit::Failed,
             Error::Usage(_) | Error::Misread(_) => Exit::Usage,
-            Error::InvalidConfig => Exit::InvalidConfig,
+            Error::InvalidConfig | Error::InvalidEntries => Exit::InvalidConfig,
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) => Exit::NoGateway,
                 ClientError::Late { .. } | ClientError::Answer { .. } => Exit::Failed,
@@ -48,7 +51,7 @@ impl Error {
 
     /// Whether there is anything left to say.
     fn is_silent(&self) -> bool {
-        matches!(self, Error::InvalidConfig | Error::Closed)
+        matches!(self, Error::InvalidConfig | Error::InvalidEntries | Error::Closed)
     }
 }
 

@@ -12,9 +12,11 @@ mod live;
 mod log;
 mod man;
 mod output;
+mod query;
 mod reload;
 mod replay;
 mod run;
+mod sav;
 mod show;
 mod trace;
 mod watchdog;
@@ -61,6 +63,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Shows what a running gateway does
     Show(show::Show),
+    /// Changes the entries of source address validation of a running gateway, all at once or none
+    Sav(sav::Sav),
     /// Follows packets through the graph of a running gateway
     Trace(trace::Trace),
     /// Sets the counters of a running gateway back to zero
@@ -104,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Reload(reload) => reload.run(),
         Command::Show(show) => show.run(),
+        Command::Sav(sav) => sav.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),

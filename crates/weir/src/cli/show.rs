@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
+use super::query::{escaped, target};
 use crate::control::client::Client;
 use crate::render::Report;
 use crate::render::buffers::Buffers;
@@ -13,6 +14,8 @@ use crate::render::interfaces::Interfaces;
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
+use crate::render::sav::Sav;
+use crate::render::sav::entries::Entries;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
@@ -56,6 +59,17 @@ enum What {
     },
     /// Addresses on links and their hardware addresses
     Neighbors,
+    /// Source address validation: policies and what interfaces counted, or the entries of one policy
+    Sav {
+        /// The entries of this policy
+        policy: Option<String>,
+        /// Only entries that cover this prefix or address, or lie in it
+        #[arg(long, value_name = "PREFIX", requires = "policy")]
+        prefix: Option<String>,
+        /// Only the first so many
+        #[arg(long, value_name = "N", requires = "policy")]
+        limit: Option<usize>,
+    },
     /// Traced packets and the nodes they passed
     Trace,
     /// Packet buffers and how many are free
@@ -73,8 +87,17 @@ impl Show {
             What::Runtime { all } => asker.show::<Runtime>(&format!("/v1/show/runtime?all={all}")),
             What::Errors { all } => asker.show::<Errors>(&format!("/v1/show/errors?all={all}")),
             What::Interfaces => asker.show::<Interfaces>("/v1/show/interfaces"),
-            What::Routes { vrf, limit } => asker.show::<Routes>(&routes(vrf.as_deref(), *limit)),
+            What::Routes { vrf, limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                asker.show::<Routes>(&target("/v1/show/routes", [("vrf", vrf.clone()), ("limit", limit)]))
+            }
             What::Neighbors => asker.show::<Neighbors>("/v1/show/neighbors"),
+            What::Sav { policy: None, .. } => asker.show::<Sav>("/v1/show/sav"),
+            What::Sav { policy: Some(policy), prefix, limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                let path = format!("/v1/show/sav/{}", escaped(policy));
+                asker.show::<Entries>(&target(&path, [("prefix", prefix.clone()), ("limit", limit)]))
+            }
             What::Trace => asker.show::<Traces>("/v1/show/trace"),
             What::Buffers => asker.show::<Buffers>("/v1/show/buffers"),
             What::Tables => asker.show::<Tables>("/v1/show/tables"),
@@ -92,33 +115,5 @@ impl Asker {
     fn show<R: Report>(&self, target: &str) -> Result<(), Error> {
         let (report, json) = self.client.show::<R>(target)?;
         if self.json { print(&json) } else { print(&report.text()) }
-    }
-}
-
-/// The target of `show routes`.
-fn routes(vrf: Option<&str>, limit: Option<usize>) -> String {
-    let vrf = vrf.map(|vrf| format!("vrf={}", escaped(vrf)));
-    let limit = limit.map(|limit| format!("limit={limit}"));
-    let query: Vec<String> = vrf.into_iter().chain(limit).collect();
-    format!("/v1/show/routes?{}", query.join("&"))
-}
-
-/// A value of a query, whatever is in it.
-fn escaped(value: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    value.bytes().map(escape).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_name_can_be_asked_for() {
-        assert_eq!(routes(None, None), "/v1/show/routes?");
-        assert_eq!(routes(Some("a&b é"), Some(3)), "/v1/show/routes?vrf=a%26b%20%C3%A9&limit=3");
     }
 }

@@ -21,6 +21,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long it may take to answer. Tables of a million routes take seconds to be listed or reloaded.
 const ANSWER: Duration = Duration::from_secs(120);
 
+/// The type of what is sent, unless it is a text of entries.
+const JSON: &str = "application/json";
+
 /// Octets of an answer, at most.
 const ANSWER_LIMIT: usize = 2 << 30;
 
@@ -76,7 +79,7 @@ impl Client {
     /// # Errors
     /// When there is no gateway, no answer, or a refusal.
     pub fn show<R: Report>(&self, target: &str) -> Result<(R, String), ClientError> {
-        let json = self.request(Method::GET, target, String::new())?;
+        let json = self.request(Method::GET, target, JSON, String::new())?;
         let report = self.read(&json)?;
         Ok((report, json))
     }
@@ -87,7 +90,15 @@ impl Client {
     /// When there is no gateway, no answer, or a refusal.
     pub fn post(&self, target: &str, order: &impl Serialize) -> Result<String, ClientError> {
         let body = serde_json::to_string(order).map_err(|error| self.useless(error))?;
-        self.request(Method::POST, target, body)
+        self.request(Method::POST, target, JSON, body)
+    }
+
+    /// Puts a text of this type in the place of what was there; returns what is answered.
+    ///
+    /// # Errors
+    /// When there is no gateway, no answer, or a refusal.
+    pub fn put(&self, target: &str, content_type: &'static str, text: String) -> Result<String, ClientError> {
+        self.request(Method::PUT, target, content_type, text)
     }
 
     /// Reads a report that was answered.
@@ -102,12 +113,18 @@ impl Client {
         ClientError::Answer { path: self.path.clone(), reason: reason.to_string() }
     }
 
-    fn request(&self, method: Method, target: &str, body: String) -> Result<String, ClientError> {
+    fn request(
+        &self,
+        method: Method,
+        target: &str,
+        content_type: &'static str,
+        body: String,
+    ) -> Result<String, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.useless(error))?;
         runtime.block_on(async {
             let stream = within(CONNECT, self.connect(), &self.path).await??;
-            within(ANSWER, self.exchange(stream, method, target, body), &self.path).await?
+            within(ANSWER, self.exchange(stream, method, target, content_type, body), &self.path).await?
         })
     }
 
@@ -127,6 +144,7 @@ impl Client {
         stream: UnixStream,
         method: Method,
         target: &str,
+        content_type: &'static str,
         body: String,
     ) -> Result<String, ClientError> {
         let (mut sender, connection) =
@@ -137,7 +155,7 @@ impl Client {
             .method(method)
             .uri(target)
             .header(header::HOST, "weir")
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, content_type)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| self.useless(error))?;
         let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;

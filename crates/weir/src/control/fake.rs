@@ -2,12 +2,15 @@
 
 use std::sync::Mutex;
 
+use ipnet::IpNet;
+use weir_plane::compile::{Edit, Edited, Names, Problem, SavError};
 use weir_plane::stats;
 
 use super::{Clear, Gateway, ReloadError, UnknownNode};
 use crate::config;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
+use crate::render::sav::entries::overlap;
 use crate::render::version::Version;
 
 /// Answers from the samples, and notes what it was told.
@@ -21,6 +24,15 @@ pub(crate) struct Fake {
 impl Fake {
     fn note(&self, what: String) {
         self.told.lock().unwrap().push(what);
+    }
+}
+
+/// Whether a policy has a table.
+fn known(policy: &str) -> Result<(), SavError> {
+    match policy {
+        "edge" => Ok(()),
+        "core" => Err(SavError::NotATable { policy: policy.into(), mechanism: "urpf-strict" }),
+        _ => Err(SavError::NoSuchPolicy { policy: policy.into(), tables: vec!["edge".into()] }),
     }
 }
 
@@ -39,6 +51,40 @@ impl Gateway for Fake {
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
         sample::neighbors()
+    }
+
+    fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
+        sample::sav_policies()
+    }
+
+    fn sav_entries(
+        &self,
+        policy: &str,
+        prefix: Option<IpNet>,
+        most: usize,
+    ) -> Option<(Vec<stats::SavEntryRow>, usize)> {
+        let mut rows = sample::sav_entries();
+        rows.retain(|row| prefix.is_none_or(|prefix| overlap(row.prefix, prefix)));
+        let total = rows.len();
+        rows.truncate(most);
+        (policy == "edge").then_some((rows, total))
+    }
+
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
+        known(policy)?;
+        if let Some(Edit::Delete(prefix)) = edits.last() {
+            let problem = Problem::NotThere;
+            return Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem });
+        }
+        self.note(format!("edit {policy} {source} {edits:?}"));
+        Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() })
+    }
+
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError> {
+        known(policy)?;
+        // Not more than can be read.
+        self.note(format!("replace {policy} {source} {} {:?}", entries.len(), entries.first()));
+        Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() })
     }
 
     fn failures(&self) -> Vec<String> {

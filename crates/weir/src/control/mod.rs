@@ -5,6 +5,7 @@ pub mod client;
 pub mod path;
 pub mod refusal;
 pub mod running;
+pub mod sav;
 pub mod server;
 pub mod socket;
 
@@ -13,7 +14,9 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use weir_plane::compile::{Edit, Edited, Names, SavError};
 use weir_plane::stats;
 
 use crate::config::Loaded;
@@ -30,6 +33,22 @@ pub trait Gateway: Send + Sync + 'static {
     fn routes(&self) -> Vec<stats::RouteRow>;
     /// Addresses on links.
     fn neighbors(&self) -> Vec<stats::NeighborRow>;
+    /// The policies of source address validation.
+    fn sav_policies(&self) -> Vec<stats::SavPolicyStats>;
+    /// The entries of a policy, `most` at most, and how many there are in all: all of them, or those that cover `prefix` or
+    /// lie in it. `None`: there is no such policy, or it has no entries.
+    fn sav_entries(&self, policy: &str, prefix: Option<IpNet>, most: usize)
+    -> Option<(Vec<stats::SavEntryRow>, usize)>;
+    /// Changes what a source says of the table of a policy: all changes, or none.
+    ///
+    /// # Errors
+    /// When the policy has no table, a change can not be made, or there is no room.
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError>;
+    /// Makes a source say these entries of the table of a policy and no others.
+    ///
+    /// # Errors
+    /// As for [`Gateway::edit_sav`].
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

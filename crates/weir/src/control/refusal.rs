@@ -2,9 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use weir_plane::compile::{Problem, SavError};
 
+use super::sav::Remarks;
 use super::{ReloadError, UnknownNode};
 use crate::render::Report;
+use crate::render::sav::changed::Remark;
+use crate::suggest::closest;
 
 /// What stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,10 +20,24 @@ pub enum Kind {
     NotFound,
     /// There is something of that name, but not for this method.
     MethodNotAllowed,
+    /// The request did not come to its end in time.
+    TooSlow,
     /// The request is longer than any that is understood.
     TooLarge,
+    /// The body is of no type that is understood.
+    UnknownFormat,
     /// The graph has no such node.
     UnknownNode,
+    /// There is no policy of source address validation of that name.
+    UnknownPolicy,
+    /// The policy has no entries, or none that can be changed.
+    NotATable,
+    /// A change does not fit what is there.
+    Conflict,
+    /// An entry is wrong.
+    InvalidEntries,
+    /// There is no room.
+    NoRoom,
     /// The configuration is invalid.
     InvalidConfiguration,
     /// The configuration needs a gateway that is started anew.
@@ -33,12 +51,15 @@ impl Kind {
     pub fn status(self) -> u16 {
         match self {
             Kind::BadRequest => 400,
-            Kind::NotFound | Kind::UnknownNode => 404,
+            Kind::NotFound | Kind::UnknownNode | Kind::UnknownPolicy => 404,
             Kind::MethodNotAllowed => 405,
-            Kind::NeedsRestart => 409,
+            Kind::TooSlow => 408,
+            Kind::NeedsRestart | Kind::NotATable | Kind::Conflict => 409,
             Kind::TooLarge => 413,
-            Kind::InvalidConfiguration => 422,
+            Kind::UnknownFormat => 415,
+            Kind::InvalidConfiguration | Kind::InvalidEntries => 422,
             Kind::Failed => 500,
+            Kind::NoRoom => 507,
         }
     }
 }
@@ -53,6 +74,12 @@ pub struct Refusal {
     /// All nodes there are, when one was not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
+    /// All policies there are that would do, when one was not found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
+    /// What is wrong with entries, the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Remark>,
     /// The findings as `weir check` prints them, when the configuration is invalid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings: String,
@@ -64,7 +91,15 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal that needs no more than words.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Refusal { kind, message: message.into(), nodes: Vec::new(), findings: String::new(), check: None }
+        Refusal {
+            kind,
+            message: message.into(),
+            nodes: Vec::new(),
+            policies: Vec::new(),
+            problems: Vec::new(),
+            findings: String::new(),
+            check: None,
+        }
     }
 
     /// Of a reload; the findings' text is coloured if wanted.
@@ -78,6 +113,50 @@ impl Refusal {
             },
             ReloadError::NeedsRestart(_) => Refusal::new(Kind::NeedsRestart, message),
             ReloadError::NoFile | ReloadError::Failed(_) => Refusal::new(Kind::Failed, message),
+        }
+    }
+}
+
+impl Refusal {
+    /// Of entries that are wrong: nothing of what was sent has happened.
+    pub fn of_entries(remarks: Remarks) -> Self {
+        let first = remarks.shown.first().map_or_else(String::new, ToString::to_string);
+        let message = match remarks.shown.len() + remarks.more {
+            0 | 1 => format!("{first}; nothing was changed"),
+            count => format!("{first}; {} more like this; nothing was changed", count - 1),
+        };
+        Refusal { problems: remarks.shown, ..Refusal::new(Kind::InvalidEntries, message) }
+    }
+
+    /// Of a policy that is not there; there are these.
+    pub fn of_policy(policy: &str, policies: Vec<String>) -> Self {
+        let help = match closest(policy, &policies) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None if policies.is_empty() => "there is none".to_owned(),
+            None => format!("there are {}", policies.join(", ")),
+        };
+        let message = format!("there is no policy of source address validation with the name `{policy}`; {help}");
+        Refusal { policies, ..Refusal::new(Kind::UnknownPolicy, message) }
+    }
+
+    /// Of entries that could not be put into force. `change` tells which change of a batch an edit belongs to, if there
+    /// were changes.
+    pub fn of_sav(error: SavError, change: impl Fn(usize) -> Option<usize>) -> Self {
+        let message = error.to_string();
+        match error {
+            SavError::NoSuchPolicy { policy, tables } => Refusal::of_policy(&policy, tables),
+            SavError::NotATable { .. } => Refusal::new(Kind::NotATable, message),
+            SavError::Edit { number, prefix, problem } => {
+                let kind = match problem {
+                    Problem::There | Problem::NotThere => Kind::Conflict,
+                    _ => Kind::InvalidEntries,
+                };
+                let message = format!("{prefix}: {problem}");
+                let remark = Remark { change: change(number), line: None, column: None, message, help: None };
+                let message = format!("{remark}; nothing was changed");
+                Refusal { problems: vec![remark], ..Refusal::new(kind, message) }
+            }
+            _ => Refusal::new(Kind::NoRoom, format!("{message}; nothing was changed")),
         }
     }
 }

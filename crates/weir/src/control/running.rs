@@ -3,10 +3,12 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
+use ipnet::IpNet;
 use weir_base::clock::Clock;
 use weir_base::random::Random;
+use weir_plane::compile::{Edit, Edited, Names, SavError};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins};
 use weir_plane::node::Node;
@@ -16,6 +18,7 @@ use super::{Clear, Gateway, ReloadError, UnknownNode};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::sav::entries::overlap;
 use crate::render::version::Version;
 
 /// An engine, and where its configuration comes from.
@@ -148,6 +151,31 @@ impl Gateway for Running {
         self.engine.neighbors()
     }
 
+    fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
+        self.engine.sav_policies()
+    }
+
+    fn sav_entries(
+        &self,
+        policy: &str,
+        prefix: Option<IpNet>,
+        most: usize,
+    ) -> Option<(Vec<stats::SavEntryRow>, usize)> {
+        self.engine.sav_entries(policy, |net| prefix.is_none_or(|prefix| overlap(net, prefix)), most)
+    }
+
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
+        let result = self.engine.edit_sav(policy, source, edits, unix_time());
+        told_of_entries(policy, source, &result);
+        result
+    }
+
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError> {
+        let result = self.engine.replace_sav(policy, source, entries, unix_time());
+        told_of_entries(policy, source, &result);
+        result
+    }
+
     fn failures(&self) -> Vec<String> {
         self.failures_so_far().clone()
     }
@@ -217,6 +245,21 @@ impl Running {
             warnings,
         })
     }
+}
+
+/// Logs what became of a batch of entries.
+fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>) {
+    match result {
+        Ok(Edited { added, replaced, deleted, entries }) => tracing::info!(
+            "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries} entries"
+        ),
+        Err(error) => tracing::warn!("sav {policy}: nothing changed: {error}"),
+    }
+}
+
+/// Seconds of the Unix epoch; 0 for a clock that stands before it.
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A reload that the service manager was told of. Dropping it says that it has ended, however it did. The protocol knows

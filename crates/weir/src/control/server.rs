@@ -1,20 +1,24 @@
 //! The gateway's side of the control socket.
 
+mod body;
+mod sav;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{Response, StatusCode, header};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::refusal::{Kind, Refusal};
 use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::routes::Filter;
+use crate::render::sav::Sav;
 use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables, trace};
 
@@ -79,12 +83,16 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/trace", get(|g| show(g, |g| trace::Traces::new(g.traces()))))
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
+        .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
+        .route("/v1/show/sav/{policy}", get(sav::show_entries))
+        .route("/v1/sav/{policy}/entries", post(sav::change).put(sav::import))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
         .route("/v1/reload", post(reload))
         .fallback(async || Refused(Refusal::new(Kind::NotFound, "there is nothing of this name")))
         .method_not_allowed_fallback(async || Refused(Refusal::new(Kind::MethodNotAllowed, "not by this method")))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .layer(Extension(body::Room::default()))
         .with_state(gateway)
 }
 

@@ -9,6 +9,7 @@ use super::errors::Errors;
 use super::interfaces::Interfaces;
 use super::neighbors::Neighbors;
 use super::runtime::Runtime;
+use super::sav::Sav;
 use super::summary::{Ended, Summary};
 use super::tables::Tables;
 use super::{Report, json, read};
@@ -94,6 +95,16 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
             tick_frequency: elapsed,
             workers,
             drops,
+            sav: interfaces
+                .iter()
+                .map(|interface| SavInterfaceStats {
+                    interface: interface.name.clone(),
+                    family: "ipv6",
+                    checked: interface.rx.packets,
+                    invalid: vec![("acl", interface.dropped), ("special", interface.tx)],
+                    ..Default::default()
+                })
+                .collect(),
             interfaces,
             conservation: Conservation { received, created, transmitted, dropped, ..Default::default() },
             buffers: BufferStats { small: (received as usize, created as usize), ..Default::default() },
@@ -122,6 +133,7 @@ proptest! {
         agrees(&Runtime::new(&snapshot, all))?;
         agrees(&Errors::new(&snapshot, all))?;
         agrees(&Interfaces::new(&snapshot, failures.clone()))?;
+        agrees(&Sav::new(super::sample::sav_policies(), &snapshot))?;
         agrees(&Buffers::new(&snapshot))?;
         agrees(&Tables::new(&snapshot))?;
         agrees(&Neighbors::new(Vec::new(), &snapshot.neighbors))?;

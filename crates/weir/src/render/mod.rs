@@ -10,10 +10,12 @@ pub mod number;
 pub mod reloaded;
 pub mod routes;
 pub mod runtime;
+pub mod sav;
 pub mod sum;
 pub mod summary;
 pub mod table;
 pub mod tables;
+pub mod time;
 pub mod trace;
 pub mod version;
 

@@ -62,6 +62,23 @@ pub(crate) fn snapshot() -> Snapshot {
                 ..Default::default()
             },
         ],
+        sav: vec![
+            SavInterfaceStats {
+                interface: "wan".into(),
+                family: "ipv4",
+                policy: "edge".into(),
+                checked: 1000,
+                unknown: 10,
+                invalid: vec![("acl", traffic(0, 0)), ("table", traffic(90, 5760)), ("special", traffic(10, 640))],
+            },
+            SavInterfaceStats {
+                interface: "wan".into(),
+                family: "ipv6",
+                checked: 5,
+                invalid: vec![("table", traffic(0, 0))],
+                ..Default::default()
+            },
+        ],
         conservation: Conservation { received: 2000, transmitted: 1900, dropped: 100, ..Default::default() },
         buffers: BufferStats { small: (8192, 8000), large: (64, 64), huge_pages: false },
         neighbors: NeighborStats {
@@ -130,6 +147,73 @@ pub(crate) fn neighbors() -> Vec<NeighborRow> {
         ..row.clone()
     };
     vec![row, learned]
+}
+
+pub(crate) fn sav_policies() -> Vec<SavPolicyStats> {
+    let table = |family, prefixes, sets, lookup_octets, control_octets| SavTableStats {
+        family,
+        prefixes: (prefixes, 2_000_000),
+        sets: (sets, 16_384),
+        lookup_octets,
+        control_octets,
+    };
+    let edge = SavPolicyStats {
+        name: "edge".into(),
+        mechanism: "table",
+        action: "discard",
+        matching: Some("most-specific"),
+        layout: Some("merged"),
+        incremental: true,
+        origin: "edge.toml:40".into(),
+        tables: vec![table("ipv4", 3, 2, 1_572_864, 640), table("ipv6", 1, 1, 2048, 320)],
+        sources: vec![("file".into(), 3), ("api".into(), 1)],
+        dynamic_octets: 224,
+        hits_octets: 1024,
+    };
+    let core = SavPolicyStats {
+        name: "core".into(),
+        mechanism: "urpf-strict",
+        action: "permit",
+        matching: None,
+        layout: None,
+        incremental: false,
+        origin: "edge.toml:44".into(),
+        tables: vec![],
+        sources: vec![],
+        dynamic_octets: 0,
+        hits_octets: 0,
+    };
+    vec![edge, core]
+}
+
+pub(crate) fn sav_entries() -> Vec<SavEntryRow> {
+    let row = SavEntryRow {
+        prefix: "192.0.2.0/24".parse().unwrap(),
+        interfaces: vec!["wan".into(), "lan".into()],
+        permit: true,
+        source: "file".into(),
+        origin: "edge.toml:41".into(),
+        time: None,
+        hits: Some(12),
+    };
+    let denied = SavEntryRow {
+        prefix: "2001:db8::/32".parse().unwrap(),
+        interfaces: vec!["wan".into()],
+        permit: false,
+        origin: "customers.csv:7".into(),
+        hits: Some(0),
+        ..row.clone()
+    };
+    let said = SavEntryRow {
+        prefix: "192.0.2.64/26".parse().unwrap(),
+        interfaces: vec!["lan".into()],
+        source: "api".into(),
+        origin: String::new(),
+        time: Some(1_763_718_401),
+        hits: None,
+        ..row.clone()
+    };
+    vec![row, denied, said]
 }
 
 pub(crate) fn traces() -> Vec<TraceRow> {

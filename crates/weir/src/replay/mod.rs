@@ -14,7 +14,6 @@ pub mod explanation;
 mod line;
 mod merge;
 pub mod sink;
-mod time;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +27,7 @@ use weir_plane::reason::Reason;
 use weir_plane::stats::{Conservation, DropStats};
 use weir_port::pcap::CaptureError;
 
+use crate::render::time::utc;
 pub use line::Line;
 use merge::Merge;
 use sink::{Files, Nowhere};
@@ -320,7 +320,7 @@ impl Replay {
                     .and_then(|outcome| by::place(&self.harness, outcome))
                     .map(|place| place.to_string()),
                 answer: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.answers)),
-                time: time::utc(pending.time),
+                time: utc(pending.time),
                 packet: &pending.packet,
             };
             tell(&line).map_err(ReplayError::Line)?;

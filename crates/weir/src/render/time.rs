@@ -5,8 +5,15 @@ use std::time::{Duration, SystemTime};
 use weir_base::clock::Time;
 
 /// As `2026-11-21T09:46:41.150826000Z`.
-pub(super) fn utc(time: Time) -> String {
+pub fn utc(time: Time) -> String {
     humantime::format_rfc3339_nanos(SystemTime::UNIX_EPOCH + Duration::from_nanos(time.0)).to_string()
+}
+
+/// Seconds of the Unix epoch, as `2026-11-21T09:46:41Z`.
+pub fn utc_seconds(time: u64) -> String {
+    // Later than the year 9999, nobody has a way to write it.
+    const LATEST: u64 = 253_402_300_799;
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(time.min(LATEST))).to_string()
 }
 
 #[cfg(test)]
@@ -23,5 +30,10 @@ mod tests {
         ] {
             assert_eq!(utc(Time(seconds * 1_000_000_000 + 7)), expected);
         }
+    }
+    #[test]
+    fn seconds() {
+        assert_eq!(utc_seconds(1_763_718_401), "2025-11-21T09:46:41Z");
+        assert_eq!(utc_seconds(u64::MAX), "9999-12-31T23:59:59Z");
     }
 }

@@ -1,0 +1,242 @@
+//! `weir sav`: entries of source address validation while the gateway runs. Each call is one batch: all of it happens, or
+//! nothing.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::connection::Connection;
+use super::error::Error;
+use super::output::print;
+use super::query::{escaped, target};
+use crate::control::client::{Client, ClientError};
+use crate::control::refusal::Kind;
+use crate::control::sav::batch::{BatchRequest, Change};
+use crate::control::sav::{SOURCE, check_source};
+use crate::render::sav::changed::Changed;
+use crate::render::{self, Report as _};
+use crate::rules::Format;
+
+/// Changes the entries of source address validation of a running gateway, all at once or none
+#[derive(Debug, Args)]
+pub struct Sav {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    connection: Connection,
+    /// Write what was done as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Adds entries for prefixes that the source has none for
+    Add(Rules),
+    /// Sets entries, whatever the source said of their prefixes before
+    Replace(Rules),
+    /// Deletes entries
+    Delete {
+        /// A policy whose mechanism is `table`
+        policy: String,
+        /// Prefixes that the source says something of
+        #[arg(required = true, num_args = 1.., value_name = "PREFIX")]
+        prefixes: Vec<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Replaces all entries of a source by those of a file
+    Import {
+        /// A policy whose mechanism is `table`
+        policy: String,
+        /// Rules, one a line, or CSV, or JSON
+        file: PathBuf,
+        /// Who says so [default: the file's name]
+        #[arg(long, value_name = "NAME", value_parser = source)]
+        source: Option<String>,
+        /// How the file is written [default: as its name ends]
+        #[arg(long, value_enum)]
+        format: Option<Written>,
+    },
+    /// Deletes all entries of a source
+    Clear {
+        /// A policy whose mechanism is `table`
+        policy: String,
+        /// Who said them
+        #[arg(long, value_name = "NAME", value_parser = source)]
+        source: String,
+    },
+}
+
+/// Rules, and who says so.
+#[derive(Debug, Args)]
+struct Rules {
+    /// A policy whose mechanism is `table`
+    policy: String,
+    /// Rules, each in quotes: `'permit from 192.0.2.0/24 on cust1, cust2'`; a single one may be several words
+    #[arg(required = true, num_args = 1.., value_name = "RULE")]
+    rules: Vec<String>,
+    #[command(flatten)]
+    source: Source,
+}
+
+/// Who says so.
+#[derive(Debug, Args)]
+struct Source {
+    /// Who says so; a source changes only what it has said itself
+    #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source)]
+    name: String,
+}
+
+/// How a file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Written {
+    /// A rule a line
+    Rules,
+    /// With a header: prefix,interfaces, and perhaps action and comment
+    Csv,
+    /// An array of objects with these names
+    Json,
+}
+
+impl Written {
+    /// The type of the content.
+    fn content_type(self) -> &'static str {
+        match self {
+            Written::Rules => "text/plain",
+            Written::Csv => "text/csv",
+            Written::Json => "application/json",
+        }
+    }
+}
+
+fn source(text: &str) -> Result<String, String> {
+    check_source(text).map(|()| text.to_owned())
+}
+
+impl Sav {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let teller = Teller { client: self.connection.client(), json: self.json };
+        match &self.what {
+            What::Add(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Add)),
+            What::Replace(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Replace)),
+            What::Delete { policy, prefixes, source } => {
+                teller.batch(policy, source, prefixes.iter().cloned().map(Change::Delete).collect())
+            }
+            What::Import { policy, file, source, format } => teller.import(policy, file, source.as_deref(), *format),
+            What::Clear { policy, source } => {
+                let answer = teller.client.put(&entries(policy, source), Written::Rules.content_type(), String::new());
+                teller.tell(answer, None)
+            }
+        }
+    }
+}
+
+/// Each rule is an argument; or all arguments are the words of one.
+fn changes(rules: &[String], change: fn(String) -> Change) -> Vec<Change> {
+    match rules {
+        [first, ..] if !first.contains(char::is_whitespace) => vec![change(rules.join(" "))],
+        _ => rules.iter().cloned().map(change).collect(),
+    }
+}
+
+/// Where all that a source says is put.
+fn entries(policy: &str, source: &str) -> String {
+    target(&format!("/v1/sav/{}/entries", escaped(policy)), [("source", Some(source.to_owned()))])
+}
+
+struct Teller {
+    client: Client,
+    json: bool,
+}
+
+impl Teller {
+    fn batch(&self, policy: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
+        let order = BatchRequest { source: source.name.clone(), changes };
+        self.tell(self.client.post(&format!("/v1/sav/{}/entries", escaped(policy)), &order), None)
+    }
+
+    fn import(&self, policy: &str, file: &Path, source: Option<&str>, written: Option<Written>) -> Result<(), Error> {
+        let source = match source {
+            Some(source) => source.to_owned(),
+            None => {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                check_source(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
+                name
+            }
+        };
+        let written = written.or_else(|| of_name(file)).ok_or_else(|| {
+            let file = file.display();
+            Error::Usage(format!("`{file}` does not say how it is written: name it with --format"))
+        })?;
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
+        self.tell(self.client.put(&entries(policy, &source), written.content_type(), text), Some(file))
+    }
+
+    /// Says what came of it. What is wrong with a file is said with its name.
+    fn tell(&self, answer: Result<String, ClientError>, file: Option<&Path>) -> Result<(), Error> {
+        let remark = |remark: &dyn std::fmt::Display| match file {
+            Some(file) => format!("{}: {remark}", file.display()),
+            None => remark.to_string(),
+        };
+        let mut stderr = std::io::stderr();
+        let json = match answer {
+            Ok(json) => json,
+            Err(ClientError::Refused(refusal)) if refusal.kind == Kind::InvalidEntries => {
+                for problem in &refusal.problems {
+                    // There is nobody left to tell when this fails.
+                    let _ = writeln!(stderr, "error: {}", remark(problem));
+                }
+                if self.json {
+                    print(&(render::json(&*refusal) + "\n"))?;
+                }
+                let _ = writeln!(stderr, "nothing was changed");
+                return Err(Error::InvalidEntries);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let changed: Changed = self.client.read(&json)?;
+        for warning in &changed.warnings {
+            let _ = writeln!(stderr, "warning: {}", remark(warning));
+        }
+        if changed.more_warnings > 0 {
+            let _ = writeln!(stderr, "and {} more warnings", changed.more_warnings);
+        }
+        if self.json { print(&json) } else { print(&changed.text()) }
+    }
+}
+
+fn of_name(file: &Path) -> Option<Written> {
+    Some(match Format::of(file)? {
+        Format::Rules => Written::Rules,
+        Format::Csv => Written::Csv,
+        Format::Json => Written::Json,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_an_argument_or_several() {
+        let changes = |words: &[&str]| -> Vec<String> {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let text = |change| match change {
+                Change::Add(text) | Change::Replace(text) | Change::Delete(text) => text,
+            };
+            changes(&words, Change::Add).into_iter().map(text).collect()
+        };
+        let one = "permit from 10.0.0.0/8 on a, b";
+        assert_eq!(changes(&[one]), [one]);
+        assert_eq!(changes(&[one, "permit from any on c"]), [one, "permit from any on c"]);
+        assert_eq!(changes(&["permit", "from", "10.0.0.0/8", "on", "a,", "b"]), [one]);
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        assert_eq!(entries("edge", "a&b=é"), "/v1/sav/edge/entries?source=a%26b%3D%C3%A9");
+    }
+}

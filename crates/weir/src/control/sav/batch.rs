@@ -1,0 +1,204 @@
+//! A batch of changes: all of them happen, or none.
+
+use serde::{Deserialize, Serialize};
+use weir_plane::compile::Edit;
+
+use super::{Interfaces, Remarks, no_deny, prefixes};
+use crate::render::sav::changed::Remark;
+use crate::rules::{self, ANY, Format, Names, Rule, prefix};
+
+/// The body of `POST /v1/sav/POLICY/entries`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// Who says so.
+    #[serde(default = "default_source")]
+    pub source: String,
+    /// What is to change, in this order.
+    pub changes: Vec<Change>,
+}
+
+fn default_source() -> String {
+    super::SOURCE.to_owned()
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// A rule for a prefix of which the source says nothing.
+    Add(String),
+    /// A rule for a prefix, whatever the source said of it before.
+    Replace(String),
+    /// A prefix of which the source says nothing any more; `any` for both default prefixes.
+    Delete(String),
+}
+
+/// A batch that was understood.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The changes, by prefix.
+    pub edits: Vec<Edit>,
+    /// The number of the change that each of these belongs to, from 1.
+    pub of: Vec<usize>,
+    /// What is odd.
+    pub warnings: Remarks,
+}
+
+/// Reads a batch for a gateway that has these interfaces.
+///
+/// # Errors
+/// When any change can not be understood, or names something that is not there: all that is wrong.
+pub fn read(changes: &[Change], interfaces: &[String]) -> Result<Batch, Remarks> {
+    let mut batch = Batch::default();
+    let mut errors = Remarks::default();
+    let mut names = Names::default();
+    let mut interfaces = Interfaces::new(interfaces);
+    for (number, change) in (1..).zip(changes) {
+        let edit = match change {
+            Change::Delete(text) => {
+                batch.delete(number, text, &mut errors);
+                continue;
+            }
+            Change::Add(_) => Edit::Add,
+            Change::Replace(_) => Edit::Replace,
+        };
+        let (Change::Add(text) | Change::Replace(text) | Change::Delete(text)) = change;
+        let (rule, warnings) = match rules::parse(text, &mut names) {
+            Ok(read) => read,
+            Err(findings) => {
+                errors.extend(Some(number), &findings);
+                continue;
+            }
+        };
+        batch.warnings.extend(Some(number), &warnings);
+        match on(number, text, &rule, &mut interfaces) {
+            Ok(names) => {
+                for prefix in prefixes(rule.from) {
+                    batch.push(number, edit(prefix, names.clone()));
+                }
+            }
+            Err(remark) => errors.push(|| remark),
+        }
+    }
+    if errors.is_empty() { Ok(batch) } else { Err(errors) }
+}
+
+/// The interfaces of a rule that may stand in a table.
+fn on(
+    number: usize,
+    text: &str,
+    rule: &Rule,
+    interfaces: &mut Interfaces<'_>,
+) -> Result<weir_plane::compile::Names, Remark> {
+    let remark = |column, message, help| Remark { change: Some(number), line: None, column, message, help };
+    if let Some((message, help)) = no_deny(rule) {
+        return Err(remark(Some(1), message.to_owned(), Some(help.to_owned())));
+    }
+    interfaces.of(rule).map_err(|unknown| {
+        let place = rules::place_of(Format::Rules, text, &unknown.name);
+        let before = place.and_then(|place| text.get(..place.start));
+        let column = before.and_then(|before| u32::try_from(before.chars().count() + 1).ok());
+        remark(column, unknown.message(), unknown.help())
+    })
+}
+
+impl Batch {
+    fn push(&mut self, number: usize, edit: Edit) {
+        self.edits.push(edit);
+        self.of.push(number);
+    }
+
+    fn delete(&mut self, number: usize, text: &str, errors: &mut Remarks) {
+        let remark = |message, help| Remark { change: Some(number), line: None, column: None, message, help };
+        let from = match text {
+            ANY => None,
+            text => match prefix::parse(text) {
+                Ok((prefix, clean)) => {
+                    if !clean {
+                        let message = format!("`{text}` has bits set behind its length; it is taken as {prefix}");
+                        self.warnings.push(|| remark(message, Some(format!("write `{prefix}`"))));
+                    }
+                    Some(prefix)
+                }
+                Err(help) => {
+                    let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
+                    errors.push(|| remark(format!("`{shown}` is no prefix"), Some(help)));
+                    return;
+                }
+            },
+        };
+        for prefix in prefixes(from) {
+            self.push(number, Edit::Delete(prefix));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interfaces() -> Vec<String> {
+        vec!["cust1".into(), "cust2".into()]
+    }
+
+    fn errors(changes: &[Change]) -> Vec<String> {
+        read(changes, &interfaces()).unwrap_err().shown.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn changes_become_edits_of_prefixes() {
+        let request: BatchRequest = serde_json::from_str(
+            r#"{"changes":[{"add":"permit from 10.0.0.0/8 on cust1, cust2"},{"replace":"permit from any on any"},{"delete":"2001:db8::1/32"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(request.source, "api");
+        let batch = read(&request.changes, &interfaces()).unwrap();
+        let shown: Vec<String> = batch
+            .edits
+            .iter()
+            .map(|edit| match edit {
+                Edit::Add(prefix, names) => format!("+ {prefix} {names:?}"),
+                Edit::Replace(prefix, names) => format!("~ {prefix} {names:?}"),
+                Edit::Delete(prefix) => format!("- {prefix}"),
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                r#"+ 10.0.0.0/8 ["cust1", "cust2"]"#,
+                r#"~ 0.0.0.0/0 ["cust1", "cust2"]"#,
+                r#"~ ::/0 ["cust1", "cust2"]"#,
+                "- 2001:db8::/32",
+            ]
+        );
+        assert_eq!(batch.of, [1, 2, 2, 3]);
+        let warnings: Vec<String> = batch.warnings.shown.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            warnings,
+            [
+                "change 3: `2001:db8::1/32` has bits set behind its length; it is taken as 2001:db8::/32 (write `2001:db8::/32`)"
+            ]
+        );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_with_its_change() {
+        let wrong = [
+            Change::Add("permit from 10.0.0.0/8 on cust1, cus2".into()),
+            Change::Add("permit from 10.0.0.0/8 on cust1".into()),
+            Change::Replace("deny from 10.0.0.0/8 on cust1".into()),
+            Change::Delete("10.0.0.1".into()),
+            Change::Add("permit form 10.0.0.0/8 on cust1".into()),
+        ];
+        assert_eq!(
+            errors(&wrong),
+            [
+                "change 1, column 34: there is no interface `cus2` (did you mean `cust2`?)",
+                "change 3, column 1: the rules of a `table` only permit (what no rule permits is not valid)",
+                "change 4: `10.0.0.1` is no prefix (write `10.0.0.1/32` for this address alone)",
+                "change 5, column 8: expected `from`, found `form` (did you mean `from`?)",
+            ]
+        );
+    }
+}
