@@ -3,7 +3,8 @@
 //!     cargo run --release -p weir-table --bin sav-figures -- [--prefixes N] [--repeats R] [--real FILE]
 //!
 //! FILE has a prefix on each line; without it, prefixes are made as long as real ones, a fifth of them nested. Minima of
-//! the repeats are shown, as other work on the machine only ever adds. A reader looks up during the updates.
+//! the repeats are shown, as other work on the machine only ever adds. A reader looks up during the updates. Updates count
+//! the time for which the writer ran, single ones the time that passed.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -238,25 +239,24 @@ fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
     random: &mut Random,
     publish: impl Fn(&Merged<K, M>),
 ) -> Result<(), Box<dyn Error>> {
-    let rate = |entries: usize, time: Duration| entries as f64 / time.as_secs_f64() / 1e6;
     for batch in [1000, 10_000, 100_000] {
-        let [mut replaced, mut deleted, mut added] = [0f64; 3];
-        for _ in 0..effort.repeats {
+        // Times that threads ran are known to some milliseconds: many batches are taken together.
+        let (mut entries, mut times) = (0, [Duration::ZERO; 3]);
+        for _ in 0..effort.repeats * (200_000 / batch) {
             let prefixes: BTreeSet<_> =
                 (0..batch.min(all.len() / 2)).map(|_| all[random.below(all.len() as u64) as usize]).collect();
-            let mut timed = |entries: Vec<(Prefix<K>, Option<Set>)>| -> Result<f64, Box<dyn Error>> {
-                let count = entries.len();
-                let start = Instant::now();
-                table.change(entries)?;
-                publish(table);
-                Ok(rate(count, start.elapsed()))
-            };
             let with =
                 |random: &mut Random| prefixes.iter().map(|p| (*p, Some(some(sets, random)))).collect::<Vec<_>>();
-            replaced = replaced.max(timed(with(random))?);
-            deleted = deleted.max(timed(prefixes.iter().map(|prefix| (*prefix, None)).collect())?);
-            added = added.max(timed(with(random))?);
+            let without = prefixes.iter().map(|prefix| (*prefix, None)).collect();
+            entries += prefixes.len();
+            for (time, changes) in times.iter_mut().zip([with(random), without, with(random)]) {
+                let start = ran()?;
+                table.change(changes)?;
+                publish(table);
+                *time += ran()? - start;
+            }
         }
+        let [replaced, deleted, added] = times.map(|time| entries as f64 / time.as_secs_f64() / 1e6);
         println!(
             "    in batches of {batch:>6}: M entries/s: {replaced:.2} replaced, {deleted:.2} deleted, {added:.2} added"
         );
@@ -275,11 +275,18 @@ fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
     let mut least = Duration::MAX;
     for _ in 0..effort.repeats.min(5) {
         let entries: Vec<_> = all.iter().map(|prefix| (*prefix, some(sets, random))).collect();
-        let start = Instant::now();
+        let start = ran()?;
         table.replace_all(entries)?;
         publish(table);
-        least = least.min(start.elapsed());
+        least = least.min(ran()? - start);
     }
     println!("    all replaced in {least:?}");
     Ok(())
+}
+
+/// How long this thread has run.
+fn ran() -> Result<Duration, Box<dyn Error>> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split_whitespace().next().ok_or("schedstat is empty")?;
+    Ok(Duration::from_nanos(nanoseconds.parse()?))
 }

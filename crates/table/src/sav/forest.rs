@@ -6,6 +6,7 @@
 //! before it: whatever is around the former is, or is around, the latter.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::lpm::{Key, Prefix};
 
@@ -89,11 +90,13 @@ pub(super) struct Forest<K, V> {
     /// The first prefix of each chunk.
     firsts: Vec<Prefix<K>>,
     len: usize,
+    /// The chunk that was found last: prefixes that are looked for one after another often lie side by side.
+    recent: AtomicUsize,
 }
 
 impl<K: Key, V> Forest<K, V> {
     pub(super) fn new() -> Self {
-        Forest { chunks: Vec::new(), firsts: Vec::new(), len: 0 }
+        Forest { chunks: Vec::new(), firsts: Vec::new(), len: 0, recent: AtomicUsize::new(0) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -108,9 +111,7 @@ impl<K: Key, V> Forest<K, V> {
 
     /// Where a prefix is, or else where it would be.
     pub(super) fn find(&self, prefix: &Prefix<K>) -> Result<Place, Place> {
-        let Some(chunk) = self.firsts.partition_point(|first| first <= prefix).checked_sub(1) else {
-            return Err(Place { chunk: 0, slot: 0 });
-        };
+        let Some(chunk) = self.chunk(prefix) else { return Err(Place { chunk: 0, slot: 0 }) };
         let here = &self.chunks[chunk];
         let slot = here.before(prefix);
         let place = Place { chunk, slot };
@@ -119,6 +120,25 @@ impl<K: Key, V> Forest<K, V> {
         } else {
             Err(place)
         }
+    }
+
+    /// The last chunk that does not begin after a prefix.
+    fn chunk(&self, prefix: &Prefix<K>) -> Option<usize> {
+        let recent = self.recent.load(Ordering::Relaxed).min(self.firsts.len());
+        let (before, from) = self.firsts.split_at(recent);
+        let after = if from.first().is_some_and(|first| first <= prefix) {
+            // Steps that double, then halve.
+            let mut step = 1;
+            while from.get(step).is_some_and(|first| first <= prefix) {
+                step *= 2;
+            }
+            recent + step / 2 + from[step / 2..from.len().min(step)].partition_point(|first| first <= prefix)
+        } else {
+            before.partition_point(|first| first <= prefix)
+        };
+        let chunk = after.checked_sub(1)?;
+        self.recent.store(chunk, Ordering::Relaxed);
+        Some(chunk)
     }
 
     pub(super) fn prefix(&self, place: Place) -> Prefix<K> {

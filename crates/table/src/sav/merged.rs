@@ -297,7 +297,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     fn update(&mut self, prefix: Prefix<K>, own: Option<M::Entry>, work: &mut Work<K>) -> Result<(), NoRoom> {
         let found = self.nodes.find(&prefix);
         let present = found.ok().map(|place| *self.nodes.value(place));
-        let (before, after) = match (own, present) {
+        let (place, before, after) = match (own, present) {
             (None, None) => return Ok(()),
             (None, Some(node)) => {
                 let around = self.nodes.around(&prefix, found);
@@ -308,9 +308,10 @@ impl<K: Key, M: Meaning> Merged<K, M> {
                     Some((len, node)) => Fill { leaf: node.row, len },
                 };
                 work.paints.push(Paint { prefix, fill });
-                self.nodes.remove(found.expect("it is present"));
+                let Ok(at) = found else { unreachable!("it is present") };
+                self.nodes.remove(at);
                 work.before.push(Before { prefix, node: Some(node), gone: true });
-                (Some(node.state), around.map(|(_, around)| around.state))
+                (Err(at), Some(node.state), around.map(|(_, around)| around.state))
             }
             (Some(own), _) => {
                 let own = self.entries.take(own);
@@ -327,18 +328,24 @@ impl<K: Key, M: Meaning> Merged<K, M> {
                         return Err(error);
                     }
                 };
-                self.assign(prefix, found, own, state, work)?;
-                (present.map(|node| node.state).or(around), Some(state))
+                let place = self.assign(prefix, found, own, state, work)?;
+                (Ok(place), present.map(|node| node.state).or(around), Some(state))
             }
         };
-        if M::NESTS && before != after { self.inside(prefix, after, work) } else { Ok(()) }
+        if M::NESTS && before != after { self.inside(prefix, place, after, work) } else { Ok(()) }
     }
 
     /// Gives the prefixes inside of one, which has another state now, the states that follow.
-    fn inside(&mut self, prefix: Prefix<K>, state: Option<u32>, work: &mut Work<K>) -> Result<(), NoRoom> {
+    fn inside(
+        &mut self,
+        prefix: Prefix<K>,
+        place: Result<Place, Place>,
+        state: Option<u32>,
+        work: &mut Work<K>,
+    ) -> Result<(), NoRoom> {
         // Those around the next prefix, from the widest on: where they end, and what they come to.
         let mut around = vec![(prefix.last(), state)];
-        let mut next = self.nodes.after(self.nodes.find(&prefix));
+        let mut next = self.nodes.after(place);
         while let Some(place) = next {
             let inner = self.nodes.prefix(place);
             if inner.address() > prefix.last() {
@@ -366,7 +373,8 @@ impl<K: Key, M: Meaning> Merged<K, M> {
 
     /// The number of the state that follows from an entry and the state around; it has one user more.
     fn state(&mut self, around: Option<u32>, own: u32, len: u8, work: &mut Work<K>) -> Result<u32, NoRoom> {
-        let by = (around, own, if M::BY_LENGTH { len } else { 0 });
+        let around_next = around.map_or(0, |state| u128::from(state) + 1);
+        let by = around_next << 40 | u128::from(own) << 8 | u128::from(if M::BY_LENGTH { len } else { 0 });
         if let Some(&state) = work.known.get(&by) {
             self.states.share(state);
             return Ok(state);
@@ -409,7 +417,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         own: u32,
         state: u32,
         work: &mut Work<K>,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<Place, NoRoom> {
         let before = found.ok().map(|place| *self.nodes.value(place));
         let row = match self.row_for(before.map(|node| node.row), state) {
             Ok(row) => row,
@@ -424,11 +432,13 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             work.paints.push(Paint { prefix, fill: Fill { leaf: row, len: prefix.len() } });
         }
         work.before.push(Before { prefix, node: before, gone: false });
-        match found {
-            Ok(place) => *self.nodes.value_mut(place) = node,
-            Err(place) => drop(self.nodes.insert(prefix, place, node)),
-        }
-        Ok(())
+        Ok(match found {
+            Ok(place) => {
+                *self.nodes.value_mut(place) = node;
+                place
+            }
+            Err(place) => self.nodes.insert(prefix, place, node),
+        })
     }
 
     /// The row for a prefix that has the row `before`, or is new.
@@ -531,8 +541,9 @@ struct Work<K: Key> {
     before: Vec<Before<K>>,
     /// What is to be painted.
     paints: Vec<Paint<K>>,
-    /// The states that were found: numbers keep their meanings until the end of the change.
-    known: HashMap<(Option<u32>, u32, u8), u32, Folding>,
+    /// The states that were found, by the state around, the entry, and the length if it matters: numbers keep their
+    /// meanings until the end of the change.
+    known: HashMap<u128, u32, Folding>,
 }
 
 impl<K: Key> Work<K> {
