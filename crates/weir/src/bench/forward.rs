@@ -136,14 +136,11 @@ impl Samples {
     }
 
     fn cost(mut self, load: &Load, bench: &Bench) -> Cost {
-        let figure = |samples: &mut Vec<f64>| {
-            Figure::of(samples).unwrap_or(Figure { median: f64::NAN, p10: f64::NAN, p90: f64::NAN })
-        };
-        let total = figure(&mut self.totals);
+        let total = Figure::of_all(&mut self.totals);
         let mut generator = Figure { median: 0.0, p10: 0.0, p90: 0.0 };
         let mut nodes = Vec::new();
         for (node, mut samples) in self.nodes {
-            let ticks = figure(&mut samples);
+            let ticks = Figure::of_all(&mut samples);
             match node {
                 Node::Rx => generator = ticks,
                 _ => nodes.push(NodeCost { name: node.name().to_owned(), ticks }),
@@ -174,6 +171,7 @@ fn gateway(load: &Load) -> Gateway {
         true => (("2001:db8::1/64", "2001:db8::2"), "2001:db8:1::1/64"),
     };
     let source = inside.1.parse().expect("a constant address");
+    let net = |text: &str| text.parse().expect("a constant prefix");
     let stream = StreamSpec {
         source: StreamSource::Template(TemplateSpec {
             source: (source, source),
@@ -201,8 +199,8 @@ fn gateway(load: &Load) -> Gateway {
     Gateway {
         vrfs: vec![Vrf { name: "default".to_owned(), origin: Origin(0) }],
         interfaces: vec![
-            interface("in", PortSpec::Generator(GeneratorSpec { streams: vec![stream] }), inside.0),
-            interface("out", PortSpec::Null, outside),
+            interface("in", PortSpec::Generator(GeneratorSpec { streams: vec![stream] }), net(inside.0)),
+            interface("out", PortSpec::Null, net(outside)),
         ],
         routes: (0..load.prefixes)
             .map(|index| Route {
@@ -234,13 +232,13 @@ fn gateway(load: &Load) -> Gateway {
     }
 }
 
-fn interface(name: &str, port: PortSpec, address: &str) -> Interface {
+pub(super) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
     Interface {
         name: name.to_owned(),
         kind: InterfaceKind::Port { port, middleware: Middleware::default(), queues: 1 },
         mac: None,
         mtu: 1500,
-        addresses: vec![Address { net: address.parse().expect("a constant prefix"), origin: Origin(0) }],
+        addresses: vec![Address { net, origin: Origin(0) }],
         vrf: VrfIndex(0),
         punt: None,
         router_advertisement: None,

@@ -11,3 +11,4 @@ pub mod namespace;
 pub mod plot;
 pub mod prefixes;
 pub mod report;
+pub mod sav;

@@ -1,6 +1,6 @@
 //! `weir bench`: what forwarding and each policy cost on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -11,6 +11,7 @@ use crate::bench::between::{self, PortKind};
 use crate::bench::lpm::{self, Effort};
 use crate::bench::prefixes::Prefixes;
 use crate::bench::report::Forward;
+use crate::bench::sav::{self, Sav};
 use crate::bench::{forward, plot};
 use crate::render::{self, Report as _};
 
@@ -25,6 +26,8 @@ pub struct Bench {
 enum What {
     /// Plain forwarding between memory ports, and longest-prefix match in full tables
     Forward(ForwardArgs),
+    /// Source address validation between memory ports, as draft-li-savnet-dataplane-performance measures it
+    Sav(SavArgs),
 }
 
 #[derive(Debug, Args)]
@@ -52,10 +55,36 @@ struct ForwardArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct SavArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Write plots into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Take source prefixes from this file of ADDRESS/LENGTH lines, plain or .gz; more than it has are made
+    #[arg(long, value_name = "FILE")]
+    prefixes: Option<PathBuf>,
+    /// Instead: floods of sources that are not valid, and deeply nested prefixes
+    #[arg(long, conflicts_with_all = ["svg", "prefixes"])]
+    floods: bool,
+    /// Instead: changes of entries beside a worker that reads them; needs two CPUs
+    #[arg(long, conflicts_with_all = ["svg", "prefixes", "cpu"])]
+    updates: bool,
+    /// The CPU to run on; else the last one that may be used
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// A small part of the effort, and small tables: shows that it works
+    #[arg(long)]
+    quick: bool,
+}
+
 impl Bench {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::Forward(args) => args.run(),
+            What::Sav(args) => args.run(),
         }
     }
 }
@@ -70,17 +99,12 @@ impl ForwardArgs {
         }
         // Read first: a mistake in it should not cost the time of the rest.
         let prefixes = match &self.prefixes {
-            Some(path) => {
-                Prefixes::read(path).map_err(|error| Error::Failed(format!("cannot read prefixes: {error}")))?
-            }
+            Some(path) => read(path)?,
             None if self.quick => Prefixes::made_of(20_000, 5_000, 1),
             None => Prefixes::made(1),
         };
         let allowed = weir_base::affinity::allowed().unwrap_or_default();
-        if let Some(cpu) = self.cpu.or(allowed.last().copied()) {
-            weir_base::affinity::pin(cpu)
-                .map_err(|error| Error::Failed(format!("cannot run on CPU {cpu}: {error}")))?;
-        }
+        pin(self.cpu, &allowed)?;
         let loads = if self.quick { &forward::LOADS[..3] } else { &forward::LOADS[..] };
         let windows = if self.quick { 20 } else { 400 };
         let costs = forward::measure(loads, windows, |_| ()).map_err(|error| Error::Failed(error.to_string()))?;
@@ -110,6 +134,61 @@ impl ForwardArgs {
             plot::forward(&report.forward, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
         print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+    }
+}
+
+impl SavArgs {
+    fn run(&self) -> Result<(), Error> {
+        let prefixes = self.prefixes.as_deref().map(read).transpose()?;
+        let made =
+            || Prefixes { origin: "made with the lengths of the Internet's table".to_owned(), ..Default::default() };
+        let prefixes = prefixes.unwrap_or_else(made);
+        let effort = match self.quick {
+            true => sav::Effort { turns: 4, windows: 2, sources: 10_000, prefixes: 10_000 },
+            false => sav::Effort { turns: 40, windows: 8, sources: 100_000, prefixes: 1_000_000 },
+        };
+        let failed = |error: sav::SavError| Error::Failed(error.to_string());
+        let allowed = weir_base::affinity::allowed().unwrap_or_default();
+        let mut report = Sav {
+            tick_frequency: weir_base::tsc::frequency(),
+            cpu: cpu_name(),
+            prefixes: prefixes.origin.clone(),
+            turns: effort.turns,
+            figure_8: Vec::new(),
+            figure_10: Vec::new(),
+            floods: None,
+            updates: Vec::new(),
+        };
+        // First: its worker has a CPU of its own, and this thread another.
+        if self.updates {
+            report.updates = sav::updates(&effort, &allowed).map_err(failed)?;
+        }
+        pin(self.cpu, &allowed)?;
+        if self.floods {
+            report.floods = Some(sav::floods(&effort).map_err(failed)?);
+        }
+        if !self.floods && !self.updates {
+            report.figure_8 = sav::mechanisms(&prefixes, &effort).map_err(failed)?;
+            report.figure_10 = sav::scales(&prefixes, &effort).map_err(failed)?;
+        }
+        if let Some(directory) = &self.svg {
+            plot::sav(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+    }
+}
+
+fn read(path: &Path) -> Result<Prefixes, Error> {
+    Prefixes::read(path).map_err(|error| Error::Failed(format!("cannot read prefixes: {error}")))
+}
+
+/// Stays on a CPU: the one that was asked for, or the last of those that may be used.
+fn pin(wanted: Option<usize>, allowed: &[usize]) -> Result<(), Error> {
+    match wanted.or(allowed.last().copied()) {
+        Some(cpu) => {
+            weir_base::affinity::pin(cpu).map_err(|error| Error::Failed(format!("cannot run on CPU {cpu}: {error}")))
+        }
+        None => Ok(()),
     }
 }
 
