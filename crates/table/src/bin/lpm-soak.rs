@@ -31,8 +31,10 @@ fn main() -> ExitCode {
     });
     let (Ok(ipv4), Ok(ipv6)) = (ipv4, ipv6) else { return ExitCode::FAILURE };
     for (family, report) in [("IPv4", ipv4), ("IPv6", ipv6)] {
-        let soak::Report { lookups, updates, transactions } = report;
-        println!("{family}: {lookups} lookups right, {updates} updates, {transactions} transactions");
+        let soak::Report { lookups, updates, transactions, refusals } = report;
+        println!(
+            "{family}: {lookups} lookups right, {updates} updates ({refusals} refused), {transactions} transactions"
+        );
     }
     println!("in {:.0} s", start.elapsed().as_secs_f64());
     ExitCode::SUCCESS

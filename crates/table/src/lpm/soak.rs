@@ -2,7 +2,8 @@
 //!
 //! Each *shape* is a pool of prefixes of some character. Routes from it come and go, one by one, in transactions, and
 //! in transactions that are dropped; after each step thousands of keys are looked up, at the edges of what changed and
-//! elsewhere. Older tables are kept for a while, and must go on giving their old answers.
+//! elsewhere. Older tables are kept for a while, and must go on giving their old answers. Some tables have little room
+//! and refuse routes, which must not change anything. In the end all routes go, and all memory must be free again.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::indexed::Indexed;
 use super::key::{Key, Prefix};
 use super::sample::{Draw, inside_one};
 use super::table::Table;
-use super::writer::{Limits, Value, Writer};
+use super::writer::{Full, Limits, Value, Writer};
 
 /// Keys that are looked up between two steps.
 const KEYS_PER_STEP: usize = 4096;
@@ -30,6 +31,8 @@ pub struct Report {
     pub updates: u64,
     /// Transactions, those that were dropped included.
     pub transactions: u64,
+    /// Routes that there was no room for.
+    pub refusals: u64,
 }
 
 /// Runs at least so many lookups.
@@ -41,7 +44,8 @@ pub fn run<K: Draw>(lookups: u64, seed: u64) -> Report {
     let mut report = Report::default();
     for round in 0.. {
         for shape in shapes::<K>(&mut random) {
-            Run::new(&shape).run(&mut random, &mut report, lookups, || format!("seed {seed}, round {round}"));
+            Run::new(&shape, &mut random)
+                .run(&mut random, &mut report, lookups, || format!("seed {seed}, round {round}"));
             if report.lookups >= lookups {
                 return report;
             }
@@ -113,6 +117,8 @@ struct Kept<K: Key> {
 struct Run<'p, K: Draw> {
     pool: &'p [Prefix<K>],
     writer: Writer<K>,
+    /// Whether there may be less room than the routes take.
+    tight: bool,
     oracle: Indexed<K>,
     reader: Reader,
     kept: Vec<Kept<K>>,
@@ -121,12 +127,15 @@ struct Run<'p, K: Draw> {
 }
 
 impl<'p, K: Draw> Run<'p, K> {
-    fn new(pool: &'p [Prefix<K>]) -> Self {
+    fn new(pool: &'p [Prefix<K>], random: &mut Random) -> Self {
         let domain = Domain::new();
-        let limits = Limits { max_routes: pool.len(), max_bytes: 64 << 20 };
+        let tight = random.chance(0.5);
+        let max_bytes = if tight { empty::<K>() + (2048 << random.below(3)) } else { 64 << 20 };
+        let limits = Limits { max_routes: pool.len(), max_bytes };
         Run {
             pool,
             writer: Writer::new(&domain, limits).expect("there is address space"),
+            tight,
             oracle: Indexed::new(),
             reader: domain.reader().expect("the first reader"),
             kept: Vec::new(),
@@ -149,9 +158,15 @@ impl<'p, K: Draw> Run<'p, K> {
             }
             self.check(random, report, &place);
             if report.lookups >= lookups {
-                return;
+                break;
             }
         }
+        self.kept.clear();
+        for prefix in self.pool {
+            assert_eq!(self.writer.remove(prefix), self.oracle.remove(prefix));
+        }
+        self.writer.collect();
+        assert_eq!(self.writer.stats().bytes, empty::<K>(), "{}: memory is lost", place());
     }
 
     fn change_in_place(&mut self, random: &mut Random, report: &mut Report, fill: f64) {
@@ -159,8 +174,8 @@ impl<'p, K: Draw> Run<'p, K> {
             let (prefix, value) = self.pick(random, fill);
             match value {
                 Some(value) => {
-                    let old = self.writer.insert(prefix, value).expect("the limits are wide");
-                    assert_eq!(old, self.oracle.insert(prefix, value));
+                    let given = self.writer.insert(prefix, value);
+                    report.refusals += inserted(&mut self.oracle, self.tight, given, prefix, value);
                 }
                 None => assert_eq!(self.writer.remove(&prefix), self.oracle.remove(&prefix)),
             }
@@ -175,8 +190,8 @@ impl<'p, K: Draw> Run<'p, K> {
         for (prefix, value) in changes {
             match value {
                 Some(value) => {
-                    let old = transaction.insert(prefix, value).expect("the limits are wide");
-                    assert_eq!(old, self.oracle.insert(prefix, value));
+                    let given = transaction.insert(prefix, value);
+                    report.refusals += inserted(&mut self.oracle, self.tight, given, prefix, value);
                 }
                 None => assert_eq!(transaction.remove(&prefix), self.oracle.remove(&prefix)),
             }
@@ -234,6 +249,31 @@ impl<'p, K: Draw> Run<'p, K> {
     }
 }
 
+/// Octets of a table without routes: its directory.
+fn empty<K: Key>() -> usize {
+    4 << K::DIRECTORY
+}
+
+/// Holds what an insertion gave against the oracle, which follows. How many routes were refused.
+fn inserted<K: Draw>(
+    oracle: &mut Indexed<K>,
+    tight: bool,
+    given: Result<Option<Value>, Full>,
+    prefix: Prefix<K>,
+    value: Value,
+) -> u64 {
+    match given {
+        Ok(old) => {
+            assert_eq!(old, oracle.insert(prefix, value));
+            0
+        }
+        Err(full) => {
+            assert!(tight && matches!(full, Full::Bytes(_)), "{full}");
+            1
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,11 +281,11 @@ mod tests {
     /// A share of what `lpm-soak` does.
     #[test]
     fn ipv4_answers_as_the_oracle_does() {
-        run::<u32>(10_000_000, 4);
+        assert!(run::<u32>(10_000_000, 4).refusals > 100);
     }
 
     #[test]
     fn ipv6_answers_as_the_oracle_does() {
-        run::<u128>(10_000_000, 6);
+        assert!(run::<u128>(10_000_000, 5).refusals > 100);
     }
 }
