@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{self, Advice, MapFlags, madvise};
 
 const HUGE: usize = 2 << 20;
 
@@ -79,6 +79,7 @@ impl Region {
         let skip = start.as_ptr().align_offset(HUGE);
         // SAFETY: skip < HUGE, and the mapping is HUGE longer than len.
         let base = unsafe { start.add(skip) };
+        #[cfg(not(miri))]
         // SAFETY: the range lies inside the mapping. It is advice: a kernel without huge pages may refuse.
         let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
         Ok(Region { base, len, mapping: (start, mapped), pages: Pages::Transparent })
@@ -107,10 +108,40 @@ impl Region {
     }
 }
 
+#[cfg(not(miri))]
 fn map(len: usize, flags: MapFlags) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
-    let address = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    let address =
+        unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, mm::ProtFlags::READ | mm::ProtFlags::WRITE, flags)? };
     NonNull::new(address.cast::<u8>()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// # Safety
+/// Exactly what `map` gave, which nobody uses any more.
+#[cfg(not(miri))]
+unsafe fn unmap(address: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { mm::munmap(address.as_ptr().cast(), len) };
+}
+
+// Miri cannot ask the system: there, the memory comes from the heap.
+#[cfg(miri)]
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+#[cfg(miri)]
+fn map(len: usize, _: MapFlags) -> io::Result<NonNull<u8>> {
+    let layout = Layout::from_size_align(len, HUGE).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    // SAFETY: no mapping is empty.
+    NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// # Safety
+/// Exactly what `map` gave, which nobody uses any more.
+#[cfg(miri)]
+unsafe fn unmap(address: NonNull<u8>, len: usize) {
+    let layout = Layout::from_size_align(len, HUGE).expect("it was mapped with this layout");
+    // SAFETY: the caller's promise.
+    unsafe { dealloc(address.as_ptr(), layout) }
 }
 
 /// Octets of memory that can be had without pushing anyone else out, as the kernel estimates them.
@@ -128,7 +159,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         let (address, len) = self.mapping;
         // SAFETY: exactly what was mapped, and nobody else unmaps it; the owner of the region answers for pointers into it.
-        let _ = unsafe { munmap(address.as_ptr().cast(), len) };
+        unsafe { unmap(address, len) }
     }
 }
 
