@@ -184,10 +184,8 @@ impl<K: Family> Validator<K> {
                     true => table.rows_batch(guard, sources, words),
                     false => table.rows_batch_without_default(guard, sources, words),
                 }
-                let counted = self.hits.is_some();
                 for (place, (&row, &interface)) in words.iter().zip(interfaces).enumerate() {
-                    let number = if counted { table.counter(row) } else { 0 };
-                    found(place, Finding { verdict: table.verdict(row, interface), row: number });
+                    found(place, Finding { verdict: table.verdict(row, interface), row });
                 }
             }
             Check::Card(card, order) => {

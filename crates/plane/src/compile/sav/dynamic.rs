@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use weir_table::lpm::Folding;
 
 /// Interfaces by name: they may come and go.
 pub type Names = Arc<[Arc<str>]>;
@@ -48,10 +49,13 @@ impl Edit {
 /// Sources of entries that there may be for a policy.
 pub const MAX_SOURCES: usize = 64;
 
+/// What a source says, by prefix.
+pub(super) type Entries = HashMap<IpNet, Said, Folding>;
+
 /// Everything that was said of a policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dynamic {
-    sources: Vec<(Arc<str>, HashMap<IpNet, Said>)>,
+    sources: Vec<(Arc<str>, Entries)>,
 }
 
 impl Dynamic {
@@ -65,7 +69,7 @@ impl Dynamic {
     }
 
     /// What a source says.
-    pub(super) fn of(&self, source: &str) -> Option<&HashMap<IpNet, Said>> {
+    pub(super) fn of(&self, source: &str) -> Option<&Entries> {
         self.sources.iter().find(|(name, _)| **name == *source).map(|(_, said)| said)
     }
 
@@ -84,17 +88,22 @@ impl Dynamic {
         self.sources.len() < MAX_SOURCES || self.of(source).is_some()
     }
 
-    /// Sets what a source says of a prefix. A source that says nothing is forgotten by [`Dynamic::forget`].
-    pub(super) fn set(&mut self, source: &str, prefix: IpNet, said: Option<Said>) {
+    /// The place of a source, for [`Dynamic::set`]. One that says nothing is forgotten by [`Dynamic::forget`].
+    pub(super) fn source(&mut self, source: &str) -> usize {
         let place = self.sources.iter().position(|(name, _)| **name == *source);
-        let place = place.unwrap_or_else(|| {
-            self.sources.push((source.into(), HashMap::new()));
+        place.unwrap_or_else(|| {
+            self.sources.push((source.into(), Entries::default()));
             self.sources.len() - 1
-        });
+        })
+    }
+
+    /// Sets what a source says of a prefix; gives what it said before.
+    pub(super) fn set(&mut self, source: usize, prefix: IpNet, said: Option<Said>) -> Option<Said> {
+        let entries = &mut self.sources[source].1;
         match said {
-            Some(said) => self.sources[place].1.insert(prefix, said),
-            None => self.sources[place].1.remove(&prefix),
-        };
+            Some(said) => entries.insert(prefix, said),
+            None => entries.remove(&prefix),
+        }
     }
 
     /// Forgets sources that say nothing.

@@ -1,10 +1,11 @@
 //! Changes to what sources say of a table while the gateway runs: a batch happens as a whole, or not at all.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
-use weir_table::lpm::Prefix;
+use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
 use super::dynamic::{Edit, MAX_SOURCES, Names, Said};
@@ -112,9 +113,11 @@ impl Store {
         time: u64,
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
-        let kept = &mut self.kept[place];
-        let mut last: HashMap<IpNet, Option<&Names>> = HashMap::with_capacity(edits.len());
-        let mut fine: HashSet<*const std::sync::Arc<str>> = HashSet::new();
+        let kept = &self.kept[place];
+        let mut last: HashMap<IpNet, Option<&Names>, Folding> =
+            HashMap::with_capacity_and_hasher(edits.len(), Folding::random());
+        let said = kept.dynamic.of(source);
+        let mut fine: HashSet<*const Arc<str>> = HashSet::new();
         for (number, edit) in (1..).zip(edits) {
             let prefix = edit.prefix();
             let wrong = |problem| SavError::Edit { number, prefix, problem };
@@ -123,7 +126,7 @@ impl Store {
             }
             let there = match last.get(&prefix) {
                 Some(names) => names.is_some(),
-                None => kept.dynamic.of(source).is_some_and(|said| said.contains_key(&prefix)),
+                None => said.is_some_and(|said| said.contains_key(&prefix)),
             };
             match edit {
                 Edit::Add(..) if there => return Err(wrong(Problem::There)),
@@ -158,7 +161,7 @@ impl Store {
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
         let before = self.kept[place].dynamic.of(source).into_iter().flat_map(HashMap::keys);
-        let wanted: HashSet<IpNet> = entries.iter().map(|(prefix, _)| *prefix).collect();
+        let wanted: HashSet<IpNet, Folding> = entries.iter().map(|(prefix, _)| *prefix).collect();
         let gone = before.filter(|prefix| !wanted.contains(prefix)).map(|prefix| Edit::Delete(*prefix));
         let new = entries.iter().map(|(prefix, names)| Edit::Replace(*prefix, names.clone()));
         // What is wrong with an entry is told by its place among them.
@@ -199,22 +202,23 @@ impl Store {
     ) -> Result<Edited, SavError> {
         let kept = &mut self.kept[place];
         let mut edited = Edited::default();
+        let own = kept.dynamic.source(source);
         let mut undo: Vec<(IpNet, Option<Said>)> = Vec::with_capacity(changes.len());
-        let prefixes: Vec<IpNet> = changes.iter().map(|(prefix, _)| *prefix).collect();
         for (prefix, names) in changes {
-            let before = kept.dynamic.of(source).and_then(|said| said.get(&prefix)).cloned();
-            match (&before, &names) {
+            let said = names.map(|interfaces| Said { interfaces, time });
+            let new = said.as_ref().map(|said| Arc::clone(&said.interfaces));
+            let before = kept.dynamic.set(own, prefix, said);
+            match (&before, &new) {
                 (None, Some(_)) => edited.added += 1,
                 (Some(_), None) => edited.deleted += 1,
                 (Some(before), Some(names)) if before.interfaces != *names => edited.replaced += 1,
                 _ => {}
             }
             undo.push((prefix, before));
-            kept.dynamic.set(source, prefix, names.map(|interfaces| Said { interfaces, time }));
         }
-        if let Err(full) = kept.adopt(means, &prefixes) {
+        if let Err(full) = kept.adopt(means, &undo) {
             for (prefix, before) in undo {
-                kept.dynamic.set(source, prefix, before);
+                kept.dynamic.set(own, prefix, before);
             }
             kept.dynamic.forget();
             return Err(SavError::NoRoom { policy: kept.name.to_string(), full });
@@ -228,10 +232,10 @@ impl Store {
 
 impl Kept {
     /// Brings the tables into line with what is said of these prefixes now.
-    fn adopt(&mut self, means: Means<'_>, prefixes: &[IpNet]) -> Result<(), NoRoom> {
+    fn adopt(&mut self, means: Means<'_>, changed: &[(IpNet, Option<Said>)]) -> Result<(), NoRoom> {
         let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
         // To make tables anew takes less than to change most of what is in them.
-        if prefixes.len() > occupancy / 2 && prefixes.len() > 1000 {
+        if changed.len() > occupancy / 2 && changed.len() > 1000 {
             let mut v4 = Own::new(means.domain, &self.shape, means.workers)?;
             let mut v6 = Own::new(means.domain, &self.shape, means.workers)?;
             v4.engine.change(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
@@ -240,10 +244,11 @@ impl Kept {
             (self.v4, self.v6) = (v4, v6);
             return Ok(());
         }
-        let before = self.v4.sets(prefixes);
-        let v4 = self.wanted::<u32>(means.numbers, prefixes);
+        let v4 = self.wanted::<u32>(means.numbers, changed);
+        let v6 = self.wanted::<u128>(means.numbers, changed);
+        // Only where both change may one have to be changed back.
+        let before = if v6.is_empty() { Vec::new() } else { self.v4.sets(&v4) };
         self.v4.change(v4)?;
-        let v6 = self.wanted::<u128>(means.numbers, prefixes);
         if let Err(full) = self.v6.change(v6) {
             // There was room for this a moment ago.
             let _ = self.v4.change(before);
@@ -253,22 +258,22 @@ impl Kept {
     }
 
     /// What is to stand at these prefixes, as far as they are of a family.
-    fn wanted<K: Family>(&self, numbers: &Numbers, prefixes: &[IpNet]) -> Vec<(Prefix<K>, Option<Set>)> {
+    fn wanted<K: Family>(&self, numbers: &Numbers, changed: &[(IpNet, Option<Said>)]) -> Vec<(Prefix<K>, Option<Set>)> {
         let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(numbers));
         let mut all = |net: IpNet| -> Option<Set> {
-            let configured = self.rules.at(net).map(|(_, rule)| sets.of(&rule.interfaces));
             let said = self.dynamic.at(net).map(|(_, said)| named.of(&said.interfaces));
-            configured.chain(said).reduce(|all, more| all.union(&more))
+            let said = said.reduce(|all, more| all.union(&more));
+            let configured = self.rules.at(net).map(|(_, rule)| sets.of(&rule.interfaces));
+            said.into_iter().chain(configured).reduce(|all, more| all.union(&more))
         };
-        prefixes.iter().filter_map(|&net| Some((K::prefix(net)?, all(net)))).collect()
+        changed.iter().filter_map(|&(net, _)| Some((K::prefix(net)?, all(net)))).collect()
     }
 }
 
 impl<K: Family> Own<K> {
-    /// What stands at these prefixes now, as far as they are of this family.
-    fn sets(&self, prefixes: &[IpNet]) -> Vec<(Prefix<K>, Option<Set>)> {
-        let prefixes = prefixes.iter().filter_map(|&net| K::prefix(net));
-        prefixes.map(|prefix| (prefix, self.engine.set_of(&prefix))).collect()
+    /// What stands now at the prefixes that are to be changed.
+    fn sets(&self, changes: &[(Prefix<K>, Option<Set>)]) -> Vec<(Prefix<K>, Option<Set>)> {
+        changes.iter().map(|(prefix, _)| (*prefix, self.engine.set_of(prefix))).collect()
     }
 
     fn change(&mut self, changes: Vec<(Prefix<K>, Option<Set>)>) -> Result<(), NoRoom> {
