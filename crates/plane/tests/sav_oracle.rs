@@ -246,6 +246,9 @@ fn agrees(rig: &mut Rig, sources: &[(usize, bool, u8)]) -> Result<(), TestCaseEr
     Ok(())
 }
 
+/// Rules, routes, policies, and which of these each interface has.
+type Case = (Vec<Rule>, Vec<Way>, Vec<Wanted>, Vec<Option<usize>>);
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
@@ -255,7 +258,7 @@ proptest! {
         second in (rules(), ways(), vec(wanted(), 1..4), vec(prop::option::weighted(0.9, 0..3usize), 4)),
         sources in vec((0..4usize, any::<bool>(), 0..16u8), 1..200),
     ) {
-        let make = |(rules, ways, policies, by): &(Vec<Rule>, Vec<Way>, Vec<Wanted>, Vec<Option<usize>>)| {
+        let make = |(rules, ways, policies, by): &Case| {
             let by: Vec<_> = by.iter().map(|policy| policy.map(|policy| policy % policies.len())).collect();
             build(rules, ways, policies, &by)
         };
