@@ -36,8 +36,8 @@ mac = "02:00:00:00:00:02"
 "#;
 
 /// Everything that `weir show` takes.
-const SHOWS: [&str; 9] =
-    ["runtime", "errors", "interfaces", "routes", "neighbors", "trace", "buffers", "tables", "version"];
+const SHOWS: [&str; 10] =
+    ["runtime", "errors", "interfaces", "routes", "neighbors", "sav", "trace", "buffers", "tables", "version"];
 
 /// A folder of the test's own, gone afterwards.
 struct Folder(PathBuf);
@@ -323,4 +323,140 @@ fn the_manual_has_a_page_for_each_command() {
     fs::set_permissions(&pages, Permissions::from_mode(0o500)).unwrap();
     let absent = folder.output(&["man", "--dir", Path::new("/nonexistent").to_str().unwrap()]);
     assert_eq!(absent.status.code(), Some(1));
+}
+
+/// Hosts 10.0.0.10 to 10.0.0.20 send; the first six are known.
+fn validating() -> String {
+    let policy = r#"
+[sav.edge]
+mechanism = "table"
+hits = true
+rules = ["permit from 10.0.0.0/28 on in"]
+
+[sav.back]
+mechanism = "urpf-loose"
+"#;
+    CONFIG.replacen("name = \"in\"\n", "name = \"in\"\nsav = \"edge\"\n", 1) + policy
+}
+
+impl Gateway {
+    /// What `in` counted of IPv4: packets that were validated, and those that were not valid.
+    fn validated(&self) -> (u64, u64) {
+        let json = self.json(&["show", "sav", "--json"]);
+        let row = &json["interfaces"][0];
+        assert_eq!((row["interface"].as_str(), row["family"].as_str()), (Some("in"), Some("ipv4")));
+        let invalid = row["invalid"].as_array().unwrap().iter().map(|by| by["packets"].as_u64().unwrap()).sum();
+        (row["checked"].as_u64().unwrap(), invalid)
+    }
+
+    /// Whether packets that are not valid come in from now on.
+    fn finds_invalid(&self) -> bool {
+        // What was under way when something changed is through by then.
+        std::thread::sleep(Duration::from_millis(50));
+        self.ok(&["clear", "interfaces"]);
+        self.wait_for(|gateway| gateway.validated().0 > 1000);
+        self.validated().1 > 0
+    }
+
+    /// The entries of `edge`, as text without the times.
+    fn entries(&self) -> Vec<String> {
+        let json = self.json(&["show", "sav", "edge", "--json"]);
+        assert_eq!(json["schema"], "weir.show.sav-entries/1");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let entry = |entry: &Value| {
+            let interfaces: Vec<String> = entry["interfaces"].as_array().unwrap().iter().map(text).collect();
+            assert_eq!(entry["time"].is_null(), entry["source"] == "file", "{entry}");
+            format!("{} {} {}", text(&entry["prefix"]), interfaces.join(","), text(&entry["source"]))
+        };
+        json["entries"].as_array().unwrap().iter().map(entry).collect()
+    }
+
+    /// What is said on standard error of something that ends with this code; standard output stays empty.
+    fn refused(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.folder.output(arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(code), String::new()), "{arguments:?}");
+        text(&output.stderr)
+    }
+}
+
+#[test]
+fn sources_are_validated_and_entries_change_while_packets_flow() {
+    let gateway = Gateway::start("sav", &validating());
+    assert!(gateway.finds_invalid());
+    assert_eq!(gateway.entries(), ["10.0.0.0/28 in file"]);
+    assert!(gateway.ok(&["show", "errors"]).contains(" sav-table "));
+    let counted = |gateway: &Gateway| gateway.json(&["show", "sav", "edge", "--json"])["entries"][0]["hits"].as_u64();
+    assert!(counted(&gateway).unwrap() > 0);
+
+    // The hosts that were not known.
+    let added = gateway.ok(&["sav", "add", "edge", "permit from 10.0.0.16/28 on in"]);
+    assert_eq!(added, "edge: added 1, replaced 0, deleted 0; api has 1 now\n");
+    assert!(!gateway.finds_invalid());
+    let again = gateway.refused(1, &["sav", "add", "edge", "permit", "from", "10.0.0.16/28", "on", "in"]);
+    assert!(again.contains("change 1: 10.0.0.16/28: there is an entry of this source already"), "{again}");
+    let replaced = gateway.json(&["sav", "replace", "edge", "permit from 10.0.0.16/28 on out", "--json"]);
+    assert_eq!((replaced["schema"].as_str(), replaced["replaced"].as_u64()), (Some("weir.sav.changed/1"), Some(1)));
+    assert!(gateway.finds_invalid());
+
+    // A batch with something wrong in it changes nothing.
+    let good = "permit from 10.9.0.0/16 on in";
+    let wrong = gateway.refused(3, &["sav", "add", "edge", good, "permit from 10.8.0.0/16 on ind"]);
+    assert_eq!(
+        wrong,
+        "error: change 2, column 28: there is no interface `ind` (did you mean `in`?)\nnothing was changed\n"
+    );
+    let absent = gateway.refused(1, &["sav", "delete", "edge", "10.0.0.16/28", "10.7.0.0/16"]);
+    assert!(absent.contains("change 2: 10.7.0.0/16: there is no entry of this source"), "{absent}");
+    assert_eq!(gateway.entries(), ["10.0.0.0/28 in file", "10.0.0.16/28 out api"]);
+
+    // Another source: the entries of a prefix add up, and each source has its own.
+    let file = gateway.folder.0.join("customers.csv");
+    let import = ["sav", "import", "edge", file.to_str().unwrap()];
+    fs::write(&file, "prefix,interfaces\n10.0.0.16/28,in\n2001:db8::/32,in out\n").unwrap();
+    assert_eq!(gateway.ok(&import), "edge: added 2, replaced 0, deleted 0; customers.csv has 2 now\n");
+    assert!(!gateway.finds_invalid());
+    fs::write(&file, "prefix,interfaces\n10.1.0.0/16,in\n10.0.0.300/28,in\n").unwrap();
+    let bad = gateway.refused(3, &import);
+    assert!(bad.starts_with(&format!("error: {}: line 3, column 1: ", file.display())), "{bad}");
+    assert!(bad.ends_with("nothing was changed\n"), "{bad}");
+    let others = gateway.refused(1, &["sav", "delete", "edge", "2001:db8::/32"]);
+    assert!(others.contains("there is no entry of this source"), "{others}");
+    let all = [
+        "10.0.0.0/28 in file",
+        "10.0.0.16/28 out api",
+        "10.0.0.16/28 in customers.csv",
+        "2001:db8::/32 in,out customers.csv",
+    ];
+    assert_eq!(gateway.entries(), all);
+    let some = gateway.ok(&["show", "sav", "edge", "--prefix", "10.0.0.17", "--limit", "1"]);
+    assert!(some.contains("10.0.0.16/28") && some.ends_with("1 of 2 entries\n"), "{some}");
+
+    // They outlive reloads, of other rules, too.
+    let first = gateway.generation();
+    gateway.folder.config(&validating().replace("10.0.0.0/28 on in", "10.0.0.0/29 on in"));
+    gateway.ok(&["reload"]);
+    assert_eq!(gateway.generation(), first + 1);
+    assert_eq!(gateway.entries()[0], "10.0.0.0/29 in file");
+    assert_eq!(gateway.entries()[1..], all[1..]);
+    assert!(gateway.finds_invalid(), "10.0.0.10 is no longer known");
+    gateway.ok(&["sav", "add", "edge", "permit from 10.0.0.8/29 on in", "--source", "noc"]);
+    assert!(!gateway.finds_invalid());
+
+    gateway.ok(&["sav", "delete", "edge", "10.0.0.16/28"]);
+    let cleared = gateway.ok(&["sav", "clear", "edge", "--source", "customers.csv"]);
+    assert_eq!(cleared, "edge: added 0, replaced 0, deleted 2; customers.csv has 0 now\n");
+    let json = gateway.json(&["show", "sav", "--json"]);
+    let sources = json["policies"].as_array().unwrap().iter().find(|policy| policy["name"] == "edge").unwrap();
+    assert_eq!(sources["sources"], serde_json::json!([{"source":"file","entries":1},{"source":"noc","entries":1}]));
+    assert!(gateway.finds_invalid());
+
+    assert!(gateway.refused(1, &["sav", "add", "egde", good]).contains("did you mean `edge`?"));
+    assert!(gateway.refused(1, &["sav", "add", "back", good]).contains("its mechanism is `urpf-loose`"));
+    assert!(gateway.refused(1, &["show", "sav", "back"]).contains("has no entries"));
+    assert!(gateway.refused(2, &["sav", "add", "edge", good, "--source", "file"]).contains("the configuration's own"));
+    assert!(gateway.refused(2, &["sav", "import", "edge", "x"]).contains("name it with --format"));
+
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
 }

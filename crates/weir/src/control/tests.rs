@@ -18,7 +18,7 @@ use super::{Clear, ClearRequest, ReloadRequest, TraceRequest, server};
 use crate::config;
 use crate::render::reloaded::Reloaded;
 use crate::render::{self, Report};
-use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, sample, tables, trace, version};
+use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, sample, sav, tables, trace, version};
 
 /// A served fake gateway, for as long as it is held.
 struct Served {
@@ -115,6 +115,13 @@ fn every_show_says_what_the_gateway_said() {
         "/v1/show/neighbors",
         &neighbors::Neighbors::new(sample::neighbors(), &sample::snapshot().neighbors),
     );
+    agrees(&client, "/v1/show/sav", &sav::Sav::new(sample::sav_policies(), &snapshot));
+    let entries = |rows: Vec<_>, total| sav::entries::Entries::new("edge", rows, total);
+    agrees(&client, "/v1/show/sav/edge", &entries(sample::sav_entries(), 3));
+    let mut some = sample::sav_entries();
+    agrees(&client, "/v1/show/sav/edge?prefix=192.0.2.65", &entries(vec![some.remove(0), some.remove(1)], 2));
+    agrees(&client, "/v1/show/sav/edge?limit=1&prefix=2001:db8::/32", &entries(some, 1));
+    agrees(&client, "/v1/show/sav/edge?limit=0", &entries(vec![], 3));
     agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces()));
     agrees(&client, "/v1/show/buffers", &buffers::Buffers::new(&snapshot));
     agrees(&client, "/v1/show/tables", &tables::Tables::new(&snapshot));
@@ -189,6 +196,12 @@ fn what_is_not_understood_is_refused_in_json() {
         ("POST /v1/clear", "{\"what\":\"everything\"}", 400, Kind::BadRequest),
         ("POST /v1/reload", "[]]", 400, Kind::BadRequest),
         ("POST /v1/trace", &long, 413, Kind::TooLarge),
+        ("GET /v1/sav/edge/entries", "", 405, Kind::MethodNotAllowed),
+        ("DELETE /v1/sav/edge/entries", "", 405, Kind::MethodNotAllowed),
+        ("POST /v1/sav/edge/entries", "", 400, Kind::BadRequest),
+        ("POST /v1/show/sav/edge", "", 405, Kind::MethodNotAllowed),
+        ("GET /v1/show/sav/edge?limt=1", "", 400, Kind::BadRequest),
+        ("PUT /v1/sav/edge/entries", "", 415, Kind::UnknownFormat),
     ];
     for (request, body, status, kind) in cases {
         let answer = served.raw(request, body);
@@ -199,6 +212,114 @@ fn what_is_not_understood_is_refused_in_json() {
         assert_eq!(refusal.kind.status(), status);
     }
     assert!(served.told().is_empty());
+}
+
+fn changed(served: &Served, answer: &str) -> sav::changed::Changed {
+    served.client().read(answer).unwrap()
+}
+
+#[test]
+fn a_batch_of_entries_is_read_and_carried_out_as_a_whole() {
+    let served = Served::new();
+    let post = |body: &str| served.raw("POST /v1/sav/edge/entries", body);
+    let (status, answer) = post(
+        r#"{"changes":[{"add":"permit from 10.0.0.0/8 on wan, lan"},{"replace":"permit from 10.0.0.1/16 on any"}]}"#,
+    );
+    assert_eq!(status, 200, "{answer}");
+    let done = changed(&served, &answer);
+    assert_eq!((done.policy.as_str(), done.source.as_str(), done.added, done.entries), ("edge", "api", 2, 2));
+    let warning = "change 2, column 13: `10.0.0.1/16` has bits set behind its length; it is taken as 10.0.0.0/16 (write `10.0.0.0/16`)";
+    assert_eq!(done.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(), [warning]);
+    assert_eq!(
+        served.told(),
+        [r#"edit edge api [Add(10.0.0.0/8, ["wan", "lan"]), Replace(10.0.0.0/16, ["wan", "lan"])]"#]
+    );
+
+    let refused = |body: &str, kind: Kind, message: &str| {
+        let (status, answer) = post(body);
+        let refusal: Refusal = render::read(&answer).unwrap();
+        assert_eq!((status, refusal.kind), (kind.status(), kind), "{answer}");
+        assert!(refusal.message.contains(message), "{}", refusal.message);
+        refusal
+    };
+    let wrong = r#"{"source":"x","changes":[{"add":"permit from 10.0.0.0/8 on wan"},{"add":"permit from 10.1.0.0/16 on wam"},{"delete":"lan"}]}"#;
+    let refusal = refused(wrong, Kind::InvalidEntries, "; 1 more like this; nothing was changed");
+    let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems[0], "change 2, column 28: there is no interface `wam` (did you mean `wan`?)");
+    assert!(problems[1].starts_with("change 3: `lan` is no prefix"), "{problems:?}");
+    // The number of an edit is that of its change: `any` is two of them.
+    let absent = r#"{"changes":[{"add":"permit from any on wan"},{"delete":"10.0.0.0/8"}]}"#;
+    let refusal = refused(absent, Kind::Conflict, "change 2: 10.0.0.0/8: there is no entry of this source");
+    assert_eq!(refusal.problems[0].change, Some(2));
+    refused(r#"{"source":"file","changes":[]}"#, Kind::BadRequest, "the configuration's own");
+    refused(r#"{"changes":[{"ad":"x"}]}"#, Kind::BadRequest, "unknown variant `ad`");
+    refused(r#"{"changes":[],"more":1}"#, Kind::BadRequest, "unknown field `more`");
+    assert_eq!(served.told().len(), 1);
+}
+
+#[test]
+fn a_text_of_entries_is_read_as_it_says_it_is_written() {
+    let served = Served::new();
+    let client = served.client();
+    let put = |query: &str, content_type, text: &str| {
+        client.put(&format!("/v1/sav/edge/entries{query}"), content_type, text.to_owned())
+    };
+    for (content_type, text) in [
+        ("text/plain; charset=utf-8", "permit from 10.0.0.0/8 on lan\n"),
+        ("text/csv", "prefix,interfaces\n10.0.0.0/8,lan\n"),
+        ("application/json", r#"[{"prefix":"10.0.0.0/8","interfaces":["lan"]}]"#),
+    ] {
+        let done = changed(&served, &put("?source=a%2Fb", content_type, text).unwrap());
+        assert_eq!((done.source.as_str(), done.added), ("a/b", 1));
+    }
+    // What the query says counts more than the type.
+    put("?format=csv", "application/x-www-form-urlencoded", "prefix,interfaces\n").unwrap();
+    let one = r#"replace edge a/b 1 Some((10.0.0.0/8, ["lan"]))"#;
+    assert_eq!(served.told(), [one, one, one, "replace edge api 0 None"]);
+
+    let refused = |query: &str, content_type, text: &str| refusal(put(query, content_type, text).unwrap_err());
+    let bad = refused("", "text/csv", "prefix,interfaces\n10.0.0.0/8,lan\n10.1.0.0/16,lan wam\n");
+    assert_eq!((bad.kind, bad.problems[0].line, bad.problems[0].column), (Kind::InvalidEntries, Some(3), Some(17)));
+    assert!(bad.message.ends_with("(did you mean `wan`?); nothing was changed"), "{}", bad.message);
+    assert_eq!(refused("", "image/png", "").kind, Kind::UnknownFormat);
+    assert_eq!(refused("?format=xml", "text/csv", "").kind, Kind::UnknownFormat);
+    assert_eq!(refused("?source=file", "text/csv", "").kind, Kind::BadRequest);
+    assert_eq!(refused("?sauce=api", "text/csv", "").kind, Kind::BadRequest);
+    let other = |policy: &str| {
+        refusal(client.put(&format!("/v1/sav/{policy}/entries"), "text/plain", String::new()).unwrap_err())
+    };
+    let unknown = other("egde");
+    assert_eq!((unknown.kind, unknown.policies.as_slice()), (Kind::UnknownPolicy, ["edge".to_owned()].as_slice()));
+    assert!(unknown.message.ends_with("did you mean `edge`?"), "{}", unknown.message);
+    assert_eq!(other("core").kind, Kind::NotATable);
+    let of = |policy: &str| refusal(client.show::<sav::entries::Entries>(policy).unwrap_err());
+    assert_eq!(of("/v1/show/sav/core").message, "`core` has no entries: its mechanism is `urpf-strict`");
+    assert!(of("/v1/show/sav/edg").message.ends_with("did you mean `edge`?"));
+    assert_eq!(of("/v1/show/sav/edge?prefix=lan").kind, Kind::BadRequest);
+    assert_eq!(served.told().len(), 4);
+}
+
+#[test]
+fn a_million_entries_come_in_one_request_and_hold_nobody_up() {
+    const ENTRIES: usize = 1_000_000;
+    let served = Served::new();
+    let mut text = String::with_capacity(ENTRIES * 40);
+    for number in 0..ENTRIES {
+        let [_, a, b, c] = (number as u32).to_be_bytes();
+        text.push_str(&format!("permit from 10.{a}.{b}.{c}/32 on lan\n"));
+    }
+    let path = served.path.clone();
+    let sender = std::thread::spawn(move || Client::new(&path).put("/v1/sav/edge/entries", "text/plain", text));
+    let mut slowest = Duration::ZERO;
+    while !sender.is_finished() {
+        let start = Instant::now();
+        assert!(served.client().show::<version::Version>("/v1/show/version").is_ok());
+        slowest = slowest.max(start.elapsed());
+    }
+    let done = changed(&served, &sender.join().unwrap().unwrap());
+    assert_eq!((done.added, served.told().len()), (ENTRIES, 1));
+    // Neither a million lines nor all of their octets are dealt with between two other requests.
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
 }
 
 #[test]

@@ -3,10 +3,18 @@
 use weir_plane::harness::{Harness, Outcome, Verdict};
 use weir_plane::model::Place;
 use weir_plane::reason::Reason;
+use weir_plane::sav::By;
 
-/// The place of the route that decided: the one a packet was forwarded by, or that led to its end. `None` where weir
-/// itself decided: a malformed packet, a TTL that is used up, a destination without a route.
+/// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
+/// source was not valid. `None` where weir itself decided: a malformed packet, a TTL that is used up, a destination or a
+/// source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    if let Verdict::Drop(reason) = outcome.verdict
+        && By::of_reason(reason).is_some()
+    {
+        // Rules of the same prefix decide together: the first that has a place stands for them.
+        return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
+    }
     let decided = match outcome.verdict {
         Verdict::Forward | Verdict::Local | Verdict::Held => true,
         Verdict::Drop(reason) => is_of_route(reason),

@@ -16,6 +16,7 @@ use weir_plane::reason::Reason;
 use weir_plane::stats::TraceStep;
 
 use super::sink::{self, Memory, Sent};
+use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
 
 /// The neighbour that a packet comes from when its text names none.
@@ -42,6 +43,8 @@ pub struct Explanation {
     pub by: Option<Line>,
     /// The nodes that it passes, answers to it included.
     pub steps: Vec<Step>,
+    /// What is decided about its source, where the interface has a policy.
+    pub sav: Option<Validation>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -175,6 +178,10 @@ impl Teller<'_> {
             description: reason.map(Reason::description),
             by: outcome.as_ref().and_then(|outcome| by::place(self.harness, outcome)).map(line),
             steps: self.steps(),
+            sav: outcome
+                .as_ref()
+                .and_then(|outcome| outcome.sav.as_ref())
+                .map(|decision| Validation::new(self.harness, decision)),
             route: taken.map(|taken| self.route(taken)),
             next_hop: taken.and_then(|taken| self.next_hop(taken)),
             mtu: taken.and_then(|taken| self.mtu(taken)),
@@ -270,6 +277,9 @@ impl fmt::Display for Explanation {
         f.write_str("\n")?;
         self.write_steps(f)?;
         f.write_str("\n")?;
+        if let Some(sav) = &self.sav {
+            write_validation(f, sav)?;
+        }
         if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
             let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
             let text = match prefix {
@@ -321,6 +331,22 @@ impl Explanation {
             last = packet;
         }
         Ok(())
+    }
+}
+
+fn write_validation(f: &mut fmt::Formatter<'_>, sav: &Validation) -> fmt::Result {
+    let Validation { policy, mechanism, interface, source, verdict, why, by, nearest, .. } = sav;
+    let goes_on = if sav.only_counted() { " (counted, and let pass)" } else { "" };
+    section(f, "sav", &format!("{source} on {interface} is {verdict}{goes_on} in {policy}, {mechanism}: {why}"), None)?;
+    let mut more = |rule: &Rule| rule.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""));
+    by.iter().try_for_each(&mut more)?;
+    match nearest {
+        Some(Nearest { rule, why }) => {
+            let mut lines = rule.lines().into_iter();
+            section(f, "nearest", &lines.next().unwrap_or_default(), None)?;
+            lines.chain([why.clone()]).try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))
+        }
+        None => Ok(()),
     }
 }
 

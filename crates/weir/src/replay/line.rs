@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::validation::Validation;
+
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line<'a> {
@@ -22,6 +24,8 @@ pub struct Line<'a> {
     pub by: Option<String>,
     /// The interfaces that answers to it left by, each once: ICMP errors, echo replies.
     pub answer: Vec<&'a str>,
+    /// What was decided about its source; `None` where nobody asked.
+    pub sav: Option<Validation>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -37,8 +41,18 @@ impl fmt::Display for Line<'_> {
         }
         list(f, " ", &self.out)?;
         list(f, "  answer ", &self.answer)?;
-        match &self.by {
-            Some(by) => write!(f, "  by {by}"),
+        if let Some(by) = &self.by {
+            write!(f, "  by {by}")?;
+        }
+        let Some(sav) = &self.sav else { return Ok(()) };
+        if sav.only_counted() {
+            write!(f, "  sav {} invalid", sav.policy)?;
+            if let Some(by) = sav.by.first() {
+                write!(f, " by {}", by.whence())?;
+            }
+        }
+        match &sav.nearest {
+            Some(nearest) => write!(f, "  nearest {}", nearest.rule.whence()),
             None => Ok(()),
         }
     }
@@ -62,6 +76,7 @@ pub(super) fn names<'a>(numbers: &[u32], names: &'a [String]) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::validation::{Nearest, Rule};
     use super::*;
 
     #[test]
@@ -74,17 +89,62 @@ mod tests {
             reason: None,
             by: Some("edge.toml:12".into()),
             answer: Vec::new(),
+            sav: None,
             time: "T".into(),
             packet: "P",
         };
         assert_eq!(line.to_string(), "7 wan T P -> forward lan,dmz  by edge.toml:12");
         assert_eq!(
             serde_json::to_string(&line).unwrap(),
-            r#"{"n":7,"in":"wan","verdict":"forward","out":["lan","dmz"],"reason":null,"by":"edge.toml:12","answer":[],"time":"T","packet":"P"}"#
+            r#"{"n":7,"in":"wan","verdict":"forward","out":["lan","dmz"],"reason":null,"by":"edge.toml:12","answer":[],"sav":null,"time":"T","packet":"P"}"#
         );
         line =
             Line { verdict: "drop", reason: Some("ttl-expired"), by: None, out: vec![], answer: vec!["wan"], ..line };
         assert_eq!(line.to_string(), "7 wan T P -> drop ttl-expired  answer wan");
+    }
+
+    #[test]
+    fn what_was_not_valid_says_so_even_where_it_goes_on() {
+        let rule =
+            |place: &str| Rule { rule: "R".into(), place: Some(place.into()), text: None, said_by: None, time: None };
+        let sav = Validation {
+            policy: "edge".into(),
+            mechanism: "table",
+            interface: "wan".into(),
+            source: "10.0.0.1".parse().unwrap(),
+            verdict: "invalid",
+            passes: true,
+            why: "W".into(),
+            by: vec![rule("a:1")],
+            nearest: Some(Nearest { rule: rule("b:2"), why: "N".into() }),
+        };
+        let mut line = Line {
+            n: 1,
+            input: "wan",
+            verdict: "forward",
+            out: vec!["lan"],
+            reason: None,
+            by: Some("r:9".into()),
+            answer: Vec::new(),
+            sav: Some(sav.clone()),
+            time: "T".into(),
+            packet: "P",
+        };
+        assert_eq!(line.to_string(), "1 wan T P -> forward lan  by r:9  sav edge invalid by a:1  nearest b:2");
+        let json = serde_json::to_value(&line).unwrap();
+        assert_eq!(json["sav"]["by"][0]["place"], "a:1");
+        assert_eq!((&json["sav"]["nearest"]["place"], &json["sav"]["nearest"]["why"]), (&"b:2".into(), &"N".into()));
+        line = Line {
+            verdict: "drop",
+            reason: Some("sav-table"),
+            by: Some("a:1".into()),
+            out: vec![],
+            sav: Some(Validation { passes: false, ..sav.clone() }),
+            ..line
+        };
+        assert_eq!(line.to_string(), "1 wan T P -> drop sav-table  by a:1  nearest b:2");
+        line.sav = Some(Validation { verdict: "valid", nearest: None, ..sav });
+        assert_eq!(line.to_string(), "1 wan T P -> drop sav-table  by a:1");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod explanation;
 mod line;
 mod merge;
 pub mod sink;
+pub mod validation;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ use crate::render::time::utc;
 pub use line::Line;
 use merge::Merge;
 use sink::{Files, Nowhere};
+use validation::Validation;
 
 /// Packets that arrive within so many nanoseconds are one vector: 100 µs.
 pub const WINDOW: u64 = 100_000;
@@ -320,6 +322,10 @@ impl Replay {
                     .and_then(|outcome| by::place(&self.harness, outcome))
                     .map(|place| place.to_string()),
                 answer: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.answers)),
+                sav: outcome
+                    .as_ref()
+                    .and_then(|outcome| outcome.sav.as_ref())
+                    .map(|decision| Validation::new(&self.harness, decision)),
                 time: utc(pending.time),
                 packet: &pending.packet,
             };

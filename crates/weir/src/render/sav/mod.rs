@@ -319,8 +319,8 @@ edge    table        discard  most-specific  merged  yes          edge.toml:40
 core    urpf-strict  permit   -              -       -            edge.toml:44
 
 Policy  Family  Prefixes    Limit  Sets  Limit  Lookup memory  Control memory
-edge    ipv4           3  2000000     2  16384       1.50 MiB         640 B
-edge    ipv6           1  2000000     1  16384       2.00 KiB         320 B
+edge    ipv4           3  2000000     2  16384       1.50 MiB           640 B
+edge    ipv6           1  2000000     1  16384       2.00 KiB           320 B
 
 Policy  Source  Entries  Dynamic memory  Hits memory
 edge    file          3           224 B     1.00 KiB

@@ -1,0 +1,149 @@
+//! What was decided about a packet's source, and by what.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use weir_plane::compile::{Decision, Named};
+use weir_plane::harness::Harness;
+
+use crate::render::time::utc_seconds;
+
+/// What source address validation said of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Validation {
+    /// The policy of the interface.
+    pub policy: String,
+    /// Its mechanism; `special` where the class of the source decided.
+    pub mechanism: &'static str,
+    /// The interface that the packet came in by.
+    pub interface: String,
+    /// Its source.
+    pub source: IpAddr,
+    /// `valid`, `invalid`, or `unknown` where no rule knows the source.
+    pub verdict: &'static str,
+    /// It may go on.
+    pub passes: bool,
+    /// Why, in words.
+    pub why: String,
+    /// What decided, most often one rule.
+    pub by: Vec<Rule>,
+    /// What came nearest to permitting the packet and did not.
+    pub nearest: Option<Nearest>,
+}
+
+/// A rule, a route or a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rule {
+    /// Itself.
+    pub rule: String,
+    /// `FILE:LINE` of where it was declared; `None` where it was said while the gateway ran.
+    pub place: Option<String>,
+    /// What stands there.
+    pub text: Option<String>,
+    /// Who said it while the gateway ran.
+    pub said_by: Option<String>,
+    /// When, in seconds of the Unix epoch.
+    pub time: Option<u64>,
+}
+
+/// A rule that did not decide.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Nearest {
+    /// The rule or route.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// Why it did not.
+    pub why: String,
+}
+
+impl Validation {
+    pub(super) fn new(harness: &Harness, decision: &Decision) -> Validation {
+        let rule = |named: &Named| Rule::new(harness, named);
+        Validation {
+            policy: decision.policy.clone(),
+            mechanism: decision.mechanism,
+            interface: decision.interface.clone(),
+            source: decision.source,
+            verdict: decision.verdict,
+            passes: decision.passes,
+            why: decision.why.clone(),
+            by: decision.by.iter().map(rule).collect(),
+            nearest: decision
+                .nearest
+                .as_ref()
+                .map(|nearest| Nearest { rule: rule(&nearest.named), why: nearest.why.clone() }),
+        }
+    }
+
+    /// The packet was not valid and may go on.
+    pub(super) fn only_counted(&self) -> bool {
+        self.passes && self.verdict == "invalid"
+    }
+}
+
+impl Rule {
+    fn new(harness: &Harness, named: &Named) -> Rule {
+        let place = harness.place(named.origin);
+        let (said_by, time) = named.said.clone().unzip();
+        Rule {
+            rule: named.text.clone(),
+            text: place.as_ref().map(|place| place.text.to_string()),
+            place: place.map(|place| place.to_string()),
+            said_by,
+            time,
+        }
+    }
+
+    /// Where it is from, in a few words: its place, or who said it.
+    pub(super) fn whence(&self) -> String {
+        match (&self.place, &self.said_by) {
+            (Some(place), _) => place.clone(),
+            (None, Some(source)) => source.clone(),
+            (None, None) => self.rule.clone(),
+        }
+    }
+
+    /// Lines for people: the rule, and where it is from. What stands at its place is enough where that is the rule.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let place = match (&self.place, &self.text) {
+            (Some(place), Some(text)) if text.contains(&self.rule) => return vec![format!("{place}: {text}")],
+            (Some(place), text) => Some(format!("{place}: {}", text.as_deref().unwrap_or_default())),
+            (None, _) => None,
+        };
+        let said = match (&self.said_by, self.time) {
+            (Some(source), Some(time)) => format!(", said by {source} at {}", utc_seconds(time)),
+            (Some(source), None) => format!(", said by {source}"),
+            (None, _) => String::new(),
+        };
+        std::iter::once(format!("{}{said}", self.rule)).chain(place).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule() -> Rule {
+        let rule = "permit from 10.0.0.0/8 on lan".to_owned();
+        Rule { rule, place: None, text: None, said_by: None, time: None }
+    }
+
+    #[test]
+    fn a_rule_says_where_it_is_from() {
+        let declared = Rule {
+            place: Some("edge.toml:12".into()),
+            text: Some("rules = [\"permit from 10.0.0.0/8 on lan\"]".into()),
+            ..rule()
+        };
+        assert_eq!(declared.lines(), ["edge.toml:12: rules = [\"permit from 10.0.0.0/8 on lan\"]"]);
+        let elsewhere = Rule { text: Some("10.0.0.0/8,lan".into()), ..declared.clone() };
+        assert_eq!(elsewhere.lines(), ["permit from 10.0.0.0/8 on lan", "edge.toml:12: 10.0.0.0/8,lan"]);
+        let said = Rule { said_by: Some("api".into()), time: Some(1_763_718_401), ..rule() };
+        assert_eq!(said.lines(), ["permit from 10.0.0.0/8 on lan, said by api at 2025-11-21T09:46:41Z"]);
+        assert_eq!(
+            [declared.whence(), said.whence(), rule().whence()],
+            ["edge.toml:12", "api", "permit from 10.0.0.0/8 on lan"]
+        );
+    }
+}
