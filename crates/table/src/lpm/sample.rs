@@ -127,7 +127,8 @@ pub fn mixed<K: Draw>(count: usize, nested: f64, random: &mut Random) -> Vec<Pre
         let mut tries = 0;
         let prefix = loop {
             tries += 1;
-            let address = if inner {
+            // Inside of few short ones there may be no room.
+            let address = if inner && tries <= 50 {
                 inside_one(&drawn[random.below(shorter as u64) as usize], random)
             } else {
                 K::draw_given_out(random)

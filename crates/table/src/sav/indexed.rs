@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::lpm::{Key, Prefix};
+use crate::lpm::{Folding, Key, Prefix};
 
 use super::meaning::Rule;
 use super::{Set, Verdict};
@@ -11,7 +11,7 @@ use super::{Set, Verdict};
 /// Entries by length, longest first, each by the address of its prefix.
 #[derive(Debug, Clone)]
 pub struct Indexed<K, E> {
-    lengths: Vec<(u8, HashMap<K, E>)>,
+    lengths: Vec<(u8, HashMap<K, E, Folding>)>,
 }
 
 impl<K: Key, E> Default for Indexed<K, E> {
@@ -27,7 +27,9 @@ impl<K: Key, E> Indexed<K, E> {
         match (found, entry) {
             (Ok(place), Some(entry)) => drop(self.lengths[place].1.insert(prefix.address(), entry)),
             (Err(place), Some(entry)) => {
-                self.lengths.insert(place, (prefix.len(), HashMap::from([(prefix.address(), entry)])));
+                let mut entries = HashMap::with_hasher(Folding::random());
+                entries.insert(prefix.address(), entry);
+                self.lengths.insert(place, (prefix.len(), entries));
             }
             (Ok(place), None) => drop(self.lengths[place].1.remove(&prefix.address())),
             (Err(_), None) => {}

@@ -117,6 +117,11 @@ impl<K: Key> Reading<K> {
         self.table.lookup_batch_without_default(guard, sources, rows);
     }
 
+    /// Whether both are of one table: then they say the same at any time.
+    pub(super) fn is_same(&self, other: &Reading<K>) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
+    }
+
     /// The mark of a row: under the guard under which it was looked up.
     #[inline(always)]
     pub(super) fn mark(&self, row: u32) -> u8 {

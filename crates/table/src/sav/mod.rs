@@ -32,6 +32,7 @@ mod numbers;
 mod pool;
 mod rows;
 mod set;
+pub mod soak;
 #[cfg(test)]
 mod tests;
 
