@@ -41,6 +41,9 @@ impl<K: Key> Table<K> {
     }
 
     /// A table of the next generation that shares every block with this one.
+    ///
+    /// # Panics
+    /// After 2^32 of them: from then on, which blocks are shared could not be told.
     pub(crate) fn successor(&self) -> Table<K> {
         let copy = |word: &AtomicU32| AtomicU32::new(word.load(Ordering::Relaxed));
         Table {
@@ -48,7 +51,7 @@ impl<K: Key> Table<K> {
             directory: self.directory.iter().map(copy).collect(),
             default: AtomicU64::new(self.default.load(Ordering::Relaxed)),
             domain: self.domain.clone(),
-            generation: self.generation + 1,
+            generation: self.generation.checked_add(1).expect("fewer than 2^32 transactions"),
             alive: Arc::new(AtomicBool::new(true)),
             family: PhantomData,
         }
@@ -202,6 +205,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "fewer than 2^32 transactions")]
+    fn generations_do_not_begin_again() {
+        let arena = Arc::new(Arena::new(1).unwrap());
+        let mut last = Table::<u32>::empty(&Domain::new(), arena);
+        last.generation = u32::MAX;
+        last.successor();
     }
 
     #[test]
