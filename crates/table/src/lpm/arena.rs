@@ -56,8 +56,9 @@ impl Arena {
     /// A word by its index (see [`Block::word`]).
     pub(crate) fn word(&self, index: usize) -> &AtomicU32 {
         assert!(index < self.region.len() / 4);
-        // SAFETY: inside the mapping, which lives as long as `self`, and aligned; all access to words of leaves and
-        // chunks is atomic, and so is the writer's to every other word.
+        // SAFETY: inside the mapping, which lives as long as `self`, and aligned. The writer's access to every word is
+        // atomic, and the readers' to leaves. What else a block has they read as they like: the writer stores to it
+        // only before the block is published and after all readers have passed.
         unsafe { &*self.region.base().cast::<AtomicU32>().as_ptr().add(index) }
     }
 

@@ -43,9 +43,9 @@
 //!
 //! # The lookup
 //! A vector of keys goes down together, one level per pass: the loads of a pass do not depend on each other, and the
-//! CPU overlaps them. After each pass the keys are sorted by the kind of block they are at, with AVX-512 or without,
-//! and those that have arrived are left out. Large tables are asked for cache lines ahead of the passes. The module
-//! `arch` has the bodies.
+//! CPU overlaps them. After each pass the keys are sorted by the kind of block they are at, with AVX-512, AVX2 or
+//! neither, and those that have arrived are left out. Large tables are asked for cache lines ahead of the passes. The
+//! module `arch` has the bodies.
 //!
 //! # What was tried for IPv6
 //! Throw-away programs over tables at rest, minima of 15 to 25 windows in ticks per lookup (AMD family 26, model 2; 2.6

@@ -213,7 +213,8 @@ impl Node {
         if K::FRAME == 0 { self.block.word(HEADER) + run } else { self.end(run) + self.width() }
     }
 
-    /// The word of the end of a run, in an IPv6 node: as many words before that of its leaf as the node, or its line, is wide.
+    /// The word of the end of a run, in an IPv6 node: as many words before that of its leaf as the node, or its line, is
+    /// wide.
     fn end(self, run: usize) -> usize {
         let skipped = if self.kind == TREE { LINE_WORDS } else { 0 };
         self.block.word(0) + skipped + run / LINE_RUNS * LINE_WORDS + run % LINE_RUNS

@@ -633,8 +633,8 @@ fn slot_width<K: Key>(depth: u8) -> u64 {
     1 << (node::node_bits::<K>(depth) - node::array_bits::<K>(depth))
 }
 
-/// Whether a block at `depth` that holds nothing but `fill` can be replaced by it. A value of a longer prefix cannot
-/// stand in the slot above: the prefix would not be inside of it.
+/// Whether a block at `depth` that holds nothing but `fill` is replaced by it. If the value comes from longer prefixes,
+/// which together fill the block, it stays: the first of them that goes would need it again.
 fn collapses(fill: Fill, depth: u8) -> bool {
     fill.child().is_none() && fill.len <= depth
 }
