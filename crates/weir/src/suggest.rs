@@ -1,6 +1,6 @@
 //! What was probably meant.
 
-/// The candidate within a third of the word's length in edits, the closest first.
+/// The candidate within a third of the word's length in edits, the closest; of equally close ones the first by name.
 pub(crate) fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {
     // Comparing a very long word with many others is quadratic and pointless.
     const LONGEST: usize = 64;
@@ -15,6 +15,7 @@ pub(crate) fn closest(written: &str, candidates: impl IntoIterator<Item = impl A
         .take(MOST)
         .map(|candidate| (strsim::damerau_levenshtein(&normal, candidate.as_ref()), candidate))
         .filter(|&(distance, _)| distance <= allowed)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate.as_ref().to_owned())
+        .map(|(distance, candidate)| (distance, candidate.as_ref().to_owned()))
+        .min()
+        .map(|(_, candidate)| candidate)
 }

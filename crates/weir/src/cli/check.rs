@@ -39,14 +39,21 @@ impl Check {
     }
 }
 
-/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`.
+/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`, and what there is of validation.
 fn summary(gateway: &Gateway) -> String {
-    let parts = [
+    let mut parts = vec![
         plural(gateway.interfaces.len(), "interface"),
         plural(gateway.vrfs.len(), "VRF"),
         plural(gateway.routes.len(), "route"),
         plural(gateway.neighbors.len(), "neighbour"),
         plural(usize::from(gateway.workers.count), "worker"),
     ];
+    if !gateway.sav.is_empty() {
+        let lists = gateway.sav.iter().filter_map(|policy| policy.mechanism.rules());
+        // A rule for every source has an entry for each family.
+        let rules = lists.map(|rules| rules.list.chunk_by(|a, b| a.origin == b.origin).count()).sum();
+        let policies = if gateway.sav.len() == 1 { "policy" } else { "policies" };
+        parts.push(format!("{} {policies} with {}", gateway.sav.len(), plural(rules, "rule")));
+    }
     format!("valid: {}", parts.join(", "))
 }

@@ -22,9 +22,9 @@ struct Entry<'t> {
     #[serde(borrow)]
     interfaces: Vec<Text<'t>>,
     #[serde(borrow, default)]
-    action: Option<Cow<'t, str>>,
+    action: Option<Text<'t>>,
     #[serde(borrow, default)]
-    comment: Option<Cow<'t, str>>,
+    comment: Option<Text<'t>>,
 }
 
 /// A string that is a part of the text, unless it has escapes.
@@ -100,11 +100,11 @@ fn rule<'e, 't>(
         warn(&entry.interfaces[at].0, words::repeated(list[at]));
     }
     let action = match &entry.action {
-        Some(word) => words::action(word).map_err(|problem| (Some(word), problem))?,
+        Some(Text(word)) => words::action(word).map_err(|problem| (Some(word), problem))?,
         None => Action::Permit,
     };
     let comment = match &entry.comment {
-        Some(text) => Some(words::comment(text).map_err(|problem| (Some(text), problem))?),
+        Some(Text(text)) => Some(words::comment(text).map_err(|problem| (Some(text), problem))?),
         None => None,
     };
     Ok(Rule { action, from, on: shared.on, comment })

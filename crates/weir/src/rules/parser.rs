@@ -28,7 +28,12 @@ fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Resu
     let (word, range) = self::word(&mut lexer, "`permit` or `deny`")?;
     let action = words::action(word).map_err(|problem| (range, problem))?;
     keyword(&mut lexer, "from")?;
-    let (word, range) = self::word(&mut lexer, "a prefix or `any`")?;
+    let token = lexer.next()?;
+    let word = match token.what {
+        What::Word(word) if word != "on" => word,
+        _ => return Err(expected("a prefix or `any`", &token)),
+    };
+    let range = token.range;
     let (from, odd) = words::source(word).map_err(|problem| (range.clone(), problem))?;
     if let Some(odd) = odd {
         sink.warning(range.start + base..range.end + base, odd);
