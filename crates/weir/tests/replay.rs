@@ -281,3 +281,124 @@ fn explain_in_json_says_what_replay_says() {
     let again: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(again, explained);
 }
+
+/// The gateway of [`CONFIG`], with policies: `wan` has one for each family.
+fn validating(policies: &str) -> String {
+    let named = "name = \"wan\"\n";
+    CONFIG.replacen(named, &format!("{named}sav = {{ ipv4 = \"four\", ipv6 = \"six\" }}\n"), 1) + policies
+}
+
+/// What is explained of an IPv4 packet from a source that comes in by `wan`.
+fn explained(bench: &Bench, source: &str) -> (Value, String) {
+    let packet = format!("udp from {source} port 1 to 10.0.0.9 port 2");
+    let run = |more: &[&str]| {
+        let output = bench.weir(&[&["explain", "gate.toml", "--in", "wan", &packet], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    (serde_json::from_str(&run(&["--json"])).unwrap(), run(&[]))
+}
+
+const POLICIES: &str = r#"
+[sav.four]
+mechanism = "acl"
+rules = [
+  "deny from 192.0.2.128/25 on any",
+  "permit from 192.0.2.0/24 on wan",
+  "permit from 100.64.0.0/10 on lan",
+]
+
+[sav.six]
+mechanism = "urpf-strict"
+"#;
+
+#[test]
+fn the_rule_that_decides_about_a_source_is_named_or_the_nearest() {
+    let bench = Bench::new();
+    let config = validating(POLICIES);
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let line = |rule: &str| {
+        let number = 1 + config.lines().position(|line| line.contains(rule)).expect("a line");
+        (format!("gate.toml:{number}"), format!("\"{rule}\","))
+    };
+    let deny = line("deny from 192.0.2.128/25 on any");
+    let permit = line("permit from 192.0.2.0/24 on wan");
+    let elsewhere = line("permit from 100.64.0.0/10 on lan");
+
+    let (json, text) = explained(&bench, "192.0.2.1");
+    assert_eq!((&json["verdict"], &json["sav"]["verdict"]), (&"forward".into(), &"valid".into()));
+    assert_eq!(json["sav"]["by"][0]["place"], permit.0);
+    assert!(text.contains("\nsav       four (acl): 192.0.2.1 on wan is valid: "), "{text}");
+
+    let (json, text) = explained(&bench, "192.0.2.129");
+    let sav = &json["sav"];
+    assert_eq!((&json["reason"], &sav["mechanism"]), (&"sav-acl".into(), &"acl".into()));
+    assert_eq!((&sav["policy"], &sav["passes"]), (&"four".into(), &false.into()));
+    assert_eq!((&json["by"]["place"], &json["by"]["text"]), (&deny.0.clone().into(), &deny.1.clone().into()));
+    assert_eq!(sav["by"][0]["rule"], "deny from 192.0.2.128/25 on wan, lan, lan.7");
+    assert!(text.contains(&format!("          {}: {}\n", deny.0, deny.1)), "{text}");
+
+    // Rules cover it, and none of them names the interface.
+    let (json, text) = explained(&bench, "100.64.0.1");
+    assert_eq!(json["sav"]["nearest"]["place"], elsewhere.0);
+    assert!(json["sav"]["nearest"]["why"].as_str().unwrap().contains("does not name wan"), "{json}");
+    assert!(text.contains(&format!("\nnearest   {}: {}\n", elsewhere.0, elsewhere.1)), "{text}");
+    assert!(text.contains("          it covers the source, but does not name wan\n"), "{text}");
+
+    // No rule covers it: what has most bits in common is nearest.
+    let (json, _) = explained(&bench, "192.0.3.1");
+    assert_eq!((&json["sav"]["verdict"], &json["reason"]), (&"invalid".into(), &"sav-acl".into()));
+    let near = json["sav"]["nearest"]["place"].as_str().unwrap();
+    assert!([&permit.0, &deny.0].contains(&&near.to_owned()), "{near}");
+
+    // The class of a source, and interfaces without a policy.
+    let (json, _) = explained(&bench, "127.0.0.1");
+    assert_eq!((&json["sav"]["mechanism"], &json["reason"]), (&"special".into(), &"sav-special".into()));
+    let packet = "udp from 192.0.2.200 port 1 to 198.51.100.9 port 2";
+    let other = bench.weir(&["explain", "gate.toml", "--in", "lan", "--json", packet]);
+    assert!(serde_json::from_slice::<Value>(&other.stdout).unwrap()["sav"].is_null());
+
+    // A replay names the same places.
+    bench.capture(
+        "in.pcap",
+        &["192.0.2.129", "100.64.0.1", "192.0.2.1"]
+            .map(|source| frame(&format!("udp from {source} port 1 to 10.0.0.9 port 2 length 60"))),
+    );
+    let lines = |more: &[&str]| {
+        let output = bench.weir(&[&["replay", "gate.toml", "--in", "wan=in.pcap"], more].concat());
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let text = lines(&[]);
+    assert!(text[0].ends_with(&format!("-> drop sav-acl  by {}", deny.0)), "{}", text[0]);
+    assert!(text[1].ends_with(&format!("  nearest {}", elsewhere.0)), "{}", text[1]);
+    assert!(!text[2].contains("sav") && text[2].contains("-> forward lan"), "{}", text[2]);
+    let json: Value = serde_json::from_str(&lines(&["--json"])[0]).unwrap();
+    assert_eq!((&json["by"], &json["sav"]["by"][0]["place"]), (&deny.0.clone().into(), &deny.0.into()));
+}
+
+#[test]
+fn a_route_back_is_named_and_what_is_only_counted_goes_on() {
+    let bench = Bench::new();
+    let strict = POLICIES.replace("mechanism = \"acl\"", "mechanism = \"urpf-strict\"\naction = \"permit\"");
+    let start = strict.find("rules = [").unwrap();
+    let end = strict.find("]\n\n").unwrap();
+    let strict = format!("{}{}", &strict[..start], &strict[end + 1..]);
+    std::fs::write(bench.path("gate.toml"), validating(&strict)).unwrap();
+
+    let (json, text) = explained(&bench, "10.7.0.9");
+    assert_eq!((&json["verdict"], &json["sav"]["verdict"]), (&"forward".into(), &"invalid".into()));
+    assert_eq!(json["sav"]["passes"], true);
+    assert!(json["sav"]["by"][0]["rule"].as_str().unwrap().starts_with("route 10.7.0.0/24 "), "{json}");
+    assert!(text.contains("sav       four (urpf-strict): 10.7.0.9 on wan is invalid, and only counted: "), "{text}");
+    bench.capture("in.pcap", &[frame("udp from 10.7.0.9 port 1 to 10.0.0.9 port 2 length 60"), udp("10.0.0.9")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=in.pcap"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].contains("-> forward lan") && lines[0].contains("  sav four invalid by gate.toml:"),
+        "{}",
+        lines[0]
+    );
+    assert!(!lines[1].contains("sav"), "{}", lines[1]);
+}

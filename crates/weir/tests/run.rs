@@ -336,7 +336,11 @@ rules = ["permit from 10.0.0.0/28 on in"]
 [sav.back]
 mechanism = "urpf-loose"
 "#;
-    CONFIG.replacen("name = \"in\"\n", "name = \"in\"\nsav = \"edge\"\n", 1) + policy
+    let named =
+        |name: &str, policy: &str| (format!("name = \"{name}\"\n"), format!("name = \"{name}\"\nsav = \"{policy}\"\n"));
+    let (in_, of_in) = named("in", "edge");
+    let (out, of_out) = named("out", "back");
+    CONFIG.replacen(&in_, &of_in, 1).replacen(&out, &of_out, 1) + policy
 }
 
 impl Gateway {

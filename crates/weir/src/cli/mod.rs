@@ -63,7 +63,7 @@ pub enum Command {
     Reload(reload::Reload),
     /// Shows what a running gateway does
     Show(show::Show),
-    /// Changes the entries of source address validation of a running gateway, all at once or none
+    /// Changes entries of source address validation in a running gateway
     Sav(sav::Sav),
     /// Follows packets through the graph of a running gateway
     Trace(trace::Trace),

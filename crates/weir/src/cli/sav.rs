@@ -18,7 +18,7 @@ use crate::render::sav::changed::Changed;
 use crate::render::{self, Report as _};
 use crate::rules::Format;
 
-/// Changes the entries of source address validation of a running gateway, all at once or none
+/// Changes entries of source address validation in a running gateway
 #[derive(Debug, Args)]
 pub struct Sav {
     #[command(subcommand)]

@@ -59,7 +59,7 @@ enum What {
     },
     /// Addresses on links and their hardware addresses
     Neighbors,
-    /// Source address validation: policies and what interfaces counted, or the entries of one policy
+    /// Validation of sources: policies, what interfaces counted, or the entries of a policy
     Sav {
         /// The entries of this policy
         policy: Option<String>,

@@ -35,11 +35,23 @@ type Shared = Arc<dyn Gateway>;
 type Answer = Result<Response<Body>, Refused>;
 
 /// A refusal on its way out.
-struct Refused(Refusal);
+struct Refused(Box<Refusal>);
+
+impl Refused {
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Refusal::new(kind, message).into()
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused(Box::new(refusal))
+    }
+}
 
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> Response<Body> {
-        document(self.0.kind.status(), &self.0)
+        document(self.0.kind.status(), &*self.0)
     }
 }
 
@@ -89,8 +101,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
         .route("/v1/reload", post(reload))
-        .fallback(async || Refused(Refusal::new(Kind::NotFound, "there is nothing of this name")))
-        .method_not_allowed_fallback(async || Refused(Refusal::new(Kind::MethodNotAllowed, "not by this method")))
+        .fallback(async || Refused::new(Kind::NotFound, "there is nothing of this name"))
+        .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(Extension(body::Room::default()))
         .with_state(gateway)
@@ -122,9 +134,11 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let TraceRequest { node, count } = parsed(&received(body)?)?;
     if count == 0 {
-        return Err(Refused(Refusal::new(Kind::BadRequest, "`count` is at least 1")));
+        return Err(Refused::new(Kind::BadRequest, "`count` is at least 1"));
     }
-    apart(gateway, move |g| g.trace_add(&node, count)).await?.map_err(|unknown| Refused(unknown.into()))?;
+    apart(gateway, move |g| g.trace_add(&node, count))
+        .await?
+        .map_err(|unknown| Refused::from(Refusal::from(unknown)))?;
     Ok(empty())
 }
 
@@ -139,7 +153,7 @@ async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejectio
     let ReloadRequest { colour } = if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
     apart(gateway, move |g| match g.reload() {
         Ok(reloaded) => Ok(document(200, &reloaded)),
-        Err(error) => Err(Refused(Refusal::of_reload(&error, colour))),
+        Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })
     .await?
 }
@@ -159,7 +173,7 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, Refused> {
     tokio::task::spawn_blocking(move || ask(&*gateway)).await.map_err(|error| {
         tracing::error!(%error, "a request to the gateway failed");
-        Refused(Refusal::new(Kind::Failed, "the gateway failed to answer; its log says more"))
+        Refused::new(Kind::Failed, "the gateway failed to answer; its log says more")
     })
 }
 
@@ -177,19 +191,19 @@ fn empty() -> Response<Body> {
 }
 
 fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
-    let bad = |rejection: QueryRejection| Refused(Refusal::new(Kind::BadRequest, rejection.body_text()));
+    let bad = |rejection: QueryRejection| Refused::new(Kind::BadRequest, rejection.body_text());
     query.map(|Query(query)| query).map_err(bad)
 }
 
 fn received(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refused> {
     body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => {
-            Refused(Refusal::new(Kind::TooLarge, format!("a request has at most {BODY_LIMIT} octets")))
+            Refused::new(Kind::TooLarge, format!("a request has at most {BODY_LIMIT} octets"))
         }
-        _ => Refused(Refusal::new(Kind::BadRequest, rejection.body_text())),
+        _ => Refused::new(Kind::BadRequest, rejection.body_text()),
     })
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(body).map_err(|error| Refused(Refusal::new(Kind::BadRequest, error.to_string())))
+    serde_json::from_slice(body).map_err(|error| Refused::new(Kind::BadRequest, error.to_string()))
 }

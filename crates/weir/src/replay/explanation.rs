@@ -336,8 +336,9 @@ impl Explanation {
 
 fn write_validation(f: &mut fmt::Formatter<'_>, sav: &Validation) -> fmt::Result {
     let Validation { policy, mechanism, interface, source, verdict, why, by, nearest, .. } = sav;
-    let goes_on = if sav.only_counted() { " (counted, and let pass)" } else { "" };
-    section(f, "sav", &format!("{source} on {interface} is {verdict}{goes_on} in {policy}, {mechanism}: {why}"), None)?;
+    let goes_on = if sav.only_counted() { ", and only counted" } else { "" };
+    let text = format!("{policy} ({mechanism}): {source} on {interface} is {verdict}{goes_on}: {why}");
+    section(f, "sav", &text, None)?;
     let mut more = |rule: &Rule| rule.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""));
     by.iter().try_for_each(&mut more)?;
     match nearest {

@@ -19,7 +19,7 @@ pub struct Validation {
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, or `unknown` where no rule knows the source.
+    /// `valid`, `invalid`, or `unknown` where no rule knows the source, and that is no fault: the rules are not complete.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
@@ -60,12 +60,18 @@ pub struct Nearest {
 impl Validation {
     pub(super) fn new(harness: &Harness, decision: &Decision) -> Validation {
         let rule = |named: &Named| Rule::new(harness, named);
+        let policy = harness.model().sav.iter().find(|policy| policy.name == decision.policy);
+        let rules = policy.and_then(|policy| policy.mechanism.rules());
+        let verdict = match decision.verdict {
+            "unknown" if !rules.is_some_and(|rules| rules.incremental) => "invalid",
+            verdict => verdict,
+        };
         Validation {
             policy: decision.policy.clone(),
             mechanism: decision.mechanism,
             interface: decision.interface.clone(),
             source: decision.source,
-            verdict: decision.verdict,
+            verdict,
             passes: decision.passes,
             why: decision.why.clone(),
             by: decision.by.iter().map(rule).collect(),

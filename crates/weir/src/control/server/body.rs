@@ -8,7 +8,7 @@ use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::super::refusal::{Kind, Refusal};
+use super::super::refusal::Kind;
 use super::{BODY_LIMIT, Refused};
 
 /// Octets of a long body, at most: some million entries.
@@ -53,7 +53,7 @@ impl Room {
         };
         tokio::time::timeout(self.patience, all).await.unwrap_or_else(|_| {
             let message = format!("the request did not come to its end within {} seconds", self.patience.as_secs());
-            Err(Refused(Refusal::new(Kind::TooSlow, message)))
+            Err(Refused::new(Kind::TooSlow, message))
         })
     }
 }
@@ -61,11 +61,11 @@ impl Room {
 async fn gather(mut body: Body) -> Result<Vec<u8>, Refused> {
     let mut octets = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refused(Refusal::new(Kind::BadRequest, error.to_string())))?;
+        let frame = frame.map_err(|error| Refused::new(Kind::BadRequest, error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         if octets.len() + data.len() > LONG_LIMIT {
             let message = format!("entries come in at most {LONG_LIMIT} octets at a time");
-            return Err(Refused(Refusal::new(Kind::TooLarge, message)));
+            return Err(Refused::new(Kind::TooLarge, message));
         }
         octets.extend_from_slice(&data);
     }

@@ -23,11 +23,11 @@ pub(super) async fn show_entries(
     query: Result<Query<Filter>, QueryRejection>,
 ) -> Answer {
     let filter = asked(query)?;
-    let prefix = filter.net().map_err(|error| Refused(Refusal::new(Kind::BadRequest, error)))?;
+    let prefix = filter.net().map_err(|error| Refused::new(Kind::BadRequest, error))?;
     let most = filter.limit.unwrap_or(usize::MAX);
     apart(gateway, move |g| match g.sav_entries(&policy, prefix, most) {
         Some((rows, total)) => Ok(document(200, &Entries::new(&policy, rows, total))),
-        None => Err(Refused(without_entries(g, &policy))),
+        None => Err(Refused::from(without_entries(g, &policy))),
     })
     .await?
 }
@@ -58,10 +58,10 @@ pub(super) async fn change(
     apart(gateway, move |g| {
         let batch::BatchRequest { source, changes } = parsed(&long.octets)?;
         of_source(&source)?;
-        let batch = batch::read(&changes, &interfaces(g)).map_err(|wrong| Refused(Refusal::of_entries(wrong)))?;
+        let batch = batch::read(&changes, &interfaces(g)).map_err(|wrong| Refused::from(Refusal::of_entries(wrong)))?;
         let change = |number: usize| batch.of.get(number.checked_sub(1)?).copied();
         let edited = g.edit_sav(&policy, &source, &batch.edits);
-        let edited = edited.map_err(|error| Refused(Refusal::of_sav(error, change)))?;
+        let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, change)))?;
         Ok(document(200, &changed(policy, source, edited, batch.warnings)))
     })
     .await?
@@ -91,12 +91,12 @@ pub(super) async fn import(
     apart(gateway, move |g| {
         let text = std::str::from_utf8(&long.octets).map_err(|error| {
             let message = format!("the entries are no UTF-8 behind octet {}", error.valid_up_to());
-            Refused(Refusal::new(Kind::BadRequest, message))
+            Refused::new(Kind::BadRequest, message)
         })?;
         let import = import::read(format, text, &interfaces(g));
-        let import = import.map_err(|wrong| Refused(Refusal::of_entries(wrong)))?;
+        let import = import.map_err(|wrong| Refused::from(Refusal::of_entries(wrong)))?;
         let edited = g.replace_sav(&policy, &source, &import.entries);
-        let edited = edited.map_err(|error| Refused(Refusal::of_sav(error, |_| None)))?;
+        let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, |_| None)))?;
         Ok(document(200, &changed(policy, source, edited, import.warnings)))
     })
     .await?
@@ -104,7 +104,7 @@ pub(super) async fn import(
 
 /// How a body is written: as the query says, else as the type of its content.
 fn format(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, Refused> {
-    let refuse = |message: String| Err(Refused(Refusal::new(Kind::UnknownFormat, message)));
+    let refuse = |message: String| Err(Refused::new(Kind::UnknownFormat, message));
     let format = match asked {
         Some("rules") => Some(Format::Rules),
         Some("csv") => Some(Format::Csv),
@@ -131,7 +131,7 @@ fn format(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, Refused> {
 }
 
 fn of_source(source: &str) -> Result<(), Refused> {
-    sav::check_source(source).map_err(|wrong| Refused(Refusal::new(Kind::BadRequest, wrong)))
+    sav::check_source(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
 }
 
 fn interfaces(gateway: &dyn Gateway) -> Vec<String> {
