@@ -26,6 +26,9 @@ const VECTOR: usize = 256;
 /// Sources that are looked up in turn.
 const SOURCES: usize = 1 << 20;
 
+/// Sources whose lookups are timed together.
+const WINDOW: usize = 1 << 16;
+
 /// Different sets of interfaces: as many as customers' ports.
 const SETS: usize = 60;
 
@@ -164,19 +167,22 @@ fn built<K: Draw, M: Meaning<Entry = Set>>(
     Ok(table)
 }
 
-/// The least over the repeats of the mean over all sources, by the vector.
+/// The least mean of a window of sources, by the vector, over all windows and repeats: windows are short, so that some have
+/// the machine for themselves.
 fn ticks<K: Key>(domain: &Domain, reading: &Reading<K>, sources: &[K], effort: &Effort) -> Result<f64, Box<dyn Error>> {
     let mut reader = domain.reader()?;
     let mut rows = [0; VECTOR];
     let mut least = f64::MAX;
     let mut sum = 0u64;
     for _ in 0..effort.repeats {
-        let start = tsc::ticks();
-        for sources in sources.chunks_exact(VECTOR) {
-            reading.rows_batch(&reader.pin(), sources, &mut rows);
-            sum = sum.wrapping_add(u64::from(rows[0]));
+        for window in sources.chunks_exact(WINDOW) {
+            let start = tsc::ticks();
+            for sources in window.chunks_exact(VECTOR) {
+                reading.rows_batch(&reader.pin(), sources, &mut rows);
+                sum = sum.wrapping_add(u64::from(rows[0]));
+            }
+            least = least.min((tsc::ticks() - start) as f64 / WINDOW as f64);
         }
-        least = least.min((tsc::ticks() - start) as f64 / sources.len() as f64);
     }
     std::hint::black_box(sum);
     Ok(least)
