@@ -269,22 +269,21 @@ mod tests {
                 earlier.prefix.contains(&rules[at].prefix) && earlier.interfaces.contains(interface)
             }));
             let found = find(&rules, 3, true).overlaps;
-            for at in 0..rules.len() {
-                let whole = found.iter().any(|overlap| {
-                    let earlier = overlap.earlier as usize;
-                    prop_assert_overlap(&rules, overlap);
-                    overlap.rule as usize == at && (overlap.kind == Kind::Shadowed || covered(at)) && earlier < at
-                });
-                prop_assert_eq!(whole, covered(at));
-                prop_assert!(!whole || idle[at]);
+            found.iter().for_each(|overlap| is_what_it_says(&rules, overlap));
+            for (at, idle) in idle.into_iter().enumerate() {
+                let whole = |overlap: &Overlap| overlap.kind == Kind::Shadowed || covered(at);
+                let told = found.iter().any(|overlap| overlap.rule as usize == at && whole(overlap));
+                prop_assert_eq!(told, covered(at));
+                prop_assert!(!told || idle);
             }
         }
     }
 
     /// Both rules of a finding have the interface, and the earlier one covers the later.
-    fn prop_assert_overlap(rules: &[SavRule], overlap: &Overlap) {
+    fn is_what_it_says(rules: &[SavRule], overlap: &Overlap) {
         let (earlier, rule) = (&rules[overlap.earlier as usize], &rules[overlap.rule as usize]);
-        assert!(earlier.prefix.contains(&rule.prefix) && earlier.interfaces.contains(&overlap.interface));
+        assert!(overlap.earlier < overlap.rule && earlier.prefix.contains(&rule.prefix));
+        assert!(earlier.interfaces.contains(&overlap.interface));
         assert!(rule.interfaces.contains(&overlap.interface));
         match overlap.kind {
             Kind::Duplicate => assert!(earlier.prefix == rule.prefix && earlier.permit == rule.permit),
