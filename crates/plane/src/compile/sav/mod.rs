@@ -81,7 +81,7 @@ struct Own<K: Family> {
 impl<K: Family> Own<K> {
     fn new(domain: &Domain, shape: &Shape, workers: usize) -> Result<Own<K>, NoRoom> {
         // Number 0 is that of sources without a rule.
-        let hits = shape.limits.distinct.then(|| Arc::new(Hits::new(workers, shape.limits.prefixes + 1)));
+        let hits = shape.limits.distinct.then(|| Arc::new(Hits::new(workers, 2 * shape.limits.prefixes + 1)));
         Ok(Own { engine: Engine::new(domain, shape)?, hits, bases: HashMap::new() })
     }
 }
@@ -495,9 +495,17 @@ impl Compiler {
         let mut said: Vec<_> = kept.dynamic.iter().filter(|(_, prefix, _)| wanted(*prefix)).collect();
         let total = configured.clone().count() + said.len();
         let mut rows: Vec<SavEntryRow> = configured.take(most).map(|rule| kept.row_of_rule(gateway, rule)).collect();
-        said.sort_unstable_by_key(|(source, prefix, _)| (*prefix, Arc::clone(source)));
+        let order = |(a, one, _): &(&Arc<str>, IpNet, _), (b, other, _): &(&Arc<str>, IpNet, _)| {
+            one.cmp(other).then_with(|| a.cmp(b))
+        };
         let left = most - rows.len();
-        rows.extend(said.into_iter().take(left).map(|(source, prefix, said)| SavEntryRow {
+        // Of a million only some may be wanted.
+        if (1..said.len()).contains(&left) {
+            said.select_nth_unstable_by(left, order);
+        }
+        said.truncate(left);
+        said.sort_unstable_by(order);
+        rows.extend(said.into_iter().map(|(source, prefix, said)| SavEntryRow {
             prefix,
             interfaces: said.interfaces.iter().map(|name| name.to_string()).collect(),
             permit: true,
