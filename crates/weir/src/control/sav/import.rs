@@ -1,6 +1,5 @@
 //! A text with all that a source says of a policy.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -8,12 +7,12 @@ use weir_plane::compile::Names;
 
 use super::{Interfaces, Remarks, no_deny, prefixes};
 use crate::render::sav::changed::Remark;
-use crate::rules::{self, Format, Line};
+use crate::rules::{self, Format};
 
 /// A text that was understood.
 #[derive(Debug, Default)]
 pub struct Import {
-    /// The interfaces of each prefix; each prefix once.
+    /// The interfaces of each prefix; each prefix once, in their order.
     pub entries: Vec<(IpNet, Names)>,
     /// What is odd.
     pub warnings: Remarks,
@@ -36,8 +35,8 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
     let mut import = Import { entries: Vec::with_capacity(reading.lines.len()), warnings: Remarks::default() };
     import.warnings.extend(None, &reading.warnings);
     let mut interfaces = Interfaces::new(interfaces);
-    // Where each prefix was first: among the entries, and in the text.
-    let mut seen: HashMap<IpNet, (u32, u32)> = HashMap::with_capacity(reading.lines.len());
+    // With the places of their lines.
+    let mut found: Vec<(IpNet, u32, Names)> = Vec::with_capacity(reading.lines.len());
     for line in &reading.lines {
         let at = |offset: usize, message: String, help: Option<String>| {
             let (line, column) = place(text, offset);
@@ -57,28 +56,34 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
                 continue;
             }
         };
-        for prefix in prefixes(line.rule.from) {
-            match seen.get(&prefix) {
-                None => {
-                    // The text is smaller than 4 GiB.
-                    seen.insert(prefix, (import.entries.len() as u32, line.start));
-                    import.entries.push((prefix, Arc::clone(&names)));
-                }
-                Some(&(place_of_first, first)) => {
-                    let (_, before) = &mut import.entries[place_of_first as usize];
-                    import.warnings.push(|| again(text, prefix, line, first, &names, before));
-                    *before = union(before, &names);
-                }
+        found.extend(prefixes(line.rule.from).map(|prefix| (prefix, line.start, Arc::clone(&names))));
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    // Quick where they are in order already, as most are.
+    found.sort_by_key(|&(prefix, ..)| prefix);
+    let mut first = 0;
+    for (prefix, start, names) in found {
+        match import.entries.last_mut() {
+            Some((last, before)) if *last == prefix => {
+                import.warnings.push(|| again(text, prefix, start, first, &names, before));
+                *before = union(before, &names);
+            }
+            _ => {
+                first = start;
+                import.entries.push((prefix, names));
             }
         }
     }
-    if errors.is_empty() { Ok(import) } else { Err(errors) }
+    import.warnings.shown.sort_by_key(|remark| (remark.line, remark.column));
+    Ok(import)
 }
 
 /// That a prefix stands in a text twice.
-fn again(text: &str, prefix: IpNet, line: &Line, first: u32, names: &Names, before: &Names) -> Remark {
+fn again(text: &str, prefix: IpNet, start: u32, first: u32, names: &Names, before: &Names) -> Remark {
     let (first, _) = place(text, first as usize);
-    let (line, column) = place(text, line.start as usize);
+    let (line, column) = place(text, start as usize);
     let same = names.iter().all(|name| before.contains(name));
     let (message, help) = match same {
         true => (format!("{prefix} says nothing that line {first} has not said"), "delete one of the two"),
@@ -128,7 +133,7 @@ mod tests {
                 format!("{prefix} {}", names.iter().map(|name| &**name).collect::<Vec<_>>().join(" "))
             })
             .collect();
-        assert_eq!(entries, ["10.0.0.0/8 cust1 cust2", "0.0.0.0/0 cust1 cust2", "::/0 cust1 cust2"]);
+        assert_eq!(entries, ["0.0.0.0/0 cust1 cust2", "10.0.0.0/8 cust1 cust2", "::/0 cust1 cust2"]);
         assert_eq!(
             texts(&import.warnings),
             [
