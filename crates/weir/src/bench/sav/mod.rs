@@ -125,3 +125,97 @@ pub fn scales(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavError> 
 
 pub use flood::measure as floods;
 pub use update::measure as updates;
+
+#[cfg(test)]
+mod tests {
+    use super::cost::{Expected, Run};
+    use super::network::{OUTPUTS, Policy};
+    use super::*;
+    use crate::render::{self, Report as _};
+    use weir_base::random::Random;
+
+    const LITTLE: Effort = Effort { turns: 1, windows: 1, sources: 2000, prefixes: 2000 };
+
+    #[test]
+    fn every_way_lets_all_valid_packets_pass() {
+        // A packet that goes anywhere else is an error.
+        let v4 = cost::scale::<u32>(500, &Way::ALL, |_| None, &[], &LITTLE).unwrap();
+        let v6 = cost::scale::<u128>(500, &Way::ALL, |_| None, &[], &LITTLE).unwrap();
+        for scale in [v4, v6] {
+            assert_eq!((scale.prefixes, scale.sources, scale.rows.len()), (500, 2000, Way::ALL.len()));
+            for row in &scale.rows {
+                assert!(row.node.median > 0.0 && row.rate > 0.0, "{row:?}");
+                let has_tables = !matches!(row.way, Way::UrpfStrict | Way::UrpfLoose | Way::UrpfFeasible);
+                assert_eq!(row.memory.is_some_and(|memory| memory.lookup > 0.0), has_tables, "{row:?}");
+                assert_eq!(row.memory.is_some_and(|memory| memory.counters > 0.0), row.way == Way::TableHits);
+            }
+        }
+    }
+
+    #[test]
+    fn packets_that_go_elsewhere_are_an_error() {
+        let mut random = Random::from_seed(1);
+        let prefixes = traffic::prefixes::<u128>(100, &[], &mut random);
+        let sources = traffic::sources(&prefixes, 1000, &mut random);
+        let policy = Policy { interfaces: vec![OUTPUTS.to_vec()], ..Policy::of(Way::Acl) };
+        let mut run = Run::new(&prefixes, &[policy], &sources, &mut random).unwrap();
+        let all = run.turns::<u128>(&LITTLE, Expected::All);
+        let expected = u64::from(u16::MAX / 4 + 1);
+        assert!(
+            matches!(all, Err(SavError::Packets { received, dropped, transmitted: 0, .. })
+                if (received, dropped) == (expected, expected)),
+            "{:?}",
+            all.err()
+        );
+        assert!(run.turns::<u128>(&LITTLE, Expected::None).is_ok());
+    }
+
+    #[test]
+    fn floods_are_dropped_and_nesting_changes_no_verdict() {
+        let floods = super::floods(&LITTLE).unwrap();
+        assert_eq!((floods.floods.len(), floods.deep.len()), (4, 4));
+        assert!(floods.floods.iter().all(|flood| flood.rate > 0.0 && flood.legitimate_rate > 0.0));
+        assert_eq!(floods.deep.iter().map(|deep| deep.depth).collect::<Vec<_>>(), [40, 40, 21, 21]);
+    }
+
+    #[test]
+    fn changes_lose_no_packet_and_are_seen() {
+        let cpus = weir_base::affinity::allowed().unwrap();
+        let updates = super::updates(&LITTLE, &cpus).unwrap();
+        assert_eq!(updates.iter().map(|updates| updates.family.as_str()).collect::<Vec<_>>(), ["ipv6", "ipv4"]);
+        for updates in &updates {
+            assert!(updates.rate.median > 0.0 && updates.changing.median > 0.0 && updates.provenance > 0.0);
+            assert_eq!(updates.single.count, 50);
+            assert!(updates.single.p50 <= updates.single.p99 && updates.single.p99 <= updates.single.most);
+        }
+    }
+
+    #[test]
+    fn the_report_reads_back_and_says_what_was_missed() {
+        let real = Prefixes::default();
+        let figure_8 = mechanisms(&real, &LITTLE).unwrap();
+        let mut report = Sav {
+            tick_frequency: 1e9,
+            cpu: "a CPU".to_owned(),
+            prefixes: "made".to_owned(),
+            turns: 1,
+            figure_8,
+            figure_10: Vec::new(),
+            floods: None,
+            updates: Vec::new(),
+        };
+        let again: Sav = render::read(&render::json(&report)).unwrap();
+        assert_eq!(again, report);
+        report.figure_10 = scales(&real, &Effort { prefixes: 1000, ..LITTLE }).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let plots = crate::bench::plot::sav(&report, directory.path()).unwrap();
+        assert_eq!(plots.len(), 4);
+        assert!(plots.iter().all(|plot| std::fs::read_to_string(plot).unwrap().contains("</svg>")));
+        let row = &mut report.figure_8[0].rows[0];
+        row.added_target = Some(super::super::figure::Target::at_most(8.0, 9.0));
+        row.ratio_target = Some(super::super::figure::Floor::at_least(86.0, 87.0));
+        let text = report.text();
+        let line = text.lines().find(|line| line.starts_with("acl")).unwrap();
+        assert!(line.contains("96.6%") && line.contains("≥ 86 ") && line.contains("≤ 8 missed"), "{line}");
+    }
+}

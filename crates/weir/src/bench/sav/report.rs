@@ -196,7 +196,7 @@ fn attacks(floods: &Floods) -> String {
 }
 
 fn changes(text: &mut String, updates: &Updates) {
-    let met = |target: String| if target.ends_with("missed") { format!("{target}!") } else { format!("{target}, met") };
+    let met = |target: String| if target.ends_with("missed") { target } else { format!("{target}, met") };
     let _ = writeln!(
         text,
         "\n{}: changes of a table of {} entries beside its worker, {} CPUs",
