@@ -139,8 +139,8 @@ impl<K: Key> Reading<K> {
     }
 
     /// The number of the prefix that a row is of: a place for a counter, under the guard under which the row was looked
-    /// up. It stays with a prefix for as long as this is in the table, is 1 to [`Limits::prefixes`], and is given to
-    /// another prefix only when all readers have passed. 0: no prefix covers the source, or the table is not
+    /// up. It stays with a prefix for as long as this is in the table, is 1 to twice [`Limits::prefixes`], and is
+    /// given to another prefix only when all readers have passed. 0: no prefix covers the source, or the table is not
     /// [`Limits::distinct`].
     #[inline(always)]
     pub fn counter(&self, row: u32) -> u32 {
@@ -155,7 +155,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     /// If the system refuses address space for it.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Merged<K, M>, NoRoom> {
         let prefixes = limits.prefixes.min(Value::MAX.get() as usize / 2) as u32;
-        // Where each prefix has its own row, one change may give another to each.
+        // Where each prefix has its own row, one change may give another to each; and may put others in their places.
         let sets = if limits.distinct { 2 * prefixes } else { limits.sets.min(Value::MAX.get()) };
         let refused = |error: io::Error| NoRoom::AddressSpace {
             octets: (limits.interfaces as usize).div_ceil(64).max(1) * 8 * sets as usize,
@@ -169,7 +169,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             states: Pool::new(),
             state_rows: Vec::new(),
             rows: Rows::new(domain, sets, limits.interfaces).map_err(refused)?,
-            counters: Numbers::new(domain, prefixes),
+            counters: Numbers::new(domain, 2 * prefixes),
             trie: Trie::new(domain, lpm::Limits { max_routes: limits.prefixes, max_bytes: limits.bytes })?,
         })
     }

@@ -19,8 +19,58 @@
 //!
 //! [`Cards`] keeps the same rules in a table for each line card and a global one, as the draft describes it.
 //!
+//! ```text
+//! source ──→ longest-prefix match ──→ row ──→ bit of the interface ──→ Valid | Invalid
+//!                    │                                                    (row 0: Unknown)
+//!            Trie, crate::lpm            Rows: words, marks, owners         what readers see
+//! ─────────────────────────────────────────────────────────────────────────────────────────────
+//!  Forest: prefix → (entry, state, row)  Pool: entries   Pool: states       the control side
+//! ```
+//!
+//! # The control side
+//! What stands at a prefix is three numbers: of its *entry* (what the rules say there), of its *state* (what that and the
+//! entries around come to, by [`Meaning::state`]), and of its row. Equal entries and equal states are kept once, in pools,
+//! and equal states have one row; so a million prefixes of a few thousand customers cost a few thousand sets. The prefixes
+//! themselves lie in a *forest*: in order, by the hundred, each with the length of the prefix around it. There, what lies
+//! inside of a prefix is what follows it, and what is around a prefix is found from the one before it.
+//!
+//! A change goes through three steps: find the states that follow, from the widest prefix inwards (a state that stays as it
+//! was ends the walk into what lies inside of it); note what is to be painted; and paint all of it into the trie in one walk,
+//! which looks at each block once. If anything finds no room, the forest goes back to what it was, and the trie never
+//! started.
+//!
+//! # Readers, and concurrency
+//! There is one writer. Readers never wait: they pin the [`Domain`](weir_base::reclaim::Domain), look up, and look at bits.
+//!
+//! - [`Merged::set`], where no prefix inside is concerned, stores into the table that readers have: they see the old row or
+//!   the new one. The bits of a row are stored before the first value that names it (release, and acquire when a lookup
+//!   loads the value), and stay as they are for as long as anybody can come by its number.
+//! - [`Merged::change`] makes a new table beside the old one, which shares what did not change; [`Merged::reading`] gives
+//!   it from then on. Whoever has the older reading goes on seeing the older rules, whole.
+//! - [`Merged::replace_all`] builds all anew.
+//!
+//! The number of a row that no prefix has any more waits for two things, as blocks of the trie do: that all readers have
+//! passed, and that the older tables that may name it are gone. Then it is given to another set.
+//!
+//! Where hits of prefixes are counted ([`Limits::distinct`]), each prefix has a row of its own, and beside the bits of the
+//! row stands the number of the prefix. Rows come and go with changes, so that these stay atomic; the number stays with
+//! the prefix, and is where its counter is ([`Reading::counter`]).
+//!
+//! # What it costs
+//! A prefix takes the octets of the match: 27 for each of a million IPv6 prefixes of real lengths, a fifth of them nested, and
+//! 14 for IPv4. A row takes a word for each 64 interfaces. The control side takes 60 octets a prefix for IPv6 and 34 for
+//! IPv4, with the writer's notes on the trie, and what the sets themselves take. A lookup takes what one in the match
+//! does, and a load that is mostly in the first cache. Prefixes that are nested as deeply as they can be cost a lookup up to
+//! 1.95 times as much as as many ordinary ones, for IPv6, as there are more frames to pass; and no more for IPv4.
+//! `sav-figures` measures all this.
+//!
+//! An update costs a search in the forest, one look into each of three maps, and its share of the painting, which is
+//! smaller the more prefixes of a batch lie in one block. `AnyCovering` and `Ordered` have to visit what lies inside, too:
+//! at worst a change of the default prefix visits all.
+//!
 //! # How it is known to be right
-//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`].
+//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long as
+//! one likes and during changes ([`soak`]).
 
 mod cards;
 mod forest;

@@ -107,7 +107,7 @@ fn run<K: Family, M: Meaning>(
         let numbers: BTreeMap<_, _> =
             entries.keys().map(|prefix| (counted.counter_of(prefix).expect("it is there"), *prefix)).collect();
         prop_assert_eq!((numbers.len(), counted.sets().0), (entries.len(), entries.len()));
-        prop_assert!(numbers.keys().all(|&number| (1..=LIMITS.prefixes as u32).contains(&number)));
+        prop_assert!(numbers.keys().all(|&number| (1..=2 * LIMITS.prefixes as u32).contains(&number)));
         for (prefix, number) in stays {
             prop_assert_eq!(numbers.get(&number), Some(&prefix));
         }
@@ -388,4 +388,139 @@ fn the_drafts_example() {
         assert_eq!(row(3), [Valid, Valid, Valid]);
         assert_eq!(row(4), [Unknown, Unknown, Unknown]);
     }
+}
+
+fn v4(text: &str) -> Prefix<u32> {
+    text.parse().unwrap()
+}
+
+#[test]
+fn what_has_no_room_says_of_what() {
+    let domain = Domain::new();
+    let mut merged = Merged::<u32, MostSpecific>::new(&domain, Limits { prefixes: 2, sets: 1, ..LIMITS }).unwrap();
+    merged.change([(v4("10.0.0.0/8"), of(&[1])), (v4("11.0.0.0/8"), of(&[1]))]).unwrap();
+    assert_eq!(merged.set(v4("12.0.0.0/8"), of(&[1])).unwrap_err().to_string(), "the table is full: 2 routes");
+    let error = merged.set(v4("11.0.0.0/8"), of(&[2])).unwrap_err().to_string();
+    assert!(error.starts_with("the table is full: 1 different sets of interfaces"), "{error}");
+    // The same in a table that is built anew: the older one stays.
+    let three = ["1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/8"].map(|net| (v4(net), of(&[1]).unwrap()));
+    assert!(matches!(merged.replace_all(three), Err(NoRoom::Prefixes(_))));
+    assert_eq!((merged.occupancy(), merged.get(&v4("11.0.0.0/8"))), ((2, 2), of(&[1]).as_ref()));
+    // A million million interfaces are too many for any system.
+    let wide = Limits { sets: u32::MAX, interfaces: u32::MAX, ..LIMITS };
+    let error = Merged::<u32, MostSpecific>::new(&domain, wide).unwrap_err();
+    assert!(matches!(error, NoRoom::AddressSpace { octets, .. } if octets > 1 << 55), "{error}");
+}
+
+/// Octets run out in the middle of a batch: nothing of it is done, also where each prefix has a row and a number.
+#[test]
+fn a_batch_without_octets_changes_nothing() {
+    for distinct in [false, true] {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let limits = Limits { prefixes: 100_000, bytes: 64 << 10, distinct, ..LIMITS };
+        let mut merged = Merged::<u32, AnyCovering>::new(&domain, limits).unwrap();
+        let some = (0..100u32).map(|n| (Prefix::new(n << 20, 28).unwrap(), of(&[n % 3])));
+        merged.change(some).unwrap();
+        let said = |merged: &Merged<u32, AnyCovering>, reader: &mut weir_base::reclaim::Reader| {
+            let (reading, guard) = (merged.reading(), reader.pin());
+            let source = |n: u32| (0..5).map(|interface| reading.check(&guard, n << 20, interface)).collect::<Vec<_>>();
+            (0..2000).map(source).collect::<Vec<_>>()
+        };
+        let state = |merged: &Merged<u32, AnyCovering>| {
+            let numbers: Vec<_> = merged.iter().map(|(prefix, ..)| merged.counter_of(&prefix)).collect();
+            (merged.occupancy(), merged.sets(), numbers)
+        };
+        let before = (said(&merged, &mut reader), state(&merged));
+        let many: Vec<_> = (0..50_000u32).map(|n| (Prefix::new(n << 16, 27).unwrap(), of(&[4, n % 3]))).collect();
+        let taken_out = (0..50u32).map(|n| (Prefix::new(n << 20, 28).unwrap(), None));
+        for _ in 0..3 {
+            let error = merged.change(taken_out.clone().chain(many.clone())).unwrap_err();
+            assert_eq!(error, NoRoom::Prefixes(crate::lpm::Full::Bytes(64 << 10)));
+            assert_eq!((said(&merged, &mut reader), state(&merged)), before);
+        }
+        // Less finds room, and more again where it was.
+        merged.change(taken_out.clone()).unwrap();
+        assert_eq!(merged.occupancy().0, 50);
+        merged.change((0..50u32).map(|n| (Prefix::new(n << 20, 28).unwrap(), of(&[n % 3])))).unwrap();
+        assert_eq!(said(&merged, &mut reader), before.0);
+    }
+}
+
+/// A number serves another prefix once it is free, and there are twice as many as prefixes.
+#[test]
+fn numbers_of_prefixes_are_used_again() {
+    let domain = Domain::new();
+    let limits = Limits { prefixes: 3, distinct: true, ..LIMITS };
+    let mut merged = Merged::<u32, MostSpecific>::new(&domain, limits).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for round in 0..50u32 {
+        let nets: Vec<_> = (0..3).map(|n| Prefix::new((round * 3 + n) << 24, 8).unwrap()).collect();
+        merged.change(nets.iter().map(|net| (*net, of(&[1])))).unwrap();
+        // All of them get other sets, and so other rows, twice over.
+        for interface in [2, 3] {
+            let before: Vec<_> = nets.iter().map(|net| (merged.counter_of(net), merged.row_of(net))).collect();
+            merged.change(nets.iter().map(|net| (*net, of(&[interface])))).unwrap();
+            for (net, (counter, row)) in nets.iter().zip(before) {
+                assert_eq!(merged.counter_of(net), counter);
+                assert_ne!(merged.row_of(net), row);
+            }
+        }
+        seen.extend(nets.iter().map(|net| merged.counter_of(net).unwrap()));
+        assert_eq!(merged.sets(), (3, 6));
+        // One goes and comes back in one change, and goes again.
+        merged.change([(nets[0], None), (nets[0], of(&[5])), (nets[1], None), (nets[1], of(&[5]))]).unwrap();
+        assert_eq!((merged.occupancy().0, merged.sets().0), (3, 3));
+        merged.change([(nets[0], of(&[6])), (nets[0], None), (nets[1], None), (nets[2], None)]).unwrap();
+        assert_eq!((merged.occupancy().0, merged.sets().0), (0, 0));
+    }
+    assert!(seen.len() >= 3 && seen.into_iter().all(|number| (1..=6).contains(&number)));
+}
+
+/// Which changes older readings see.
+#[test]
+fn a_single_change_is_seen_at_once_unless_prefixes_lie_inside() {
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut merged = Merged::<u32, AnyCovering>::new(&domain, LIMITS).unwrap();
+    merged.change([(v4("10.0.0.0/8"), of(&[1])), (v4("10.1.0.0/16"), of(&[2]))]).unwrap();
+    let older = merged.reading();
+    let mut check = |reading: &Reading<u32>, source, interface| reading.check(&reader.pin(), source, interface);
+    merged.set(v4("10.1.0.0/16"), of(&[3])).unwrap();
+    assert_eq!(check(&older, 0x0a01_0000, 3), Verdict::Valid);
+    assert!(older.is_same(&merged.reading()));
+    merged.set(v4("10.0.0.0/8"), of(&[4])).unwrap();
+    assert_eq!(check(&older, 0x0a00_0000, 4), Verdict::Invalid);
+    assert_eq!(check(&older, 0x0a01_0000, 1), Verdict::Valid);
+    assert!(!older.is_same(&merged.reading()));
+    assert_eq!(check(&merged.reading(), 0x0a01_0000, 4), Verdict::Valid);
+    // What changes nothing gives no other table.
+    let current = merged.reading();
+    merged.change([(v4("10.0.0.0/8"), of(&[4])), (v4("77.0.0.0/8"), None)]).unwrap();
+    assert!(current.is_same(&merged.reading()));
+}
+
+/// What is shown of memory: nothing is left out that grows with the entries, and nothing grows that does not.
+#[test]
+fn memory_is_shown() {
+    let domain = Domain::new();
+    let limits = Limits { prefixes: 50_000, bytes: 64 << 20, sets: 50_000, ..LIMITS };
+    let mut random = weir_base::random::Random::from_seed(1);
+    let nets: Vec<Prefix<u128>> = crate::lpm::sample::mixed(20_000, 0.2, &mut random);
+    let with = |sets: u32| {
+        let mut merged = Merged::<u128, MostSpecific>::new(&domain, limits).unwrap();
+        let empty = (merged.octets(), merged.control_octets());
+        // The bits of a number: all different.
+        let set = |n: u32| (0..14).filter(|bit| n >> bit & 1 != 0).collect::<Set>();
+        let entries = nets.iter().zip(0..).map(|(net, n)| (*net, set(n % sets)));
+        merged.replace_all(entries).unwrap();
+        (merged.octets() - empty.0, merged.control_octets() - empty.1)
+    };
+    let (few, many) = (with(10), with(10_000));
+    // The smallest node has 32 octets; a prefix is 17 octets for the control side, and its numbers 12. Some wider.
+    assert!((20_000 * 32..20_000 * 100).contains(&few.0), "{few:?}");
+    assert!((20_000 * 29..20_000 * 200).contains(&few.1), "{few:?}");
+    // A row of 130 interfaces has 24 octets, and a mark; a set, two maps and references for the control side.
+    assert!((9_900 * 25..11_000 * 60).contains(&(many.0 - few.0)), "{few:?} {many:?}");
+    assert!((9_900 * 60..11_000 * 600).contains(&(many.1 - few.1)), "{few:?} {many:?}");
 }
