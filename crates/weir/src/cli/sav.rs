@@ -13,7 +13,7 @@ use super::query::{escaped, target};
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::control::sav::batch::{BatchRequest, Change};
-use crate::control::sav::{SOURCE, check_source};
+use crate::control::sav::{LONGEST_TEXT, SOURCE, check_source};
 use crate::render::sav::changed::Changed;
 use crate::render::{self, Report as _};
 use crate::rules::Format;
@@ -172,6 +172,10 @@ impl Teller {
         })?;
         let text = std::fs::read_to_string(file)
             .map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
+        if text.len() > LONGEST_TEXT {
+            let file = file.display();
+            return Err(Error::Failed(format!("{file}: entries come in at most {LONGEST_TEXT} octets at a time")));
+        }
         self.tell(self.client.put(&entries(policy, &source), written.content_type(), text), Some(file))
     }
 

@@ -175,3 +175,36 @@ impl Report for Refusal {
         format!("{}\n", self.message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weir_plane::compile::MAX_SOURCES;
+
+    use super::*;
+
+    #[test]
+    fn entries_that_could_not_be_put_into_force() {
+        let full = SavError::TooManySources { source_name: "x".into() };
+        let refusal = Refusal::of_sav(full, |_| None);
+        assert_eq!((refusal.kind, refusal.kind.status()), (Kind::NoRoom, 507));
+        assert!(refusal.message.contains(&MAX_SOURCES.to_string()), "{}", refusal.message);
+        assert!(refusal.message.ends_with("; nothing was changed"), "{}", refusal.message);
+
+        // An interface that went away between reading and changing.
+        let prefix = "10.0.0.0/8".parse().unwrap();
+        let gone = SavError::Edit { number: 3, prefix, problem: Problem::NoSuchInterface("lan".into()) };
+        let refusal = Refusal::of_sav(gone, |number| Some(number - 1));
+        assert_eq!((refusal.kind, refusal.problems[0].change), (Kind::InvalidEntries, Some(2)));
+        assert_eq!(refusal.message, "change 2: 10.0.0.0/8: there is no interface `lan`; nothing was changed");
+    }
+
+    #[test]
+    fn policies_are_suggested_or_listed() {
+        let message = |name: &str, policies: &[&str]| {
+            Refusal::of_policy(name, policies.iter().map(ToString::to_string).collect()).message
+        };
+        assert!(message("egde", &["edge", "core"]).ends_with("; did you mean `edge`?"));
+        assert!(message("xyz", &["edge", "core"]).ends_with("; there are edge, core"));
+        assert!(message("xyz", &[]).ends_with("; there is none"));
+    }
+}

@@ -23,6 +23,9 @@ pub const FILE: &str = "file";
 /// Characters of a source's name, at most.
 pub const LONGEST_SOURCE: usize = 64;
 
+/// Octets of what comes at a time, at most: some million entries.
+pub const LONGEST_TEXT: usize = 256 << 20;
+
 /// Remarks of one kind that are kept: the millionth teaches nothing new.
 const SHOWN: usize = 20;
 

@@ -9,10 +9,8 @@ use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::refusal::Kind;
+use super::super::sav::LONGEST_TEXT;
 use super::{BODY_LIMIT, Refused};
-
-/// Octets of a long body, at most: some million entries.
-pub(super) const LONG_LIMIT: usize = 256 << 20;
 
 /// How long a client may take to send one.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,8 +61,8 @@ async fn gather(mut body: Body) -> Result<Vec<u8>, Refused> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Refused::new(Kind::BadRequest, error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
-        if octets.len() + data.len() > LONG_LIMIT {
-            let message = format!("entries come in at most {LONG_LIMIT} octets at a time");
+        if octets.len() + data.len() > LONGEST_TEXT {
+            let message = format!("entries come in at most {LONGEST_TEXT} octets at a time");
             return Err(Refused::new(Kind::TooLarge, message));
         }
         octets.extend_from_slice(&data);
@@ -119,7 +117,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_too_long_is_refused_before_it_is_all_there() {
         let room = Room { patience: Duration::from_secs(60), ..Room::default() };
-        let refused = room.take(Body::from(vec![0; LONG_LIMIT + 1])).await.err().expect("too much");
+        let refused = room.take(Body::from(vec![0; LONGEST_TEXT + 1])).await.err().expect("too much");
         assert_eq!(refused.0.kind, Kind::TooLarge);
     }
 }
