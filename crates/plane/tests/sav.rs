@@ -355,6 +355,28 @@ fn what_is_not_valid_is_counted_by_interface_family_and_mechanism() {
     }
 }
 
+#[test]
+fn what_is_let_pass_is_counted_once_and_not_called_incremental() {
+    let mut build = router();
+    let rules = build.rules(&RULES);
+    let mut build = build.policy("t", table(rules, Match::MostSpecific, SavLayout::Merged)).validate(&IFS, "t");
+    build.0.sav[0].action = SavAction::Permit;
+    build.0.sav[0].special.link_local = SpecialAction::Deny;
+    let mut rig = build.inventive();
+    rig.send("if1", "udp from fe80::9 port 1 to 2001:db8:f1::1 port 2");
+    let unknown = rig.send("if1", &packet("198.18.4.9")).outcome;
+    assert_eq!(unknown.verdict, Verdict::Forward);
+    assert_eq!(unknown.sav.unwrap().why, "no rule covers the source");
+    let rows = rig.harness.sav();
+    let counted = |family: &str| {
+        let row = rows.iter().find(|row| row.interface == "if1" && row.family == family).unwrap();
+        let invalid = row.invalid.iter().filter(|(_, traffic)| traffic.packets > 0);
+        (row.checked, invalid.map(|(by, traffic)| (*by, traffic.packets)).collect::<Vec<_>>())
+    };
+    assert_eq!(counted("ipv6"), (1, vec![("special", 1)]));
+    assert_eq!(counted("ipv4"), (1, vec![("table", 1)]));
+}
+
 /// What becomes of a special source under each action, with a list that permits all of 0.0.0.0/0 and ::/0.
 #[test]
 fn special_sources_are_as_configured() {

@@ -361,8 +361,7 @@ fn admit_special_v4(
     }
     let root = context.root;
     // Who has no address yet may say so on his link: there is nothing wrong with it.
-    let martian =
-        admission == Admission::Unasked && martian::source_v4(source) && !(source.is_unspecified() && link_scope);
+    let martian = !admission.opens() && martian::source_v4(source) && !(source.is_unspecified() && link_scope);
     if link_scope && !martian && for_host(root, packet) {
         return to_host(open.then(|| sav::one::<sav::V4>(context, packet)).flatten());
     }
@@ -382,7 +381,7 @@ fn admit_special_v4(
         // RFC 3927, 2.7: never forwarded; what is for us is not forwarded.
         Err(Reason::LinkLocal.into())
     } else {
-        let way = if admission == Admission::Permit { Way::Validated } else { Way::V4 };
+        let way = if admission.is_final() { Way::Validated } else { Way::V4 };
         check_options(packet.l3()).map(|()| way)
     }
 }
@@ -466,8 +465,7 @@ fn admit_special_v6(
         return Err(Reason::SavSpecial.into());
     }
     // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
-    let martian =
-        admission == Admission::Unasked && martian::source_v6(source) && !(source.is_unspecified() && link_scope);
+    let martian = !admission.opens() && martian::source_v6(source) && !(source.is_unspecified() && link_scope);
     if link_scope && !martian && !is_discovery(packet, parsed) && for_host(root, packet) {
         return to_host(open.then(|| sav::one::<sav::V6>(context, packet)).flatten());
     }
@@ -479,7 +477,7 @@ fn admit_special_v6(
         Err(Reason::MartianDestination.into())
     } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
         Err(Reason::LinkLayerBroadcast.into())
-    } else if admission == Admission::Permit {
+    } else if admission.is_final() {
         Ok(Way::Validated)
     } else {
         Ok(Way::V6)

@@ -17,13 +17,14 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Said};
 use crate::root::Root;
-use crate::sav::{Broadcasts, By, Class, Family, Scratch, Validator};
+use crate::sav::{Broadcasts, By, Class, Family, Validator};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
     type Key: Family;
     const NEXT: Node;
-    fn source(packet: &Packet) -> <Self::Key as Family>::Octets;
+    /// Of a parsed packet: it has a whole header.
+    fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
     /// Whether it has broadcast addresses.
     const HAS_BROADCASTS: bool;
     fn is_broadcast(broadcasts: &Broadcasts, source: &<Self::Key as Family>::Octets) -> bool;
@@ -38,9 +39,9 @@ impl Ip for V4 {
     const HAS_BROADCASTS: bool = true;
 
     #[inline(always)]
-    fn source(packet: &Packet) -> [u8; 4] {
+    fn source(packet: &Packet) -> &[u8; 4] {
         let header = packet.l3_header::<{ ipv4::LENGTH }>();
-        header.and_then(|header| header.get(ipv4::SOURCE..)?.first_chunk()).copied().unwrap_or([0; 4])
+        header.and_then(|header| header.get(ipv4::SOURCE..)?.first_chunk()).unwrap_or(&[0; 4])
     }
 
     #[inline(always)]
@@ -58,9 +59,9 @@ impl Ip for V6 {
     const HAS_BROADCASTS: bool = false;
 
     #[inline(always)]
-    fn source(packet: &Packet) -> [u8; 16] {
+    fn source(packet: &Packet) -> &[u8; 16] {
         let header = packet.l3_header::<{ ipv6::LENGTH }>();
-        header.and_then(|header| header.get(ipv6::SOURCE..)?.first_chunk()).copied().unwrap_or([0; 16])
+        header.and_then(|header| header.get(ipv6::SOURCE..)?.first_chunk()).unwrap_or(&[0; 16])
     }
 
     #[inline(always)]
@@ -82,15 +83,42 @@ pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
 }
 
 pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let mut others = group::<F>(context, vector, frame);
-    // Never in the usual case.
-    while !others.is_empty() {
-        others = group::<F>(context, vector, &others);
+    if !of_one_interface::<F>(context, vector, frame) {
+        let mut others = group::<F>(context, vector, frame);
+        while !others.is_empty() {
+            others = group::<F>(context, vector, &others);
+        }
     }
 }
 
-/// Validates the packets that have the same validator as the first; gives the others.
+/// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
+/// they did not, or there is something else about them.
 #[inline(always)]
+fn of_one_interface<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> bool {
+    let places = frame.places();
+    let Some(&first) = places.first() else { return true };
+    let interface = vector[first].interface();
+    let own = Own::of::<F>(context.root, interface);
+    let Some(validator) = own.validator else { return false };
+    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut differs = 0;
+    for (source, &place) in sources.iter_mut().zip(places) {
+        let packet = &vector[place];
+        differs |= packet.interface() ^ interface;
+        *source = *F::source(packet);
+    }
+    let sources = &sources[..places.len()];
+    let broadcast = |broadcasts| sources.iter().any(|source| F::is_broadcast(broadcasts, source));
+    if differs != 0 || own.broadcasts.is_some_and(broadcast) {
+        return false;
+    }
+    Own { packets: places.len() as u64, ..own }.count::<F>(context.root, context.worker);
+    judge::<F>(context, vector, frame, validator, sources, |_| interface);
+    true
+}
+
+/// Validates the packets that have the same validator as the first; gives the others.
+#[inline(never)]
 fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let (mut mine, mut others) = (Frame::new(), Frame::new());
@@ -112,7 +140,7 @@ fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -
             continue;
         }
         own.packets += 1;
-        let source = F::source(packet);
+        let source = *F::source(packet);
         if own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source)) {
             broadcast::<F>(context, &mut vector[place], place, validator);
             continue;
@@ -123,7 +151,7 @@ fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -
         mine.push(place);
     }
     own.count::<F>(root, context.worker);
-    validate::<F>(context, vector, &mine, validator, &sources[..mine.len()], &interfaces);
+    judge::<F>(context, vector, &mine, validator, &sources[..mine.len()], |index| interfaces[index]);
     others
 }
 
@@ -176,38 +204,57 @@ impl<'a, K: Family> Own<'a, K> {
     }
 }
 
+/// Asks the validator about packets, and sends each where it goes.
 #[inline(always)]
-fn validate<F: Ip>(
+fn judge<F: Ip>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    mine: &Frame,
+    frame: &Frame,
     validator: &Validator<F::Key>,
     sources: &[<F::Key as Family>::Octets],
-    interfaces: &[u32; VECTOR],
+    interface: impl Fn(usize) -> u32,
 ) {
-    let (root, guard, worker) = (context.root, context.guard, context.worker);
-    let places = mine.places();
-    let (mut usual, mut odd) = (Frame::new(), Frame::new());
+    let worker = context.worker;
     let mut verdicts = [Verdict::Valid; VECTOR];
-    let mut scratch = Scratch::EMPTY;
-    let mut settle = |index: usize, verdict| {
-        verdicts[index] = verdict;
-        usual.push_if(places[index], verdict == Verdict::Valid);
-        odd.push_if(index as u8, verdict != Verdict::Valid);
-    };
-    // Asked here, and not for each packet.
-    if validator.hits.is_none() {
-        validator.each(root, guard, &mut scratch, sources, interfaces, |index, found| settle(index, found.verdict));
-    } else {
-        validator.each(root, guard, &mut scratch, sources, interfaces, |index, found| {
+    let mut valid = true;
+    validator.each(context.root, context.guard, sources, interface, |index, found| {
+        // Known before the loop, and the same for all.
+        if validator.hits.is_some() {
             validator.hit(worker, found);
-            settle(index, found.verdict);
-        });
+        }
+        verdicts[index] = found.verdict;
+        valid &= found.verdict == Verdict::Valid;
+    });
+    if context.recorder.is_some() {
+        for (&place, &verdict) in frame.places().iter().zip(&verdicts) {
+            note(context, &vector[place], validator, (*F::source(&vector[place])).into(), Said::Mechanism(verdict));
+        }
     }
-    for &index in odd.places() {
-        let place = places[usize::from(index)];
+    if valid {
+        context.next.extend(F::NEXT, frame);
+    } else {
+        sort::<F>(context, vector, frame, validator, &verdicts);
+    }
+}
+
+/// Parts those that go on from those that do not.
+#[inline(never)]
+fn sort<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    validator: &Validator<F::Key>,
+    verdicts: &[Verdict; VECTOR],
+) {
+    let (root, worker) = (context.root, context.worker);
+    let mut usual = Frame::new();
+    for (&place, &verdict) in frame.places().iter().zip(verdicts) {
+        if verdict == Verdict::Valid {
+            usual.push(place);
+            continue;
+        }
         let packet = &mut vector[place];
-        if validator.unknown_is_valid && verdicts[usize::from(index)] == Verdict::Unknown {
+        if validator.unknown_is_valid && verdict == Verdict::Unknown {
             if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
                 Validator::<F::Key>::counters(interface, worker).unknown.add(1);
             }
@@ -216,11 +263,6 @@ fn validate<F: Ip>(
             context.next.refuse(packet, place, validator.by.reason());
         } else {
             usual.push(place);
-        }
-    }
-    if context.recorder.is_some() {
-        for (&place, &verdict) in places.iter().zip(&verdicts) {
-            note(context, &vector[place], validator, F::source(&vector[place]).into(), Said::Mechanism(verdict));
         }
     }
     context.next.extend(F::NEXT, &usual);
@@ -240,7 +282,7 @@ fn refuses<K: Family>(root: &Root, worker: usize, packet: &Packet, validator: &V
 #[cold]
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
     let action = Class::Broadcast.action(&validator.special);
-    note(context, packet, validator, F::source(packet).into(), Said::Special(Class::Broadcast, action));
+    note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
     if action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special) {
         context.next.refuse(packet, place, Reason::SavSpecial);
     } else {
@@ -257,8 +299,22 @@ pub(super) enum Admission {
     Check,
     /// It is valid.
     Permit,
+    /// It is not, which has been counted, and is let pass: as far as it comes without a policy.
+    Pass,
     /// It is not.
     Refuse,
+}
+
+impl Admission {
+    /// What is wrong with such sources in themselves is not asked.
+    pub(super) fn opens(self) -> bool {
+        matches!(self, Admission::Check | Admission::Permit)
+    }
+
+    /// The node has nothing more to ask.
+    pub(super) fn is_final(self) -> bool {
+        matches!(self, Admission::Permit | Admission::Pass)
+    }
 }
 
 /// Asks the policy of an interface about the class of a packet's source; counts what is refused or would be.
@@ -272,14 +328,14 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     if action == SpecialAction::Check {
         return Admission::Check;
     }
-    note(context, packet, validator, F::source(packet).into(), Said::Special(class, action));
+    note(context, packet, validator, (*F::source(packet)).into(), Said::Special(class, action));
     Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
     if action == SpecialAction::Permit {
         Admission::Permit
     } else if refuses(root, context.worker, packet, validator, By::Special) {
         Admission::Refuse
     } else {
-        Admission::Unasked
+        Admission::Pass
     }
 }
 
@@ -290,7 +346,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
     let (root, worker) = (context.root, context.worker);
     let interface = root.interfaces.get(packet.interface() as usize)?;
     let validator = F::Key::validators(root).get(usize::from(F::Key::number(interface)))?;
-    let source = F::source(packet);
+    let source = *F::source(packet);
     let found = validator.one(root, context.guard, source, packet.interface());
     note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
     let counters = Validator::<F::Key>::counters(interface, worker);

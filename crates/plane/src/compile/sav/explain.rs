@@ -149,7 +149,7 @@ fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &Sav
         _ if covering.is_empty() => {
             decision.why = "no rule covers the source".into();
             decision.nearest = kept.beside(facts.gateway, source);
-            if decision.passes && decision.verdict == "unknown" {
+            if policy.mechanism.rules().is_some_and(|rules| rules.incremental) {
                 decision.why += ", and the rules are not complete: incremental deployment";
             }
             decision.by.push(of_policy(policy));
