@@ -287,6 +287,19 @@ const LINES: &[&str] = &[
     "mac = \"02:00:00:00:00:01\"",
     "[[route-file]]",
     "path = \"x\"",
+    "metric = 7",
+    "sav = \"edge\"",
+    "sav = { ipv4 = \"edge\", ipv6 = \"none\" }",
+    "[sav.edge]",
+    "mechanism = \"table\"",
+    "mechanism = \"acl\"",
+    "mechanism = \"urpf-strict\"",
+    "layout = \"cards\"",
+    "rules = [\"permit from any on wan\", 'permit from 10.0.0.1/8 on lan, wan, wan comment \"x\"']",
+    "rules = \"deny \\u0066rom 10.0.0.0/8 on wan, \\u00e9\"",
+    "files = \"x.csv\"",
+    "[line-card.one]",
+    "interfaces = [\"wan\", \"lan\"]",
     "a.b.c = 1",
     "= 5",
     "é = \"\u{1f980}\"",
@@ -408,6 +421,33 @@ fn policies_of_source_address_validation() {
     assert_eq!(sav(1), PerFamily::default());
     let cards: Vec<_> = gateway.line_cards.iter().map(|card| (card.name.as_str(), &card.interfaces[..])).collect();
     assert_eq!(cards, [("lc1", &[InterfaceIndex(1), InterfaceIndex(2)][..])], "the VLAN sits where its parent does");
+}
+
+#[test]
+fn files_of_rules() {
+    let loaded = load(&file("valid.in/sav.toml"));
+    assert_eq!(loaded.text(false), "");
+    let gateway = loaded.gateway.expect("no errors");
+    let rules = gateway.sav[0].mechanism.rules().expect("a table");
+    let read = rules.list.iter().map(|rule| {
+        let place = gateway.origins.place(rule.origin).expect("a place");
+        let interfaces: Vec<_> = rule.interfaces.iter().map(|interface| interface.0).collect();
+        let file = place.file.rsplit_once("valid.in/").expect("a test's file").1.to_owned();
+        (rule.prefix.to_string(), interfaces, file, place.line)
+    });
+    let expected = [
+        ("2001:db8::/32", vec![0], "sav.toml", 24),
+        ("192.0.2.0/26", vec![0, 1], "lists/sav.rules", 2),
+        ("192.0.2.64/26", vec![0, 1], "lists/sav.rules", 3),
+        ("10.0.0.0/9", vec![0, 1], "lists/sav.csv", 2),
+        ("10.128.0.0/9", vec![0, 1, 2], "lists/sav.csv", 3),
+        ("172.16.0.0/12", vec![0, 1], "lists/sav.json", 2),
+        ("2001:db8:7::/48", vec![0, 1, 2], "lists/sav.json", 3),
+    ];
+    let expected =
+        expected.map(|(prefix, interfaces, file, line)| (prefix.to_owned(), interfaces, file.to_owned(), line));
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+    assert_eq!(gateway.interfaces[2].sav, PerFamily::default(), "its policy is switched off");
 }
 
 #[test]

@@ -100,6 +100,11 @@ fn equal_lists_are_shared() {
 }
 
 #[test]
+fn a_million_rules_take_little_room() {
+    assert_eq!((size_of::<Line>(), size_of::<weir_plane::model::SavRule>()), (64, 40), "as the documentation says");
+}
+
+#[test]
 fn the_first_errors_are_told_and_the_others_counted() {
     let text = "permit from 1 on a\n".repeat(1000) + "permit from any on a\n";
     let found = read(Format::Rules, &text).expect_err("errors");
