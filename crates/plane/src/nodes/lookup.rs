@@ -7,9 +7,10 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Seed};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
+use weir_table::lpm::{AsKey, Key, Table};
 
 use super::{Context, ORIGINATED, link_local, rewrite};
-use crate::hold::{Key, Sentence};
+use crate::hold::{self, Sentence};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
@@ -27,11 +28,11 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     let places = frame.places();
     for (key, &place) in keys.iter_mut().zip(places) {
         // Parsed packets have a whole header; anything else finds no route.
-        *key = destination::<4, 16, { ipv4::LENGTH }>(&vector[place]);
+        *key = *destination::<4, 16, { ipv4::LENGTH }>(&vector[place]);
     }
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
-            tables.v4.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
+            look_up(&tables.v4, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
     let recording = context.recorder.is_some();
@@ -50,11 +51,11 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     let mut values = [0u32; VECTOR];
     let places = frame.places();
     for (key, &place) in keys.iter_mut().zip(places) {
-        *key = destination::<16, 24, { ipv6::LENGTH }>(&vector[place]);
+        *key = *destination::<16, 24, { ipv6::LENGTH }>(&vector[place]);
     }
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
-            tables.v6.lookup_batch(context.guard, &keys[range.clone()], &mut values[range]);
+            look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
     let recording = context.recorder.is_some();
@@ -71,9 +72,15 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     context.next.extend(Node::Ip6Rewrite, &usual);
 }
 
+/// The keys have just been written: they need not be fetched.
 #[inline(always)]
-fn destination<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> [u8; N] {
-    packet.l3_header::<HEADER>().and_then(|header| header.get(AT..)?.first_chunk()).copied().unwrap_or([0; N])
+fn look_up<K: Key, A: AsKey<K>>(table: &Table<K>, guard: &Guard<'_>, keys: &[A], values: &mut [u32]) {
+    table.lookup_each(guard, |index| keys[index].as_key(), values);
+}
+
+#[inline(always)]
+fn destination<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> &[u8; N] {
+    packet.l3_header::<HEADER>().and_then(|header| header.get(AT..)?.first_chunk()).unwrap_or(&[0; N])
 }
 
 /// Calls `look_up` for each run of packets of one VRF: once in the usual case.
@@ -129,7 +136,7 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
 }
 
 /// What is to become of the packets that wait for a neighbour, by the first of them, now that there is a new root.
-pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: Key, packet: &Packet) -> Sentence {
+pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Sentence {
     if !root.interfaces.get(key.interface as usize).is_some_and(|interface| interface.present) {
         return Sentence::Refuse(Reason::InterfaceGone);
     }

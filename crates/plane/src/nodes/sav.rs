@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Said};
 use crate::root::Root;
-use crate::sav::{Broadcasts, By, Class, Family, Validator};
+use crate::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
@@ -113,7 +113,7 @@ fn of_one_interface<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame
         return false;
     }
     Own { packets: places.len() as u64, ..own }.count::<F>(context.root, context.worker);
-    judge::<F>(context, vector, frame, validator, sources, |_| interface);
+    judge::<F>(context, vector, frame, validator, sources, One(interface));
     true
 }
 
@@ -151,7 +151,7 @@ fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -
         mine.push(place);
     }
     own.count::<F>(root, context.worker);
-    judge::<F>(context, vector, &mine, validator, &sources[..mine.len()], |index| interfaces[index]);
+    judge::<F>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
     others
 }
 
@@ -212,12 +212,12 @@ fn judge<F: Ip>(
     frame: &Frame,
     validator: &Validator<F::Key>,
     sources: &[<F::Key as Family>::Octets],
-    interface: impl Fn(usize) -> u32,
+    interfaces: impl Interfaces,
 ) {
     let worker = context.worker;
     let mut verdicts = [Verdict::Valid; VECTOR];
     let mut valid = true;
-    validator.each(context.root, context.guard, sources, interface, |index, found| {
+    validator.each(context.root, context.guard, sources, interfaces, |index, found| {
         // Known before the loop, and the same for all.
         if validator.hits.is_some() {
             validator.hit(worker, found);

@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub use counters::SavCounters;
 pub use hits::Hits;
 pub use special::{Broadcasts, Class, class_v4, class_v6};
-pub(crate) use validator::Scratch;
 pub use validator::{Check, Family, Finding, Reverse, Validator};
+pub(crate) use validator::{Interfaces, One};
 
 use crate::model::{Mechanism, Urpf, UrpfMode};
 use crate::reason::Reason;

@@ -142,16 +142,39 @@ pub struct Finding {
     pub row: u32,
 }
 
-/// Room to work in: for one vector.
-pub(crate) struct Scratch {
-    words: [u32; VECTOR],
-    lengths: [u32; VECTOR],
-    verdicts: [Verdict; VECTOR],
+/// The interfaces of packets, by place.
+pub(crate) trait Interfaces {
+    /// That of a place.
+    fn at(&self, place: usize) -> u32;
+    /// That of all of them, if it is the same.
+    fn all(&self) -> Option<u32>;
 }
 
-impl Scratch {
-    pub(crate) const EMPTY: Scratch =
-        Scratch { words: [0; VECTOR], lengths: [0; VECTOR], verdicts: [Verdict::Unknown; VECTOR] };
+/// All packets came in by this one.
+pub(crate) struct One(pub(crate) u32);
+
+impl Interfaces for One {
+    #[inline(always)]
+    fn at(&self, _: usize) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn all(&self) -> Option<u32> {
+        Some(self.0)
+    }
+}
+
+impl Interfaces for [u32; VECTOR] {
+    #[inline(always)]
+    fn at(&self, place: usize) -> u32 {
+        self[place]
+    }
+
+    #[inline(always)]
+    fn all(&self) -> Option<u32> {
+        None
+    }
 }
 
 impl<K: Family> Validator<K> {
@@ -172,27 +195,29 @@ impl<K: Family> Validator<K> {
         &self,
         root: &Root,
         guard: &Guard<'_>,
-        scratch: &mut Scratch,
         sources: &[K::Octets],
-        interfaces: &[u32; VECTOR],
+        interfaces: impl Interfaces,
         mut found: impl FnMut(usize, Finding),
     ) {
-        let words = &mut scratch.words[..sources.len()];
+        let mut words = [0; VECTOR];
+        let words = &mut words[..sources.len()];
         match &self.check {
             Check::Rules { table, default } => {
                 match default {
-                    true => table.rows_batch(guard, sources, words),
+                    true => table.rows(guard, |place| sources[place].as_key(), words),
                     false => table.rows_batch_without_default(guard, sources, words),
                 }
-                for (place, (&row, &interface)) in words.iter().zip(interfaces).enumerate() {
-                    found(place, Finding { verdict: table.verdict(row, interface), row });
+                let column = interfaces.all().map(|interface| table.column(interface));
+                for (place, &row) in words.iter().enumerate() {
+                    let column = column.unwrap_or_else(|| table.column(interfaces.at(place)));
+                    found(place, Finding { verdict: column.verdict(row), row });
                 }
             }
             Check::Card(card, order) => {
-                let lengths = &mut scratch.lengths[..sources.len()];
-                let verdicts = &mut scratch.verdicts[..sources.len()];
+                let (mut lengths, mut verdicts) = ([0; VECTOR], [Verdict::Unknown; VECTOR]);
+                let (lengths, verdicts) = (&mut lengths[..sources.len()], &mut verdicts[..sources.len()]);
                 let source = |place: usize| sources[place].as_key();
-                card.check_each(guard, *order, source, |place| interfaces[place], words, lengths, verdicts);
+                card.check_each(guard, *order, source, |place| interfaces.at(place), words, lengths, verdicts);
                 for (place, &verdict) in verdicts.iter().enumerate() {
                     found(place, Finding { verdict, row: 0 });
                 }
@@ -200,12 +225,13 @@ impl<K: Family> Validator<K> {
             Check::Route { vrf, strict, default } => {
                 let Some(tables) = root.vrfs.get(usize::from(*vrf)) else { return };
                 match default {
-                    true => K::table(tables).lookup_batch(guard, sources, words),
+                    true => K::table(tables).lookup_each(guard, |place| sources[place].as_key(), words),
                     false => K::table(tables).lookup_batch_without_default(guard, sources, words),
                 }
                 let adjacencies = root.adjacencies.view();
                 let reverse = &root.sav.reverse;
-                for (place, (&word, &interface)) in words.iter().zip(interfaces).enumerate() {
+                for (place, &word) in words.iter().enumerate() {
+                    let interface = interfaces.at(place);
                     let valid = match Forwarding(word).set() {
                         Some(set) => !*strict || reverse.has(set, interface),
                         None => adjacencies.get(word).is_some_and(|adjacency| {
@@ -222,8 +248,7 @@ impl<K: Family> Validator<K> {
     /// The same of one.
     pub fn one(&self, root: &Root, guard: &Guard<'_>, source: K::Octets, interface: u32) -> Finding {
         let mut finding = Finding { verdict: Verdict::Invalid, row: 0 };
-        let mut scratch = Scratch::EMPTY;
-        self.each(root, guard, &mut scratch, &[source], &[interface; VECTOR], |_, found| finding = found);
+        self.each(root, guard, &[source], One(interface), |_, found| finding = found);
         finding
     }
 

@@ -16,6 +16,7 @@ use weir_base::reclaim::{Domain, Guard};
 use crate::lpm::{self, Key, Prefix, Table, Value, Writer};
 
 use super::meaning::MostSpecificHere;
+use super::merged::Staged;
 use super::{AnyCovering, Limits, Merged, NoRoom, Reading, Set, Verdict};
 
 /// How nested prefixes are taken.
@@ -46,10 +47,24 @@ enum Local<K: Key> {
 }
 
 impl<K: Key> Local<K> {
-    fn change(&mut self, entries: Changes<K>) -> Result<(), NoRoom> {
+    fn stage(&mut self, entries: Changes<K>) -> Result<Staged<K>, NoRoom> {
         match self {
-            Local::MostSpecific(table) => table.change(entries),
-            Local::AnyCovering(table) => table.change(entries),
+            Local::MostSpecific(table) => table.stage(entries),
+            Local::AnyCovering(table) => table.stage(entries),
+        }
+    }
+
+    fn commit(&mut self, staged: Staged<K>) {
+        match self {
+            Local::MostSpecific(table) => table.commit(staged),
+            Local::AnyCovering(table) => table.commit(staged),
+        }
+    }
+
+    fn cancel(&mut self, staged: Staged<K>) {
+        match self {
+            Local::MostSpecific(table) => table.cancel(staged),
+            Local::AnyCovering(table) => table.cancel(staged),
         }
     }
 
@@ -174,24 +189,18 @@ impl<K: Key> Cards<K> {
                 None => drop(draft.remove(prefix)),
             }
         }
-        let mut undo: Vec<(usize, Changes<K>)> = Vec::new();
-        for (number, (interfaces, local)) in self.cards.iter_mut().enumerate() {
-            let own: Vec<_> = entries
-                .iter()
-                .map(|(prefix, set)| (*prefix, set.as_ref().and_then(|set| part(set, interfaces))))
-                .collect();
-            let before = own.iter().map(|(prefix, _)| (*prefix, local.get(prefix).cloned())).collect();
-            match local.change(own) {
-                Ok(()) => undo.push((number, before)),
+        let mut staged = Vec::with_capacity(self.cards.len());
+        for (interfaces, local) in &mut self.cards {
+            let own = |set: &Option<Set>| set.as_ref().and_then(|set| part(set, interfaces));
+            match local.stage(entries.iter().map(|(prefix, set)| (*prefix, own(set))).collect()) {
+                Ok(change) => staged.push(change),
                 Err(error) => {
-                    for (number, before) in undo {
-                        // It had room for this a moment ago.
-                        let _ = self.cards[number].1.change(before);
-                    }
+                    self.cards.iter_mut().zip(staged).for_each(|((_, local), change)| local.cancel(change));
                     return Err(error);
                 }
             }
         }
+        self.cards.iter_mut().zip(staged).for_each(|((_, local), change)| local.commit(change));
         draft.commit();
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::forest::{Forest, Place};
 use super::meaning::Meaning;
 use super::numbers::Numbers;
 use super::pool::Pool;
-use super::rows::{Bits, Rows, UNKNOWN};
+use super::rows::{self, Bits, Rows, UNKNOWN};
 
 /// How large a table may become, and of which kind it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,19 @@ struct Node {
     own: u32,
     state: u32,
     row: u32,
+}
+
+/// What rows say of an interface.
+#[derive(Clone, Copy)]
+pub struct Column<'r>(rows::Column<'r>);
+
+impl Column<'_> {
+    /// What a row says of it: under the guard under which it was looked up.
+    #[inline(always)]
+    pub fn verdict(self, row: u32) -> Verdict {
+        let known = if self.0.has(row) { Verdict::Valid } else { Verdict::Invalid };
+        if row == UNKNOWN { Verdict::Unknown } else { known }
+    }
 }
 
 /// The control side of the table: it keeps the entries, and changes what readers see.
@@ -131,11 +144,13 @@ impl<K: Key> Reading<K> {
     /// What a row says of an interface: under the guard under which it was looked up.
     #[inline(always)]
     pub fn verdict(&self, row: u32, interface: u32) -> Verdict {
-        match row {
-            UNKNOWN => Verdict::Unknown,
-            row if self.bits.has(row, interface) => Verdict::Valid,
-            _ => Verdict::Invalid,
-        }
+        self.column(interface).verdict(row)
+    }
+
+    /// What rows say of an interface: where it stands is found once.
+    #[inline(always)]
+    pub fn column(&self, interface: u32) -> Column<'_> {
+        Column(self.bits.column(interface))
     }
 
     /// The number of the prefix that a row is of: a place for a counter, under the guard under which the row was looked
@@ -221,6 +236,8 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     /// that [`Merged::reading`] gave since the last other change; else `reading` gives another one, and readers of that
     /// see all of it together.
     ///
+    /// If room is short, it waits for the readers to pass: the calling thread must not be pinned itself.
+    ///
     /// # Errors
     /// If there is no room. Then nothing has changed.
     pub fn set(&mut self, prefix: Prefix<K>, own: Option<M::Entry>) -> Result<(), NoRoom> {
@@ -231,15 +248,31 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
         let mut work = Work::new();
         let done = self.update(prefix, own, &mut work).and_then(|()| self.paint(&mut work));
-        self.conclude(work, done)
+        match done {
+            Ok(()) => self.complete(work),
+            Err(_) => self.undo(work),
+        }
+        done
     }
 
     /// Makes many changes that readers see together, by the [`Merged::reading`] from then on. Of several for one prefix
     /// the last counts. Cheapest in the order of prefixes.
     ///
+    /// If room is short, it waits for the readers to pass: the calling thread must not be pinned itself.
+    ///
     /// # Errors
     /// If there is no room for all. Then nothing has changed.
     pub fn change(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Option<M::Entry>)>) -> Result<(), NoRoom> {
+        let staged = self.stage(entries)?;
+        self.commit(staged);
+        Ok(())
+    }
+
+    /// Makes changes in a draft that readers do not see: to be committed or cancelled before anything else.
+    pub(super) fn stage(
+        &mut self,
+        entries: impl IntoIterator<Item = (Prefix<K>, Option<M::Entry>)>,
+    ) -> Result<Staged<K>, NoRoom> {
         let mut entries: Vec<_> = entries.into_iter().collect();
         // Whoever is around others comes first, so that these are given their states once.
         if !entries.is_sorted_by_key(|(prefix, _)| *prefix) {
@@ -247,20 +280,36 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
         let mut work = Work::new();
         let mut done = entries.into_iter().try_for_each(|(prefix, own)| self.update(prefix, own, &mut work));
-        if done.is_ok() && !work.paints.is_empty() {
-            let table = Arc::clone(self.trie.table());
+        let painted = done.is_ok() && !work.paints.is_empty();
+        if painted {
             self.trie.begin();
             done = self.paint(&mut work);
-            match done {
-                Ok(()) => {
-                    self.trie.commit();
-                    self.rows.supersede(&table);
-                    self.counters.supersede(&table);
-                }
-                Err(_) => self.trie.roll_back(),
+        }
+        let staged = Staged { work, painted };
+        match done {
+            Ok(()) => Ok(staged),
+            Err(error) => {
+                self.cancel(staged);
+                Err(error)
             }
         }
-        self.conclude(work, done)
+    }
+
+    pub(super) fn commit(&mut self, Staged { work, painted }: Staged<K>) {
+        if painted {
+            let table = Arc::clone(self.trie.table());
+            self.trie.commit();
+            self.rows.supersede(&table);
+            self.counters.supersede(&table);
+        }
+        self.complete(work);
+    }
+
+    pub(super) fn cancel(&mut self, Staged { work, painted }: Staged<K>) {
+        if painted {
+            self.trie.roll_back();
+        }
+        self.undo(work);
     }
 
     /// Puts these entries in the place of all that there are, by the [`Merged::reading`] from then on: in a table built
@@ -280,7 +329,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             fresh.update(prefix, Some(own), &mut work)?;
         }
         fresh.paint(&mut work)?;
-        fresh.conclude(work, Ok(()))?;
+        fresh.complete(work);
         *self = fresh;
         Ok(())
     }
@@ -478,15 +527,20 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
     }
 
-    /// Completes what was done, or puts back what was there before it, when the trie has gone back by itself.
-    fn conclude(&mut self, work: Work<K>, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
-        for Before { prefix, node, gone } in work.before.into_iter().rev() {
-            if done.is_ok() {
-                if let Some(node) = node {
-                    self.discard(node, gone);
-                }
-                continue;
+    /// The change is visible: what only the older version used is not needed any more.
+    fn complete(&mut self, work: Work<K>) {
+        for Before { node, gone, .. } in work.before {
+            if let Some(node) = node {
+                self.discard(node, gone);
             }
+        }
+        self.rows.collect();
+        self.counters.collect();
+    }
+
+    /// Puts back what was there before a change of which the trie knows nothing (any more).
+    fn undo(&mut self, work: Work<K>) {
+        for Before { prefix, node, .. } in work.before.into_iter().rev() {
             match (node, self.nodes.find(&prefix)) {
                 (Some(before), Ok(place)) => {
                     let after = std::mem::replace(self.nodes.value_mut(place), before);
@@ -502,7 +556,6 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
         self.rows.collect();
         self.counters.collect();
-        done
     }
 
     /// Different sets of interfaces, and how many there may be; of prefixes with rows of their own: these rows.
@@ -538,6 +591,13 @@ struct Before<K> {
     node: Option<Node>,
     /// The change took the prefix out.
     gone: bool,
+}
+
+/// Changes that readers do not see yet.
+pub(super) struct Staged<K: Key> {
+    work: Work<K>,
+    /// There is a draft of the trie.
+    painted: bool,
 }
 
 /// What is known during a change.

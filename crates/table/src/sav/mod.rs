@@ -88,7 +88,7 @@ mod tests;
 
 pub use cards::{CardReading, Cards, Match, Order};
 pub use meaning::{AnyCovering, Meaning, MostSpecific, Ordered, Rule};
-pub use merged::{Limits, Merged, NoRoom, Reading};
+pub use merged::{Column, Limits, Merged, NoRoom, Reading};
 pub use set::Set;
 
 /// What the rules say of a source and an interface.

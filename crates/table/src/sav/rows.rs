@@ -40,10 +40,15 @@ impl<A: Zeroed> Lazy<A> {
     }
 
     #[inline(always)]
-    fn at(&self, index: usize) -> Option<&A> {
+    fn all(&self) -> &[A] {
         // SAFETY: the region has `len` of them, is aligned to 2 MiB, zeroed, and lives as long as `self`; nobody refers to
         // it but by these shared references to atomic numbers.
-        (index < self.len).then(|| unsafe { &*self.region.base().cast::<A>().as_ptr().add(index) })
+        unsafe { std::slice::from_raw_parts(self.region.base().cast::<A>().as_ptr(), self.len) }
+    }
+
+    #[inline(always)]
+    fn at(&self, index: usize) -> Option<&A> {
+        self.all().get(index)
     }
 }
 
@@ -66,16 +71,12 @@ impl Bits {
         Ok(Bits { width, words: Lazy::new(words)?, marks: Lazy::new(rows)?, owners: Lazy::new(rows)? })
     }
 
-    /// Whether a row has an interface. One that there is no room for is in none.
+    /// The bits of an interface. One that there is no room for is in no row.
     #[inline(always)]
-    pub(super) fn has(&self, row: u32, interface: u32) -> bool {
-        let (word, bit) = ((interface / 64) as usize, interface % 64);
-        if word >= self.width {
-            return false;
-        }
-        // The value that named this row was loaded with acquire, after the bits were stored.
-        let bits = self.words.at(row as usize * self.width + word).map_or(0, |word| word.load(Ordering::Relaxed));
-        bits >> bit & 1 != 0
+    pub(super) fn column(&self, interface: u32) -> Column<'_> {
+        let word = (interface / 64) as usize;
+        let words = if word < self.width { self.words.all().get(word..).unwrap_or_default() } else { &[] };
+        Column { words, width: self.width, bit: interface % 64 }
     }
 
     /// The mark of a row.
@@ -105,6 +106,25 @@ impl Bits {
         if self.owner(row as u32) != owner {
             self.owners.at(row).expect("there is one for each row").store(owner, Ordering::Relaxed);
         }
+    }
+}
+
+/// The bits of an interface in all rows.
+#[derive(Clone, Copy)]
+pub(super) struct Column<'b> {
+    /// From that of its bit in row 0 on.
+    words: &'b [AtomicU64],
+    width: usize,
+    bit: u32,
+}
+
+impl Column<'_> {
+    /// Whether a row has the interface.
+    #[inline(always)]
+    pub(super) fn has(self, row: u32) -> bool {
+        // The value that named this row was loaded with acquire, after the bits were stored.
+        let bits = self.words.get(row as usize * self.width).map_or(0, |word| word.load(Ordering::Relaxed));
+        bits >> self.bit & 1 != 0
     }
 }
 
