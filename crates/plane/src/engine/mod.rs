@@ -468,6 +468,7 @@ impl Engine {
                 let counted = collect::interface(&interface.counters, None, false);
                 stats::InterfaceStats { name: interface.name.to_string(), ..counted }
             }));
+            now.sav.extend(collect::sav_of_absent(root));
         });
         let all = what == Clear::All;
         if all || what == Clear::Runtime {

@@ -256,7 +256,7 @@ fn admit(context: &mut Context<'_>, packet: &mut Packet, l2: Link) -> Result<Way
                     packet.set_parsed(&Parsed { l3: l2.l3, flags, ..Parsed::default() });
                     let reason = Reason::from(malformed);
                     return Err(match malformed.parameter_problem() {
-                        Some(_) => Refusal::Aloud(reason),
+                        Some(_) => aloud_v6(context, packet, reason),
                         None => Refusal::Silent(reason),
                     });
                 }
@@ -382,8 +382,28 @@ fn admit_special_v4(
         Err(Reason::LinkLocal.into())
     } else {
         let way = if admission.is_final() { Way::Validated } else { Way::V4 };
-        check_options(packet.l3()).map(|()| way)
+        match check_options(packet.l3()) {
+            // Who may not have sent it is not told: it is forged for the answer's sake, perhaps.
+            Err(Refusal::Aloud(reason)) if !admission.is_final() => {
+                Err(sav::one::<sav::V4>(context, packet).map_or(Refusal::Aloud(reason), Refusal::from))
+            }
+            checked => checked.map(|()| way),
+        }
     }
+}
+
+/// As for options of IPv4: a malformed packet's source is told if it is valid.
+#[cold]
+fn aloud_v6(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Refusal {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return reason.into() };
+    let (source, destination) = addresses_v6(header);
+    let refused = sav::refusal::<sav::V6>(context, packet, class_v6(source, destination));
+    refused.map_or(Refusal::Aloud(reason), Refusal::from)
+}
+
+fn addresses_v6(header: &[u8; ipv6::LENGTH]) -> (Ipv6Addr, Ipv6Addr) {
+    let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
+    (address(ipv6::SOURCE), address(ipv6::DESTINATION))
 }
 
 /// Gives the host what stays on the link, unless validation refuses it.
@@ -448,8 +468,7 @@ fn admit_special_v6(
     header: &[u8; ipv6::LENGTH],
     parsed: &Parsed,
 ) -> Result<Way, Refusal> {
-    let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
-    let (source, destination) = (address(ipv6::SOURCE), address(ipv6::DESTINATION));
+    let (source, destination) = addresses_v6(header);
     let link_scope = matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2);
     let root = context.root;
     if is_discovery(packet, parsed) {

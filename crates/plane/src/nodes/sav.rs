@@ -281,13 +281,18 @@ fn refuses<K: Family>(root: &Root, worker: usize, packet: &Packet, validator: &V
 /// A packet from a broadcast address of its link, where that is permitted or denied.
 #[cold]
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
+    match of_broadcast::<F>(context, packet, validator) {
+        Some(reason) => context.next.refuse(packet, place, reason),
+        None => context.next.push(F::NEXT, place),
+    }
+}
+
+/// The same of a packet wherever it goes: the reason why it is to be dropped.
+fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Reason> {
     let action = Class::Broadcast.action(&validator.special);
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
-    if action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special) {
-        context.next.refuse(packet, place, Reason::SavSpecial);
-    } else {
-        context.next.push(F::NEXT, place);
-    }
+    let refused = action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special);
+    refused.then_some(Reason::SavSpecial)
 }
 
 /// What a policy says of a packet with a special source, before anything else looks at it.
@@ -339,26 +344,41 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     }
 }
 
-/// Validates one packet that does not come by the node: what stays on its link and is for the host. The reason why it is to
-/// be dropped.
+/// Validates one packet that does not come by the node, whose source is of no class or counts as any other: what stays on
+/// its link and is for the host, and what is wrong in itself. The reason why it is to be dropped.
 #[cold]
 pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
     let (root, worker) = (context.root, context.worker);
-    let interface = root.interfaces.get(packet.interface() as usize)?;
-    let validator = F::Key::validators(root).get(usize::from(F::Key::number(interface)))?;
+    let own = Own::of::<F>(root, packet.interface());
+    let validator = own.validator?;
     let source = *F::source(packet);
+    let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
+    Own { packets: 1, ..own }.count::<F>(root, worker);
+    if is_broadcast {
+        return of_broadcast::<F>(context, packet, validator);
+    }
     let found = validator.one(root, context.guard, source, packet.interface());
     note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
-    let counters = Validator::<F::Key>::counters(interface, worker);
-    counters.checked.add(1);
     validator.hit(worker, found);
     match found.verdict {
         Verdict::Valid => None,
         Verdict::Unknown if validator.unknown_is_valid => {
-            counters.unknown.add(1);
+            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
+                Validator::<F::Key>::counters(interface, worker).unknown.add(1);
+            }
             None
         }
         _ => refuses(root, worker, packet, validator, validator.by).then(|| validator.by.reason()),
+    }
+}
+
+/// Validates one packet of whose source, of this class, nothing has been said yet. The reason why it is to be dropped.
+#[cold]
+pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
+    match admission::<F>(context, packet, class) {
+        Admission::Refuse => Some(Reason::SavSpecial),
+        Admission::Permit | Admission::Pass => None,
+        Admission::Unasked | Admission::Check => one::<F>(context, packet),
     }
 }
 

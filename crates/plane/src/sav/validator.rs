@@ -223,10 +223,12 @@ impl<K: Family> Validator<K> {
                 }
             }
             Check::Route { vrf, strict, default } => {
-                let Some(tables) = root.vrfs.get(usize::from(*vrf)) else { return };
-                match default {
-                    true => K::table(tables).lookup_each(guard, |place| sources[place].as_key(), words),
-                    false => K::table(tables).lookup_batch_without_default(guard, sources, words),
+                // There is one for each VRF; without it there would be no route back to anyone.
+                let table = root.vrfs.get(usize::from(*vrf)).map(K::table);
+                match (table, default) {
+                    (None, _) => {}
+                    (Some(table), true) => table.lookup_each(guard, |place| sources[place].as_key(), words),
+                    (Some(table), false) => table.lookup_batch_without_default(guard, sources, words),
                 }
                 let adjacencies = root.adjacencies.view();
                 let reverse = &root.sav.reverse;

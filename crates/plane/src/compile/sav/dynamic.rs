@@ -74,8 +74,14 @@ impl Dynamic {
     }
 
     /// What is said of a prefix, and by whom.
-    pub(super) fn at(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, &Said)> {
+    pub(super) fn said(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, &Said)> {
         self.sources.iter().filter_map(move |(name, said)| Some((name, said.get(&prefix)?)))
+    }
+
+    /// What is said of a prefix, a source (by its place) first: it has just been looked up.
+    pub(super) fn at(&self, source: usize, prefix: IpNet) -> impl Iterator<Item = &Said> {
+        let others = (0..self.sources.len()).filter(move |&other| other != source);
+        std::iter::once(source).chain(others).filter_map(move |source| self.sources[source].1.get(&prefix))
     }
 
     /// All that is said.
@@ -104,6 +110,11 @@ impl Dynamic {
             Some(said) => entries.insert(prefix, said),
             None => entries.remove(&prefix),
         }
+    }
+
+    /// Makes a source say this and nothing else; gives what it said before.
+    pub(super) fn replace(&mut self, source: usize, entries: Entries) -> Entries {
+        std::mem::replace(&mut self.sources[source].1, entries)
     }
 
     /// Forgets sources that say nothing.

@@ -1,6 +1,7 @@
 //! Changes to what sources say of a table while the gateway runs: a batch happens as a whole, or not at all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -8,8 +9,8 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
-use super::dynamic::{Edit, MAX_SOURCES, Names, Said};
-use super::engine::Entries;
+use super::dynamic::{Edit, Entries, MAX_SOURCES, Names, Said};
+use super::engine;
 use super::rules::{Family, Sets};
 use super::{Kept, NamedSets, Numbers, Own, Store, entries};
 use crate::model::{Gateway, Mechanism};
@@ -113,44 +114,45 @@ impl Store {
         time: u64,
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
-        let kept = &self.kept[place];
-        let mut last: HashMap<IpNet, Option<&Names>, Folding> =
-            HashMap::with_capacity_and_hasher(edits.len(), Folding::random());
-        let said = kept.dynamic.of(source);
-        let mut fine: HashSet<*const Arc<str>> = HashSet::new();
-        for (number, edit) in (1..).zip(edits) {
-            let prefix = edit.prefix();
-            let wrong = |problem| SavError::Edit { number, prefix, problem };
-            if prefix != prefix.trunc() {
-                return Err(wrong(Problem::HostBits(prefix.trunc())));
-            }
-            let there = match last.get(&prefix) {
-                Some(names) => names.is_some(),
-                None => said.is_some_and(|said| said.contains_key(&prefix)),
-            };
-            match edit {
-                Edit::Add(..) if there => return Err(wrong(Problem::There)),
-                Edit::Delete(_) if !there => return Err(wrong(Problem::NotThere)),
-                _ => {}
-            }
-            if let Some(names) = edit.names()
-                && fine.insert(names.as_ptr())
-            {
-                if names.is_empty() {
-                    return Err(wrong(Problem::NoInterface));
-                }
-                let known = |name: &str| means.gateway.interfaces.iter().any(|interface| interface.name == name);
-                if let Some(name) = names.iter().find(|name| !known(name)) {
-                    return Err(wrong(Problem::NoSuchInterface(name.to_string())));
+        let kept = &mut self.kept[place];
+        let own = kept.dynamic.source(source);
+        // What was said before, as far as all went well.
+        let mut undo: Vec<(IpNet, Option<Said>)> = Vec::with_capacity(edits.len());
+        let mut said = || {
+            let mut named = Named::new(means.gateway);
+            let mut edited = Edited::default();
+            for (number, edit) in (1..).zip(edits) {
+                let prefix = edit.prefix();
+                let wrong = |problem| SavError::Edit { number, prefix, problem };
+                named.check(prefix, edit.names()).map_err(wrong)?;
+                let new = edit.names().map(|names| Said { interfaces: Arc::clone(names), time });
+                let before = kept.dynamic.set(own, prefix, new);
+                let (there, same) =
+                    (before.is_some(), before.as_ref().map(|before| &before.interfaces) == edit.names());
+                undo.push((prefix, before));
+                match edit {
+                    Edit::Add(..) if there => return Err(wrong(Problem::There)),
+                    Edit::Delete(_) if !there => return Err(wrong(Problem::NotThere)),
+                    Edit::Delete(_) => edited.deleted += 1,
+                    Edit::Add(..) | Edit::Replace(..) if !there => edited.added += 1,
+                    _ => edited.replaced += usize::from(!same),
                 }
             }
-            last.insert(prefix, edit.names());
+            Ok(edited)
+        };
+        let done = said().and_then(|edited| match kept.adopt(means, own, &undo) {
+            Ok(()) => Ok(edited),
+            Err(full) => Err(SavError::NoRoom { policy: kept.name.to_string(), full }),
+        });
+        if done.is_err() {
+            for (prefix, before) in undo.into_iter().rev() {
+                kept.dynamic.set(own, prefix, before);
+            }
         }
-        let changes = last.into_iter().map(|(prefix, names)| (prefix, names.cloned())).collect();
-        self.apply(means, place, source, changes, time)
+        self.conclude(means, place, source, done)
     }
 
-    /// Makes a source say these entries of a table and no others.
+    /// Makes a source say these entries of a table and no others. Several for one prefix count together.
     pub(in crate::compile) fn replace(
         &mut self,
         means: Means<'_>,
@@ -160,13 +162,58 @@ impl Store {
         time: u64,
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
-        let before = self.kept[place].dynamic.of(source).into_iter().flat_map(HashMap::keys);
-        let wanted: HashSet<IpNet, Folding> = entries.iter().map(|(prefix, _)| *prefix).collect();
-        let gone = before.filter(|prefix| !wanted.contains(prefix)).map(|prefix| Edit::Delete(*prefix));
-        let new = entries.iter().map(|(prefix, names)| Edit::Replace(*prefix, names.clone()));
-        // What is wrong with an entry is told by its place among them.
-        let edits: Vec<Edit> = new.chain(gone).collect();
-        self.edit(means, policy, source, &edits, time)
+        let kept = &mut self.kept[place];
+        let mut named = Named::new(means.gateway);
+        let mut all = Entries::with_capacity_and_hasher(entries.len(), Folding::random());
+        for (number, (prefix, names)) in (1..).zip(entries) {
+            let wrong = |problem| SavError::Edit { number, prefix: *prefix, problem };
+            named.check(*prefix, Some(names)).map_err(wrong)?;
+            match all.entry(*prefix) {
+                Entry::Vacant(vacant) => drop(vacant.insert(Said { interfaces: Arc::clone(names), time })),
+                Entry::Occupied(mut said) => {
+                    let more = named.both(&said.get().interfaces, names);
+                    said.get_mut().interfaces = more;
+                }
+            }
+        }
+        let own = kept.dynamic.source(source);
+        let before = kept.dynamic.replace(own, all);
+        let after = kept.dynamic.of(source);
+        let mut edited = Edited::default();
+        let mut changed: Vec<(IpNet, Option<Said>)> = Vec::new();
+        for (prefix, said) in after.into_iter().flatten() {
+            match before.get(prefix) {
+                None => edited.added += 1,
+                Some(before) if before.interfaces != said.interfaces => edited.replaced += 1,
+                Some(_) => continue,
+            }
+            changed.push((*prefix, None));
+        }
+        let gone = before.keys().filter(|prefix| !after.is_some_and(|after| after.contains_key(prefix)));
+        changed.extend(gone.map(|prefix| (*prefix, None)));
+        edited.deleted = changed.len() - edited.added - edited.replaced;
+        let done = match kept.adopt(means, own, &changed) {
+            Ok(()) => Ok(edited),
+            Err(full) => {
+                kept.dynamic.replace(own, before);
+                Err(SavError::NoRoom { policy: kept.name.to_string(), full })
+            }
+        };
+        self.conclude(means, place, source, done)
+    }
+
+    fn conclude(
+        &mut self,
+        means: Means<'_>,
+        place: usize,
+        source: &str,
+        done: Result<Edited, SavError>,
+    ) -> Result<Edited, SavError> {
+        let dynamic = &mut self.kept[place].dynamic;
+        dynamic.forget();
+        let entries = dynamic.of(source).map_or(0, HashMap::len);
+        self.refresh(means.gateway, place);
+        done.map(|edited| Edited { entries, ..edited })
     }
 
     fn table(&self, gateway: &Gateway, policy: &str, source: &str) -> Result<usize, SavError> {
@@ -175,77 +222,87 @@ impl Store {
             let all = gateway.sav.iter().filter(|policy| matches!(policy.mechanism, Mechanism::Table { .. }));
             all.map(|policy| policy.name.clone()).collect()
         };
-        match found {
-            None => Err(SavError::NoSuchPolicy { policy: policy.to_owned(), tables: tables() }),
-            Some(known) if !matches!(known.mechanism, Mechanism::Table { .. }) => {
-                Err(SavError::NotATable { policy: policy.to_owned(), mechanism: known.mechanism.name() })
-            }
-            Some(_) => {
-                let none = || SavError::NoSuchPolicy { policy: policy.to_owned(), tables: tables() };
-                let place = self.place(policy).ok_or_else(none)?;
-                if self.kept[place].dynamic.has_room_for(source) {
-                    Ok(place)
-                } else {
-                    Err(SavError::TooManySources { source_name: source.to_owned() })
-                }
-            }
+        let none = || SavError::NoSuchPolicy { policy: policy.to_owned(), tables: tables() };
+        let known = found.ok_or_else(none)?;
+        if !matches!(known.mechanism, Mechanism::Table { .. }) {
+            return Err(SavError::NotATable { policy: policy.to_owned(), mechanism: known.mechanism.name() });
+        }
+        let place = self.place(policy).ok_or_else(none)?;
+        if self.kept[place].dynamic.has_room_for(source) {
+            Ok(place)
+        } else {
+            Err(SavError::TooManySources { source_name: source.to_owned() })
         }
     }
+}
 
-    fn apply(
-        &mut self,
-        means: Means<'_>,
-        place: usize,
-        source: &str,
-        changes: Vec<(IpNet, Option<Names>)>,
-        time: u64,
-    ) -> Result<Edited, SavError> {
-        let kept = &mut self.kept[place];
-        let mut edited = Edited::default();
-        let own = kept.dynamic.source(source);
-        let mut undo: Vec<(IpNet, Option<Said>)> = Vec::with_capacity(changes.len());
-        for (prefix, names) in changes {
-            let said = names.map(|interfaces| Said { interfaces, time });
-            let new = said.as_ref().map(|said| Arc::clone(&said.interfaces));
-            let before = kept.dynamic.set(own, prefix, said);
-            match (&before, &new) {
-                (None, Some(_)) => edited.added += 1,
-                (Some(_), None) => edited.deleted += 1,
-                (Some(before), Some(names)) if before.interfaces != *names => edited.replaced += 1,
-                _ => {}
-            }
-            undo.push((prefix, before));
+/// Lists of names that were looked at.
+struct Named<'a> {
+    gateway: &'a Gateway,
+    /// Lists whose names are all those of interfaces. They are kept for as long as this is, and so are their places.
+    fine: HashMap<*const Arc<str>, Names>,
+    /// Lists that were made of two.
+    both: HashMap<(*const Arc<str>, *const Arc<str>), Names>,
+}
+
+impl<'a> Named<'a> {
+    fn new(gateway: &'a Gateway) -> Self {
+        Named { gateway, fine: HashMap::new(), both: HashMap::new() }
+    }
+
+    fn check(&mut self, prefix: IpNet, names: Option<&Names>) -> Result<(), Problem> {
+        if prefix != prefix.trunc() {
+            return Err(Problem::HostBits(prefix.trunc()));
         }
-        if let Err(full) = kept.adopt(means, &undo) {
-            for (prefix, before) in undo {
-                kept.dynamic.set(own, prefix, before);
-            }
-            kept.dynamic.forget();
-            return Err(SavError::NoRoom { policy: kept.name.to_string(), full });
+        let Some(names) = names.filter(|names| !self.fine.contains_key(&names.as_ptr())) else { return Ok(()) };
+        if names.is_empty() {
+            return Err(Problem::NoInterface);
         }
-        kept.dynamic.forget();
-        edited.entries = kept.dynamic.of(source).map_or(0, HashMap::len);
-        self.refresh(means.gateway, place);
-        Ok(edited)
+        let known = |name: &str| self.gateway.interfaces.iter().any(|interface| interface.name == name);
+        if let Some(name) = names.iter().find(|name| !known(name)) {
+            return Err(Problem::NoSuchInterface(name.to_string()));
+        }
+        self.fine.insert(names.as_ptr(), Arc::clone(names));
+        Ok(())
+    }
+
+    /// The names of both.
+    fn both(&mut self, first: &Names, second: &Names) -> Names {
+        let make = || {
+            let new = second.iter().filter(|name| !first.contains(name));
+            first.iter().chain(new).cloned().collect()
+        };
+        self.fine.entry(first.as_ptr()).or_insert_with(|| Arc::clone(first));
+        Arc::clone(self.both.entry((first.as_ptr(), second.as_ptr())).or_insert_with(make))
     }
 }
 
 impl Kept {
-    /// Brings the tables into line with what is said of these prefixes now.
-    fn adopt(&mut self, means: Means<'_>, changed: &[(IpNet, Option<Said>)]) -> Result<(), NoRoom> {
+    /// Brings the tables into line with what is said of these prefixes now that a source, by its place, says something else.
+    fn adopt(&mut self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) -> Result<(), NoRoom> {
         let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
         // To make tables anew takes less than to change most of what is in them.
         if changed.len() > occupancy / 2 && changed.len() > 1000 {
             let mut v4 = Own::new(means.domain, &self.shape, means.workers)?;
             let mut v6 = Own::new(means.domain, &self.shape, means.workers)?;
-            v4.engine.change(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
-            v6.engine.change(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
+            v4.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
+            v6.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
             // Prefixes that stay lose what they have counted, but no table is changed twice.
             (self.v4, self.v6) = (v4, v6);
             return Ok(());
         }
-        let v4 = self.wanted::<u32>(means.numbers, changed);
-        let v6 = self.wanted::<u128>(means.numbers, changed);
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(means.numbers));
+        for (net, _) in changed {
+            let said = self.dynamic.at(source, *net).map(|said| named.of(&said.interfaces));
+            let said = said.reduce(|all, more| all.union(&more));
+            let configured = self.rules.at(*net).map(|(_, rule)| sets.of(&rule.interfaces));
+            let all = said.into_iter().chain(configured).reduce(|all, more| all.union(&more));
+            match net {
+                IpNet::V4(_) => v4.extend(u32::prefix(*net).map(|prefix| (prefix, all))),
+                IpNet::V6(_) => v6.extend(u128::prefix(*net).map(|prefix| (prefix, all))),
+            }
+        }
         // Only where both change may one have to be changed back.
         let before = if v6.is_empty() { Vec::new() } else { self.v4.sets(&v4) };
         self.v4.change(v4)?;
@@ -255,18 +312,6 @@ impl Kept {
             return Err(full);
         }
         Ok(())
-    }
-
-    /// What is to stand at these prefixes, as far as they are of a family.
-    fn wanted<K: Family>(&self, numbers: &Numbers, changed: &[(IpNet, Option<Said>)]) -> Vec<(Prefix<K>, Option<Set>)> {
-        let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(numbers));
-        let mut all = |net: IpNet| -> Option<Set> {
-            let said = self.dynamic.at(net).map(|(_, said)| named.of(&said.interfaces));
-            let said = said.reduce(|all, more| all.union(&more));
-            let configured = self.rules.at(net).map(|(_, rule)| sets.of(&rule.interfaces));
-            said.into_iter().chain(configured).reduce(|all, more| all.union(&more))
-        };
-        changed.iter().filter_map(|&(net, _)| Some((K::prefix(net)?, all(net)))).collect()
     }
 }
 
@@ -287,7 +332,7 @@ impl<K: Family> Own<K> {
             Some(_) => changes.iter().filter_map(new).collect(),
             None => Vec::new(),
         };
-        self.engine.change(Entries::Nested(changes))?;
+        self.engine.change(engine::Entries::Nested(changes))?;
         if let Some(hits) = &self.hits {
             // A number that was another prefix's has counted for that one.
             for number in new.iter().filter_map(|prefix| self.engine.counter(prefix)) {

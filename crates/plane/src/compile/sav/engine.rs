@@ -76,6 +76,20 @@ impl<K: Key> Engine<K> {
         }
     }
 
+    /// Makes the table hold these entries and no others: cheaper than changes where all is new.
+    pub(super) fn fill(&mut self, entries: Entries<K>) -> Result<(), NoRoom> {
+        fn there<K, E>(entries: Vec<(Prefix<K>, Option<E>)>) -> impl Iterator<Item = (Prefix<K>, E)> {
+            entries.into_iter().filter_map(|(prefix, entry)| Some((prefix, entry?)))
+        }
+        match (self, entries) {
+            (Engine::Ordered(table), Entries::Ordered(entries)) => table.replace_all(there(entries)),
+            (Engine::MostSpecific(table), Entries::Nested(entries)) => table.replace_all(there(entries)),
+            (Engine::AnyCovering(table), Entries::Nested(entries)) => table.replace_all(there(entries)),
+            (Engine::Cards(tables, _), Entries::Nested(entries)) => tables.replace_all(there(entries)),
+            _ => unreachable!("entries of a table are made by its meaning"),
+        }
+    }
+
     /// What readers of a line card see.
     pub(super) fn check(&self, card: usize) -> Option<Check<K>> {
         let table = match self {

@@ -212,7 +212,7 @@ impl Kept {
             place: Some(place),
             named: of_rule(gateway, rule),
         });
-        let said = self.dynamic.at(net).map(|(source, said)| Candidate {
+        let said = self.dynamic.said(net).map(|(source, said)| Candidate {
             prefix: net,
             here: said.interfaces.iter().any(|name| **name == *interface),
             permit: true,

@@ -86,9 +86,13 @@ impl Feasible {
 fn adopt<K: Family>(table: &mut Merged<K, MostSpecific>, wanted: HashMap<Prefix<K>, Set>) -> Result<(), NoRoom> {
     let gone = table.iter().map(|(prefix, ..)| prefix).filter(|prefix| !wanted.contains_key(prefix));
     let mut changes: Vec<(Prefix<K>, Option<Set>)> = gone.map(|prefix| (prefix, None)).collect();
-    let new = wanted.into_iter().filter(|(prefix, set)| table.get(prefix) != Some(set));
-    changes.extend(new.map(|(prefix, set)| (prefix, Some(set))));
-    if changes.is_empty() { Ok(()) } else { table.change(changes) }
+    let new = wanted.iter().filter(|(prefix, set)| table.get(prefix) != Some(*set));
+    changes.extend(new.map(|(prefix, set)| (*prefix, Some(set.clone()))));
+    if changes.is_empty() {
+        return Ok(());
+    }
+    // Where there is no room for what was and what is to be beside each other, there may be for what is to be.
+    table.change(changes).or_else(|_| table.replace_all(wanted))
 }
 
 /// The interfaces that routes lead over.

@@ -360,8 +360,8 @@ fn full_table(policy: &SavPolicy, full: NoRoom) -> TableFull {
 impl Kept {
     /// Writes all rules, and what was said beside them, into empty tables.
     fn fill(&mut self, said: &Dynamic, numbers: &Numbers) -> Result<(), NoRoom> {
-        self.v4.engine.change(entries(&self.rules, &self.numbers, &self.shape, said, numbers))?;
-        self.v6.engine.change(entries(&self.rules, &self.numbers, &self.shape, said, numbers))
+        self.v4.engine.fill(entries(&self.rules, &self.numbers, &self.shape, said, numbers))?;
+        self.v6.engine.fill(entries(&self.rules, &self.numbers, &self.shape, said, numbers))
     }
 }
 
