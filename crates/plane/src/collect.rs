@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compile::Map;
 use crate::counters::{InterfaceCounters, TrafficCounter, WorkerCounters};
-use crate::model::Gateway;
+use crate::model::{Gateway, SavIndex};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::Root;
+use crate::root::{Interface, Root};
 use crate::sav::{By, SavCounters};
 use crate::stats::{
     Conservation, DropStats, InterfaceStats, NodeStats, SavInterfaceStats, Snapshot, Traffic, WorkerStats,
@@ -119,33 +119,42 @@ pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceSt
     let mut rows = Vec::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
         let Some(compiled) = root.interfaces.get(number as usize) else { continue };
-        let families: [(&str, _, OfFamily); 2] = [
-            ("ipv4", interface.sav.v4, |counters| &counters.sav.v4),
-            ("ipv6", interface.sav.v6, |counters| &counters.sav.v6),
-        ];
-        for (family, policy, of) in families {
-            let sum = |of_one: &dyn Fn(&SavCounters) -> u64| -> u64 {
-                compiled.counters.iter().map(|worker| of_one(of(worker))).sum()
-            };
-            let checked = sum(&|counters| counters.checked.value());
-            if policy.is_none() && checked == 0 {
-                continue;
-            }
-            let invalid = |by: By| Traffic {
-                packets: sum(&|counters| counters.invalid[by as usize].packets.value()),
-                bytes: sum(&|counters| counters.invalid[by as usize].bytes.value()),
-            };
-            rows.push(SavInterfaceStats {
-                interface: interface.name.clone(),
-                family,
-                policy: policy.map_or_else(String::new, |policy| model.sav[usize::from(policy.0)].name.clone()),
-                checked,
-                unknown: sum(&|counters| counters.unknown.value()),
-                invalid: By::ALL.iter().map(|&by| (by.name(), invalid(by))).collect(),
-            });
-        }
+        let name = |policy: SavIndex| model.sav[usize::from(policy.0)].name.as_str();
+        rows.extend(sav_rows(compiled, [interface.sav.v4.map(name), interface.sav.v6.map(name)]));
     }
     rows
+}
+
+/// The same of interfaces that are away.
+pub(crate) fn sav_of_absent(root: &Root) -> impl Iterator<Item = SavInterfaceStats> {
+    root.interfaces.iter().filter(|interface| !interface.present).flat_map(|interface| sav_rows(interface, [None; 2]))
+}
+
+/// What an interface counted of each family, as far as it has a policy or had one.
+fn sav_rows<'a>(
+    interface: &'a Interface,
+    policies: [Option<&'a str>; 2],
+) -> impl Iterator<Item = SavInterfaceStats> + 'a {
+    let families: [(&str, OfFamily); 2] =
+        [("ipv4", |counters| &counters.sav.v4), ("ipv6", |counters| &counters.sav.v6)];
+    families.into_iter().zip(policies).filter_map(move |((family, of), policy)| {
+        let sum = |of_one: &dyn Fn(&SavCounters) -> u64| -> u64 {
+            interface.counters.iter().map(|worker| of_one(of(worker))).sum()
+        };
+        let checked = sum(&|counters| counters.checked.value());
+        let invalid = |by: By| Traffic {
+            packets: sum(&|counters| counters.invalid[by as usize].packets.value()),
+            bytes: sum(&|counters| counters.invalid[by as usize].bytes.value()),
+        };
+        (policy.is_some() || checked > 0).then(|| SavInterfaceStats {
+            interface: interface.name.to_string(),
+            family,
+            policy: policy.unwrap_or_default().to_owned(),
+            checked,
+            unknown: sum(&|counters| counters.unknown.value()),
+            invalid: By::ALL.iter().map(|&by| (by.name(), invalid(by))).collect(),
+        })
+    })
 }
 
 /// A reading less the readings at which its parts were last cleared. Conservation is never cleared: packets under way at
