@@ -393,6 +393,20 @@ fn counters_are_cleared_by_kind() {
     assert_eq!((interface(&snapshot, "wan").tx.packets, snapshot.conservation.transmitted), (0, 1500));
     stop(engine);
     stop(engine2);
+    // So it is with what its policy has counted. It comes back with a port that sends afresh.
+    let validated = || {
+        let rules = ["permit from 0.0.0.0/0 on lan", "permit from ::/0 on lan"];
+        forward(streams(), 1, 1).table("t", &rules).validate(&["lan"], "t")
+    };
+    let engine = start(validated().0);
+    wait("the end", || engine.finished());
+    engine.reload(Build::new().0).unwrap();
+    engine.clear(Clear::All);
+    engine.reload(validated().0).unwrap();
+    wait("the end", || engine.finished());
+    let checked: Vec<u64> = engine.snapshot().sav.iter().map(|row| row.checked).collect();
+    assert_eq!(checked, [1000, 500]);
+    stop(engine);
 }
 
 #[test]

@@ -291,7 +291,8 @@ fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, v
 fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Reason> {
     let action = Class::Broadcast.action(&validator.special);
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
-    let refused = action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special);
+    let refused =
+        action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special);
     refused.then_some(Reason::SavSpecial)
 }
 

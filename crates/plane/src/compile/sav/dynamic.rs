@@ -78,10 +78,10 @@ impl Dynamic {
         self.sources.iter().filter_map(move |(name, said)| Some((name, said.get(&prefix)?)))
     }
 
-    /// What is said of a prefix, a source (by its place) first: it has just been looked up.
-    pub(super) fn at(&self, source: usize, prefix: IpNet) -> impl Iterator<Item = &Said> {
-        let others = (0..self.sources.len()).filter(move |&other| other != source);
-        std::iter::once(source).chain(others).filter_map(move |source| self.sources[source].1.get(&prefix))
+    /// What is said of a prefix by all but a source (by its place).
+    pub(super) fn others(&self, source: usize, prefix: IpNet) -> impl Iterator<Item = &Said> {
+        let others = self.sources.iter().enumerate().filter(move |(place, _)| *place != source);
+        others.filter_map(move |(_, (_, said))| said.get(&prefix))
     }
 
     /// All that is said.

@@ -140,14 +140,18 @@ impl Store {
             }
             Ok(edited)
         };
-        let done = said().and_then(|edited| match kept.adopt(means, own, &undo) {
+        let changed = |edit: &Edit| (edit.prefix(), edit.names().cloned());
+        let done = said().and_then(|edited| match kept.adopt(means, own, edits.iter().map(changed)) {
             Ok(()) => Ok(edited),
             Err(full) => Err(SavError::NoRoom { policy: kept.name.to_string(), full }),
         });
         if done.is_err() {
-            for (prefix, before) in undo.into_iter().rev() {
-                kept.dynamic.set(own, prefix, before);
+            for (prefix, before) in undo.iter().rev() {
+                kept.dynamic.set(own, *prefix, before.clone());
             }
+        }
+        if let Err(SavError::NoRoom { .. }) = done {
+            kept.go_back(means, own, &undo);
         }
         self.conclude(means, place, source, done)
     }
@@ -180,22 +184,23 @@ impl Store {
         let before = kept.dynamic.replace(own, all);
         let after = kept.dynamic.of(source);
         let mut edited = Edited::default();
-        let mut changed: Vec<(IpNet, Option<Said>)> = Vec::new();
+        let mut changed: Vec<(IpNet, Option<Names>)> = Vec::new();
         for (prefix, said) in after.into_iter().flatten() {
             match before.get(prefix) {
                 None => edited.added += 1,
                 Some(before) if before.interfaces != said.interfaces => edited.replaced += 1,
                 Some(_) => continue,
             }
-            changed.push((*prefix, None));
+            changed.push((*prefix, Some(Arc::clone(&said.interfaces))));
         }
         let gone = before.keys().filter(|prefix| !after.is_some_and(|after| after.contains_key(prefix)));
         changed.extend(gone.map(|prefix| (*prefix, None)));
         edited.deleted = changed.len() - edited.added - edited.replaced;
-        let done = match kept.adopt(means, own, &changed) {
+        let done = match kept.adopt(means, own, changed.into_iter()) {
             Ok(()) => Ok(edited),
             Err(full) => {
                 kept.dynamic.replace(own, before);
+                kept.go_back(means, own, &changed);
                 Err(SavError::NoRoom { policy: kept.name.to_string(), full })
             }
         };
@@ -278,8 +283,14 @@ impl<'a> Named<'a> {
 }
 
 impl Kept {
-    /// Brings the tables into line with what is said of these prefixes now that a source, by its place, says something else.
-    fn adopt(&mut self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) -> Result<(), NoRoom> {
+    /// Brings the tables into line with what a source, by its place, says of these prefixes from now on. Of several that are
+    /// the same the last counts.
+    fn adopt(
+        &mut self,
+        means: Means<'_>,
+        source: usize,
+        changed: impl ExactSizeIterator<Item = (IpNet, Option<Names>)>,
+    ) -> Result<(), NoRoom> {
         let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
         // To make tables anew takes less than to change most of what is in them.
         if changed.len() > occupancy / 2 && changed.len() > 1000 {
@@ -291,6 +302,31 @@ impl Kept {
             (self.v4, self.v6) = (v4, v6);
             return Ok(());
         }
+        let (v4, v6) = self.wanted(means, source, changed);
+        self.v4.change(v4)?;
+        self.v6.change(v6)
+    }
+
+    /// Brings the tables back into line with what is said again of these prefixes, after those of the other family had no
+    /// room for what was to be.
+    fn go_back(&mut self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) {
+        let (v4, _) = self.wanted(means, source, changed);
+        if self.v4.change(v4).is_ok() {
+            return;
+        }
+        // What was there a moment ago is still looked at, and takes its room. Made anew, the table has all of it.
+        let anew = Own::new(means.domain, &self.shape, means.workers).and_then(|mut v4| {
+            v4.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
+            Ok(v4)
+        });
+        // Else the system has no address space left.
+        if let Ok(anew) = anew {
+            self.v4 = anew;
+        }
+    }
+
+    /// What is to stand at these prefixes. A source, by its place, has just said something of them.
+    fn wanted(&self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) -> (Wanted<u32>, Wanted<u128>) {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(means.numbers));
         for (net, _) in changed {
@@ -303,25 +339,15 @@ impl Kept {
                 IpNet::V6(_) => v6.extend(u128::prefix(*net).map(|prefix| (prefix, all))),
             }
         }
-        // Only where both change may one have to be changed back.
-        let before = if v6.is_empty() { Vec::new() } else { self.v4.sets(&v4) };
-        self.v4.change(v4)?;
-        if let Err(full) = self.v6.change(v6) {
-            // There was room for this a moment ago.
-            let _ = self.v4.change(before);
-            return Err(full);
-        }
-        Ok(())
+        (v4, v6)
     }
 }
 
-impl<K: Family> Own<K> {
-    /// What stands now at the prefixes that are to be changed.
-    fn sets(&self, changes: &[(Prefix<K>, Option<Set>)]) -> Vec<(Prefix<K>, Option<Set>)> {
-        changes.iter().map(|(prefix, _)| (*prefix, self.engine.set_of(prefix))).collect()
-    }
+/// Prefixes, and the interfaces that each is to have; `None`: it is not to be known.
+type Wanted<K> = Vec<(Prefix<K>, Option<Set>)>;
 
-    fn change(&mut self, changes: Vec<(Prefix<K>, Option<Set>)>) -> Result<(), NoRoom> {
+impl<K: Family> Own<K> {
+    fn change(&mut self, changes: Wanted<K>) -> Result<(), NoRoom> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -101,16 +101,6 @@ impl<K: Key> Engine<K> {
         Some(Check::Rules { table, default: true })
     }
 
-    /// The interfaces of a prefix, where rules are sets of them.
-    pub(super) fn set_of(&self, prefix: &Prefix<K>) -> Option<Set> {
-        match self {
-            Engine::Ordered(_) => None,
-            Engine::MostSpecific(table) => table.get(prefix).cloned(),
-            Engine::AnyCovering(table) => table.get(prefix).cloned(),
-            Engine::Cards(tables, _) => tables.get(prefix),
-        }
-    }
-
     /// The number of a prefix, by which its hits are counted; there is none where they are not.
     pub(super) fn counter(&self, prefix: &Prefix<K>) -> Option<u32> {
         match self {

@@ -174,6 +174,8 @@ impl Store {
                         // They mean the same, and may stand elsewhere.
                         kept.rules.list = Arc::clone(&rules.list);
                         kept.numbers.clone_from(&input.map.interfaces);
+                        // Nothing that was said depends on names that are new.
+                        kept.named = input.numbers.len();
                     }
                     kept
                 }),
