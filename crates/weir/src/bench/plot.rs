@@ -71,8 +71,13 @@ fn draw_mechanisms(scale: &Scale, path: &Path) -> Result<(), Box<dyn std::error:
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(190)
-        .build_cartesian_2d(0.0..105.0, (0.0..rows.len() as f64).step(1.0))?;
-    chart.configure_mesh().disable_y_mesh().y_labels(0).x_desc("percent; red: the draft's routers").draw()?;
+        .build_cartesian_2d(0.0..105.0, 0.0..rows.len() as f64)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .y_label_formatter(&|_| String::new())
+        .x_desc("percent; red: the draft's router")
+        .draw()?;
     for (place, row) in rows.iter().enumerate() {
         // The first is on top.
         let y = (rows.len() - place) as f64 - 0.5;

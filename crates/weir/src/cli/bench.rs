@@ -171,10 +171,11 @@ impl SavArgs {
             report.figure_8 = sav::mechanisms(&prefixes, &effort).map_err(failed)?;
             report.figure_10 = sav::scales(&prefixes, &effort).map_err(failed)?;
         }
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             plot::sav(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+        Ok(())
     }
 }
 
