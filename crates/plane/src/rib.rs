@@ -100,11 +100,12 @@ impl Rib {
     }
 
     /// The longest prefix that covers an address, with its route, whatever its neighbour is.
-    pub fn covering_more(&self, address: IpAddr) -> Option<Entry> {
+    pub fn covering_more(&self, address: IpAddr) -> Option<(IpNet, Entry)> {
         let longest = if address.is_ipv4() { 32 } else { 128 };
         (0..=longest).rev().find_map(|len| {
-            let entry = self.get(IpNet::new(address, len).ok()?.trunc())?;
-            (len < longest || entry.source != Source::Neighbor).then_some(entry)
+            let prefix = IpNet::new(address, len).ok()?.trunc();
+            let entry = self.get(prefix)?;
+            (len < longest || entry.source != Source::Neighbor).then_some((prefix, entry))
         })
     }
 

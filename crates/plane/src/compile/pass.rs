@@ -78,7 +78,7 @@ impl Stations<'_> {
         numbers: &Numbers,
         routing: &Routing,
     ) -> Option<(u32, Origin)> {
-        let covering = rib.covering_more(address)?;
+        let (_, covering) = rib.covering_more(address)?;
         if rib.get(address.into()).is_some_and(|entry| entry.source != Source::Neighbor) {
             return None;
         }

@@ -151,7 +151,9 @@ impl Store {
             }
         }
         if let Err(SavError::NoRoom { .. }) = done {
-            kept.go_back(means, own, &undo);
+            // Of several changes to one prefix the first has what was there before all of them.
+            let before = |(prefix, said): (IpNet, Option<Said>)| (prefix, said.map(|said| said.interfaces));
+            kept.go_back(means, own, undo.into_iter().rev().map(before));
         }
         self.conclude(means, place, source, done)
     }
@@ -196,11 +198,14 @@ impl Store {
         let gone = before.keys().filter(|prefix| !after.is_some_and(|after| after.contains_key(prefix)));
         changed.extend(gone.map(|prefix| (*prefix, None)));
         edited.deleted = changed.len() - edited.added - edited.replaced;
+        let prefixes: Vec<IpNet> = changed.iter().map(|(prefix, _)| *prefix).collect();
         let done = match kept.adopt(means, own, changed.into_iter()) {
             Ok(()) => Ok(edited),
             Err(full) => {
+                let names = |prefix| (prefix, before.get(&prefix).map(|said| Arc::clone(&said.interfaces)));
+                let back: Vec<_> = prefixes.into_iter().map(names).collect();
                 kept.dynamic.replace(own, before);
-                kept.go_back(means, own, &changed);
+                kept.go_back(means, own, back.into_iter());
                 Err(SavError::NoRoom { policy: kept.name.to_string(), full })
             }
         };
@@ -309,8 +314,8 @@ impl Kept {
 
     /// Brings the tables back into line with what is said again of these prefixes, after those of the other family had no
     /// room for what was to be.
-    fn go_back(&mut self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) {
-        let (v4, _) = self.wanted(means, source, changed);
+    fn go_back(&mut self, means: Means<'_>, source: usize, before: impl Iterator<Item = (IpNet, Option<Names>)>) {
+        let (v4, _) = self.wanted(means, source, before);
         if self.v4.change(v4).is_ok() {
             return;
         }
@@ -325,18 +330,24 @@ impl Kept {
         }
     }
 
-    /// What is to stand at these prefixes. A source, by its place, has just said something of them.
-    fn wanted(&self, means: Means<'_>, source: usize, changed: &[(IpNet, Option<Said>)]) -> (Wanted<u32>, Wanted<u128>) {
+    /// What is to stand at these prefixes, of which a source, by its place, says this.
+    fn wanted(
+        &self,
+        means: Means<'_>,
+        source: usize,
+        changed: impl Iterator<Item = (IpNet, Option<Names>)>,
+    ) -> (Wanted<u32>, Wanted<u128>) {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(means.numbers));
-        for (net, _) in changed {
-            let said = self.dynamic.at(source, *net).map(|said| named.of(&said.interfaces));
-            let said = said.reduce(|all, more| all.union(&more));
-            let configured = self.rules.at(*net).map(|(_, rule)| sets.of(&rule.interfaces));
-            let all = said.into_iter().chain(configured).reduce(|all, more| all.union(&more));
+        for (net, names) in changed {
+            let own = names.map(|names| named.of(&names));
+            let others = self.dynamic.others(source, net).map(|said| named.of(&said.interfaces));
+            let configured = self.rules.at(net).map(|(_, rule)| sets.of(&rule.interfaces));
+            let others: Option<Set> = others.chain(configured).reduce(|all, more| all.union(&more));
+            let all = own.into_iter().chain(others).reduce(|all, more| all.union(&more));
             match net {
-                IpNet::V4(_) => v4.extend(u32::prefix(*net).map(|prefix| (prefix, all))),
-                IpNet::V6(_) => v6.extend(u128::prefix(*net).map(|prefix| (prefix, all))),
+                IpNet::V4(_) => v4.extend(u32::prefix(net).map(|prefix| (prefix, all))),
+                IpNet::V6(_) => v6.extend(u128::prefix(net).map(|prefix| (prefix, all))),
             }
         }
         (v4, v6)

@@ -10,7 +10,7 @@ use super::{Kept, Store};
 use crate::compile::Map;
 use crate::model::{Gateway, Mechanism, Origin, SavAction, SavPolicy, SavRule, Urpf, UrpfMode};
 use crate::record;
-use crate::rib::Rib;
+use crate::rib::{Rib, Source};
 use crate::root::{Forwarding, Root};
 
 /// What was decided about a packet's source, and by what.
@@ -265,7 +265,12 @@ fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u3
     let vrf = urpf.vrf.map_or(own, |vrf| facts.map.vrfs[usize::from(vrf.0)]);
     let Some(rib) = facts.ribs.get(usize::from(vrf)) else { return };
     let is_default = |net: &IpNet| net.prefix_len() == 0;
-    let Some((prefix, entry)) = rib.covering(source) else {
+    let covering = match urpf.mode {
+        // A neighbour is where the prefix around him is.
+        UrpfMode::Feasible => rib.covering_more(source),
+        _ => rib.covering(source),
+    };
+    let Some((prefix, entry)) = covering else {
         decision.why = "no route covers the source".into();
         return;
     };
@@ -279,10 +284,10 @@ fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u3
         return;
     }
     decision.by.push(named(prefix, &entry));
-    decision.by.extend(match urpf.mode {
-        UrpfMode::Feasible => rib.alternates(prefix).iter().map(|entry| named(prefix, entry)).collect(),
-        _ => Vec::new(),
-    });
+    // Where the best route discards, no other one counts.
+    if urpf.mode == UrpfMode::Feasible && matches!(entry.source, Source::Connected | Source::Static) {
+        decision.by.extend(rib.alternates(prefix).iter().map(|entry| named(prefix, entry)));
+    }
     let name = &decision.interface;
     decision.why = match (decision.verdict, urpf.mode) {
         ("valid", UrpfMode::Loose) => "a route leads back to the source".into(),
