@@ -171,7 +171,7 @@ pub(super) fn gateway<K: Ip>(prefixes: &[Prefix<K>], policies: &[Policy], captur
     let destinations = (0..DESTINATIONS).map(K::destination);
     gateway.routes.extend(destinations.zip(on.iter().cycle()).map(|(prefix, target)| route(&prefix, target)));
     let nets: Vec<IpNet> = prefixes.iter().map(net).collect();
-    let mut lists: Vec<(&[Vec<u32>], Arc<[SavRule]>)> = Vec::new();
+    let mut lists: Vec<Shared<'_>> = Vec::new();
     for policy in policies {
         // Policies of the same rules share them, as those of a file do.
         let known = lists.iter().find(|(interfaces, _)| *interfaces == policy.interfaces);
@@ -187,6 +187,9 @@ pub(super) fn gateway<K: Ip>(prefixes: &[Prefix<K>], policies: &[Policy], captur
     }
     gateway
 }
+
+/// Rules, and the interfaces that they were made for.
+type Shared<'a> = (&'a [Vec<u32>], Arc<[SavRule]>);
 
 /// Has A and B validate by the policy of this number, or not at all.
 pub(super) fn validate<K: Ip>(gateway: &mut Gateway, policy: Option<usize>) {
