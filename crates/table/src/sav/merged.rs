@@ -412,7 +412,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             let outer = around.last().and_then(|(_, state)| *state);
             let state = self.state(outer, node.own, inner.len(), work)?;
             next = if state == node.state {
-                // Nothing changes there, nor inside.
+                // Nothing changes there, nor inside: to go on would cost time, and change nothing.
                 self.release(state);
                 self.nodes.beyond(inner.last())
             } else {
