@@ -7,7 +7,7 @@ use crate::counters::Counter;
 pub struct Hits(Box<[Box<[Counter]>]>);
 
 impl Hits {
-    /// For so many workers, and numbers below `numbers`. Pages of numbers that nothing hits take no memory.
+    /// For so many workers, and numbers below `numbers`: 8 octets for each, hit or not.
     pub fn new(workers: usize, numbers: usize) -> Hits {
         Hits((0..workers).map(|_| (0..numbers).map(|_| Counter::default()).collect()).collect())
     }

@@ -389,7 +389,6 @@ fn policies_of_source_address_validation() {
         layout = "cards"
         lookup = "parallel"
         incremental = true
-        hits = true
         action = "permit"
         special = { loopback = "check", link-local = "deny" }
         rules = ["permit from 10.0.0.0/8 on cust2, cust1", 'permit from any on any comment "all"', "permit from ::/0 on cust1,cust2"]
@@ -408,7 +407,7 @@ fn policies_of_source_address_validation() {
     else {
         panic!("{:?}", policy.mechanism)
     };
-    assert!(rules.incremental && rules.hits);
+    assert!(rules.incremental && !rules.hits);
     let interfaces = |rule: &SavRule| rule.interfaces.iter().map(|interface| interface.0).collect::<Vec<_>>();
     let read: Vec<_> = rules.list.iter().map(|rule| (rule.prefix.to_string(), interfaces(rule), rule.permit)).collect();
     let expected =

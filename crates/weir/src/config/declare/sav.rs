@@ -164,7 +164,10 @@ fn layout(reader: &mut Reader<'_>, table: &Table<'_>) -> SavLayout {
             refuse(reader, table, &["lookup"], "has no meaning without `layout = \"cards\"`");
             SavLayout::Merged
         }
-        Some(layout) => layout,
+        Some(layout) => {
+            refuse(reader, table, &["hits"], "has no meaning with `layout = \"cards\"`: tables of line cards count none");
+            layout
+        }
         None => SavLayout::Merged,
     }
 }
