@@ -165,7 +165,12 @@ fn layout(reader: &mut Reader<'_>, table: &Table<'_>) -> SavLayout {
             SavLayout::Merged
         }
         Some(layout) => {
-            refuse(reader, table, &["hits"], "has no meaning with `layout = \"cards\"`: tables of line cards count none");
+            refuse(
+                reader,
+                table,
+                &["hits"],
+                "has no meaning with `layout = \"cards\"`: tables of line cards count none",
+            );
             layout
         }
         None => SavLayout::Merged,
