@@ -42,6 +42,7 @@ port = {{ generator = [
 mac = "02:00:00:00:0a:01"
 mtu = 9000
 address = ["10.1.0.1/24", "2001:db8:1::1/64"]
+sav = {{ ipv6 = "table" }}
 fault = {left_faults}
 
 [[interface]]
@@ -50,6 +51,7 @@ parent = "left"
 vlan = 7
 mtu = 1500
 address = ["10.7.0.1/24", "2001:db8:7::1/64"]
+sav = {{ ipv4 = "feasible", ipv6 = "strict" }}
 
 [[interface]]
 name = "left.200"
@@ -57,6 +59,7 @@ parent = "left"
 vlan = {{ outer = 100, inner = 200 }}
 mtu = 576
 address = ["10.200.0.1/24"]
+sav = {{ ipv4 = "loose" }}
 
 [[interface]]
 name = "right"
@@ -65,6 +68,7 @@ port = {{ generator = [
 mac = "02:00:00:00:0b:01"
 mtu = 9000
 address = ["10.2.0.1/24", "2001:db8:2::1/64"]
+sav = {{ ipv6 = "list" }}
 fault = {right_faults}
 
 [[interface]]
@@ -88,6 +92,30 @@ type = "unreachable"
 [[route]]
 prefix = "2001:db8:8000::/33"
 type = "blackhole"
+
+[sav.table]
+mechanism = "table"
+incremental = true
+rules = ["permit from 2001:db8:1::/64 on left", "permit from 2001:db8::/32 on right"]
+
+[sav.list]
+mechanism = "acl"
+rules = ["deny from 2001:db8:2:0:8000::/65 on right", "permit from any on right"]
+
+[sav.strict]
+mechanism = "urpf-strict"
+
+# Nothing damages sources of IPv4 without a trace: what is looked up where there are no routes is never valid.
+[[vrf]]
+name = "empty"
+
+[sav.loose]
+mechanism = "urpf-loose"
+vrf = "empty"
+
+[sav.feasible]
+mechanism = "urpf-feasible"
+vrf = "empty"
 "#,
         left = streams("left"),
         right = streams("right"),
