@@ -310,6 +310,21 @@ fn families_have_policies_of_their_own() {
 }
 
 #[test]
+fn one_family_may_be_validated_alone() {
+    for v4 in [false, true] {
+        let mut build = router();
+        let rules = build.rules(&["permit from 198.18.1.0/24 on if2", "permit from 2001:db8:1::/48 on if2"]);
+        let mut build = build.policy("one", Mechanism::Acl(rules));
+        let policy = Some(SavIndex(0));
+        build.0.interfaces[0].sav =
+            if v4 { PerFamily { v4: policy, v6: None } } else { PerFamily { v4: None, v6: policy } };
+        let mut rig = build.inventive();
+        let found = verdicts(&mut rig, &["198.18.1.9", "2001:db8:1::9"], Reason::SavAcl);
+        assert_eq!(found, [[!v4, true, true], [v4, true, true]]);
+    }
+}
+
+#[test]
 fn what_is_not_valid_is_counted_by_interface_family_and_mechanism() {
     let mut build = router();
     let rules = SavRules { incremental: true, ..build.rules(&RULES) };
