@@ -691,4 +691,12 @@ fn vectors_may_mix_interfaces() {
     assert!(alone.contains(&Verdict::Drop(Reason::SavAcl)) && alone.contains(&Verdict::Drop(Reason::SavTable)));
     let checked: u64 = rig.harness.sav().iter().map(|row| row.checked).sum();
     assert_eq!(checked, 2 * (0..256).filter(|number| 1 + number * 7 % 6 < 6).count() as u64);
+    // Any two, too: numbers of interfaces that have no bit in common, and those that have.
+    for first in 0..12 {
+        for second in 0..12 {
+            let pair = [&frames[first], &frames[second]];
+            let verdicts: Vec<_> = rig.put_all("trunk", &pair).0.iter().map(|outcome| outcome.verdict).collect();
+            assert_eq!(verdicts, [alone[first], alone[second]], "{first} {second}");
+        }
+    }
 }
