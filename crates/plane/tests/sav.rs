@@ -671,12 +671,16 @@ fn vectors_may_mix_interfaces() {
     for vid in 1..=6u16 {
         build = build.vlan(&format!("v{vid}"), "trunk", &[vid], &[&format!("10.0.{vid}.1/24")]);
     }
-    let rules = build.rules(&["permit from 198.18.1.0/24 on v1, v2, v4", "permit from 198.18.2.0/24 on v3"]);
+    let rules = build.rules(&[
+        "permit from 198.18.1.0/24 on v1, v2, v4",
+        "permit from 198.18.2.0/24 on v3",
+        "permit from 198.18.4.0/24 on trunk",
+    ]);
     let list = build.rules(&["permit from 198.18.0.0/16 on v4", "deny from 198.18.2.0/24 on v5"]);
     let build = build
         .policy("t", table(rules, Match::MostSpecific, SavLayout::Merged))
         .policy("l", Mechanism::Acl(list))
-        .validate(&["v1", "v2", "v3"], "t")
+        .validate(&["trunk", "v1", "v2", "v3"], "t")
         .validate(&["v4", "v5"], "l");
     let mut rig = build.inventive();
     let mut frames = Vec::new();
@@ -692,9 +696,14 @@ fn vectors_may_mix_interfaces() {
     let checked: u64 = rig.harness.sav().iter().map(|row| row.checked).sum();
     assert_eq!(checked, 2 * (0..256).filter(|number| 1 + number * 7 % 6 < 6).count() as u64);
     // Any two, too: numbers of interfaces that have no bit in common, and those that have.
-    for first in 0..12 {
-        for second in 0..12 {
-            let pair = [&frames[first], &frames[second]];
+    let mut few = frames[..12].to_vec();
+    let own = packet("198.18.4.1");
+    few.extend(["", " vlan 1", " vlan 2"].map(|tag| rig.frame("trunk", &format!("{own}{tag}"))));
+    let alone: Vec<Verdict> = few.iter().map(|frame| rig.put("trunk", frame).outcome.verdict).collect();
+    assert_eq!((alone[12], alone[13]), (Verdict::Forward, Verdict::Drop(Reason::SavTable)));
+    for first in 0..few.len() {
+        for second in 0..few.len() {
+            let pair = [&few[first], &few[second]];
             let verdicts: Vec<_> = rig.put_all("trunk", &pair).0.iter().map(|outcome| outcome.verdict).collect();
             assert_eq!(verdicts, [alone[first], alone[second]], "{first} {second}");
         }
