@@ -201,11 +201,13 @@ impl<K: Family> Validator<K> {
     ) {
         let mut words = [0; VECTOR];
         let words = &mut words[..sources.len()];
+        // They have just been written: they need not be fetched.
+        let source = |place: usize| sources[place].as_key();
         match &self.check {
             Check::Rules { table, default } => {
                 match default {
-                    true => table.rows(guard, |place| sources[place].as_key(), words),
-                    false => table.rows_batch_without_default(guard, sources, words),
+                    true => table.rows(guard, source, words),
+                    false => table.rows_without_default(guard, source, words),
                 }
                 let column = interfaces.all().map(|interface| table.column(interface));
                 for (place, &row) in words.iter().enumerate() {
@@ -216,7 +218,6 @@ impl<K: Family> Validator<K> {
             Check::Card(card, order) => {
                 let (mut lengths, mut verdicts) = ([0; VECTOR], [Verdict::Unknown; VECTOR]);
                 let (lengths, verdicts) = (&mut lengths[..sources.len()], &mut verdicts[..sources.len()]);
-                let source = |place: usize| sources[place].as_key();
                 card.check_each(guard, *order, source, |place| interfaces.at(place), words, lengths, verdicts);
                 for (place, &verdict) in verdicts.iter().enumerate() {
                     found(place, Finding { verdict, row: 0 });
@@ -227,8 +228,8 @@ impl<K: Family> Validator<K> {
                 let table = root.vrfs.get(usize::from(*vrf)).map(K::table);
                 match (table, default) {
                     (None, _) => {}
-                    (Some(table), true) => table.lookup_each(guard, |place| sources[place].as_key(), words),
-                    (Some(table), false) => table.lookup_batch_without_default(guard, sources, words),
+                    (Some(table), true) => table.lookup_each(guard, source, words),
+                    (Some(table), false) => table.lookup_each_without_default(guard, source, words),
                 }
                 let adjacencies = root.adjacencies.view();
                 let reverse = &root.sav.reverse;

@@ -123,20 +123,16 @@ impl<K: Key> Table<K> {
         }
     }
 
-    /// As [`lookup_batch`](Table::lookup_batch), but the prefix of no bits does not count: what only it contains has
+    /// As [`lookup_each`](Table::lookup_each), but the prefix of no bits does not count: what only it contains has
     /// [`NO_ROUTE`].
     ///
     /// # Panics
-    /// As [`lookup_batch`](Table::lookup_batch).
+    /// As [`lookup_each`](Table::lookup_each).
     #[inline]
-    pub fn lookup_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, keys: &[A], out: &mut [u32]) {
-        assert_eq!(keys.len(), out.len(), "one answer per key");
+    pub fn lookup_each_without_default(&self, guard: &Guard<'_>, key: impl Fn(usize) -> K, out: &mut [u32]) {
         assert!(self.domain.owns(guard), "guard of another domain");
-        if K::BITS == 128 {
-            arch::fetch(keys);
-        }
         // SAFETY: as in `lookup_each`; nothing is read that the default is part of.
-        unsafe { arch::lookup(&self.view(NO_ROUTE), |index: usize| keys[index].as_key(), out) };
+        unsafe { arch::lookup(&self.view(NO_ROUTE), &key, out) };
     }
 
     fn view(&self, default: u32) -> View<'_, K> {

@@ -121,13 +121,13 @@ impl<K: Key> Reading<K> {
         self.table.lookup_batch(guard, sources, rows);
     }
 
-    /// As [`Reading::rows_batch`], but the prefix of no bits does not count.
+    /// As [`Reading::rows`], but the prefix of no bits does not count.
     ///
     /// # Panics
-    /// As [`Reading::rows_batch`].
+    /// As [`Reading::rows`].
     #[inline]
-    pub fn rows_batch_without_default<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
-        self.table.lookup_batch_without_default(guard, sources, rows);
+    pub fn rows_without_default(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
+        self.table.lookup_each_without_default(guard, source, rows);
     }
 
     /// Whether both are of one table: then they say the same at any time.
