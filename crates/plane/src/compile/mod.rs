@@ -46,6 +46,11 @@ const LINK_LOCAL_LENGTH: u8 = 64;
 const BYTES_PER_ROUTE: usize = 512;
 const LEAST_BYTES: usize = 16 << 20;
 
+/// Octets that a table of so many routes or source prefixes may take.
+fn most_bytes(routes: usize) -> usize {
+    routes.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30)
+}
+
 /// A table has no room for the routes of a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{table}: {}{full}", of_prefix(.prefix))]
@@ -363,8 +368,7 @@ fn write(
     map: &Map,
     ribs: &[Rib],
 ) -> Result<Vec<Tables>, TableFull> {
-    let limits =
-        lpm::Limits { max_routes: limit, max_bytes: limit.saturating_mul(BYTES_PER_ROUTE).clamp(LEAST_BYTES, 4 << 30) };
+    let limits = lpm::Limits { max_routes: limit, max_bytes: most_bytes(limit) };
     while all.len() < ribs.len() {
         let number = all.len();
         let refused = |full| {

@@ -11,7 +11,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::sav::Verdict;
 
-use super::{Context, ORIGINATED, VALIDATED};
+use super::{Context, ORIGINATED, VALIDATED, lookup};
 use crate::model::{SavAction, SpecialAction};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -73,12 +73,12 @@ impl Ip for V6 {
 /// Where a parsed packet goes first.
 #[inline]
 pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
-    let v4 = packet.flags().contains(ParseFlags::IP4);
-    match root.sav.is_empty() || packet.flags().intersects(ORIGINATED | VALIDATED) {
-        true if v4 => Node::Ip4Lookup,
-        true => Node::Ip6Lookup,
-        false if v4 => Node::Ip4Sav,
-        false => Node::Ip6Sav,
+    if root.sav.is_empty() || packet.flags().intersects(ORIGINATED | VALIDATED) {
+        lookup::node(packet)
+    } else if packet.flags().contains(ParseFlags::IP4) {
+        Node::Ip4Sav
+    } else {
+        Node::Ip6Sav
     }
 }
 
@@ -254,18 +254,33 @@ fn sort<F: Ip>(
             continue;
         }
         let packet = &mut vector[place];
-        if validator.unknown_is_valid && verdict == Verdict::Unknown {
-            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
-                Validator::<F::Key>::counters(interface, worker).unknown.add(1);
-            }
-            usual.push(place);
-        } else if refuses(root, worker, packet, validator, validator.by) {
-            context.next.refuse(packet, place, validator.by.reason());
-        } else {
-            usual.push(place);
+        match settle(root, worker, packet, validator, verdict) {
+            Some(reason) => context.next.refuse(packet, place, reason),
+            None => usual.push(place),
         }
     }
     context.next.extend(F::NEXT, &usual);
+}
+
+/// Counts what the mechanism says of a packet, unless that it is valid. The reason why it is to be dropped.
+#[inline(always)]
+fn settle<K: Family>(
+    root: &Root,
+    worker: usize,
+    packet: &Packet,
+    validator: &Validator<K>,
+    verdict: Verdict,
+) -> Option<Reason> {
+    match verdict {
+        Verdict::Valid => None,
+        Verdict::Unknown if validator.unknown_is_valid => {
+            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
+                Validator::<K>::counters(interface, worker).unknown.add(1);
+            }
+            None
+        }
+        _ => refuses(root, worker, packet, validator, validator.by).then(|| validator.by.reason()),
+    }
 }
 
 /// Counts a packet that is not valid; whether it is to be dropped.
@@ -361,16 +376,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
     let found = validator.one(root, context.guard, source, packet.interface());
     note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
     validator.hit(worker, found);
-    match found.verdict {
-        Verdict::Valid => None,
-        Verdict::Unknown if validator.unknown_is_valid => {
-            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
-                Validator::<F::Key>::counters(interface, worker).unknown.add(1);
-            }
-            None
-        }
-        _ => refuses(root, worker, packet, validator, validator.by).then(|| validator.by.reason()),
-    }
+    settle(root, worker, packet, validator, found.verdict)
 }
 
 /// Validates one packet of whose source, of this class, nothing has been said yet. The reason why it is to be dropped.

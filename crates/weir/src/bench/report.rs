@@ -29,18 +29,19 @@ pub struct Forward {
     pub lpm: Vec<Lpm>,
 }
 
+/// Where it was measured, in a line.
+pub(super) fn machine(cpu: &str, tick_frequency: f64) -> String {
+    let frequency = tick_frequency / 1e9;
+    format!("{cpu}, {frequency:.2} GHz time-stamp counter; one worker, packets from memory")
+}
+
 impl Report for Forward {
     const SCHEMA: &'static str = "weir.bench.forward/1";
 
     fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{}, {:.2} GHz time-stamp counter; one worker, packets from memory",
-            self.cpu,
-            self.tick_frequency / 1e9
-        );
+        let _ = writeln!(text, "{}", machine(&self.cpu, self.tick_frequency));
         let _ = writeln!(text, "ticks per packet: median, 10th and 90th percentile of {} windows\n", self.windows);
         let mut table = Table::new(&[
             ("Load", Left),

@@ -9,7 +9,7 @@ use weir_table::lpm::Prefix;
 use weir_table::sav::{Limits, Merged, MostSpecific, NoRoom, Set};
 
 use super::rules::Family;
-use super::{BYTES_PER_PREFIX, Input, LEAST_BYTES, Store};
+use super::{Input, Store};
 use crate::compile::TableFull;
 use crate::compile::pass::Routing;
 use crate::model::{Mechanism, Origin, Urpf, UrpfMode};
@@ -39,13 +39,7 @@ impl Store {
             }
         }
         self.feasible.resize_with(input.ribs.len(), || None);
-        let limits = Limits {
-            prefixes: input.gateway.limits.routes as usize,
-            bytes: (input.gateway.limits.routes as usize).saturating_mul(BYTES_PER_PREFIX).clamp(LEAST_BYTES, 4 << 30),
-            sets: input.gateway.limits.sav_sets,
-            interfaces: (input.numbers.len() as u32).next_power_of_two().max(64),
-            distinct: false,
-        };
+        let limits = input.limits(input.gateway.limits.routes, false);
         let full = |full| TableFull {
             table: "routes for urpf-feasible".into(),
             prefix: String::new(),

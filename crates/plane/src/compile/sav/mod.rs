@@ -32,7 +32,7 @@ use feasible::Feasible;
 use rules::{Family, Rules, Sets};
 
 use super::pass::Routing;
-use super::{Compiler, Map, TableFull};
+use super::{Compiler, Map, TableFull, most_bytes};
 use crate::model::{
     Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavLayout, SavPolicy, SavRule, SavRules, Urpf,
     UrpfMode,
@@ -42,10 +42,6 @@ use crate::rib::Rib;
 use crate::root::{Interface, Root};
 use crate::sav::{self, Broadcasts, By, Check, Hits, Reverse, Validator, Validators};
 use crate::stats::SavEntryRow;
-
-/// Octets of a table that a prefix may take on average, and the least a table may take (see the forwarding tables).
-const BYTES_PER_PREFIX: usize = 512;
-const LEAST_BYTES: usize = 16 << 20;
 
 /// All policies' tables.
 #[derive(Default)]
@@ -117,6 +113,21 @@ pub(super) struct Input<'a> {
     pub(super) routing: &'a Routing,
     /// The interfaces of each multipath set.
     pub(super) sets: &'a [Vec<u32>],
+}
+
+impl Input<'_> {
+    /// Those of a table of so many prefixes, each with a row of its own or not.
+    fn limits(&self, prefixes: u32, distinct: bool) -> Limits {
+        let prefixes = prefixes as usize;
+        Limits {
+            prefixes,
+            bytes: most_bytes(prefixes),
+            sets: self.gateway.limits.sav_sets,
+            // Room to grow: with another width all is made anew.
+            interfaces: (self.numbers.len() as u32).next_power_of_two().max(64),
+            distinct,
+        }
+    }
 }
 
 impl Store {
@@ -324,15 +335,7 @@ fn card(gateway: &Gateway, index: u32) -> usize {
 
 fn shape(input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Shape {
     let gateway = input.gateway;
-    let prefixes = gateway.limits.sav_prefixes as usize;
-    let limits = Limits {
-        prefixes,
-        bytes: prefixes.saturating_mul(BYTES_PER_PREFIX).clamp(LEAST_BYTES, 4 << 30),
-        sets: gateway.limits.sav_sets,
-        // Room to grow: with another width all is made anew.
-        interfaces: (input.numbers.len() as u32).next_power_of_two().max(64),
-        distinct: rules.hits,
-    };
+    let limits = input.limits(gateway.limits.sav_prefixes, rules.hits);
     let meaning = match policy.mechanism {
         Mechanism::Table { matching, layout, .. } => {
             let cards = match layout {

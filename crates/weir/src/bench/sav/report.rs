@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Floods, Row, Scale, Updates};
 use crate::bench::figure::Figure;
+use crate::bench::report::machine;
 use crate::render::Report;
 use crate::render::table::Align::{Left, Right};
 use crate::render::table::Table;
@@ -37,12 +38,7 @@ impl Report for Sav {
     fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "{}, {:.2} GHz time-stamp counter; one worker, packets from memory",
-            self.cpu,
-            self.tick_frequency / 1e9
-        );
+        let _ = writeln!(text, "{}", machine(&self.cpu, self.tick_frequency));
         let _ = writeln!(text, "median, 10th and 90th percentile of {} turns; ticks are per packet", self.turns);
         let _ = writeln!(text, "source prefixes: {}", self.prefixes);
         if !self.figure_8.is_empty() {
