@@ -10,7 +10,7 @@ use weir_packet::wire::MacAddress;
 use crate::compile::{Compiler, Map, Occupancy};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
-use crate::model::{Gateway, Match, Mechanism, Order, SavAction, SavLayout, SavPolicy};
+use crate::model::{Gateway, Match, Mechanism, Order, SavLayout, SavPolicy};
 use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
@@ -118,7 +118,7 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
         SavPolicyStats {
             name: policy.name.clone(),
             mechanism: policy.mechanism.name(),
-            action: if policy.action == SavAction::Permit { "permit" } else { "discard" },
+            action: policy.action.name(),
             matching: matching.map(|matching| match matching {
                 Match::MostSpecific => "most-specific",
                 Match::AnyCovering => "any-covering",

@@ -2,6 +2,8 @@
 //! compiles it into tables. Whatever can be wrong has been refused before a value of these types exists:
 //! indices are in range, names unique, families consistent.
 
+mod acl;
+mod sample;
 mod sav;
 
 use std::net::IpAddr;
@@ -11,9 +13,11 @@ use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
+pub use acl::{AclRule, Addresses, IpFamily, TcpFlags, Transport};
+pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
-    LineCard, Match, Mechanism, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy, SavRule, SavRules,
-    SpecialAction, SpecialSources, Urpf, UrpfMode,
+    Alarm, LineCard, LinkCheck, Match, Mechanism, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction, SavIndex,
+    SavLayout, SavPolicy, SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 
 /// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
@@ -112,6 +116,8 @@ pub struct Gateway {
     pub neighbors: Vec<Neighbor>,
     /// Policies of source address validation.
     pub sav: Vec<SavPolicy>,
+    /// Where samples of packets go.
+    pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
     pub line_cards: Vec<LineCard>,
     /// Worker threads.

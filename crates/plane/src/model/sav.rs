@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 pub use weir_table::sav::{Match, Order};
 
-use super::{InterfaceIndex, Origin, VrfIndex};
+use super::{AclRule, InterfaceIndex, NextHop, Origin, Sampling, VrfIndex};
 
 /// Index of a policy in [`Gateway::sav`](super::Gateway::sav).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,10 +29,43 @@ pub struct SavPolicy {
     pub mechanism: Mechanism,
     /// What becomes of packets that are not valid.
     pub action: SavAction,
+    /// How many of them pass where the action is, or comes to be, [`SavAction::RateLimit`]; there is one if it is.
+    pub rate_limit: Option<RateLimit>,
+    /// Where they go where the action is, or comes to be, [`SavAction::Redirect`]; there is one for each family whose sources
+    /// some interface has validated by this policy if it is.
+    pub redirect: PerFamily<Option<NextHop>>,
+    /// Samples of them, beside any action.
+    pub sample: Option<Sampling>,
+    /// Packets that are not validated: the first rule decides that matches, and one that does not permit, or none, means that
+    /// the packet is validated.
+    pub exempt: Arc<[AclRule]>,
+    /// What is asked of source hardware addresses.
+    pub link_check: LinkCheck,
+    /// When many packets are not valid, somebody is told.
+    pub alarm: Option<Alarm>,
     /// What is with sources that are no ordinary addresses of hosts.
     pub special: SpecialSources,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+impl SavPolicy {
+    /// A policy that discards what is not valid, and has nothing else.
+    pub fn new(name: String, mechanism: Mechanism, origin: Origin) -> SavPolicy {
+        SavPolicy {
+            name,
+            mechanism,
+            action: SavAction::Discard,
+            rate_limit: None,
+            redirect: PerFamily::default(),
+            sample: None,
+            exempt: Arc::new([]),
+            link_check: LinkCheck::Off,
+            alarm: None,
+            special: SpecialSources::default(),
+            origin,
+        }
+    }
 }
 
 /// A way to tell whether a packet may come in by an interface.
@@ -42,11 +75,12 @@ pub enum Mechanism {
     Acl(SavRules),
     /// The route back to the source (2.2 and 2.3 of the draft; RFC 3704).
     Urpf(Urpf),
-    /// An independent table of prefixes and interfaces (2.4 of the draft). Its rules all permit.
+    /// An independent table of prefixes and interfaces (2.4 of the draft), with the four kinds of lists of
+    /// draft-ietf-savnet-general-sav-capabilities ([`Scope`]).
     Table {
         /// Its rules.
         rules: SavRules,
-        /// How nested prefixes are taken.
+        /// How nested prefixes of lists of [`Scope::Prefix`] are taken.
         matching: Match,
         /// How it is laid out: verdicts are the same.
         layout: SavLayout,
@@ -92,10 +126,23 @@ pub struct SavRule {
     pub prefix: IpNet,
     /// The interfaces; not empty.
     pub interfaces: Arc<[InterfaceIndex]>,
-    /// It permits; only rules of an `acl` may deny.
+    /// It permits, or stands in an allowlist; else it denies, or stands in a blocklist.
     pub permit: bool,
+    /// Whose list of a table it stands in; [`Scope::Prefix`] in an `acl`.
+    pub scope: Scope,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+/// Whose list of a table a rule stands in. Together with whether it permits that is one of the four modes of
+/// draft-ietf-savnet-general-sav-capabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Scope {
+    /// Its prefix's, router-wide: an allowlist (mode 3) or blocklist (mode 4) of interfaces.
+    #[default]
+    Prefix,
+    /// Its interfaces': an allowlist (mode 1) or blocklist (mode 2) of prefixes.
+    Interface,
 }
 
 /// How a table is laid out.
@@ -136,6 +183,79 @@ pub enum SavAction {
     Permit,
     /// They are dropped.
     Discard,
+    /// As many pass as [`SavPolicy::rate_limit`] lets, the others are dropped.
+    RateLimit,
+    /// They go where [`SavPolicy::redirect`] says, whatever their destination.
+    Redirect,
+}
+
+impl SavAction {
+    /// All of them, the mildest first.
+    pub const ALL: [SavAction; 4] = [SavAction::Permit, SavAction::RateLimit, SavAction::Redirect, SavAction::Discard];
+
+    /// As the configuration names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SavAction::Permit => "permit",
+            SavAction::Discard => "discard",
+            SavAction::RateLimit => "rate-limit",
+            SavAction::Redirect => "redirect",
+        }
+    }
+}
+
+/// How many packets pass that are not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RateLimit {
+    /// What is counted.
+    pub unit: RateUnit,
+    /// Units in a second, 1 or more.
+    pub rate: u64,
+    /// Units at once at most, 1 or more. Of bits: as many as the longest packet has that is to pass.
+    pub burst: u64,
+    /// What has a limit of its own.
+    pub per: RatePer,
+}
+
+/// What a rate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateUnit {
+    /// Packets.
+    Packets,
+    /// Bits of frames without padding.
+    Bits,
+}
+
+/// What has a limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RatePer {
+    /// Each interface, both families together.
+    Interface,
+    /// Each prefix that has rules: the most specific that covers the source, on whatever interface; sources that none covers
+    /// have one limit together. Of an `acl` or a merged `table`.
+    Rule,
+}
+
+/// What is asked of source hardware addresses: whether they are those of the neighbour that the route back to the source leads
+/// to on the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LinkCheck {
+    /// Nothing.
+    #[default]
+    Off,
+    /// They have to be, if the neighbour's is known.
+    Known,
+    /// They have to be: whom nobody knows is not valid.
+    Strict,
+}
+
+/// When somebody is told that many packets of an interface are not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Alarm {
+    /// Packets in a second, on average over the window; 1 or more.
+    pub packets: u64,
+    /// Seconds, 1 ..= 3600.
+    pub window: u32,
 }
 
 /// What is with a special source.

@@ -20,8 +20,8 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Match,
-    Mechanism, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavAction, SavIndex,
-    SavLayout, SavPolicy, SavRule, SavRules, SpecialSources, Tag, Vrf, VrfIndex, Workers,
+    Mechanism, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
+    SavPolicy, SavRule, SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -57,6 +57,7 @@ impl Build {
             routes: Vec::new(),
             neighbors: Vec::new(),
             sav: Vec::new(),
+            samplers: Vec::new(),
             line_cards: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
@@ -182,11 +183,15 @@ impl Build {
         self
     }
 
-    /// Rules, each `permit from PREFIX on IF, IF` or `deny …`; not incremental.
+    /// Rules, each `permit from PREFIX on IF, IF` or `deny …`, perhaps with `interface` before it; not incremental.
     pub fn rules(&mut self, rules: &[&str]) -> SavRules {
         let rule = |text: &&str| {
             let origin = self.0.origins.add(Place { file: "kit".into(), line: 1, text: (*text).into() });
-            let (permit, rest) = match text.split_once(" from ").unwrap_or_else(|| panic!("{text}")) {
+            let (scope, words) = match text.strip_prefix("interface ") {
+                Some(words) => (Scope::Interface, words),
+                None => (Scope::Prefix, *text),
+            };
+            let (permit, rest) = match words.split_once(" from ").unwrap_or_else(|| panic!("{text}")) {
                 ("permit", rest) => (true, rest),
                 ("deny", rest) => (false, rest),
                 _ => panic!("{text}"),
@@ -195,7 +200,7 @@ impl Build {
             let prefix: IpNet = prefix.parse().unwrap();
             assert_eq!(prefix, prefix.trunc());
             let interfaces = names.split(", ").map(|name| self.interface(name)).collect();
-            SavRule { prefix, interfaces, permit, origin }
+            SavRule { prefix, interfaces, permit, scope, origin }
         };
         let list = rules.iter().map(rule).collect::<Vec<_>>().into();
         SavRules { list, incremental: false, hits: false }
@@ -211,8 +216,7 @@ impl Build {
     /// A policy of source address validation that discards.
     pub fn policy(mut self, name: &str, mechanism: Mechanism) -> Build {
         let origin = self.origin(format!("[sav.{name}]"));
-        let (name, special) = (name.to_owned(), SpecialSources::default());
-        self.0.sav.push(SavPolicy { name, mechanism, action: SavAction::Discard, special, origin });
+        self.0.sav.push(SavPolicy::new(name.to_owned(), mechanism, origin));
         self
     }
 

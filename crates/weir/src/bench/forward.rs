@@ -222,6 +222,7 @@ fn gateway(load: &Load) -> Gateway {
             })
             .collect(),
         sav: Vec::new(),
+        samplers: Vec::new(),
         line_cards: Vec::new(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },

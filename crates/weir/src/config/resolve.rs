@@ -84,6 +84,7 @@ pub(super) fn resolve(
         routes,
         neighbors,
         sav,
+        samplers: Vec::new(),
         line_cards,
         workers,
         buffers,

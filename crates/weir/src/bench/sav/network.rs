@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
     Buffers, Gateway, InterfaceIndex, LineCard, Match, Mechanism, Neighbor, NextHop, Order, Origin, PerFamily, Route,
-    RouteTarget, SavAction, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Urpf, UrpfMode, Vrf, VrfIndex, Workers,
+    RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, Urpf, UrpfMode, Vrf, VrfIndex, Workers,
 };
 use weir_plane::node::Node;
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
@@ -137,6 +137,7 @@ pub(super) fn gateway<K: Ip>(prefixes: &[Prefix<K>], policies: &[Policy], captur
         routes: Vec::with_capacity(prefixes.len() + DESTINATIONS as usize),
         neighbors: Vec::new(),
         sav: Vec::new(),
+        samplers: Vec::new(),
         line_cards: vec![card("in", INPUTS), card("out", OUTPUTS)],
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
@@ -176,13 +177,8 @@ pub(super) fn gateway<K: Ip>(prefixes: &[Prefix<K>], policies: &[Policy], captur
         // Policies of the same rules share them, as those of a file do.
         let known = lists.iter().find(|(interfaces, _)| *interfaces == policy.interfaces);
         let list = known.map_or_else(|| rules(&nets, &policy.interfaces), |(_, list)| Arc::clone(list));
-        gateway.sav.push(SavPolicy {
-            name: policy.name.clone(),
-            mechanism: policy.way.mechanism(&list, policy.incremental),
-            action: SavAction::Discard,
-            special: Default::default(),
-            origin: Origin(0),
-        });
+        let mechanism = policy.way.mechanism(&list, policy.incremental);
+        gateway.sav.push(SavPolicy::new(policy.name.clone(), mechanism, Origin(0)));
         lists.push((&policy.interfaces, list));
     }
     gateway
@@ -228,6 +224,7 @@ fn rules(nets: &[IpNet], interfaces: &[Vec<u32>]) -> Arc<[SavRule]> {
         prefix: *prefix,
         interfaces: Arc::clone(interfaces),
         permit: true,
+        scope: Scope::Prefix,
         origin: Origin(0),
     };
     nets.iter().zip(sets.iter().cycle()).map(rule).collect()

@@ -114,12 +114,11 @@ impl<'a> Resolver<'a> {
                     Mechanism::Urpf(Urpf { mode: *mode, default_route: *default_route, vrf })
                 }
             };
+            let origin = self.origin(policy.name.span);
             policies.push(SavPolicy {
-                name: policy.name.value.clone(),
-                mechanism,
                 action: policy.action,
                 special: policy.special,
-                origin: self.origin(policy.name.span),
+                ..SavPolicy::new(policy.name.value.clone(), mechanism, origin)
             });
         }
         policies

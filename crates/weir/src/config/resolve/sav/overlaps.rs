@@ -182,7 +182,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use weir_plane::model::Origin;
+    use weir_plane::model::{Origin, Scope};
 
     use super::*;
 
@@ -191,6 +191,7 @@ mod tests {
             prefix: prefix.parse().expect(prefix),
             interfaces: interfaces.iter().copied().map(InterfaceIndex).collect(),
             permit,
+            scope: Scope::Prefix,
             origin: Origin(origin),
         }
     }
@@ -252,6 +253,7 @@ mod tests {
                 prefix: IpNet::new(std::net::Ipv4Addr::new(bits << 4, 0, 0, 0).into(), length).expect("a prefix").trunc(),
                 interfaces: (0..3).filter(|bit| set >> bit & 1 == 1).map(InterfaceIndex).collect::<Arc<[_]>>(),
                 permit,
+                scope: Scope::Prefix,
                 origin: Origin(origin),
             }).collect();
             let decides = |source: u8, interface: u32| rules.iter().position(|rule| {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_plane::model::{InterfaceIndex, Origin, SavRule, SavRules};
+use weir_plane::model::{InterfaceIndex, Origin, SavRule, SavRules, Scope};
 
 use super::super::super::declare::sav::{Policy, RuleList, no_deny};
 use super::super::super::diagnostic::{Code, Diagnostic, Severity};
@@ -158,7 +158,13 @@ impl Resolver<'_> {
             None => &DEFAULTS,
         };
         for &prefix in prefixes {
-            making.list.push(SavRule { prefix, interfaces: Arc::clone(&interfaces), permit, origin });
+            making.list.push(SavRule {
+                prefix,
+                interfaces: Arc::clone(&interfaces),
+                permit,
+                scope: Scope::Prefix,
+                origin,
+            });
             making.places.push(span);
         }
     }
