@@ -1,15 +1,15 @@
-//! `weir sav`: entries of source address validation while the gateway runs. Each call is one batch: all of it happens, or
-//! nothing.
+//! `weir sav add`, `replace`, `delete`, `import` and `clear`: entries of source address validation while the gateway runs.
+//! Each call is one batch: all of it happens, or nothing.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::connection::Connection;
-use super::error::Error;
-use super::output::print;
-use super::query::{escaped, target};
+use super::super::connection::Connection;
+use super::super::error::Error;
+use super::super::output::print;
+use super::super::query::{escaped, target};
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::control::sav::batch::{BatchRequest, Change};
@@ -18,20 +18,9 @@ use crate::render::sav::changed::Changed;
 use crate::render::{self, Report as _};
 use crate::rules::Format;
 
-/// Changes entries of source address validation in a running gateway
-#[derive(Debug, Args)]
-pub struct Sav {
-    #[command(subcommand)]
-    what: What,
-    #[command(flatten)]
-    connection: Connection,
-    /// Write what was done as JSON
-    #[arg(long, global = true)]
-    json: bool,
-}
-
+/// Changes to entries.
 #[derive(Debug, Subcommand)]
-enum What {
+pub(super) enum Entries {
     /// Adds entries for prefixes that the source has none for
     Add(Rules),
     /// Sets entries, whatever the source said of their prefixes before
@@ -71,7 +60,7 @@ enum What {
 
 /// Rules, and who says so.
 #[derive(Debug, Args)]
-struct Rules {
+pub(super) struct Rules {
     /// A policy whose mechanism is `table`
     policy: String,
     /// Rules, each in quotes: `'permit from 192.0.2.0/24 on cust1, cust2'`; a single one may be several words
@@ -83,7 +72,7 @@ struct Rules {
 
 /// Who says so.
 #[derive(Debug, Args)]
-struct Source {
+pub(super) struct Source {
     /// Who says so; a source changes only what it has said itself
     #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source)]
     name: String,
@@ -91,7 +80,7 @@ struct Source {
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Written {
+pub(super) enum Written {
     /// A rule a line
     Rules,
     /// With a header: prefix,interfaces, and perhaps action and comment
@@ -115,17 +104,19 @@ fn source(text: &str) -> Result<String, String> {
     check_source(text).map(|()| text.to_owned())
 }
 
-impl Sav {
-    pub(super) fn run(&self) -> Result<(), Error> {
-        let teller = Teller { client: self.connection.client(), json: self.json };
-        match &self.what {
-            What::Add(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Add)),
-            What::Replace(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Replace)),
-            What::Delete { policy, prefixes, source } => {
+impl Entries {
+    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
+        let teller = Teller { client: connection.client(), json };
+        match self {
+            Entries::Add(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Add)),
+            Entries::Replace(rules) => {
+                teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Replace))
+            }
+            Entries::Delete { policy, prefixes, source } => {
                 teller.batch(policy, source, prefixes.iter().cloned().map(Change::Delete).collect())
             }
-            What::Import { policy, file, source, format } => teller.import(policy, file, source.as_deref(), *format),
-            What::Clear { policy, source } => {
+            Entries::Import { policy, file, source, format } => teller.import(policy, file, source.as_deref(), *format),
+            Entries::Clear { policy, source } => {
                 let answer = teller.client.put(&entries(policy, source), Written::Rules.content_type(), String::new());
                 teller.tell(answer, None)
             }

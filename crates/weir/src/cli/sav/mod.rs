@@ -1,0 +1,34 @@
+//! `weir sav`: source address validation, in a running gateway and before one runs.
+
+mod entries;
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::error::Error;
+
+/// Changes entries of source address validation in a running gateway
+#[derive(Debug, Args)]
+pub struct Sav {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    connection: Connection,
+    /// Write what was done as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    #[command(flatten)]
+    Entries(entries::Entries),
+}
+
+impl Sav {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        match &self.what {
+            What::Entries(entries) => entries.run(&self.connection, self.json),
+        }
+    }
+}
