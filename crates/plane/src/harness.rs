@@ -1,6 +1,8 @@
 //! One worker on the calling thread, without ports: the caller puts packets in and learns what became of each. Replays,
 //! `explain` and tests run the very graph of a live gateway this way; only ports, clock and randomness differ.
 
+mod validation;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -28,6 +30,8 @@ use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, UNASKED, Worker};
+
+pub use validation::{Answer, Validated};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +118,7 @@ pub struct RouteTaken {
 /// A gateway without ports.
 pub struct Harness {
     worker: Worker,
+    domain: Domain,
     root: Arc<Published<Root>>,
     compiler: Compiler,
     map: Map,
@@ -167,6 +172,7 @@ impl Harness {
         worker.recorder = Some(Recorder::default());
         let mut harness = Harness {
             worker,
+            domain,
             root,
             compiler,
             map,
@@ -415,11 +421,8 @@ impl Harness {
 
     fn note(&self, outcome: &mut Outcome, fate: Fate) {
         match fate {
-            Fate::Validated { interface, source, policy, said } => {
-                let decision = self.root.with(|root| {
-                    let facts = (&self.model, &self.map, root);
-                    self.compiler.sav_decision(facts, policy, interface, source, said)
-                });
+            Fate::Validated { interface, source, policy, said, .. } => {
+                let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);
             }
             Fate::LookedUp { vrf, destination, adjacency } => {

@@ -10,7 +10,7 @@ use crate::reason::Reason;
 use crate::sav::Class;
 
 /// What validation said of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Said {
     /// The mechanism decided.
     Mechanism(Verdict),
@@ -27,6 +27,8 @@ pub enum Fate {
         interface: u32,
         /// Its source.
         source: IpAddr,
+        /// Octets of its frame without padding.
+        octets: u32,
         /// The policy's place in the model.
         policy: u16,
         /// What was found.

@@ -391,6 +391,6 @@ pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: 
 
 #[cold]
 fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, source: IpAddr, said: Said) {
-    let interface = packet.interface();
-    context.record(packet, Fate::Validated { interface, source, policy: validator.policy, said });
+    let (interface, octets) = (packet.interface(), packet.len() as u32);
+    context.record(packet, Fate::Validated { interface, source, octets, policy: validator.policy, said });
 }

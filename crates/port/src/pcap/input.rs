@@ -27,6 +27,10 @@ impl<R: Read> Input<R> {
         &self.path
     }
 
+    pub(super) fn position(&self) -> u64 {
+        self.at
+    }
+
     /// Begins a header, record or block; `false` at the end of the file.
     pub(super) fn begin(&mut self) -> Result<bool, CaptureError> {
         self.start = self.at;

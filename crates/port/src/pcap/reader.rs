@@ -118,6 +118,11 @@ impl<R: Read> Reader<R> {
         Some(Record { time, frame: &self.frame, original, interface })
     }
 
+    /// How many octets of the file were read.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
     /// The file, as messages name it.
     pub fn path(&self) -> &Path {
         self.input.path()
