@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::lpm::{Folding, Key, Prefix};
 
 use super::meaning::Rule;
-use super::{Set, Verdict};
+use super::{Lists, Match, Mode, Set, Verdict};
 
 /// Entries by length, longest first, each by the address of its prefix.
 #[derive(Debug, Clone)]
@@ -80,5 +80,38 @@ impl<K: Key> Indexed<K, Vec<Rule>> {
             Some((_, true)) => Verdict::Valid,
             _ => verdict,
         }
+    }
+}
+
+impl<K: Key> Indexed<K, Lists> {
+    /// See [`naive::modes`](super::naive::modes).
+    pub fn modes(&self, matching: Match, source: K, interface: u32) -> Verdict {
+        let names = |lists: &Lists, mode| lists.of(mode).is_some_and(|set| set.contains(interface));
+        let (mut has_list, mut allowed, mut blocked) = (false, false, false);
+        // What the router-wide lists say: whether an allowlist does, and whether the interface is in it.
+        let mut said: Option<(bool, bool)> = None;
+        for lists in self.covering(source) {
+            has_list |= lists.allowlisted().contains(interface);
+            allowed |= names(lists, Mode::InterfaceAllow);
+            blocked |= names(lists, Mode::InterfaceBlock);
+            let own = [(Mode::PrefixAllow, true), (Mode::PrefixBlock, false)];
+            let own = own.into_iter().find(|(mode, _)| lists.of(*mode).is_some());
+            let own = own.map(|(mode, allows)| (allows, names(lists, mode)));
+            said = match (said, own, matching) {
+                (None, own, _) => own,
+                (said, None, _) | (said, _, Match::MostSpecific) => said,
+                (Some((allows, named)), Some((more, also)), Match::AnyCovering) if allows == more => {
+                    Some((allows, named | also))
+                }
+                (Some(said), Some(own), Match::AnyCovering) => Some(if said.0 { said } else { own }),
+            };
+        }
+        let valid = match said {
+            _ if has_list => allowed,
+            _ if blocked => false,
+            None => return Verdict::Unknown,
+            Some((allows, named)) => allows == named,
+        };
+        if valid { Verdict::Valid } else { Verdict::Invalid }
     }
 }

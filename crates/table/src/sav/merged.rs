@@ -14,7 +14,7 @@ use super::forest::{Forest, Place};
 use super::meaning::Meaning;
 use super::numbers::Numbers;
 use super::pool::Pool;
-use super::rows::{self, Bits, Rows, UNKNOWN};
+use super::rows::{self, Bit, Bits, Cell, Rows, UNKNOWN, width};
 
 /// How large a table may become, and of which kind it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,14 +63,13 @@ struct Node {
 
 /// What rows say of an interface.
 #[derive(Clone, Copy)]
-pub struct Column<'r>(rows::Column<'r>);
+pub struct Column<'r, C = Bit>(rows::Column<'r, C>);
 
-impl Column<'_> {
+impl<C: Cell> Column<'_, C> {
     /// What a row says of it: under the guard under which it was looked up.
     #[inline(always)]
     pub fn verdict(self, row: u32) -> Verdict {
-        let known = if self.0.has(row) { Verdict::Valid } else { Verdict::Invalid };
-        if row == UNKNOWN { Verdict::Unknown } else { known }
+        self.0.verdict(row)
     }
 }
 
@@ -83,7 +82,7 @@ pub struct Merged<K: Key, M: Meaning> {
     states: Pool<M::State>,
     /// The row of each state, where prefixes share them.
     state_rows: Vec<u32>,
-    rows: Rows<Table<K>>,
+    rows: Rows<Table<K>, M::Cell>,
     /// The numbers of prefixes, where each has its own row.
     counters: Numbers<Table<K>>,
     trie: Trie<K>,
@@ -91,12 +90,12 @@ pub struct Merged<K: Key, M: Meaning> {
 
 /// What readers see. Cloning is cheap.
 #[derive(Clone)]
-pub struct Reading<K: Key> {
+pub struct Reading<K: Key, C = Bit> {
     table: Arc<Table<K>>,
-    bits: Arc<Bits>,
+    bits: Arc<Bits<C>>,
 }
 
-impl<K: Key> Reading<K> {
+impl<K: Key, C: Cell> Reading<K, C> {
     /// What the rules say of a source and an interface.
     pub fn check(&self, guard: &Guard<'_>, source: K, interface: u32) -> Verdict {
         self.verdict(self.table.lookup(guard, source), interface)
@@ -131,7 +130,7 @@ impl<K: Key> Reading<K> {
     }
 
     /// Whether both are of one table: then they say the same at any time.
-    pub(super) fn is_same(&self, other: &Reading<K>) -> bool {
+    pub(super) fn is_same(&self, other: &Reading<K, C>) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
     }
 
@@ -149,7 +148,7 @@ impl<K: Key> Reading<K> {
 
     /// What rows say of an interface: where it stands is found once.
     #[inline(always)]
-    pub fn column(&self, interface: u32) -> Column<'_> {
+    pub fn column(&self, interface: u32) -> Column<'_, C> {
         Column(self.bits.column(interface))
     }
 
@@ -173,7 +172,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         // Where each prefix has its own row, one change may give another to each; and may put others in their places.
         let sets = if limits.distinct { 2 * prefixes } else { limits.sets.min(Value::MAX.get()) };
         let refused = |error: io::Error| NoRoom::AddressSpace {
-            octets: (limits.interfaces as usize).div_ceil(64).max(1) * 8 * sets as usize,
+            octets: width::<M::Cell>(limits.interfaces) * 8 * sets as usize,
             reason: error.kind(),
         };
         Ok(Merged {
@@ -190,7 +189,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
     }
 
     /// What readers are to see: again after every change.
-    pub fn reading(&self) -> Reading<K> {
+    pub fn reading(&self) -> Reading<K, M::Cell> {
         Reading { table: Arc::clone(self.trie.table()), bits: Arc::clone(self.rows.bits()) }
     }
 
@@ -623,7 +622,7 @@ impl<K: Key, M: Meaning> fmt::Debug for Merged<K, M> {
     }
 }
 
-impl<K: Key> fmt::Debug for Reading<K> {
+impl<K: Key, C> fmt::Debug for Reading<K, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reading").field("table", &self.table).finish_non_exhaustive()
     }

@@ -88,8 +88,9 @@ pub mod soak;
 mod tests;
 
 pub use cards::{CardReading, Cards, Match, Order};
-pub use meaning::{AnyCovering, Meaning, MostSpecific, Ordered, Rule};
+pub use meaning::{AnyCovering, Lists, Meaning, Mode, Modes, MostSpecific, Ordered, Rule};
 pub use merged::{Column, Limits, Merged, NoRoom, Reading};
+pub use rows::{Bit, Cell, Pair, Row};
 pub use set::Set;
 
 /// What the rules say of a source and an interface.

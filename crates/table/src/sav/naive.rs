@@ -2,7 +2,7 @@
 
 use crate::lpm::{Key, Prefix};
 
-use super::{Set, Verdict};
+use super::{Match, Mode, Set, Verdict};
 
 /// The longest prefix that covers the source decides. Prefixes are distinct.
 pub fn most_specific<K: Key>(entries: &[(Prefix<K>, Set)], source: K, interface: u32) -> Verdict {
@@ -34,4 +34,31 @@ pub fn ordered<K: Key>(entries: &[(Prefix<K>, Set, bool)], source: K, interface:
         Some((_, _, true)) => Verdict::Valid,
         _ => Verdict::Invalid,
     }
+}
+
+/// Lists of four modes (draft-ietf-savnet-general-sav-capabilities, its modes and what comes before what). A prefix may
+/// stand in any of them, and several times.
+pub fn modes<K: Key>(entries: &[(Prefix<K>, Mode, Set)], matching: Match, source: K, interface: u32) -> Verdict {
+    let names = |set: &Set| set.contains(interface);
+    let of = |mode| entries.iter().filter(move |(_, other, _)| *other == mode);
+    let covering = |mode| of(mode).filter(|(prefix, ..)| prefix.contains(source));
+    // Mode 1 alone, where it is.
+    if of(Mode::InterfaceAllow).any(|(_, _, set)| names(set)) {
+        let covered = covering(Mode::InterfaceAllow).any(|(_, _, set)| names(set));
+        return if covered { Verdict::Valid } else { Verdict::Invalid };
+    }
+    // What mode 2 lets pass goes on to modes 3 and 4.
+    if covering(Mode::InterfaceBlock).any(|(_, _, set)| names(set)) {
+        return Verdict::Invalid;
+    }
+    let router_wide = || covering(Mode::PrefixAllow).chain(covering(Mode::PrefixBlock));
+    let Some(longest) = router_wide().map(|(prefix, ..)| prefix.len()).max() else { return Verdict::Unknown };
+    let counts = |(prefix, ..): &&(Prefix<K>, Mode, Set)| matching == Match::AnyCovering || prefix.len() == longest;
+    let mut allow = covering(Mode::PrefixAllow).filter(counts).peekable();
+    // Mode 4 is ignored where there is mode 3.
+    let valid = match allow.peek() {
+        Some(_) => allow.any(|(_, _, set)| names(set)),
+        None => !covering(Mode::PrefixBlock).filter(counts).any(|(_, _, set)| names(set)),
+    };
+    if valid { Verdict::Valid } else { Verdict::Invalid }
 }

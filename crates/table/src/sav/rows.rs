@@ -14,11 +14,88 @@ use weir_base::region::Region;
 
 use crate::lpm::Folding;
 
-use super::Set;
 use super::numbers::Numbers;
+use super::{Set, Verdict};
 
 /// The row of sources that no prefix covers.
 pub(super) const UNKNOWN: u32 = 0;
+
+/// What rows keep of each interface, as it stands in words.
+pub trait Cell: Copy + std::fmt::Debug + Send + Sync + 'static {
+    /// Bits of an interface: they divide 64.
+    const BITS: u32;
+
+    /// What stands for a verdict; 0 for [`Verdict::Invalid`].
+    fn code(verdict: Verdict) -> u64;
+
+    /// The verdict of a row, by the word with the interface's code in its lowest bits.
+    fn verdict(row: u32, word: u64) -> Verdict;
+}
+
+/// Valid or not; but all is unknown in row 0, and in no other.
+#[derive(Debug, Clone, Copy)]
+pub struct Bit;
+
+impl Cell for Bit {
+    const BITS: u32 = 1;
+
+    fn code(verdict: Verdict) -> u64 {
+        u64::from(verdict == Verdict::Valid)
+    }
+
+    #[inline(always)]
+    fn verdict(row: u32, word: u64) -> Verdict {
+        let known = if word & 1 != 0 { Verdict::Valid } else { Verdict::Invalid };
+        if row == UNKNOWN { Verdict::Unknown } else { known }
+    }
+}
+
+/// Any verdict, in any row.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair;
+
+impl Cell for Pair {
+    const BITS: u32 = 2;
+
+    fn code(verdict: Verdict) -> u64 {
+        match verdict {
+            Verdict::Invalid => 0,
+            Verdict::Valid => 1,
+            Verdict::Unknown => 2,
+        }
+    }
+
+    #[inline(always)]
+    fn verdict(_: u32, word: u64) -> Verdict {
+        match word & 3 {
+            0 => Verdict::Invalid,
+            1 => Verdict::Valid,
+            _ => Verdict::Unknown,
+        }
+    }
+}
+
+/// What a row says. Of several sets that an interface is in the last counts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// Of interfaces in none of the sets.
+    pub rest: Verdict,
+    /// Interfaces that are not valid: many rows may have the same set.
+    pub closed: Set,
+    /// More that are not.
+    pub invalid: Set,
+    /// Interfaces that are valid.
+    pub valid: Set,
+    /// What else is to be known of the row, 0 where nobody looks at it.
+    pub mark: u8,
+}
+
+impl Row {
+    /// These interfaces are valid, and no others.
+    pub(super) fn of(valid: Set) -> Row {
+        Row { rest: Verdict::Invalid, closed: Set::default(), invalid: Set::default(), valid, mark: 0 }
+    }
+}
 
 /// Atomic numbers, zero at first, in address space of which pages take memory when they are first used.
 struct Lazy<A> {
@@ -53,7 +130,7 @@ impl<A: Zeroed> Lazy<A> {
 }
 
 /// The bits, as readers see them.
-pub(super) struct Bits {
+pub(super) struct Bits<C> {
     /// Words of a row.
     width: usize,
     words: Lazy<AtomicU64>,
@@ -61,22 +138,42 @@ pub(super) struct Bits {
     marks: Lazy<AtomicU8>,
     /// The number of the prefix that each row is of, if it is of one.
     owners: Lazy<AtomicU32>,
+    kind: PhantomData<C>,
 }
 
-impl Bits {
+/// Words of a row of so many interfaces.
+pub(super) fn width<C: Cell>(interfaces: u32) -> usize {
+    (interfaces as usize).div_ceil((64 / C::BITS) as usize).max(1)
+}
+
+impl<C: Cell> Bits<C> {
+    /// Interfaces of a word.
+    const OF_WORD: u32 = 64 / C::BITS;
+
     /// Room for so many rows of so many interfaces.
-    fn new(rows: usize, interfaces: u32) -> io::Result<Bits> {
-        let width = (interfaces as usize).div_ceil(64).max(1);
+    fn new(rows: usize, interfaces: u32) -> io::Result<Bits<C>> {
+        let width = width::<C>(interfaces);
         let words = rows.checked_mul(width).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Bits { width, words: Lazy::new(words)?, marks: Lazy::new(rows)?, owners: Lazy::new(rows)? })
+        let bits = Bits {
+            width,
+            words: Lazy::new(words)?,
+            marks: Lazy::new(rows)?,
+            owners: Lazy::new(rows)?,
+            kind: PhantomData,
+        };
+        if C::code(Verdict::Unknown) != 0 {
+            bits.write(UNKNOWN, &Row { rest: Verdict::Unknown, ..Row::of(Set::default()) }, 0);
+        }
+        Ok(bits)
     }
 
-    /// The bits of an interface. One that there is no room for is in no row.
+    /// The bits of an interface. One that there is no room for is not valid in any row, but [`UNKNOWN`] where that is known
+    /// by its number.
     #[inline(always)]
-    pub(super) fn column(&self, interface: u32) -> Column<'_> {
-        let word = (interface / 64) as usize;
+    pub(super) fn column(&self, interface: u32) -> Column<'_, C> {
+        let word = (interface / Self::OF_WORD) as usize;
         let words = if word < self.width { self.words.all().get(word..).unwrap_or_default() } else { &[] };
-        Column { words, width: self.width, bit: interface % 64 }
+        Column { words, width: self.width, bit: interface % Self::OF_WORD * C::BITS, kind: PhantomData }
     }
 
     /// The mark of a row.
@@ -92,16 +189,23 @@ impl Bits {
     }
 
     /// Writes a row that nobody looks at.
-    fn write(&self, row: u32, (set, mark): &Row, owner: u32) {
+    fn write(&self, row: u32, wanted: &Row, owner: u32) {
         let row = row as usize;
         let word = |word: usize| self.words.at(row * self.width + word).expect("rows are numbered below the limit");
-        (0..self.width).for_each(|index| word(index).store(0, Ordering::Relaxed));
-        for interface in set.iter().filter(|interface| ((interface / 64) as usize) < self.width) {
-            word((interface / 64) as usize).fetch_or(1 << (interface % 64), Ordering::Relaxed);
+        // As many times as there are interfaces in a word.
+        let all = |verdict| u64::MAX / ((1 << C::BITS) - 1) * C::code(verdict);
+        (0..self.width).for_each(|index| word(index).store(all(wanted.rest), Ordering::Relaxed));
+        let invalid = wanted.closed.iter().chain(wanted.invalid.iter()).map(|interface| (interface, Verdict::Invalid));
+        for (interface, verdict) in invalid.chain(wanted.valid.iter().map(|interface| (interface, Verdict::Valid))) {
+            let (index, bit) = ((interface / Self::OF_WORD) as usize, interface % Self::OF_WORD * C::BITS);
+            if index < self.width {
+                let others = word(index).load(Ordering::Relaxed) & !(((1 << C::BITS) - 1) << bit);
+                word(index).store(others | C::code(verdict) << bit, Ordering::Relaxed);
+            }
         }
         // Pages of what no table of this kind uses stay untouched.
-        if self.mark(row as u32) != *mark {
-            self.marks.at(row).expect("there is one for each row").store(*mark, Ordering::Relaxed);
+        if self.mark(row as u32) != wanted.mark {
+            self.marks.at(row).expect("there is one for each row").store(wanted.mark, Ordering::Relaxed);
         }
         if self.owner(row as u32) != owner {
             self.owners.at(row).expect("there is one for each row").store(owner, Ordering::Relaxed);
@@ -111,25 +215,23 @@ impl Bits {
 
 /// The bits of an interface in all rows.
 #[derive(Clone, Copy)]
-pub(super) struct Column<'b> {
-    /// From that of its bit in row 0 on.
+pub(super) struct Column<'b, C> {
+    /// From that of its bits in row 0 on.
     words: &'b [AtomicU64],
     width: usize,
     bit: u32,
+    kind: PhantomData<C>,
 }
 
-impl Column<'_> {
-    /// Whether a row has the interface.
+impl<C: Cell> Column<'_, C> {
+    /// What a row says of the interface.
     #[inline(always)]
-    pub(super) fn has(self, row: u32) -> bool {
+    pub(super) fn verdict(self, row: u32) -> Verdict {
         // The value that named this row was loaded with acquire, after the bits were stored.
         let bits = self.words.get(row as usize * self.width).map_or(0, |word| word.load(Ordering::Relaxed));
-        bits >> self.bit & 1 != 0
+        C::verdict(row, bits >> self.bit)
     }
 }
-
-/// What a row says: the interfaces, and its mark.
-pub(super) type Row = (Set, u8);
 
 struct Kept {
     row: u32,
@@ -137,8 +239,8 @@ struct Kept {
 }
 
 /// The writer's side: which set has which row. `T` is the table whose values name rows.
-pub(super) struct Rows<T> {
-    bits: Arc<Bits>,
+pub(super) struct Rows<T, C> {
+    bits: Arc<Bits<C>>,
     numbers: Numbers<T>,
     /// The rows that are shared.
     sets: HashMap<Row, Kept, Folding>,
@@ -146,8 +248,8 @@ pub(super) struct Rows<T> {
     alone: usize,
 }
 
-impl<T> Rows<T> {
-    pub(super) fn new(domain: &Domain, limit: u32, interfaces: u32) -> io::Result<Rows<T>> {
+impl<T, C: Cell> Rows<T, C> {
+    pub(super) fn new(domain: &Domain, limit: u32, interfaces: u32) -> io::Result<Rows<T, C>> {
         Ok(Rows {
             bits: Arc::new(Bits::new(limit as usize + 1, interfaces)?),
             numbers: Numbers::new(domain, limit),
@@ -166,7 +268,7 @@ impl<T> Rows<T> {
         self.numbers.collect();
     }
 
-    pub(super) fn bits(&self) -> &Arc<Bits> {
+    pub(super) fn bits(&self) -> &Arc<Bits<C>> {
         &self.bits
     }
 

@@ -40,6 +40,15 @@ impl Set {
         self.iter().chain(other.iter()).collect()
     }
 
+    /// Those that are not in another.
+    #[must_use]
+    pub fn without(&self, other: &Set) -> Set {
+        if self.iter().any(|interface| other.contains(interface)) {
+            return self.iter().filter(|interface| !other.contains(*interface)).collect();
+        }
+        self.clone()
+    }
+
     /// Octets that it refers to.
     pub(super) fn octets(&self) -> usize {
         2 * size_of::<usize>() + size_of_val::<[u32]>(&self.0)

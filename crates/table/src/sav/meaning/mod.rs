@@ -4,6 +4,11 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use super::Set;
+use super::rows::{Bit, Cell, Row};
+
+mod modes;
+
+pub use modes::{Lists, Mode, Modes};
 
 /// A meaning of entries.
 pub trait Meaning {
@@ -11,6 +16,8 @@ pub trait Meaning {
     type Entry: Clone + Eq + Hash + Debug + Send + Sync;
     /// What the entry at a prefix and those around it come to: all that the prefixes inside have to know.
     type State: Clone + Eq + Hash + Debug + Send + Sync;
+    /// What rows keep of each interface.
+    type Cell: Cell;
 
     /// Whether the state of a prefix depends on that of the one around it.
     const NESTS: bool;
@@ -20,9 +27,8 @@ pub trait Meaning {
     /// The state of a prefix of `len` bits, by that of the longest prefix around it.
     fn state(around: Option<&Self::State>, own: &Self::Entry, len: u8) -> Self::State;
 
-    /// The interfaces that are valid for sources of which this prefix is the longest that covers them; and a mark of the
-    /// row, 0 where nobody looks at it.
-    fn row(state: &Self::State) -> (Set, u8);
+    /// What is said of interfaces, for sources of which this prefix is the longest that covers them.
+    fn row(state: &Self::State) -> Row;
 
     /// Octets that an entry refers to.
     fn entry_octets(entry: &Self::Entry) -> usize;
@@ -38,6 +44,7 @@ pub struct MostSpecific;
 impl Meaning for MostSpecific {
     type Entry = Set;
     type State = Set;
+    type Cell = Bit;
 
     const NESTS: bool = false;
 
@@ -45,8 +52,8 @@ impl Meaning for MostSpecific {
         own.clone()
     }
 
-    fn row(state: &Set) -> (Set, u8) {
-        (state.clone(), 0)
+    fn row(state: &Set) -> Row {
+        Row::of(state.clone())
     }
 
     fn entry_octets(entry: &Set) -> usize {
@@ -65,6 +72,7 @@ pub struct AnyCovering;
 impl Meaning for AnyCovering {
     type Entry = Set;
     type State = Set;
+    type Cell = Bit;
 
     const NESTS: bool = true;
 
@@ -72,8 +80,8 @@ impl Meaning for AnyCovering {
         around.map_or_else(|| own.clone(), |around| around.union(own))
     }
 
-    fn row(state: &Set) -> (Set, u8) {
-        (state.clone(), 0)
+    fn row(state: &Set) -> Row {
+        Row::of(state.clone())
     }
 
     fn entry_octets(entry: &Set) -> usize {
@@ -93,6 +101,7 @@ pub(super) struct MostSpecificHere;
 impl Meaning for MostSpecificHere {
     type Entry = Set;
     type State = (Set, u8);
+    type Cell = Bit;
 
     const NESTS: bool = false;
     const BY_LENGTH: bool = true;
@@ -101,8 +110,8 @@ impl Meaning for MostSpecificHere {
         (own.clone(), len + 1)
     }
 
-    fn row(state: &Self::State) -> (Set, u8) {
-        state.clone()
+    fn row((set, mark): &Self::State) -> Row {
+        Row { mark: *mark, ..Row::of(set.clone()) }
     }
 
     fn entry_octets(entry: &Set) -> usize {
@@ -134,6 +143,7 @@ impl Meaning for Ordered {
     type Entry = Vec<Rule>;
     /// For each interface, by number, the place of the entry that decides, and what it says.
     type State = Vec<(u32, u64, bool)>;
+    type Cell = Bit;
 
     const NESTS: bool = true;
 
@@ -147,9 +157,10 @@ impl Meaning for Ordered {
         all
     }
 
-    fn row(state: &Self::State) -> (Set, u8) {
-        (state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect(), 0)
+    fn row(state: &Self::State) -> Row {
+        Row::of(state.iter().filter(|(_, _, permit)| *permit).map(|(interface, ..)| *interface).collect())
     }
+
     fn entry_octets(entry: &Vec<Rule>) -> usize {
         entry.capacity() * size_of::<Rule>() + entry.iter().map(|rule| rule.interfaces.octets()).sum::<usize>()
     }
