@@ -1,0 +1,181 @@
+//! What a packet shows to rules.
+
+use crate::lpm::Key;
+
+/// What a packet has, a bit each, so that a rule asks for any set of them with one mask.
+pub(super) mod traits {
+    /// No fragment.
+    pub(crate) const WHOLE: u8 = 1 << 0;
+    /// The first fragment.
+    pub(crate) const FIRST: u8 = 1 << 1;
+    /// A later fragment.
+    pub(crate) const LATER: u8 = 1 << 2;
+    /// Ports.
+    pub(crate) const PORTS: u8 = 1 << 3;
+    /// Type and code of ICMP.
+    pub(crate) const ICMP: u8 = 1 << 4;
+    /// Neither.
+    pub(crate) const BARE: u8 = 1 << 5;
+    /// Flags of TCP.
+    pub(crate) const FLAGS: u8 = 1 << 6;
+    /// None.
+    pub(crate) const FLAGLESS: u8 = 1 << 7;
+}
+
+/// Which part of a datagram a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fragment {
+    /// All of it.
+    Whole,
+    /// The first fragment.
+    First,
+    /// A later fragment. It may have got ports and flags of the first one from a reassembly; it has none by itself.
+    Later,
+}
+
+impl Fragment {
+    #[inline(always)]
+    pub(super) const fn bit(self) -> u8 {
+        match self {
+            Fragment::Whole => traits::WHOLE,
+            Fragment::First => traits::FIRST,
+            Fragment::Later => traits::LATER,
+        }
+    }
+}
+
+/// The fields of one packet, as rules ask for them: `u32` addresses for IPv4, `u128` for IPv6.
+///
+/// What a packet does not have, because its header is cut off, it is a later fragment or of another protocol, is not
+/// given: a rule that asks for it does not match then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Fields<K> {
+    pub(super) source: K,
+    pub(super) destination: K,
+    /// Ports, or type and code; zero if there are none.
+    pub(super) words: [u16; 2],
+    pub(super) flags: u16,
+    pub(super) protocol: u8,
+    pub(super) traits: u8,
+    pub(super) interface: u32,
+    pub(super) dscp: u8,
+}
+
+impl<K: Key> Fields<K> {
+    /// A whole packet without ports, flags, and DSCP, that came by interface 0.
+    #[inline(always)]
+    pub fn new(source: K, destination: K, protocol: u8) -> Fields<K> {
+        Fields {
+            source,
+            destination,
+            words: [0; 2],
+            flags: 0,
+            protocol,
+            traits: traits::WHOLE | traits::BARE | traits::FLAGLESS,
+            interface: 0,
+            dscp: 0,
+        }
+    }
+
+    /// With ports, and without an ICMP header.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_ports(self, source: u16, destination: u16) -> Fields<K> {
+        let traits = self.traits & !(traits::BARE | traits::ICMP) | traits::PORTS;
+        Fields { words: [source, destination], traits, ..self }
+    }
+
+    /// With type and code of ICMP, and without ports.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_icmp(self, kind: u8, code: u8) -> Fields<K> {
+        let traits = self.traits & !(traits::BARE | traits::PORTS) | traits::ICMP;
+        Fields { words: [u16::from(kind), u16::from(code)], traits, ..self }
+    }
+
+    /// With flags of TCP: the octet of flags, and what more bits rules are to see.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_flags(self, flags: u16) -> Fields<K> {
+        Fields { flags, traits: self.traits & !traits::FLAGLESS | traits::FLAGS, ..self }
+    }
+
+    /// As such a part of a datagram.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_fragment(self, kind: Fragment) -> Fields<K> {
+        let others = self.traits & !(traits::WHOLE | traits::FIRST | traits::LATER);
+        Fields { traits: others | kind.bit(), ..self }
+    }
+
+    /// With this codepoint of differentiated services: the upper six bits of the octet.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_dscp(self, dscp: u8) -> Fields<K> {
+        Fields { dscp, ..self }
+    }
+
+    /// In by this interface.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_interface(self, interface: u32) -> Fields<K> {
+        Fields { interface, ..self }
+    }
+
+    /// The source address.
+    pub fn source(&self) -> K {
+        self.source
+    }
+
+    /// The destination address.
+    pub fn destination(&self) -> K {
+        self.destination
+    }
+
+    /// The protocol.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// Source and destination port, if it has any.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        (self.traits & traits::PORTS != 0).then_some((self.words[0], self.words[1]))
+    }
+
+    /// Type and code, if it has any.
+    pub fn icmp(&self) -> Option<(u8, u8)> {
+        // They were given as octets.
+        (self.traits & traits::ICMP != 0).then_some((self.words[0] as u8, self.words[1] as u8))
+    }
+
+    /// Flags of TCP, if it has any.
+    pub fn flags(&self) -> Option<u16> {
+        (self.traits & traits::FLAGS != 0).then_some(self.flags)
+    }
+
+    /// Which part of a datagram it is.
+    pub fn fragment(&self) -> Fragment {
+        match self.traits {
+            traits if traits & traits::WHOLE != 0 => Fragment::Whole,
+            traits if traits & traits::FIRST != 0 => Fragment::First,
+            _ => Fragment::Later,
+        }
+    }
+
+    /// The codepoint of differentiated services.
+    pub fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    /// The interface that it came by.
+    pub fn interface(&self) -> u32 {
+        self.interface
+    }
+}
+
+impl<K: Key> Default for Fields<K> {
+    fn default() -> Fields<K> {
+        Fields::new(K::ZERO, K::ZERO, 0)
+    }
+}

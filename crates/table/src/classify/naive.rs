@@ -1,0 +1,46 @@
+//! The specification: the first rule that matches decides. Found by looking at each.
+
+use std::collections::BTreeMap;
+
+use crate::lpm::Key;
+
+use super::{Fields, NO_RULE, Rule};
+
+/// Rules in the order of their places, each with its identity.
+#[derive(Clone, Debug)]
+pub struct Classifier<K> {
+    rules: BTreeMap<u64, (Rule<K>, u32)>,
+}
+
+impl<K: Key> Classifier<K> {
+    /// No rules.
+    pub fn new() -> Classifier<K> {
+        Classifier { rules: BTreeMap::new() }
+    }
+
+    /// Puts a rule at a place; gives the identity of the one that was there.
+    pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Option<u32> {
+        self.rules.insert(place, (rule, identity)).map(|(_, before)| before)
+    }
+
+    /// Takes the rule at a place out; gives its identity.
+    pub fn remove(&mut self, place: u64) -> Option<u32> {
+        self.rules.remove(&place).map(|(_, identity)| identity)
+    }
+
+    /// The identity of the first rule that matches, or [`NO_RULE`].
+    pub fn lookup(&self, packet: &Fields<K>) -> u32 {
+        self.rules.values().find(|(rule, _)| rule.matches(packet)).map_or(NO_RULE, |(_, identity)| *identity)
+    }
+
+    /// Places, rules and identities, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Rule<K>, u32)> {
+        self.rules.iter().map(|(place, (rule, identity))| (*place, rule, *identity))
+    }
+}
+
+impl<K: Key> Default for Classifier<K> {
+    fn default() -> Classifier<K> {
+        Classifier::new()
+    }
+}

@@ -1,0 +1,104 @@
+//! Classifiers against the specification.
+
+use proptest::prelude::*;
+use weir_base::random::Random;
+use weir_table::classify::sample::{self, Packets};
+use weir_table::classify::{Error, Fields, Fragment, MOST_RULES, NO_RULE, Rule, Small, Span, Upper, naive};
+
+fn specification<K: Packets>(rules: &[Rule<K>]) -> naive::Classifier<K> {
+    let mut specification = naive::Classifier::new();
+    for (place, rule) in rules.iter().enumerate() {
+        specification.insert(place as u64, rule.clone(), place as u32);
+    }
+    specification
+}
+
+fn small_agrees<K: Packets>(seed: u64, rules: usize) {
+    let mut random = Random::from_seed(seed);
+    let rules = sample::mixed::<K>(rules, &mut random);
+    let specification = specification(&rules);
+    let small = Small::build(rules.iter().zip(0..)).unwrap();
+    let packets: Vec<Fields<K>> = (0..300).map(|_| sample::near(&rules, &mut random)).collect();
+    let mut found = vec![0; packets.len()];
+    small.lookup_each(&packets, &mut found);
+    for (packet, found) in packets.iter().zip(found) {
+        assert_eq!(found, specification.lookup(packet), "{packet:x?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_small_list_finds_the_first_match_ipv4(seed: u64, rules in 0usize..300) {
+        small_agrees::<u32>(seed, rules);
+    }
+
+    #[test]
+    fn a_small_list_finds_the_first_match_ipv6(seed: u64, rules in 0usize..300) {
+        small_agrees::<u128>(seed, rules);
+    }
+}
+
+#[test]
+fn a_list_of_the_most_rules_agrees() {
+    small_agrees::<u32>(1, MOST_RULES);
+    small_agrees::<u128>(2, MOST_RULES);
+}
+
+/// Most samples are to match some rule, and not the same: else they would test little.
+#[test]
+fn samples_match_many_rules() {
+    let mut random = Random::from_seed(5);
+    let rules = sample::mixed::<u32>(200, &mut random);
+    let specification = specification(&rules);
+    let mut hits = vec![0; rules.len()];
+    let mut none = 0;
+    for _ in 0..20_000 {
+        match specification.lookup(&sample::near(&rules, &mut random)) {
+            NO_RULE => none += 1,
+            rule => hits[rule as usize] += 1,
+        }
+    }
+    assert!((1000..15_000).contains(&none), "{none}");
+    let hit = hits.iter().filter(|hits| **hits > 0).count();
+    assert!(hit > 100, "{hit}");
+}
+
+#[test]
+fn what_a_packet_does_not_have_does_not_match() {
+    let web =
+        Rule::<u32> { upper: Upper::Ports { source: Span::<u16>::ALL, destination: Span::only(80) }, ..Rule::any() };
+    let ports =
+        Rule::<u32> { upper: Upper::Ports { source: Span::<u16>::ALL, destination: Span::<u16>::ALL }, ..Rule::any() };
+    let echo = Rule::<u32> { upper: Upper::Icmp { kind: Span::only(8), code: Span::<u8>::ALL }, ..Rule::any() };
+    let rest = Rule::<u32> { fragments: Fragment::Later.into(), ..Rule::any() };
+    let rules = Small::build([(&web, 0), (&ports, 1), (&echo, 2), (&rest, 3)]).unwrap();
+    let packet = Fields::new(1, 2, 6);
+    let packets = [
+        packet.with_ports(1, 80),
+        packet.with_ports(1, 81),
+        packet.with_icmp(8, 0),
+        packet.with_icmp(0, 80),
+        packet,
+        packet.with_fragment(Fragment::Later),
+        packet.with_fragment(Fragment::Later).with_ports(1, 80),
+        packet.with_fragment(Fragment::First),
+    ];
+    let mut found = [0; 8];
+    rules.lookup_each(&packets, &mut found);
+    assert_eq!(found, [0, 1, 2, NO_RULE, NO_RULE, 3, 0, NO_RULE]);
+}
+
+#[test]
+fn lists_are_bounded() {
+    let any = Rule::<u32>::any();
+    let many = vec![any.clone(); MOST_RULES + 1];
+    let refused = Small::build(many.iter().zip(0..)).map(|_| ());
+    assert_eq!(refused, Err(Error::TooManyRules { rules: MOST_RULES + 1, most: MOST_RULES }));
+    let refused = Small::build([(&any, 0), (&any, NO_RULE)]).map(|_| ());
+    assert_eq!(refused, Err(Error::ReservedIdentity { place: 1 }));
+    let mut found = [0];
+    Small::build([]).unwrap().lookup_each(&[Fields::<u32>::default()], &mut found);
+    assert_eq!(found, [NO_RULE]);
+}
