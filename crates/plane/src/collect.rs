@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::root::{Interface, Root};
 use crate::sav::{By, SavCounters};
 use crate::stats::{
-    Conservation, DropStats, InterfaceStats, NodeStats, SavInterfaceStats, Snapshot, Traffic, WorkerStats,
+    Conservation, DropStats, InterfaceStats, NodeStats, SamplerStats, SavInterfaceStats, Snapshot, Traffic, WorkerStats,
 };
 
 /// Adds up where all packets of these workers went.
@@ -109,6 +109,12 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
         faults: if faults { fault_counts.to_vec() } else { Vec::new() },
         ..InterfaceStats::default()
     }
+}
+
+/// What the samplers of a model took, in its order.
+pub(crate) fn samplers(map: &Map, root: &Root) -> Vec<SamplerStats> {
+    let compiled = map.samplers.iter().filter_map(|&number| root.samplers.get(number as usize));
+    compiled.map(|sampler| sampler.stats()).collect()
 }
 
 /// What an interface counts of one family.

@@ -27,6 +27,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Recorder};
 use crate::root::{Adjacency, Kind, NONE, Root};
+use crate::sample::{self, Sample};
 use crate::stats::{self, Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, UNASKED, Worker};
@@ -127,6 +128,7 @@ pub struct Harness {
     counters: Arc<WorkerCounters>,
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
+    samples: Option<Consumer<Sample>>,
     discovery: Option<Discovery>,
     places: Places,
     random: Random,
@@ -181,6 +183,7 @@ impl Harness {
             counters,
             tracer,
             events: None,
+            samples: None,
             discovery: None,
             places,
             random,
@@ -262,6 +265,27 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Takes samples from now on, for the caller ([`Harness::samples`]).
+    pub fn take_samples(&mut self) {
+        let (producer, samples) = ring(sample::RING);
+        self.worker.samples.connect(producer, None);
+        self.samples = Some(samples);
+    }
+
+    /// The samples that were taken since the last call, if any are; the oldest thousand, if there were more.
+    pub fn samples(&mut self) -> Vec<Sample> {
+        let mut taken = Vec::new();
+        if let Some(samples) = &mut self.samples {
+            samples.pop(sample::RING, |sample| taken.push(sample));
+        }
+        taken
+    }
+
+    /// What samplers took, in the order of the model.
+    pub fn samplers(&self) -> Vec<stats::SamplerStats> {
+        self.root.with(|root| crate::collect::samplers(&self.map, root))
     }
 
     /// Finds neighbours, tests and announces our addresses, and advertises from now on, whenever it is stepped

@@ -33,6 +33,7 @@ mod reassembly;
 pub mod record;
 pub mod rib;
 pub mod root;
+pub mod sample;
 pub mod sav;
 mod show;
 pub mod stats;

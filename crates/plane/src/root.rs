@@ -15,6 +15,7 @@ use weir_table::lpm::Table;
 pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits, PerFamily};
+use crate::sample::Sampler;
 use crate::sav::{Broadcasts, Validators};
 
 /// No interface, no port.
@@ -39,6 +40,8 @@ pub struct Root {
     pub buckets: Arc<[u32]>,
     /// What interfaces ask of sources.
     pub sav: Validators,
+    /// Who takes samples, by number.
+    pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
     pub icmp: IcmpLimits,
     /// Unresolved neighbours get a made-up hardware address (replay).

@@ -264,6 +264,21 @@ pub struct NeighborRow {
     pub origin: String,
 }
 
+/// What a sampler took of packets. Counted from its first start on, whatever is cleared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SamplerStats {
+    /// Its name.
+    pub name: String,
+    /// Packets of which some were to be taken.
+    pub offered: u64,
+    /// Those that were.
+    pub taken: u64,
+    /// Those that would have been, but were too many for a second.
+    pub over_rate: u64,
+    /// Those that would have been, but for which a worker's ring had no room.
+    pub ring_full: u64,
+}
+
 /// What an interface counted of source address validation, of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavInterfaceStats {

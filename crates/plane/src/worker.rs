@@ -29,6 +29,7 @@ use crate::reason::Reason;
 use crate::reassembly::Reassembly;
 use crate::record::Recorder;
 use crate::root::Root;
+use crate::sample::Samples;
 use crate::trace::{Step, Tracer};
 
 /// The number, for the recorder, of packets that no input packet led to.
@@ -120,6 +121,7 @@ pub(crate) struct Worker {
     reassembly: Reassembly,
     random: Random,
     pub(crate) events: Events,
+    pub(crate) samples: Samples,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
     next: Next,
@@ -153,6 +155,8 @@ impl Worker {
         let mut random = Random::from_seed(shared.seed.derive(number as u64));
         let large = cache.pool().occupancy().large.0;
         let reassembly = Reassembly::new(large, workers, std::array::from_fn(|_| random.next()));
+        // Apart from what the graph needs: who takes samples changes nothing else.
+        let samples = Samples::unread(number, Random::from_seed(shared.seed.derive(!(number as u64))));
         Worker {
             number,
             workers,
@@ -173,6 +177,7 @@ impl Worker {
             reassembly,
             random,
             events: Events::unheard(),
+            samples,
             outgoing: Vec::new(),
             next: Next::new(),
             spare: Frame::new(),
@@ -367,6 +372,7 @@ impl Worker {
             reassembly,
             random,
             events,
+            samples,
             outgoing,
             spare,
             cache,
@@ -392,6 +398,7 @@ impl Worker {
             reassembly,
             random,
             events,
+            samples,
             peers,
             transmitters,
             recorder: recorder.as_mut(),
@@ -410,6 +417,7 @@ impl Worker {
             pass.run(vector, handed, true);
         }
         events.flush();
+        samples.flush();
         transmitters.iter_mut().flatten().for_each(Outlet::kick);
         peers.iter_mut().flatten().for_each(Peer::wake);
     }

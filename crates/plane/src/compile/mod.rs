@@ -37,6 +37,7 @@ use crate::counters::InterfaceCounters;
 use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::rib::{Entry, Rib};
 use crate::root::{Adjacency, Demux, Interface, LinkLocals, NONE, Root, Tables, derived_mac};
+use crate::sample::Sampler;
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
 const LINK_LOCAL_LENGTH: u8 = 64;
@@ -133,6 +134,7 @@ pub struct Compiler {
     shown: Arc<[Interface]>,
     buckets: Arc<[u32]>,
     sav: sav::Store,
+    samplers: Arc<[Sampler]>,
     generation: u64,
     models: u64,
 }
@@ -144,6 +146,8 @@ pub struct Map {
     pub interfaces: Vec<u32>,
     /// By the model's index of a VRF: its number.
     pub vrfs: Vec<u16>,
+    /// By the model's index of a sampler: its number.
+    pub samplers: Vec<u32>,
 }
 
 impl Compiler {
@@ -169,6 +173,7 @@ impl Compiler {
             shown: Arc::default(),
             buckets: Arc::default(),
             sav: sav::Store::default(),
+            samplers: Arc::default(),
             generation: 0,
             models: 0,
         }
@@ -257,6 +262,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.icmp = gateway.icmp;
+        self.samplers = self.samplers(gateway, &map).into();
         Ok(map)
     }
 
@@ -275,6 +281,7 @@ impl Compiler {
             adjacencies: self.routing.adjacencies.clone(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
+            samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
         }
@@ -301,6 +308,20 @@ impl Compiler {
     /// How full the tables of each VRF number are.
     pub fn occupancy(&self) -> impl Iterator<Item = (lpm::Stats, lpm::Stats)> {
         self.writers.iter().map(|writers| (writers.v4.stats(), writers.v6.stats()))
+    }
+
+    /// Samplers by number. Those that the model no longer has stay as holes.
+    fn samplers(&self, gateway: &Gateway, map: &Map) -> Vec<Sampler> {
+        let mut samplers: Vec<Sampler> = self.samplers.iter().map(Sampler::gone).collect();
+        for (sampler, &number) in gateway.samplers.iter().zip(&map.samplers) {
+            let compiled = Sampler::new(sampler, self.settings.workers, samplers.get(number as usize));
+            // New numbers come in ascending order, one past the last.
+            match samplers.get_mut(number as usize) {
+                Some(slot) => *slot = compiled,
+                None => samplers.push(compiled),
+            }
+        }
+        samplers
     }
 
     /// Interfaces by number. Those that the model no longer has stay as holes.
@@ -481,6 +502,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
             .map(|interface| assign(&mut numbers.interfaces, &interface.name))
             .collect(),
         vrfs: gateway.vrfs.iter().map(|vrf| numbers.vrfs.number(&vrf.name).0 as u16).collect(),
+        samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
     }
 }
 

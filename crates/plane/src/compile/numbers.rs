@@ -21,6 +21,7 @@ pub(super) type Paths = Vec<(u32, u32)>;
 #[derive(Clone, Default)]
 pub(super) struct Numbers {
     pub(super) interfaces: HashMap<String, u32>,
+    pub(super) samplers: HashMap<String, u32>,
     pub(super) vrfs: Numbered<String>,
     pub(super) adjacencies: Numbered<Key>,
     pub(super) sets: Numbered<Paths>,
@@ -102,7 +103,8 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
     }
 }
 
-/// The number of a name; new names get the next one. Never reused: packets on their way between workers carry it.
+/// The number of a name; new names get the next one. Never reused: packets on their way between workers carry it, and
+/// samples on their way to who reads them.
 pub(super) fn assign(numbers: &mut HashMap<String, u32>, name: &str) -> u32 {
     let next = numbers.len() as u32;
     *numbers.entry(name.to_owned()).or_insert(next)

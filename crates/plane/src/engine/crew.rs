@@ -23,6 +23,7 @@ use crate::model;
 use crate::neighbor::Event;
 use crate::peer::Peer;
 use crate::root::Root;
+use crate::sample::{self, Sample};
 use crate::trace::Tracer;
 use crate::worker::{Order, Round, Shared, Worker};
 
@@ -42,21 +43,30 @@ pub(super) struct Parts<'a> {
     pub(super) busy: &'a Arc<AtomicUsize>,
     /// Wakes whoever reads what workers tell.
     pub(super) keeper: &'a Waker,
+    /// Wakes whoever reads the samples that workers take.
+    pub(super) sampler: &'a Waker,
+}
+
+/// The rings by which workers tell.
+pub(super) struct Rings {
+    /// What they see of neighbours.
+    pub(super) events: Vec<Consumer<Event>>,
+    /// Samples of packets.
+    pub(super) samples: Vec<Consumer<Sample>>,
 }
 
 impl Crew {
-    /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell
-    /// what they see of neighbours.
+    /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell.
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
         seed: [u64; 2],
         parts: &Parts<'_>,
-    ) -> Result<(Crew, Vec<Consumer<Event>>), EngineError> {
+    ) -> Result<(Crew, Rings), EngineError> {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
         let mut workers = Crew(Vec::with_capacity(count));
-        let mut told = Vec::with_capacity(count);
+        let mut told = Rings { events: Vec::with_capacity(count), samples: Vec::with_capacity(count) };
         let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
             beds.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
@@ -79,7 +89,10 @@ impl Crew {
             let mut worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
             let (events, consumer) = ring(events::RING);
             worker.events.connect(events, Some(parts.keeper.clone()));
-            told.push(consumer);
+            told.events.push(consumer);
+            let (samples, consumer) = ring(sample::RING);
+            worker.samples.connect(samples, Some(parts.sampler.clone()));
+            told.samples.push(consumer);
             let obeyed = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
             let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));

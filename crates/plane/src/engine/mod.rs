@@ -28,6 +28,7 @@ use crate::keeper::{self as keeping, Keeper, Work};
 use crate::model;
 use crate::node::Node;
 use crate::root::Root;
+use crate::sample;
 use crate::stats::{self, Snapshot};
 use crate::trace::Tracer;
 use crate::worker::Order;
@@ -94,6 +95,7 @@ pub struct Engine {
     workers: Crew,
     busy: Arc<AtomicUsize>,
     rounds: health::Rounds,
+    samples: Option<sample::Reader>,
 }
 
 struct Control {
@@ -172,6 +174,7 @@ impl Engine {
         before_threads().map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
+        let bed = wake::pair().map_err(EngineError::Keeper)?;
         let parts = Parts {
             domain: &domain,
             root: &root,
@@ -180,6 +183,7 @@ impl Engine {
             clock: &clock,
             busy: &busy,
             keeper: &waker,
+            sampler: &bed.1,
         };
         let (workers, rings) = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
         connect(&workers, &opened.new, &mut ports);
@@ -205,13 +209,14 @@ impl Engine {
         let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
         control.carry_out(work, clock.now(), &root, &mouths);
         let control = Arc::new(Mutex::new(control));
+        let samples = sample::Reader::new(rings.samples, bed, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts {
             control: Arc::clone(&control),
             domain: domain.clone(),
             root: Arc::clone(&root),
             clock: clock.clone(),
             mouths,
-            rings,
+            rings: rings.events,
             monitor,
         };
         Ok(Engine {
@@ -225,6 +230,7 @@ impl Engine {
             workers,
             busy,
             rounds: health::Rounds::default(),
+            samples: Some(samples),
         })
     }
 
@@ -308,6 +314,17 @@ impl Engine {
         self.domain.collect();
         control.compiler.collect();
         Ok(report)
+    }
+
+    /// The reading ends of what workers take samples by, for whoever asks first.
+    pub fn take_samples(&mut self) -> Option<sample::Reader> {
+        self.samples.take()
+    }
+
+    /// What samplers took, in the order of the configuration.
+    pub fn samplers(&self) -> Vec<stats::SamplerStats> {
+        let control = self.lock();
+        self.root.with(|root| collect::samplers(&control.map, root))
     }
 
     /// The version in force.

@@ -39,6 +39,7 @@ use crate::reason::Reason;
 use crate::reassembly::Reassembly;
 use crate::record::{Fate, Recorder};
 use crate::root::Root;
+use crate::sample::Samples;
 
 pub(crate) use discard::discard;
 pub(crate) use lookup::judge;
@@ -68,6 +69,7 @@ pub(crate) struct Context<'a> {
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) random: &'a mut Random,
     pub(crate) events: &'a mut Events,
+    pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) transmitters: &'a mut [Option<Outlet>],
     pub(crate) recorder: Option<&'a mut Recorder>,

@@ -75,7 +75,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
     let root = Arc::new(Published::new(root, &domain));
     let pool = Pool::new(PoolSize { small: 4096, large: 0 }).unwrap();
     let (tracer, busy) = (Arc::default(), Arc::new(AtomicUsize::new(usize::from(workers))));
-    let (_, keeper) = wake::pair().unwrap();
+    let ((_, keeper), (_, sampler)) = (wake::pair().unwrap(), wake::pair().unwrap());
     let parts = Parts {
         domain: &domain,
         root: &root,
@@ -84,6 +84,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
         clock: &clock,
         busy: &busy,
         keeper: &keeper,
+        sampler: &sampler,
     };
     let (crew, _) = Crew::start(&model, false, [1, 2], &parts).unwrap_or_else(|error| panic!("{error}"));
     let (sender, sent) = mpsc::channel();

@@ -1,0 +1,79 @@
+//! Samples of packets: a worker copies the first octets of some packets into a ring of its own, and a thread that is not
+//! a worker does with them what it likes.
+//!
+//! Nobody waits for that thread. Which packets are taken is left to chance, packet by packet (uniform probabilistic
+//! sampling: RFC 5475, 5.2.2.1), so that no sender can time his packets to be passed over. A limit that all workers share
+//! says how many are taken in a second, and what finds a ring full is counted and forgotten.
+
+mod offer;
+mod reader;
+mod sampler;
+
+use weir_base::clock::Time;
+use weir_packet::parse::Parsed;
+
+pub(crate) use offer::{About, RING, Samples};
+pub use reader::Reader;
+pub use sampler::{Choice, Sampler, SamplerCounters};
+
+use crate::sav::By;
+
+/// Octets of a packet that a sample has at most.
+pub const SNAP: usize = 256;
+
+/// A packet, as far as it was kept, and what was decided about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When the packet came, by the gateway's clock.
+    pub time: Time,
+    /// Number of the sampler that it was taken for.
+    pub sampler: u32,
+    /// Of how many packets one was taken.
+    pub one_in: u32,
+    /// Number of the interface that it came in by.
+    pub interface: u32,
+    /// Octets of its frame without padding.
+    pub length: u32,
+    /// The place in the model of the policy that found it not valid.
+    pub policy: u16,
+    /// What found it not valid.
+    pub by: By,
+    /// What became of it.
+    pub treatment: Treatment,
+    /// Where its headers are, which may be behind what was kept.
+    pub parsed: Parsed,
+    kept: u16,
+    octets: [u8; SNAP],
+}
+
+impl Sample {
+    /// The first octets of its frame, from the link-layer header on.
+    pub fn frame(&self) -> &[u8] {
+        &self.octets[..usize::from(self.kept)]
+    }
+}
+
+/// What became of a packet that was not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Treatment {
+    /// It went on its way.
+    Passed,
+    /// It was dropped.
+    Dropped,
+    /// It was sent elsewhere.
+    Redirected,
+    /// It was dropped, as too many others had passed.
+    RateLimited,
+}
+
+impl Treatment {
+    /// In one word, as commands have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Treatment::Passed => "passed",
+            Treatment::Dropped => "dropped",
+            Treatment::Redirected => "redirected",
+            Treatment::RateLimited => "rate-limited",
+        }
+    }
+}
