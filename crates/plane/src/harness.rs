@@ -225,7 +225,7 @@ impl Harness {
         &mut self,
         policy: &str,
         source: &str,
-        entries: &[(ipnet::IpNet, Names)],
+        entries: &[(crate::compile::EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
         let (edited, root) = self.compiler.replace_sav(&self.model, policy, source, entries, time)?;

@@ -303,6 +303,8 @@ pub struct SavEntryRow {
     pub prefix: ipnet::IpNet,
     /// The interfaces that it is about.
     pub interfaces: Vec<String>,
+    /// Whose list of a table it stands in; [`Scope::Prefix`](crate::model::Scope::Prefix) in an `acl`.
+    pub scope: crate::model::Scope,
     /// They may be come in by.
     pub permit: bool,
     /// `file`, or who said so while the gateway ran.

@@ -630,11 +630,11 @@ fn workers_validate_while_tables_change() {
         let nets: Vec<IpNet> = (0..50).map(|net| format!("12.0.0.{}/30", 4 * net).parse().unwrap()).collect();
         let mut batches = 0;
         while !engine.finished() {
-            let add: Vec<Edit> = nets.iter().map(|net| Edit::Add(*net, Arc::clone(&names))).collect();
+            let add: Vec<Edit> = nets.iter().map(|net| Edit::Add((*net).into(), Arc::clone(&names))).collect();
             assert_eq!(engine.edit_sav("edge", "api", &add, 1).unwrap().added, nets.len());
             let (rows, total) = engine.sav_entries("edge", |net| net.prefix_len() == 30, 10).unwrap();
             assert_eq!((rows.len(), total), (10, 50));
-            let delete: Vec<Edit> = nets.iter().map(|net| Edit::Delete(*net)).collect();
+            let delete: Vec<Edit> = nets.iter().map(|net| Edit::Delete((*net).into())).collect();
             assert_eq!(engine.edit_sav("edge", "api", &delete, 1).unwrap().entries, 0);
             batches += 2;
         }

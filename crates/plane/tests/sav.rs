@@ -500,33 +500,33 @@ fn entries_come_and_go_while_the_gateway_runs() {
         let none = [false; 3];
         assert_eq!(see(&mut rig), [[true, true, false], none, none]);
         let edits = [
-            Edit::Add(net("198.18.3.0/24"), names(&["if3"])),
-            Edit::Add(net("2001:db8:1::/48"), names(&["if1"])),
+            Edit::Add(net("198.18.3.0/24").into(), names(&["if3"])),
+            Edit::Add(net("2001:db8:1::/48").into(), names(&["if1"])),
             // Together with what the configuration says.
-            Edit::Add(net("198.18.1.0/24"), names(&["if3"])),
+            Edit::Add(net("198.18.1.0/24").into(), names(&["if3"])),
         ];
         let edited = rig.harness.edit_sav("t", "api", &edits, 1_700_000_000).unwrap();
         assert_eq!((edited.added, edited.entries), (3, 3));
         let all = [[true; 3], [false, false, true], [true, false, false]];
         assert_eq!(see(&mut rig), all);
         // Another source says the same, and takes only its own back.
-        let more = [Edit::Add(net("198.18.3.0/24"), names(&["if1", "if3"]))];
+        let more = [Edit::Add(net("198.18.3.0/24").into(), names(&["if1", "if3"]))];
         rig.harness.edit_sav("t", "other", &more, 1_700_000_001).unwrap();
         assert_eq!(see(&mut rig)[1], [true, false, true]);
-        rig.harness.edit_sav("t", "other", &[Edit::Delete(net("198.18.3.0/24"))], 1_700_000_002).unwrap();
+        rig.harness.edit_sav("t", "other", &[Edit::Delete(net("198.18.3.0/24").into())], 1_700_000_002).unwrap();
         assert_eq!(see(&mut rig), all);
 
         // A batch with one bad change changes nothing.
-        let bad = |edit: Edit| [Edit::Delete(net("198.18.1.0/24")), edit];
+        let bad = |edit: Edit| [Edit::Delete(net("198.18.1.0/24").into()), edit];
         for (edit, problem) in [
-            (Edit::Add(net("198.18.3.0/24"), names(&["if1"])), Problem::There),
-            (Edit::Delete(net("198.18.4.0/24")), Problem::NotThere),
-            (Edit::Delete(net("198.18.1.0/24")), Problem::NotThere),
-            (Edit::Add(net("198.18.4.0/24"), names(&["if9"])), Problem::NoSuchInterface("if9".into())),
-            (Edit::Add(net("198.18.4.0/24"), names(&[])), Problem::NoInterface),
-            (Edit::Add(net("198.18.4.1/24"), names(&["if1"])), Problem::HostBits(net("198.18.4.0/24"))),
+            (Edit::Add(net("198.18.3.0/24").into(), names(&["if1"])), Problem::There),
+            (Edit::Delete(net("198.18.4.0/24").into()), Problem::NotThere),
+            (Edit::Delete(net("198.18.1.0/24").into()), Problem::NotThere),
+            (Edit::Add(net("198.18.4.0/24").into(), names(&["if9"])), Problem::NoSuchInterface("if9".into())),
+            (Edit::Add(net("198.18.4.0/24").into(), names(&[])), Problem::NoInterface),
+            (Edit::Add(net("198.18.4.1/24").into(), names(&["if1"])), Problem::HostBits(net("198.18.4.0/24"))),
         ] {
-            let prefix = edit.prefix();
+            let prefix = edit.key().prefix;
             let refused = rig.harness.edit_sav("t", "api", &bad(edit), 0).unwrap_err();
             assert_eq!(refused, SavError::Edit { number: 2, prefix, problem });
             assert_eq!(see(&mut rig), all);
@@ -547,12 +547,12 @@ fn entries_come_and_go_while_the_gateway_runs() {
         assert_eq!((shown[1].source.as_str(), shown[1].time), ("api", Some(1_700_000_000)));
 
         // All of a source's at once.
-        let new = [(net("2001:db8:1::/48"), names(&["if1"])), (net("198.18.3.0/24"), names(&["if2"]))];
+        let new = [(net("2001:db8:1::/48").into(), names(&["if1"])), (net("198.18.3.0/24").into(), names(&["if2"]))];
         let edited = rig.harness.replace_sav("t", "api", &new, 1_700_000_003).unwrap();
         assert_eq!((edited.replaced, edited.deleted, edited.entries), (1, 1, 2));
         assert_eq!(see(&mut rig), [[true, true, false], [false, true, false], [true, false, false]]);
         // What stands twice counts together.
-        let twice = [(net("198.18.3.0/24"), names(&["if2"])), (net("198.18.3.0/24"), names(&["if3", "if2"]))];
+        let twice = [(net("198.18.3.0/24").into(), names(&["if2"])), (net("198.18.3.0/24").into(), names(&["if3", "if2"]))];
         rig.harness.replace_sav("t", "api", &twice, 0).unwrap();
         assert_eq!(see(&mut rig)[1], [false, true, true]);
         rig.harness.replace_sav("t", "api", &[], 0).unwrap();
@@ -569,7 +569,7 @@ fn large_batches_are_as_small_ones() {
         build.policy("t", table(rules, Match::MostSpecific, SavLayout::Merged)).validate(&IFS, "t").inventive();
     let entry = |number: u32| {
         let prefix = net(&format!("198.19.{}.{}/32", number >> 8, number & 255));
-        (prefix, names(&[IFS[number as usize % 3]]))
+        (prefix.into(), names(&[IFS[number as usize % 3]]))
     };
     let all: Vec<_> = (0..5000).map(entry).collect();
     assert_eq!(rig.harness.replace_sav("t", "bulk", &all, 1).unwrap().added, 5000);
@@ -608,16 +608,16 @@ fn prefixes_count_their_hits() {
     assert_eq!(of(&rig, "198.18.3.0/24"), Some(0));
     assert_eq!(of(&rig, "2001:db8:3::/48"), Some(1));
     // What else is said of a prefix takes nothing from what it has counted.
-    rig.harness.edit_sav("t", "api", &[Edit::Add(net("198.18.1.0/24"), names(&["if3"]))], 0).unwrap();
+    rig.harness.edit_sav("t", "api", &[Edit::Add(net("198.18.1.0/24").into(), names(&["if3"]))], 0).unwrap();
     assert_eq!(of(&rig, "198.18.1.0/24"), Some(3));
     // A prefix that comes anew counts anew, though its place may have counted for another.
     for round in 1..20 {
         let own = net(&format!("198.19.{round}.0/24"));
-        rig.harness.edit_sav("t", "api", &[Edit::Add(own, names(&["if1"]))], 0).unwrap();
+        rig.harness.edit_sav("t", "api", &[Edit::Add(own.into(), names(&["if1"]))], 0).unwrap();
         assert_eq!(of(&rig, &own.to_string()), Some(0), "{round}");
         (0..round).for_each(|_| drop(rig.send("if1", &packet(&format!("198.19.{round}.1")))));
         assert_eq!(of(&rig, &own.to_string()), Some(round));
-        rig.harness.edit_sav("t", "api", &[Edit::Delete(own)], 0).unwrap();
+        rig.harness.edit_sav("t", "api", &[Edit::Delete(own.into())], 0).unwrap();
     }
     assert_eq!(of(&rig, "198.18.1.0/24"), Some(3));
 }

@@ -49,8 +49,8 @@ fn a_batch_that_one_family_has_no_room_for_changes_nothing_of_the_other() {
     let mut rig = build.inventive();
     let before = [true, false, false];
     assert_eq!(passes(&mut rig, "198.18.1.9"), before);
-    let mut changes = vec![(net("198.18.1.0/24"), names(&["if2"]))];
-    changes.extend((1..).zip(IFS).map(|(number, name)| (net(&format!("2001:db8:{number}::/48")), names(&[name]))));
+    let mut changes = vec![(net("198.18.1.0/24").into(), names(&["if2"]))];
+    changes.extend((1..).zip(IFS).map(|(number, name)| (net(&format!("2001:db8:{number}::/48")).into(), names(&[name]))));
     let edits: Vec<Edit> = changes.iter().map(|(prefix, names)| Edit::Add(*prefix, names.clone())).collect();
     for _ in 0..3 {
         let refused = rig.harness.edit_sav("t", "api", &edits, 0);
@@ -97,7 +97,7 @@ fn hits_outlast_a_reload_that_changes_nothing() {
     };
     let mut rig = build(false).inventive();
     rig.reload(build(true));
-    rig.harness.edit_sav("t", "api", &[Edit::Add(net("198.18.2.0/24"), names(&["new", "if1"]))], 0).unwrap();
+    rig.harness.edit_sav("t", "api", &[Edit::Add(net("198.18.2.0/24").into(), names(&["new", "if1"]))], 0).unwrap();
     passes(&mut rig, "198.18.1.9");
     passes(&mut rig, "198.18.2.9");
     for _ in 0..2 {

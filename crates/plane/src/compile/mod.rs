@@ -29,7 +29,7 @@ pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
-pub use sav::{Decision, Edit, Edited, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError};
+pub use sav::{Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError};
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
 

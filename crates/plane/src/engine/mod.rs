@@ -21,7 +21,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use crate::collect;
-use crate::compile::{Compiler, Edit, Edited, Map, Names, Places, SavError, Settings};
+use crate::compile::{Compiler, Edit, Edited, EntryKey, Map, Names, Places, SavError, Settings};
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
 use crate::keeper::{self as keeping, Keeper, Work};
@@ -409,7 +409,7 @@ impl Engine {
         &self,
         policy: &str,
         source: &str,
-        entries: &[(IpNet, Names)],
+        entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
         let mut control = self.lock();

@@ -16,7 +16,7 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 pub use acl::{AclRule, Addresses, IpFamily, TcpFlags, Transport};
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
-    Alarm, LineCard, LinkCheck, Match, Mechanism, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction, SavIndex,
+    Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction, SavIndex,
     SavLayout, SavPolicy, SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 

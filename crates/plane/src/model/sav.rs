@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-pub use weir_table::sav::{Match, Order};
+pub use weir_table::sav::{Match, Mode, Order};
 
 use super::{AclRule, InterfaceIndex, NextHop, Origin, Sampling, VrfIndex};
 
@@ -134,6 +134,13 @@ pub struct SavRule {
     pub origin: Origin,
 }
 
+impl SavRule {
+    /// What kind of list of a table it stands in.
+    pub const fn mode(&self) -> Mode {
+        self.scope.mode(self.permit)
+    }
+}
+
 /// Whose list of a table a rule stands in. Together with whether it permits that is one of the four modes of
 /// draft-ietf-savnet-general-sav-capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -143,6 +150,26 @@ pub enum Scope {
     Prefix,
     /// Its interfaces': an allowlist (mode 1) or blocklist (mode 2) of prefixes.
     Interface,
+}
+
+impl Scope {
+    /// Its allowlists' mode, or that of its blocklists.
+    pub const fn mode(self, permit: bool) -> Mode {
+        match (self, permit) {
+            (Scope::Interface, true) => Mode::InterfaceAllow,
+            (Scope::Interface, false) => Mode::InterfaceBlock,
+            (Scope::Prefix, true) => Mode::PrefixAllow,
+            (Scope::Prefix, false) => Mode::PrefixBlock,
+        }
+    }
+
+    /// Whose lists are of a mode.
+    pub const fn of(mode: Mode) -> Scope {
+        match mode {
+            Mode::InterfaceAllow | Mode::InterfaceBlock => Scope::Interface,
+            Mode::PrefixAllow | Mode::PrefixBlock => Scope::Prefix,
+        }
+    }
 }
 
 /// How a table is laid out.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use ipnet::IpNet;
-use weir_plane::compile::{Edit, Edited, Names, Problem, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError};
 use weir_plane::stats;
 
 use super::{Clear, Gateway, ReloadError, UnknownNode};
@@ -72,7 +72,7 @@ impl Gateway for Fake {
 
     fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
         known(policy)?;
-        if let Some(Edit::Delete(prefix)) = edits.last() {
+        if let Some(Edit::Delete(EntryKey { prefix, .. })) = edits.last() {
             let problem = Problem::NotThere;
             return Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem });
         }
@@ -80,7 +80,7 @@ impl Gateway for Fake {
         Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() })
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError> {
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
         known(policy)?;
         // Not more than can be read.
         self.note(format!("replace {policy} {source} {} {:?}", entries.len(), entries.first()));

@@ -16,7 +16,7 @@ mod tests;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use weir_plane::compile::{Edit, Edited, Names, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
 use weir_plane::stats;
 
 use crate::config::Loaded;
@@ -48,7 +48,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// As for [`Gateway::edit_sav`].
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError>;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

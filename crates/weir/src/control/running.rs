@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use ipnet::IpNet;
 use weir_base::clock::Clock;
 use weir_base::random::Random;
-use weir_plane::compile::{Edit, Edited, Names, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins};
 use weir_plane::node::Node;
@@ -170,7 +170,7 @@ impl Gateway for Running {
         result
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(IpNet, Names)]) -> Result<Edited, SavError> {
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
         let result = self.engine.replace_sav(policy, source, entries, unix_time());
         told_of_entries(policy, source, &result);
         result

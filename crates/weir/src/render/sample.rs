@@ -190,6 +190,7 @@ pub(crate) fn sav_entries() -> Vec<SavEntryRow> {
     let row = SavEntryRow {
         prefix: "192.0.2.0/24".parse().unwrap(),
         interfaces: vec!["wan".into(), "lan".into()],
+        scope: weir_plane::model::Scope::Prefix,
         permit: true,
         source: "file".into(),
         origin: "edge.toml:41".into(),

@@ -6,13 +6,31 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_table::lpm::Folding;
 
+use crate::model::Mode;
+
 /// Interfaces by name: they may come and go.
 pub type Names = Arc<[Arc<str>]>;
+
+/// What an entry is about: a source says one thing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// The prefix; host bits are clear.
+    pub prefix: IpNet,
+    /// The kind of list that it stands in.
+    pub mode: Mode,
+}
+
+impl From<IpNet> for EntryKey {
+    /// By which interfaces the prefix may come in, router-wide: [`Mode::PrefixAllow`].
+    fn from(prefix: IpNet) -> EntryKey {
+        EntryKey { prefix, mode: Mode::PrefixAllow }
+    }
+}
 
 /// What a source said of a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// The interfaces by which the prefix may come in.
+    /// The interfaces that the list names for the prefix.
     pub interfaces: Names,
     /// When: seconds of the Unix epoch.
     pub time: u64,
@@ -21,23 +39,23 @@ pub struct Said {
 /// A change to what a source says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Says something of a prefix of which it says nothing.
-    Add(IpNet, Names),
-    /// Says something of a prefix, whatever it said before.
-    Replace(IpNet, Names),
-    /// Says nothing of a prefix any more.
-    Delete(IpNet),
+    /// Says something of what it says nothing about.
+    Add(EntryKey, Names),
+    /// Says something, whatever it said before.
+    Replace(EntryKey, Names),
+    /// Says nothing about it any more.
+    Delete(EntryKey),
 }
 
 impl Edit {
-    /// The prefix.
-    pub const fn prefix(&self) -> IpNet {
+    /// What it is about.
+    pub const fn key(&self) -> EntryKey {
         match self {
-            Edit::Add(prefix, _) | Edit::Replace(prefix, _) | Edit::Delete(prefix) => *prefix,
+            Edit::Add(key, _) | Edit::Replace(key, _) | Edit::Delete(key) => *key,
         }
     }
 
-    /// What is said of it from then on.
+    /// What is said from then on.
     pub const fn names(&self) -> Option<&Names> {
         match self {
             Edit::Add(_, names) | Edit::Replace(_, names) => Some(names),

@@ -9,7 +9,7 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
-use super::dynamic::{Edit, Entries, MAX_SOURCES, Names, Said};
+use super::dynamic::{Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
 use super::engine;
 use super::rules::{Family, Sets};
 use super::{Kept, NamedSets, Numbers, Own, Store, entries};
@@ -122,7 +122,7 @@ impl Store {
             let mut named = Named::new(means.gateway);
             let mut edited = Edited::default();
             for (number, edit) in (1..).zip(edits) {
-                let prefix = edit.prefix();
+                let prefix = edit.key().prefix;
                 let wrong = |problem| SavError::Edit { number, prefix, problem };
                 named.check(prefix, edit.names()).map_err(wrong)?;
                 let new = edit.names().map(|names| Said { interfaces: Arc::clone(names), time });
@@ -140,7 +140,7 @@ impl Store {
             }
             Ok(edited)
         };
-        let changed = |edit: &Edit| (edit.prefix(), edit.names().cloned());
+        let changed = |edit: &Edit| (edit.key().prefix, edit.names().cloned());
         let done = said().and_then(|edited| match kept.adopt(means, own, edits.iter().map(changed)) {
             Ok(()) => Ok(edited),
             Err(full) => Err(SavError::NoRoom { policy: kept.name.to_string(), full }),
@@ -164,14 +164,14 @@ impl Store {
         means: Means<'_>,
         policy: &str,
         source: &str,
-        entries: &[(IpNet, Names)],
+        entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
         let kept = &mut self.kept[place];
         let mut named = Named::new(means.gateway);
         let mut all = Entries::with_capacity_and_hasher(entries.len(), Folding::random());
-        for (number, (prefix, names)) in (1..).zip(entries) {
+        for (number, (EntryKey { prefix, .. }, names)) in (1..).zip(entries) {
             let wrong = |problem| SavError::Edit { number, prefix: *prefix, problem };
             named.check(*prefix, Some(names)).map_err(wrong)?;
             match all.entry(*prefix) {

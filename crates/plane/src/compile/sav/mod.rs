@@ -19,7 +19,7 @@ use ipnet::IpNet;
 use weir_base::reclaim::Domain;
 use weir_table::sav::{Limits, NoRoom, Set};
 
-pub use dynamic::{Edit, MAX_SOURCES, Names, Said};
+pub use dynamic::{Edit, EntryKey, MAX_SOURCES, Names, Said};
 pub use edit::{Edited, Problem, SavError};
 pub use engine::Occupancy;
 pub use explain::{Decision, Named, Nearest};
@@ -34,8 +34,8 @@ use rules::{Family, Rules, Sets};
 use super::pass::Routing;
 use super::{Compiler, Map, TableFull, most_bytes};
 use crate::model::{
-    Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavLayout, SavPolicy, SavRule, SavRules, Urpf,
-    UrpfMode,
+    Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavLayout, SavPolicy, SavRule, SavRules, Scope,
+    Urpf, UrpfMode,
 };
 use crate::record;
 use crate::rib::Rib;
@@ -447,7 +447,7 @@ impl Compiler {
         gateway: &Gateway,
         policy: &str,
         source: &str,
-        entries: &[(IpNet, Names)],
+        entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<(Edited, Root), SavError> {
         let (store, means) = self.means(gateway);
@@ -513,6 +513,7 @@ impl Compiler {
         rows.extend(said.into_iter().map(|(source, prefix, said)| SavEntryRow {
             prefix,
             interfaces: said.interfaces.iter().map(|name| name.to_string()).collect(),
+            scope: Scope::Prefix,
             permit: true,
             source: source.to_string(),
             origin: String::new(),
@@ -529,6 +530,7 @@ impl Kept {
         SavEntryRow {
             prefix: rule.prefix,
             interfaces: rule.interfaces.iter().map(name).collect(),
+            scope: rule.scope,
             permit: rule.permit,
             source: "file".to_owned(),
             origin: gateway.origins.place(rule.origin).map_or_else(String::new, |place| place.to_string()),

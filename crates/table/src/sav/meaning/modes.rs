@@ -28,6 +28,11 @@ impl Mode {
     pub const fn number(self) -> u8 {
         self as u8
     }
+
+    /// Whether it is one of allowlists.
+    pub const fn permits(self) -> bool {
+        matches!(self, Mode::InterfaceAllow | Mode::PrefixAllow)
+    }
 }
 
 /// What lists say of a prefix: the interfaces of each mode.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weir_base::affinity;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
-use weir_plane::compile::{Edit, Names};
+use weir_plane::compile::{Edit, EntryKey, Names};
 use weir_plane::engine::{Engine, Options};
 use weir_plane::stats::Snapshot;
 use weir_port::pcap::Writer;
@@ -180,9 +180,9 @@ fn start<K: Ip>(captures: &[&Path], cpus: &[usize]) -> Result<Engine, SavError> 
 }
 
 /// Entries for these prefixes, all of the same interfaces.
-fn said<K: Ip>(prefixes: &[Prefix<K>], interfaces: &[u32]) -> Vec<(IpNet, Names)> {
+fn said<K: Ip>(prefixes: &[Prefix<K>], interfaces: &[u32]) -> Vec<(EntryKey, Names)> {
     let names = names(interfaces);
-    prefixes.iter().map(|prefix| (net(prefix), Arc::clone(&names))).collect()
+    prefixes.iter().map(|prefix| (net(prefix).into(), Arc::clone(&names))).collect()
 }
 
 fn names(interfaces: &[u32]) -> Names {
@@ -217,12 +217,12 @@ struct Batches {
 }
 
 impl Batches {
-    fn new(entries: &[(IpNet, Names)], random: &mut Random) -> Batches {
+    fn new(entries: &[(EntryKey, Names)], random: &mut Random) -> Batches {
         let mut entries = entries.to_vec();
         traffic::shuffle(&mut entries, random);
-        let both = |entries: &[(IpNet, Names)]| {
-            let delete = entries.iter().map(|(prefix, _)| Edit::Delete(*prefix)).collect();
-            let add = entries.iter().map(|(prefix, names)| Edit::Add(*prefix, Arc::clone(names))).collect();
+        let both = |entries: &[(EntryKey, Names)]| {
+            let delete = entries.iter().map(|(key, _)| Edit::Delete(*key)).collect();
+            let add = entries.iter().map(|(key, names)| Edit::Add(*key, Arc::clone(names))).collect();
             (delete, add)
         };
         Batches { batches: entries.chunks(BATCH).map(both).collect(), next: 0, out: false }
@@ -263,7 +263,7 @@ impl Batches {
 /// it has. What is valid leaves by A, where nothing else leaves. Looking at the counters is part of what is measured.
 fn single<K: Ip>(
     prefixes: &[Prefix<K>],
-    entries: &[(IpNet, Names)],
+    entries: &[(EntryKey, Names)],
     (capture, scratch): (&Path, &Path),
     effort: &Effort,
     cpus: &[usize],
@@ -310,7 +310,7 @@ fn single<K: Ip>(
         let before = settled(&engine, is_valid, seen);
         let names = Arc::clone(if is_valid { &valid } else { &invalid });
         let start = Instant::now();
-        engine.edit_sav(WAY.name(), SOURCE, &[Edit::Replace(probed, names)], TIME)?;
+        engine.edit_sav(WAY.name(), SOURCE, &[Edit::Replace(probed.into(), names)], TIME)?;
         wait(is_valid, before)?;
         micros.push(start.elapsed().as_secs_f64() * 1e6);
     }

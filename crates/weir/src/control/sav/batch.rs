@@ -75,7 +75,7 @@ pub fn read(changes: &[Change], interfaces: &[String]) -> Result<Batch, Remarks>
         match on(number, text, &rule, &mut interfaces) {
             Ok(names) => {
                 for prefix in prefixes(rule.from) {
-                    batch.push(number, edit(prefix, names.clone()));
+                    batch.push(number, edit(prefix.into(), names.clone()));
                 }
             }
             Err(remark) => errors.push(|| remark),
@@ -129,7 +129,7 @@ impl Batch {
             },
         };
         for prefix in prefixes(from) {
-            self.push(number, Edit::Delete(prefix));
+            self.push(number, Edit::Delete(prefix.into()));
         }
     }
 }
@@ -158,9 +158,9 @@ mod tests {
             .edits
             .iter()
             .map(|edit| match edit {
-                Edit::Add(prefix, names) => format!("+ {prefix} {names:?}"),
-                Edit::Replace(prefix, names) => format!("~ {prefix} {names:?}"),
-                Edit::Delete(prefix) => format!("- {prefix}"),
+                Edit::Add(key, names) => format!("+ {} {names:?}", key.prefix),
+                Edit::Replace(key, names) => format!("~ {} {names:?}", key.prefix),
+                Edit::Delete(key) => format!("- {}", key.prefix),
             })
             .collect();
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_plane::compile::Names;
+use weir_plane::compile::{EntryKey, Names};
 
 use super::{Interfaces, Remarks, no_deny, prefixes};
 use crate::render::sav::changed::Remark;
@@ -13,7 +13,7 @@ use crate::rules::{self, Format};
 #[derive(Debug, Default)]
 pub struct Import {
     /// The interfaces of each prefix; each prefix once, in their order.
-    pub entries: Vec<(IpNet, Names)>,
+    pub entries: Vec<(EntryKey, Names)>,
     /// What is odd.
     pub warnings: Remarks,
 }
@@ -66,13 +66,13 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
     let mut first = 0;
     for (prefix, start, names) in found {
         match import.entries.last_mut() {
-            Some((last, before)) if *last == prefix => {
+            Some((last, before)) if last.prefix == prefix => {
                 import.warnings.push(|| again(text, prefix, start, first, &names, before));
                 *before = union(before, &names);
             }
             _ => {
                 first = start;
-                import.entries.push((prefix, names));
+                import.entries.push((prefix.into(), names));
             }
         }
     }
@@ -129,8 +129,8 @@ mod tests {
         let entries: Vec<String> = import
             .entries
             .iter()
-            .map(|(prefix, names)| {
-                format!("{prefix} {}", names.iter().map(|name| &**name).collect::<Vec<_>>().join(" "))
+            .map(|(key, names)| {
+                format!("{} {}", key.prefix, names.iter().map(|name| &**name).collect::<Vec<_>>().join(" "))
             })
             .collect();
         assert_eq!(entries, ["0.0.0.0/0 cust1 cust2", "10.0.0.0/8 cust1 cust2", "::/0 cust1 cust2"]);
