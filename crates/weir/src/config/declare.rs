@@ -6,6 +6,7 @@ mod interface;
 mod line_card;
 mod port;
 mod route;
+pub(super) mod sampler;
 pub(super) mod sav;
 mod settings;
 
@@ -41,6 +42,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "neighbor",
     "sav",
     "line-card",
+    "sampler",
 ];
 
 /// Everything that the files declare.
@@ -54,12 +56,15 @@ pub(super) struct Declared {
     pub(super) neighbors: Vec<Neighbor>,
     pub(super) sav: Vec<sav::Policy>,
     pub(super) line_cards: Vec<LineCard>,
+    pub(super) samplers: Vec<sampler::Sampler>,
     /// Some interface or its name could not be read: names that seem unknown may be its own.
     pub(super) lost_interfaces: bool,
     /// The same of VRFs.
     pub(super) lost_vrfs: bool,
     /// The same of policies of source address validation.
     pub(super) lost_sav: bool,
+    /// The same of samplers.
+    pub(super) lost_samplers: bool,
 }
 
 /// An interface.
@@ -177,6 +182,7 @@ impl Declared {
         self.lost_interfaces |= lost("interface");
         self.lost_vrfs |= lost("vrf");
         self.lost_sav |= lost("sav");
+        self.lost_samplers |= lost("sampler");
         self.settings.read(reader, root);
         for value in reader.tables(root, "vrf") {
             let table = reader.table(value, "a VRF", &["name"]);
@@ -209,9 +215,7 @@ impl Declared {
             }
         }
         let policies = reader.named_tables(root, "sav");
-        self.lost_sav |= root
-            .get("sav")
-            .is_some_and(|value| value.get_ref().as_table().is_none_or(|all| all.len() != policies.len()));
+        self.lost_sav |= lost_some(root, "sav", policies.len());
         for (name, value) in policies {
             match sav::read(reader, name, value) {
                 Some(policy) => self.sav.push(policy),
@@ -221,7 +225,20 @@ impl Declared {
         for (name, value) in reader.named_tables(root, "line-card") {
             self.line_cards.extend(line_card::read(reader, name, value));
         }
+        let samplers = reader.named_tables(root, "sampler");
+        self.lost_samplers |= lost_some(root, "sampler", samplers.len());
+        for (name, value) in samplers {
+            match sampler::read(reader, name, value, source) {
+                Some(sampler) => self.samplers.push(sampler),
+                None => self.lost_samplers = true,
+            }
+        }
     }
+}
+
+/// Whether some of the tables under a key could not be read, so many having been.
+fn lost_some(root: &Table<'_>, key: &str, read: usize) -> bool {
+    root.get(key).is_some_and(|value| value.get_ref().as_table().is_none_or(|all| all.len() != read))
 }
 
 /// Refuses keys that have no meaning here.

@@ -100,6 +100,8 @@ codes! {
     UnknownVrf = "unknown-vrf",
     /// A policy of source address validation that is not declared.
     UnknownPolicy = "unknown-policy",
+    /// A sampler that is not declared.
+    UnknownSampler = "unknown-sampler",
     /// A kind of port that does not exist.
     UnknownPort = "unknown-port",
     /// A table of settings that stands in two files.
@@ -176,6 +178,8 @@ codes! {
     UnusedPolicy = "unused-policy",
     /// Warning: a line card that no policy goes by.
     UnusedLineCard = "unused-line-card",
+    /// Warning: a sampler that nothing names.
+    UnusedSampler = "unused-sampler",
     /// Warning: a gateway without interfaces.
     NoInterfaces = "no-interfaces",
     /// Warning: a capture to be read that is not there now.

@@ -142,6 +142,7 @@ impl<'f> Loader<'f> {
             Code::UnusedVrf,
             Code::UnusedInterface,
             Code::UnusedPolicy,
+            Code::UnusedSampler,
             Code::UnusedLineCard,
             Code::NothingValid,
             Code::NoInterfaces,

@@ -6,6 +6,7 @@ mod files;
 mod interfaces;
 mod neighbors;
 mod routes;
+mod sampler;
 mod sav;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ pub(super) struct Resolver<'a> {
     index_of: Vec<Option<InterfaceIndex>>,
     connected: Connected,
     policies: sav::Policies<'a>,
+    samplers: sampler::Samplers<'a>,
     origins: Origins,
     origin_sources: Vec<SourceIndex>,
 }
@@ -61,11 +63,13 @@ pub(super) fn resolve(
         index_of: Vec::new(),
         connected: Connected::default(),
         policies: sav::Policies::default(),
+        samplers: sampler::Samplers::default(),
         origins,
         origin_sources,
     };
     let vrfs = resolver.vrfs();
     resolver.policies();
+    let samplers = resolver.samplers();
     let interfaces = resolver.interfaces();
     resolver.addresses();
     let routes = resolver.routes();
@@ -84,7 +88,7 @@ pub(super) fn resolve(
         routes,
         neighbors,
         sav,
-        samplers: Vec::new(),
+        samplers,
         line_cards,
         workers,
         buffers,
@@ -238,5 +242,6 @@ impl<'a> Resolver<'a> {
             }
         }
         self.unused_policies();
+        self.unused_samplers();
     }
 }

@@ -7,6 +7,7 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::literal;
 use super::super::source::{SourceId, Span};
 use super::super::table::{Reader, Table, Value};
+use super::sampler::{self, Sampling};
 use super::{At, refuse};
 use crate::rules::{self, Finding, Format, Kind, Line, Names, Rule};
 
@@ -17,6 +18,7 @@ const KEYS: &[&str] = &[
     "mechanism",
     "action",
     "special",
+    "sample",
     "rules",
     "files",
     "incremental",
@@ -28,7 +30,7 @@ const KEYS: &[&str] = &[
     "vrf",
 ];
 
-const OF_ALL: &[&str] = &["mechanism", "action", "special"];
+const OF_ALL: &[&str] = &["mechanism", "action", "special", "sample"];
 const OF_RULES: &[&str] = &["rules", "files", "incremental", "hits"];
 const OF_TABLES: &[&str] = &["match", "layout", "lookup"];
 const OF_URPF: &[&str] = &["allow-default", "vrf"];
@@ -42,6 +44,7 @@ pub(in super::super) struct Policy {
     pub(in super::super) mechanism: Option<Mechanism>,
     pub(in super::super) action: SavAction,
     pub(in super::super) special: SpecialSources,
+    pub(in super::super) sample: Option<Sampling>,
 }
 
 /// What decides.
@@ -114,7 +117,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
     let actions = &[("discard", SavAction::Discard), ("permit", SavAction::Permit)];
     let action = table.get("action").and_then(|value| reader.choice(value, "action", actions));
     let special = table.get("special").map_or_else(SpecialSources::default, |value| special(reader, value));
-    Some(Policy { name, mechanism, action: action.unwrap_or(SavAction::Discard), special })
+    let sample = table.get("sample").and_then(|value| sampler::sampling(reader, value));
+    Some(Policy { name, mechanism, action: action.unwrap_or(SavAction::Discard), special, sample })
 }
 
 fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {

@@ -1,4 +1,4 @@
-//! The files that ports read and write.
+//! The files that ports read and write, and that samplers write.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,8 +16,9 @@ impl Resolver<'_> {
             Some(Kind::Port { uses, .. }) => uses.files.as_slice(),
             _ => &[],
         });
+        let samples = declared.samplers.iter().filter_map(|sampler| sampler.file.as_ref());
         let mut first: HashMap<PathBuf, &FileUse> = HashMap::new();
-        for used in uses {
+        for used in uses.chain(samples) {
             let identity = files.identity(&used.path);
             match first.get(&identity) {
                 Some(other) if used.written || other.written => {

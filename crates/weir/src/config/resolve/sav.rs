@@ -114,10 +114,12 @@ impl<'a> Resolver<'a> {
                     Mechanism::Urpf(Urpf { mode: *mode, default_route: *default_route, vrf })
                 }
             };
+            let sample = policy.sample.as_ref().and_then(|sample| self.sampling(sample));
             let origin = self.origin(policy.name.span);
             policies.push(SavPolicy {
                 action: policy.action,
                 special: policy.special,
+                sample,
                 ..SavPolicy::new(policy.name.value.clone(), mechanism, origin)
             });
         }
