@@ -100,6 +100,11 @@ impl Broadcasts {
         Broadcasts { nets, host: host.unwrap_or(0) }
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.nets.iter().flat_map(|net| [net.network(), net.broadcast()])
+    }
+
     /// There are none.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {

@@ -34,7 +34,7 @@ pub struct Replay {
     seed: u64,
 }
 
-fn input(text: &str) -> Result<Input, String> {
+pub(super) fn input(text: &str) -> Result<Input, String> {
     match text.split_once('=') {
         Some((interface, path)) if !interface.is_empty() && !path.is_empty() => {
             Ok(Input { interface: interface.to_owned(), path: PathBuf::from(path) })

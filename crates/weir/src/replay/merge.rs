@@ -8,7 +8,7 @@ use weir_port::pcap::{CaptureError, Reader, Record};
 ///
 /// The earliest of their next packets comes first; of equal ones, that of the capture that was named first. A capture
 /// whose own packets are not in order keeps its order.
-pub(super) struct Merge {
+pub(crate) struct Merge {
     captures: Vec<Capture>,
     failure: Option<CaptureError>,
 }
@@ -21,18 +21,18 @@ struct Capture {
 
 /// The packet that comes next.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Next<'a> {
+pub(crate) struct Next<'a> {
     /// The place of its capture in the list of inputs.
-    pub(super) input: usize,
+    pub(crate) input: usize,
     /// The interface of the model whose port it comes in by.
-    pub(super) port: u32,
+    pub(crate) port: u32,
     /// The packet.
-    pub(super) record: Record<'a>,
+    pub(crate) record: Record<'a>,
 }
 
 impl Merge {
     /// Opens captures up to their first packets.
-    pub(super) fn open(inputs: &[(u32, &Path)]) -> Result<Merge, CaptureError> {
+    pub(crate) fn open(inputs: &[(u32, &Path)]) -> Result<Merge, CaptureError> {
         let mut captures = Vec::new();
         for &(port, path) in inputs {
             captures.push(Capture { port, reader: Reader::open(path)? });
@@ -56,21 +56,26 @@ impl Merge {
     }
 
     /// The packet that comes next, until [`Merge::advance`] passes on.
-    pub(super) fn next(&self) -> Option<Next<'_>> {
+    pub(crate) fn next(&self) -> Option<Next<'_>> {
         let input = self.first()?;
         let capture = &self.captures[input];
         Some(Next { input, port: capture.port, record: capture.reader.current()? })
     }
 
     /// Passes on to the packet after the next.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         if let Some(input) = self.first() {
             self.read(input);
         }
     }
 
+    /// How many octets of all captures were read.
+    pub(crate) fn position(&self) -> u64 {
+        self.captures.iter().map(|capture| capture.reader.position()).sum()
+    }
+
     /// Why a capture ended early, if one did.
-    pub(super) fn failure(&mut self) -> Option<CaptureError> {
+    pub(crate) fn failure(&mut self) -> Option<CaptureError> {
         self.failure.take()
     }
 }

@@ -12,7 +12,7 @@
 mod by;
 pub mod explanation;
 mod line;
-mod merge;
+pub(crate) mod merge;
 pub mod sink;
 pub mod validation;
 
@@ -150,7 +150,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
 }
 
 /// The harness of a replay: buffers never run short, whatever the configuration says of them.
-fn harness(mut gateway: Gateway, options: Options) -> Result<Harness, HarnessError> {
+pub(crate) fn harness(mut gateway: Gateway, options: Options) -> Result<Harness, HarnessError> {
     gateway.buffers.small = gateway.buffers.small.max(SMALL);
     gateway.buffers.large = gateway.buffers.large.max(LARGE);
     Harness::new(gateway, HarnessOptions { seed: options.seed, invent_neighbors: !options.strict_neighbors })
@@ -360,7 +360,7 @@ impl Replay {
 }
 
 /// The names of all interfaces, by the harness' numbers.
-fn names(harness: &Harness) -> Vec<String> {
+pub(crate) fn names(harness: &Harness) -> Vec<String> {
     let mut names = Vec::new();
     for (index, interface) in harness.model().interfaces.iter().enumerate() {
         let number = harness.interface_number(index as u32).unwrap_or(index as u32) as usize;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_plane::compile::{Decision, Named};
 use weir_plane::harness::Harness;
 
@@ -32,7 +32,7 @@ pub struct Validation {
 }
 
 /// A rule, a route or a policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Rule {
     /// Itself.
@@ -48,7 +48,7 @@ pub struct Rule {
 }
 
 /// A rule that did not decide.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nearest {
     /// The rule or route.
     #[serde(flatten)]
@@ -58,7 +58,7 @@ pub struct Nearest {
 }
 
 impl Validation {
-    pub(super) fn new(harness: &Harness, decision: &Decision) -> Validation {
+    pub(crate) fn new(harness: &Harness, decision: &Decision) -> Validation {
         let rule = |named: &Named| Rule::new(harness, named);
         let policy = harness.model().sav.iter().find(|policy| policy.name == decision.policy);
         let rules = policy.and_then(|policy| policy.mechanism.rules());
@@ -89,7 +89,7 @@ impl Validation {
 }
 
 impl Rule {
-    fn new(harness: &Harness, named: &Named) -> Rule {
+    pub(crate) fn new(harness: &Harness, named: &Named) -> Rule {
         let place = harness.place(named.origin);
         let (said_by, time) = named.said.clone().unzip();
         Rule {
@@ -102,7 +102,7 @@ impl Rule {
     }
 
     /// Where it is from, in a few words: its place, or who said it.
-    pub(super) fn whence(&self) -> String {
+    pub(crate) fn whence(&self) -> String {
         match (&self.place, &self.said_by) {
             (Some(place), _) => place.clone(),
             (None, Some(source)) => source.clone(),
@@ -111,7 +111,7 @@ impl Rule {
     }
 
     /// Lines for people: the rule, and where it is from. What stands at its place is enough where that is the rule.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let place = match (&self.place, &self.text) {
             (Some(place), Some(text)) if text.contains(&self.rule) => return vec![format!("{place}: {text}")],
             (Some(place), text) => Some(format!("{place}: {}", text.as_deref().unwrap_or_default())),

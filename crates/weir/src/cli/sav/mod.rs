@@ -1,6 +1,8 @@
 //! `weir sav`: source address validation, in a running gateway and before one runs.
 
+mod dry_run;
 mod entries;
+mod progress;
 
 use clap::{Args, Subcommand};
 
@@ -21,6 +23,7 @@ pub struct Sav {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    DryRun(dry_run::DryRun),
     #[command(flatten)]
     Entries(entries::Entries),
 }
@@ -28,6 +31,7 @@ enum What {
 impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
+            What::DryRun(run) => run.run(self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),
         }
     }

@@ -1,0 +1,276 @@
+//! `sav dry-run`: what would be dropped if every policy discarded what is not valid.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Report;
+use super::super::number::plural;
+use super::super::table::{Align, Table as Columns};
+use crate::replay::validation::{Nearest, Rule};
+
+/// What would be dropped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DryRun {
+    /// What was read; `None`: it is a running gateway that counted.
+    pub captured: Option<Captured>,
+    /// Each interface and family that has a policy.
+    pub interfaces: Vec<Interface>,
+    /// The sources that are not valid, those that sent most first.
+    pub sources: Vec<Source>,
+    /// How many more there are, and their packets.
+    pub more_sources: u64,
+    /// The packets of those.
+    pub more_packets: u64,
+    /// How full the table of sources became.
+    pub table: Table,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Captured {
+    /// Packets.
+    pub packets: u64,
+    /// Of them, those of which the captures hold only the beginning.
+    pub cut: u64,
+    /// Those that were not validated: dropped before, or of interfaces without a policy.
+    pub unasked: u64,
+    /// Of these, those that were sent to another station than the gateway.
+    pub strangers: u64,
+    /// From the first timestamp to the latest.
+    pub seconds: f64,
+}
+
+/// An interface and a family.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Interface {
+    /// The interface.
+    pub interface: String,
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Its policy.
+    pub policy: String,
+    /// What the policy does with what is not valid, outside of a dry run.
+    pub action: String,
+    /// Packets that were validated.
+    pub checked: u64,
+    /// Of these, those whose source no rule knows, and that went on for it.
+    pub unknown: u64,
+    /// Those that would have been dropped.
+    pub invalid: u64,
+    /// Their octets.
+    pub invalid_bytes: u64,
+}
+
+/// Sources that are not valid for the same reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Source {
+    /// The interface that they came in by.
+    pub interface: String,
+    /// The prefix that covers them. Those in a longer prefix of another entry are told of there.
+    pub prefix: String,
+    /// In how many different /24 or /48, cut where rules begin and end, they were.
+    pub blocks: u64,
+    /// One of them.
+    pub example: IpAddr,
+    /// Their packets.
+    pub packets: u64,
+    /// Octets of these.
+    pub bytes: u64,
+    /// The policy.
+    pub policy: String,
+    /// Its mechanism, or `special` or `link` where the class of the source or its hardware address decided.
+    pub mechanism: String,
+    /// The drop reason.
+    pub reason: String,
+    /// Why, in words.
+    pub why: String,
+    /// What decided, most often one rule.
+    pub by: Vec<Rule>,
+    /// What came nearest to permitting them and did not.
+    pub nearest: Option<Nearest>,
+}
+
+/// The table of sources, which is bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Table {
+    /// Entries in it.
+    pub blocks: u64,
+    /// How many there may be.
+    pub limit: u64,
+    /// Entries that made room for others because they had counted least.
+    pub made_room: u64,
+    /// What they had counted, by interface.
+    pub forgotten: Vec<Forgotten>,
+}
+
+/// What is known of an interface as a sum only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Forgotten {
+    /// The interface.
+    pub interface: String,
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+}
+
+impl DryRun {
+    /// The sources as CSV (RFC 4180), with a header. Of several rules that decided together the first is named.
+    pub fn csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let header = [
+            "interface",
+            "prefix",
+            "packets",
+            "bytes",
+            "blocks",
+            "example",
+            "policy",
+            "mechanism",
+            "reason",
+            "why",
+            "rule",
+            "rule-place",
+            "rule-text",
+            "nearest",
+            "nearest-place",
+            "nearest-text",
+            "nearest-why",
+        ];
+        let named = |rule: Option<&Rule>| match rule {
+            Some(rule) => [
+                rule.rule.clone(),
+                rule.place.clone().or_else(|| rule.said_by.clone()).unwrap_or_default(),
+                rule.text.clone().unwrap_or_default(),
+            ],
+            None => Default::default(),
+        };
+        let mut write = || {
+            writer.write_record(header)?;
+            for source in &self.sources {
+                let [rule, place, text] = named(source.by.first());
+                let nearest = source.nearest.as_ref();
+                let [near, near_place, near_text] = named(nearest.map(|nearest| &nearest.rule));
+                writer.serialize((
+                    (&source.interface, &source.prefix, source.packets, source.bytes, source.blocks, source.example),
+                    (&source.policy, &source.mechanism, &source.reason, &source.why),
+                    (rule, place, text),
+                    (near, near_place, near_text, nearest.map(|nearest| &nearest.why)),
+                ))?;
+            }
+            csv::Result::Ok(())
+        };
+        write().expect("records of one length are written to memory");
+        let octets = writer.into_inner().expect("memory takes everything");
+        String::from_utf8(octets).expect("fields are text")
+    }
+
+    fn captured(&self) -> String {
+        let Some(captured) = &self.captured else { return String::new() };
+        let mut text = format!("{} in {:.3} s of captured time", plural(captured.packets, "packet"), captured.seconds);
+        if captured.unasked > 0 {
+            let _ = write!(text, ", of which {} not validated", captured.unasked);
+        }
+        text += "\n";
+        if captured.cut > 0 {
+            let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(captured.cut, "packet"));
+        }
+        if captured.strangers * 2 > captured.packets {
+            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
+                     addresses (`mac`) of the gateway that the capture was taken at\n";
+        }
+        text + "\n"
+    }
+
+    fn totals(&self) -> String {
+        let mut table = Columns::new(&[
+            ("Interface", Align::Left),
+            ("Family", Align::Left),
+            ("Policy", Align::Left),
+            ("Action", Align::Left),
+            ("Checked", Align::Right),
+            ("Unknown", Align::Right),
+            ("Invalid", Align::Right),
+            ("Invalid bytes", Align::Right),
+        ]);
+        for row in &self.interfaces {
+            table.row([
+                row.interface.clone(),
+                row.family.clone(),
+                row.policy.clone(),
+                row.action.clone(),
+                row.checked.to_string(),
+                row.unknown.to_string(),
+                row.invalid.to_string(),
+                row.invalid_bytes.to_string(),
+            ]);
+        }
+        table.text()
+    }
+
+    fn remarks(&self) -> String {
+        let mut text = String::new();
+        if self.more_sources > 0 {
+            let (sources, packets) = (plural(self.more_sources, "more prefix"), plural(self.more_packets, "packet"));
+            let _ = writeln!(text, "\nand {}, of {packets}", sources.replace("prefixs", "prefixes"));
+        }
+        if self.table.made_room > 0 {
+            let Table { limit, made_room, forgotten, .. } = &self.table;
+            let _ = writeln!(
+                text,
+                "\nthe table of sources was full ({limit} entries): {made_room} with the fewest packets made room for \
+                 others, so that figures by source are lower bounds; by interface they are exact"
+            );
+            for Forgotten { interface, packets, bytes } in forgotten {
+                let _ = writeln!(text, "  {interface}: {packets} packets, {bytes} bytes of sources that are not told");
+            }
+        }
+        text
+    }
+}
+
+/// An entry: what was counted, and below it why.
+fn source(text: &mut String, source: &Source) {
+    let Source { interface, prefix, blocks, packets, bytes, why, by, nearest, .. } = source;
+    let of = if *blocks > 1 { format!(" ({blocks} blocks)") } else { String::new() };
+    let _ = writeln!(text, "\n{interface}  {prefix}{of}  {}  {bytes} bytes", plural(*packets, "packet"));
+    let _ = writeln!(text, "  {why}");
+    let mut rule = |name: &str, rule: &Rule| {
+        for (number, line) in rule.lines().into_iter().enumerate() {
+            let name = if number == 0 { name } else { "" };
+            let _ = writeln!(text, "  {name:9}{line}");
+        }
+    };
+    for (number, decided) in by.iter().enumerate() {
+        rule(if number == 0 { "by" } else { "" }, decided);
+    }
+    if let Some(nearest) = nearest {
+        rule("nearest", &nearest.rule);
+        let _ = writeln!(text, "  {:9}{}", "", nearest.why);
+    }
+}
+
+impl Report for DryRun {
+    const SCHEMA: &'static str = "weir.sav.dry-run/1";
+
+    fn text(&self) -> String {
+        let mut text = self.captured();
+        if self.interfaces.is_empty() {
+            return text + "no interface has a policy that validates sources\n";
+        }
+        text += &self.totals();
+        if self.sources.is_empty() && self.more_sources == 0 {
+            text += "\nnothing would be dropped\n";
+        }
+        self.sources.iter().for_each(|entry| source(&mut text, entry));
+        text + &self.remarks()
+    }
+}
