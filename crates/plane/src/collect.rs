@@ -1,5 +1,11 @@
 //! From workers' counters to plain values, and the difference between two readings.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use weir_base::clock::Time;
 use weir_port::PortCounters;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,9 +16,10 @@ use crate::model::{Gateway, SavIndex};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, Root};
-use crate::sav::{By, SavCounters};
+use crate::sav::{By, PLACES, SavCounters, Sources, Spoofed};
 use crate::stats::{
-    Conservation, DropStats, InterfaceStats, NodeStats, SamplerStats, SavInterfaceStats, Snapshot, Traffic, WorkerStats,
+    Conservation, DropStats, InterfaceStats, InvalidSourceRow, InvalidSources, NodeStats, SamplerStats,
+    SavInterfaceStats, Snapshot, Traffic, WorkerStats,
 };
 
 /// Adds up where all packets of these workers went.
@@ -158,9 +165,49 @@ fn sav_rows<'a>(
             policy: policy.unwrap_or_default().to_owned(),
             checked,
             unknown: sum(&|counters| counters.unknown.value()),
+            exempt: sum(&|counters| counters.exempt.value()),
+            limited: sum(&|counters| counters.limited.value()),
+            redirected: sum(&|counters| counters.redirected.value()),
             invalid: By::ALL.iter().map(|&by| (by.name(), invalid(by))).collect(),
         })
     })
+}
+
+/// Where packets came from that were not valid, over these workers, at a time.
+pub(crate) fn invalid_sources<'a>(
+    workers: impl Iterator<Item = &'a WorkerCounters>,
+    root: &Root,
+    now: Time,
+) -> InvalidSources {
+    let mut all = InvalidSources { limit: PLACES, ..InvalidSources::default() };
+    let mut sums: HashMap<(u32, IpNet), Spoofed> = HashMap::new();
+    for worker in workers {
+        all.octets += Sources::octets();
+        let lost = worker.spoofed.lost();
+        all.lost.0 += lost.prefixes;
+        all.lost.1.packets += lost.packets;
+        all.lost.1.bytes += lost.octets;
+        for row in worker.spoofed.read() {
+            let sum = sums.entry((row.interface, row.prefix)).or_insert(Spoofed { packets: 0, octets: 0, ..row });
+            sum.packets += row.packets;
+            sum.octets += row.octets;
+            if row.last > sum.last {
+                (sum.last, sum.by) = (row.last, row.by);
+            }
+        }
+    }
+    let mut rows: Vec<Spoofed> = sums.into_values().collect();
+    rows.sort_unstable_by_key(|row| (Reverse(row.packets), row.interface, row.prefix));
+    all.rows.extend(rows.into_iter().filter_map(|row| {
+        Some(InvalidSourceRow {
+            interface: root.interfaces.get(row.interface as usize)?.name.to_string(),
+            prefix: row.prefix,
+            traffic: Traffic { packets: row.packets, bytes: row.octets },
+            by: row.by.name(),
+            age: Duration::from_nanos(now.since(row.last)),
+        })
+    }));
+    all
 }
 
 /// A reading less the readings at which its parts were last cleared. Conservation is never cleared: packets under way at
@@ -202,6 +249,9 @@ pub(crate) fn since(
         let Some(before) = interfaces.sav.iter().find(same) else { continue };
         row.checked -= before.checked;
         row.unknown -= before.unknown;
+        row.exempt -= before.exempt;
+        row.limited -= before.limited;
+        row.redirected -= before.redirected;
         for ((_, now), (_, before)) in row.invalid.iter_mut().zip(&before.invalid) {
             now.packets -= before.packets;
             now.bytes -= before.bytes;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::model::PerFamily;
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::sav::SavCounters;
+use crate::sav::{SavCounters, Sources};
 
 /// A number that one thread adds to and any thread reads.
 #[derive(Debug, Default)]
@@ -101,6 +101,8 @@ pub struct WorkerCounters {
     pub begun: Counter,
     /// Of these, those that are whole, or given up.
     pub ended: Counter,
+    /// Where packets come from that are not valid.
+    pub spoofed: Sources,
     /// Events that the control side had no room for.
     pub events_lost: Counter,
     /// Rounds of the main loop.
@@ -127,6 +129,7 @@ impl Default for WorkerCounters {
             dequeued: Counter::default(),
             begun: Counter::default(),
             ended: Counter::default(),
+            spoofed: Sources::default(),
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),

@@ -17,7 +17,9 @@ use weir_packet::offload::Offload;
 use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
-use crate::compile::{Compiler, Decision, Edit, Edited, Map, Names, Places, PortPlace, SavError, Settings, TableFull};
+use crate::compile::{
+    Compiler, Decision, Edit, Edited, Map, Names, Places, PortPlace, SavError, Settings, StageError, TableFull,
+};
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::keeper::{self, Keeper, News, Work};
@@ -231,6 +233,28 @@ impl Harness {
         let (edited, root) = self.compiler.replace_sav(&self.model, policy, source, entries, time)?;
         self.root.publish(root);
         Ok(edited)
+    }
+
+    /// Has another action than the configured one in force for a policy, from a time on in seconds of the Unix epoch; `None`:
+    /// the configured one again.
+    ///
+    /// # Errors
+    /// As for [`Compiler::stage_sav`].
+    pub fn stage_sav(&mut self, policy: &str, action: Option<model::SavAction>, time: u64) -> Result<(), StageError> {
+        let root = self.compiler.stage_sav(&self.model, policy, action, time)?;
+        self.root.publish(root);
+        Ok(())
+    }
+
+    /// The policies of source address validation, in the order of the configuration.
+    pub fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
+        crate::show::sav_policies(&self.model, &self.compiler)
+    }
+
+    /// Where packets came from that were not valid.
+    pub fn invalid_sources(&self) -> stats::InvalidSources {
+        let now = self.now();
+        self.root.with(|root| crate::collect::invalid_sources(std::iter::once(&*self.counters), root, now))
     }
 
     /// What the interfaces counted of source address validation.

@@ -60,6 +60,12 @@ pub enum News {
         /// How many it takes.
         limit: usize,
     },
+    /// A policy of source address validation does what is configured, and no longer what it was told while the gateway ran:
+    /// it is gone, or lacks what that needs.
+    StageEnded {
+        /// The name of the policy.
+        policy: String,
+    },
     /// A forwarding table has no room for routes to neighbours: packets for them are lost. Told every minute at most.
     NoRoomForNeighbors {
         /// How many found none at once.
@@ -76,6 +82,12 @@ impl fmt::Display for News {
                 write!(
                     f,
                     "interface {interface}: its device carries packets of up to {device} octets now, its MTU is {mtu}: longer ones are lost"
+                )
+            }
+            News::StageEnded { policy } => {
+                write!(
+                    f,
+                    "sav policy {policy}: its stage has ended, as the new configuration does not have what it needs"
                 )
             }
             News::DuplicateAddress { interface, address } => {

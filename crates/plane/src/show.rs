@@ -119,6 +119,7 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
             name: policy.name.clone(),
             mechanism: policy.mechanism.name(),
             action: policy.action.name(),
+            stage: compiler.sav_stage(&policy.name).map(|stage| (stage.action.name(), stage.since)),
             matching: matching.map(|matching| match matching {
                 Match::MostSpecific => "most-specific",
                 Match::AnyCovering => "any-covering",
@@ -134,6 +135,7 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
             sources: configured.into_iter().chain(said).collect(),
             dynamic_octets,
             hits_octets,
+            limit_octets: compiler.sav_meter_octets(&policy.name),
         }
     };
     model.sav.iter().map(row).collect()

@@ -292,8 +292,42 @@ pub struct SavInterfaceStats {
     pub checked: u64,
     /// Of these, those that no rule knows the source of and that went on for it.
     pub unknown: u64,
+    /// Packets that were not validated, being exempt.
+    pub exempt: u64,
+    /// Those of the following that were dropped because more of them came than may pass.
+    pub limited: u64,
+    /// Those of the following that were sent elsewhere.
+    pub redirected: u64,
     /// Those that were not valid, by what found them so: every mechanism, in order.
     pub invalid: Vec<(&'static str, Traffic)>,
+}
+
+/// Where packets came from that were not valid.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InvalidSources {
+    /// By interface and prefix of the source, those with the most packets first.
+    pub rows: Vec<InvalidSourceRow>,
+    /// Prefixes that each worker keeps at most.
+    pub limit: usize,
+    /// Octets of memory, over all workers.
+    pub octets: usize,
+    /// What was counted for prefixes that had to make room for others: how many had to, and the traffic of these.
+    pub lost: (u64, Traffic),
+}
+
+/// What came from a prefix by an interface and was not valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidSourceRow {
+    /// The interface.
+    pub interface: String,
+    /// The prefix of the sources: 24 bits of IPv4, 48 of IPv6.
+    pub prefix: ipnet::IpNet,
+    /// Packets and octets of frames.
+    pub traffic: Traffic,
+    /// What found the last of them so.
+    pub by: &'static str,
+    /// How long ago that was.
+    pub age: Duration,
 }
 
 /// An entry of a policy's list or table.
@@ -324,8 +358,10 @@ pub struct SavPolicyStats {
     pub name: String,
     /// Its mechanism.
     pub mechanism: &'static str,
-    /// `permit` or `discard`.
+    /// The action that is configured: `permit`, `rate-limit`, `redirect` or `discard`.
     pub action: &'static str,
+    /// The action that is in force in its place, and since when in seconds of the Unix epoch, if another is.
+    pub stage: Option<(&'static str, u64)>,
     /// How nested prefixes are taken, of a table.
     pub matching: Option<&'static str>,
     /// `merged`, `cards-serial` or `cards-parallel`, of a table.
@@ -342,6 +378,8 @@ pub struct SavPolicyStats {
     pub dynamic_octets: usize,
     /// Octets of counters of hits.
     pub hits_octets: usize,
+    /// Octets of the buckets of its rate limit.
+    pub limit_octets: usize,
 }
 
 /// How full one of a policy's tables is.

@@ -151,6 +151,7 @@ impl Worker {
         let limits =
             Limits::new(number, workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
         let hold = Hold::new(shared.seed);
+        shared.counters.spoofed.seed([shared.seed.derive(u64::MAX), shared.seed.derive(u64::MAX - 1)]);
         // Each worker's own, and all of them grown from what the engine was given.
         let mut random = Random::from_seed(shared.seed.derive(number as u64));
         let large = cache.pool().occupancy().large.0;
@@ -557,8 +558,7 @@ impl Pass<'_, '_> {
     fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
         let Pass { context, tracer, spare, .. } = self;
         for place in 0..vector.len() {
-            let node =
-                if place < parsed { resume(context.root, &mut vector[place as u8]) } else { Node::EthernetInput };
+            let node = if place < parsed { resume(context, &mut vector[place as u8]) } else { Node::EthernetInput };
             context.next.push(node, place as u8);
         }
         let wanted = tracer.wanted();
@@ -600,11 +600,13 @@ impl Pass<'_, '_> {
 }
 
 /// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
-fn resume(root: &Root, packet: &mut Packet) -> Node {
+fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
+    let root = context.root;
     if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
         packet.set_reason(Reason::InterfaceGone.number());
     }
     match Reason::of(packet.reason()) {
+        None if packet.flags().contains(nodes::REDIRECTED) => nodes::redirect_again(root, context.guard, packet),
         None => nodes::entry(root, packet),
         // Nobody is told whose interface is gone, nor that a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,

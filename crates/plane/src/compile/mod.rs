@@ -29,7 +29,10 @@ pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
-pub use sav::{Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError};
+pub use sav::{
+    Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, Stage,
+    StageError,
+};
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
 
@@ -227,6 +230,7 @@ impl Compiler {
             previous: &self.ribs,
         };
         let mut ribs = pass.base();
+        let redirects = pass.redirects();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let sets = reverse(&numbers, &routing);
@@ -239,6 +243,7 @@ impl Compiler {
             ribs: &ribs,
             routing: &routing,
             sets: &sets,
+            redirects: &redirects,
         };
         let staged = self.sav.prepare(input)?;
         let tables = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs)?;

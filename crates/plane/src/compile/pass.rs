@@ -10,7 +10,7 @@ use super::numbers::{Key, Numbers, Paths};
 use super::stations::{Fixed, LearnedSet};
 use super::{Map, is_link_local};
 use crate::ecmp;
-use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, Route, RouteTarget, Tag};
+use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, PerFamily, Route, RouteTarget, Tag};
 use crate::rib::{Entry, Rib, Source};
 use crate::root::{Adjacencies, Adjacency, Forwarding, Interface, Kind, MAX_L2};
 
@@ -151,6 +151,19 @@ impl Pass<'_> {
         for (number, address) in self.learned.iter() {
             self.neighbor(ribs, number, address, self.learned);
         }
+    }
+
+    /// Where each policy redirects what is not valid, by place in the model: an adjacency for each family, and none while
+    /// the link is down.
+    pub(super) fn redirects(&mut self) -> Vec<PerFamily<Option<u32>>> {
+        let gateway = self.gateway;
+        let mut adjacency = |to: Option<NextHop>| {
+            let NextHop { interface, address, .. } = to?;
+            let number = self.number(interface);
+            (!self.interfaces[number as usize].down).then(|| self.next_hop(number, address))
+        };
+        let each = gateway.sav.iter().map(|policy| policy.redirect);
+        each.map(|to| PerFamily { v4: adjacency(to.v4), v6: adjacency(to.v6) }).collect()
     }
 
     fn own_addresses(&mut self, ribs: &mut [Rib]) {

@@ -21,7 +21,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use crate::collect;
-use crate::compile::{Compiler, Edit, Edited, EntryKey, Map, Names, Places, SavError, Settings};
+use crate::compile::{Compiler, Edit, Edited, EntryKey, Map, Names, Places, SavError, Settings, StageError};
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
 use crate::keeper::{self as keeping, Keeper, Work};
@@ -305,6 +305,8 @@ impl Engine {
         }
         let mut work = Work::default();
         control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
+        let ended = control.compiler.ended_sav_stages().into_iter();
+        work.news.extend(ended.map(|policy| News::StageEnded { policy }));
         control.tell_of_links(&model, &opened.places, &mut work);
         Control::tell_of_mtus(&mut control.ports, &model, &opened.places, &mut work);
         (control.model, control.map, control.places) = (model, map, opened.places);
@@ -419,6 +421,27 @@ impl Engine {
         Ok(edited)
     }
 
+    /// Has another action than the configured one in force for a policy, from a time on in seconds of the Unix epoch, at once
+    /// for all packets; `None`: the configured one again. It stays through reloads as long as the policy does.
+    ///
+    /// # Errors
+    /// When there is no such policy, or it does not say what the action needs.
+    pub fn stage_sav(&self, policy: &str, action: Option<model::SavAction>, time: u64) -> Result<(), StageError> {
+        let mut control = self.lock();
+        let Control { compiler, model, .. } = &mut *control;
+        let root = compiler.stage_sav(model, policy, action, time)?;
+        self.put_into_force(root, compiler);
+        Ok(())
+    }
+
+    /// Where packets came from that were not valid, since the counters of interfaces were cleared: what each worker knows,
+    /// together.
+    pub fn invalid_sources(&self) -> stats::InvalidSources {
+        let now = self.clock.now();
+        let counters = self.workers.iter().map(|worker| &*worker.counters);
+        self.root.with(|root| collect::invalid_sources(counters, root, now))
+    }
+
     fn put_into_force(&self, root: Root, compiler: &mut Compiler) {
         self.root.publish(root);
         self.domain.collect();
@@ -497,6 +520,7 @@ impl Engine {
         }
         if all || what == Clear::Interfaces {
             control.baseline.interfaces = now;
+            self.workers.iter().for_each(|worker| worker.counters.spoofed.clear());
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

@@ -17,7 +17,7 @@ use super::{Context, Next, VALIDATED, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
-use crate::sav::{class_v4, class_v6};
+use crate::sav::{By, class_v4, class_v6};
 
 /// How far ahead frames are asked for.
 const AHEAD: usize = 8;
@@ -93,7 +93,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             Ok(Way::V6) => v6.push(place),
             Ok(Way::Validated) => pass(context, packet, place),
             Ok(Way::To(node)) => divert(context.next, node, place),
-            Err(refusal) => refuse(context.next, packet, place, refusal),
+            Err(refusal) => refuse(context, packet, place, refusal),
         }
     }
     own.change(root, context.worker, NONE);
@@ -191,10 +191,12 @@ fn pass(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     context.next.push(node, place);
 }
 
-enum Refusal {
+pub(super) enum Refusal {
     Silent(Reason),
     /// The source is told, if it may be.
     Aloud(Reason),
+    /// It is sent where what is not valid goes.
+    Redirect,
 }
 
 impl From<Reason> for Refusal {
@@ -204,10 +206,14 @@ impl From<Reason> for Refusal {
 }
 
 #[cold]
-fn refuse(next: &mut Next, packet: &mut Packet, place: u8, refusal: Refusal) {
+fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Refusal) {
     match refusal {
-        Refusal::Silent(reason) => next.refuse(packet, place, reason),
-        Refusal::Aloud(reason) => next.refuse_aloud(packet, place, reason),
+        Refusal::Silent(reason) => context.next.refuse(packet, place, reason),
+        Refusal::Aloud(reason) => context.next.refuse_aloud(packet, place, reason),
+        Refusal::Redirect if packet.flags().contains(ParseFlags::IP4) => {
+            sav::redirect::<sav::V4>(context, packet, place, By::Special);
+        }
+        Refusal::Redirect => sav::redirect::<sav::V6>(context, packet, place, By::Special),
     }
 }
 
@@ -356,8 +362,10 @@ fn admit_special_v4(
     let admission = sav::admission::<sav::V4>(context, packet, class);
     // A source of which nothing was said, or that it is as any other, is left to the mechanism.
     let open = class.is_none() || admission == Admission::Check;
-    if admission == Admission::Refuse {
-        return Err(Reason::SavSpecial.into());
+    match admission {
+        Admission::Refuse(reason) => return Err(reason.into()),
+        Admission::Redirect => return Err(Refusal::Redirect),
+        _ => {}
     }
     let root = context.root;
     // Who has no address yet may say so on his link: there is nothing wrong with it.
@@ -414,7 +422,7 @@ fn to_host(refused: Option<Reason>) -> Result<Way, Refusal> {
 /// RFC 1812, 5.2.4.1 and 4.2.2.1: options are walked, and what is malformed is refused aloud. Source routes are refused
 /// silently, as RFC 7126, 4.3 and 4.4 recommend.
 #[cold]
-fn check_options(packet: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check_options(packet: &[u8]) -> Result<(), Refusal> {
     let length = ipv4::Header::new(packet).map_or(0, |header| header.header_length());
     for option in ipv4::options(packet.get(..length).unwrap_or_default()) {
         match option {
@@ -480,8 +488,10 @@ fn admit_special_v6(
     let class = class_v6(source, destination);
     let admission = sav::admission::<sav::V6>(context, packet, class);
     let open = class.is_none() || admission == Admission::Check;
-    if admission == Admission::Refuse {
-        return Err(Reason::SavSpecial.into());
+    match admission {
+        Admission::Refuse(reason) => return Err(reason.into()),
+        Admission::Redirect => return Err(Refusal::Redirect),
+        _ => {}
     }
     // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
     let martian = !admission.opens() && martian::source_v6(source) && !(source.is_unspecified() && link_scope);

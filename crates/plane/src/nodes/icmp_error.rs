@@ -11,7 +11,7 @@ use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
-use super::{Context, ORIGINATED, discard, lookup};
+use super::{Context, ORIGINATED, REDIRECTED, discard, lookup};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
 
@@ -31,7 +31,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
 
 /// The error that is due about a packet, if one is and may be sent.
 fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
-    if packet.flags().contains(ORIGINATED) {
+    if packet.flags().intersects(ORIGINATED | REDIRECTED) {
         return None;
     }
     // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some

@@ -9,12 +9,12 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
-use super::{Context, ORIGINATED, link_local, rewrite};
+use super::{Context, ORIGINATED, REDIRECTED, link_local, rewrite, sav};
 use crate::hold::{self, Sentence};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
-use crate::root::{Forwarding, Kind, Root};
+use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// The lookup node of a parsed packet's family.
 #[inline(always)]
@@ -145,6 +145,16 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
     };
     let Some(tables) = root.vrfs.get(usize::from(ingress.vrf)) else { return Sentence::Release };
     let Some(destination) = rewrite::destination(packet) else { return Sentence::Release };
+    let waits_at = |adjacency: &Adjacency| {
+        adjacency.kind == Kind::Neighbor
+            && adjacency.interface == key.interface
+            && adjacency.next_hop.unwrap_or(destination) == key.address
+    };
+    if packet.flags().contains(REDIRECTED) {
+        let adjacency = sav::redirection(root, guard, packet);
+        let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
+        return if waits { Sentence::Wait } else { Sentence::Release };
+    }
     let value = match destination {
         IpAddr::V4(to) => tables.v4.lookup(guard, u32::from(to)),
         IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
@@ -152,12 +162,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
     };
     let hash = || parse::flow_hash(&packet.parsed(), packet.data(), seed);
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(hash, &root.buckets) as usize);
-    let waits = adjacency.is_some_and(|adjacency| {
-        adjacency.kind == Kind::Neighbor
-            && adjacency.interface == key.interface
-            && adjacency.next_hop.unwrap_or(destination) == key.address
-    });
-    if waits { Sentence::Wait } else { Sentence::Release }
+    if adjacency.is_some_and(waits_at) { Sentence::Wait } else { Sentence::Release }
 }
 
 #[cold]

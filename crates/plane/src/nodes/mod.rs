@@ -43,7 +43,7 @@ use crate::sample::Samples;
 
 pub(crate) use discard::discard;
 pub(crate) use lookup::judge;
-pub(crate) use sav::entry;
+pub(crate) use sav::{entry, redirect_again};
 
 /// weir made the packet: its TTL is not decremented, and no error is sent about it.
 pub(crate) const ORIGINATED: ParseFlags = ParseFlags::from_bits(1 << 15);
@@ -53,6 +53,10 @@ pub(crate) const PIECEMEAL: ParseFlags = ParseFlags::from_bits(1 << 14);
 
 /// The packet's source has been validated before it was set aside.
 pub(crate) const VALIDATED: ParseFlags = ParseFlags::from_bits(1 << 13);
+
+/// The packet's source is not valid, and the packet goes where the policy of its interface sends it, whatever its
+/// destination. Nobody is told anything about it: its source is forged.
+pub(crate) const REDIRECTED: ParseFlags = ParseFlags::from_bits(1 << 12);
 
 /// What a node may use beside its vector.
 pub(crate) struct Context<'a> {

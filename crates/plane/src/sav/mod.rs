@@ -8,6 +8,8 @@
 
 mod counters;
 mod hits;
+mod meters;
+mod sources;
 mod special;
 mod validator;
 
@@ -15,6 +17,8 @@ use std::sync::Arc;
 
 pub use counters::SavCounters;
 pub use hits::Hits;
+pub use meters::{Clock, Meters};
+pub use sources::{Lost, PLACES, PREFIX_LENGTHS, Sources, Spoofed};
 pub use special::{Broadcasts, Class, class_v4, class_v6};
 pub use validator::{Check, Family, Finding, Reverse, Validator};
 pub(crate) use validator::{Interfaces, One};

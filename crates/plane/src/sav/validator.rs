@@ -8,10 +8,11 @@ use weir_packet::vector::VECTOR;
 use weir_table::lpm::{AsKey, Key, Table};
 use weir_table::sav::{CardReading, Order, Reading, Verdict};
 
-use crate::model::{PerFamily, SavAction, SpecialSources};
+use crate::model::{PerFamily, RatePer, SavAction, SpecialSources};
 use crate::root::{Adjacency, Forwarding, Interface, Kind, Root, Tables};
+use crate::sample::Choice;
 
-use super::{By, Hits, SavCounters};
+use super::{By, Hits, Meters, SavCounters};
 
 /// An address family, as validation sees it.
 pub trait Family: Key {
@@ -100,6 +101,13 @@ pub struct Validator<K: Key> {
     pub by: By,
     /// What becomes of packets that are not valid.
     pub action: SavAction,
+    /// The buckets that say how many pass, where the action is or may come to be [`SavAction::RateLimit`].
+    pub meters: Option<Arc<Meters>>,
+    /// The adjacency that they go to where the action is or may come to be [`SavAction::Redirect`]; none either where the
+    /// link is down.
+    pub redirect: Option<u32>,
+    /// Which of them are offered to which sampler.
+    pub sample: Option<Choice>,
     /// What is with special sources.
     pub special: SpecialSources,
     /// Sources that no rule knows are valid.
@@ -253,6 +261,16 @@ impl<K: Family> Validator<K> {
         let mut finding = Finding { verdict: Verdict::Invalid, row: 0 };
         self.each(root, guard, &[source], One(interface), |_, found| finding = found);
         finding
+    }
+
+    /// The bucket of a packet of which this was found, under the guard under which it was.
+    #[inline]
+    pub(crate) fn bucket(&self, meters: &Meters, found: Option<Finding>, interface: u32) -> usize {
+        match (meters.limit().per, &self.check, found) {
+            (RatePer::Interface, ..) => interface as usize,
+            (RatePer::Rule, Check::Rules { table, .. }, Some(found)) => table.counter(found.row) as usize,
+            (RatePer::Rule, ..) => 0,
+        }
     }
 
     /// Counts a packet of which this was found for its prefix, if that is wanted; under the guard under which it was found.

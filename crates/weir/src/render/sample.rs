@@ -70,6 +70,7 @@ pub(crate) fn snapshot() -> Snapshot {
                 checked: 1000,
                 unknown: 10,
                 invalid: vec![("acl", traffic(0, 0)), ("table", traffic(90, 5760)), ("special", traffic(10, 640))],
+                ..Default::default()
             },
             SavInterfaceStats {
                 interface: "wan".into(),
@@ -161,6 +162,7 @@ pub(crate) fn sav_policies() -> Vec<SavPolicyStats> {
         name: "edge".into(),
         mechanism: "table",
         action: "discard",
+        stage: None,
         matching: Some("most-specific"),
         layout: Some("merged"),
         incremental: true,
@@ -169,11 +171,13 @@ pub(crate) fn sav_policies() -> Vec<SavPolicyStats> {
         sources: vec![("file".into(), 3), ("api".into(), 1)],
         dynamic_octets: 224,
         hits_octets: 1024,
+        limit_octets: 0,
     };
     let core = SavPolicyStats {
         name: "core".into(),
         mechanism: "urpf-strict",
         action: "permit",
+        stage: None,
         matching: None,
         layout: None,
         incremental: false,
@@ -182,6 +186,7 @@ pub(crate) fn sav_policies() -> Vec<SavPolicyStats> {
         sources: vec![],
         dynamic_octets: 0,
         hits_octets: 0,
+        limit_octets: 0,
     };
     vec![edge, core]
 }

@@ -11,6 +11,8 @@ use crate::sav::Check;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
     pub(super) meaning: Meaning,
+    /// Packets are counted for each prefix.
+    pub(super) hits: bool,
     pub(super) limits: Limits,
 }
 

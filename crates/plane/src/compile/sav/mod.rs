@@ -4,6 +4,7 @@
 //! the old ones, so that a version that does not come about changes nothing. What comes while the gateway runs
 //! ([`Edit`]) changes the tables in place: readers see a batch by the next version.
 
+mod actions;
 mod dynamic;
 mod edit;
 mod engine;
@@ -19,11 +20,13 @@ use ipnet::IpNet;
 use weir_base::reclaim::Domain;
 use weir_table::sav::{Limits, NoRoom, Set};
 
+pub use actions::{Stage, StageError};
 pub use dynamic::{Edit, EntryKey, MAX_SOURCES, Names, Said};
 pub use edit::{Edited, Problem, SavError};
 pub use engine::Occupancy;
 pub use explain::{Decision, Named, Nearest};
 
+use actions::{Actions, is_distinct};
 use dynamic::Dynamic;
 use edit::Means;
 use engine::{Engine, Entries, Meaning, Shape};
@@ -34,12 +37,13 @@ use rules::{Family, Rules, Sets};
 use super::pass::Routing;
 use super::{Compiler, Map, TableFull, most_bytes};
 use crate::model::{
-    Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavLayout, SavPolicy, SavRule, SavRules, Scope,
-    Urpf, UrpfMode,
+    Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavAction, SavLayout, SavPolicy, SavRule, SavRules,
+    Scope, Urpf, UrpfMode,
 };
 use crate::record;
 use crate::rib::Rib;
 use crate::root::{Interface, Root};
+use crate::sample::Choice;
 use crate::sav::{self, Broadcasts, By, Check, Hits, Reverse, Validator, Validators};
 use crate::stats::SavEntryRow;
 
@@ -50,6 +54,7 @@ pub(super) struct Store {
     /// By number of the VRF: of those where routes that are not the best count.
     feasible: Vec<Option<Feasible>>,
     validators: Validators,
+    actions: Actions,
 }
 
 /// The tables of a policy.
@@ -77,7 +82,7 @@ struct Own<K: Family> {
 impl<K: Family> Own<K> {
     fn new(domain: &Domain, shape: &Shape, workers: usize) -> Result<Own<K>, NoRoom> {
         // Number 0 is that of sources without a rule.
-        let hits = shape.limits.distinct.then(|| Arc::new(Hits::new(workers, 2 * shape.limits.prefixes + 1)));
+        let hits = shape.hits.then(|| Arc::new(Hits::new(workers, 2 * shape.limits.prefixes + 1)));
         Ok(Own { engine: Engine::new(domain, shape)?, hits, bases: HashMap::new() })
     }
 }
@@ -113,6 +118,8 @@ pub(super) struct Input<'a> {
     pub(super) routing: &'a Routing,
     /// The interfaces of each multipath set.
     pub(super) sets: &'a [Vec<u32>],
+    /// Where policies redirect packets to, by place in the model: adjacencies.
+    pub(super) redirects: &'a [PerFamily<Option<u32>>],
 }
 
 impl Input<'_> {
@@ -205,6 +212,7 @@ impl Store {
                 self.kept.len() - 1
             }));
         }
+        self.actions.adopt(input);
         for &number in &input.map.interfaces {
             let interface = &mut interfaces[number as usize];
             interface.broadcasts = Arc::new(Broadcasts::new(&interface.addresses));
@@ -245,7 +253,7 @@ impl Store {
             let number = *known.entry(reading).or_insert_with(|| {
                 let kept = places[usize::from(at.0)].map(|place| K::own(&self.kept[place]));
                 if let Some(check) = self.check(policy, reading, kept) {
-                    all.push(validator(policy, reading, check, kept));
+                    all.push(self.validator(input, policy, reading, check, kept));
                     (all.len() - 1) as u16
                 } else {
                     sav::NONE
@@ -267,6 +275,31 @@ impl Store {
             Mechanism::Urpf(Urpf { mode, default_route: default, .. }) => {
                 Some(Check::Route { vrf: reading.vrf, strict: mode == UrpfMode::Strict, default })
             }
+        }
+    }
+
+    fn validator<K: Family>(
+        &self,
+        input: Input<'_>,
+        policy: &SavPolicy,
+        reading: Reading,
+        check: Check<K>,
+        own: Option<&Own<K>>,
+    ) -> Validator<K> {
+        let sample =
+            policy.sample.map(|sampling| Choice::new(input.map.samplers[usize::from(sampling.to.0)], sampling.one_in));
+        Validator {
+            policy: reading.policy,
+            card: reading.card,
+            by: By::of(&policy.mechanism),
+            action: self.actions.action(policy),
+            meters: self.actions.meters(policy).map(|both| Arc::clone(*K::of(&both))),
+            redirect: input.redirects.get(usize::from(reading.policy)).and_then(|both| *K::of(both)),
+            sample,
+            special: policy.special,
+            unknown_is_valid: policy.mechanism.rules().is_some_and(|rules| rules.incremental),
+            check,
+            hits: own.and_then(|own| own.hits.clone()),
         }
     }
 
@@ -309,19 +342,6 @@ struct Reading {
     card: usize,
 }
 
-fn validator<K: Family>(policy: &SavPolicy, reading: Reading, check: Check<K>, own: Option<&Own<K>>) -> Validator<K> {
-    Validator {
-        policy: reading.policy,
-        card: reading.card,
-        by: By::of(&policy.mechanism),
-        action: policy.action,
-        special: policy.special,
-        unknown_is_valid: policy.mechanism.rules().is_some_and(|rules| rules.incremental),
-        check,
-        hits: own.and_then(|own| own.hits.clone()),
-    }
-}
-
 /// The card of an interface, by its place in the model's list; those that none has share the one behind the last. A VLAN
 /// interface that none has is where its parent is.
 fn card(gateway: &Gateway, index: u32) -> usize {
@@ -335,7 +355,7 @@ fn card(gateway: &Gateway, index: u32) -> usize {
 
 fn shape(input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Shape {
     let gateway = input.gateway;
-    let limits = input.limits(gateway.limits.sav_prefixes, rules.hits);
+    let limits = input.limits(gateway.limits.sav_prefixes, is_distinct(policy));
     let meaning = match policy.mechanism {
         Mechanism::Table { matching, layout, .. } => {
             let cards = match layout {
@@ -346,7 +366,7 @@ fn shape(input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Shape {
         }
         _ => Meaning::Ordered,
     };
-    Shape { meaning, limits }
+    Shape { meaning, hits: rules.hits, limits }
 }
 
 /// The interfaces of each card, by number.
@@ -453,6 +473,37 @@ impl Compiler {
         let (store, means) = self.means(gateway);
         let edited = store.replace(means, policy, source, entries, time)?;
         Ok((edited, self.root()))
+    }
+
+    /// Has another action than the configured one in force for a policy from a time on, in seconds of the Unix epoch, or
+    /// again the configured one: gives the version that follows. `gateway` is the model in force.
+    ///
+    /// # Errors
+    /// When there is no such policy, or it does not say what the action needs.
+    pub fn stage_sav(
+        &mut self,
+        gateway: &Gateway,
+        policy: &str,
+        action: Option<SavAction>,
+        time: u64,
+    ) -> Result<Root, StageError> {
+        self.sav.stage(gateway, policy, action, time)?;
+        Ok(self.root())
+    }
+
+    /// The action that is in force for a policy in the place of the configured one.
+    pub fn sav_stage(&self, policy: &str) -> Option<Stage> {
+        self.sav.stage_of(policy)
+    }
+
+    /// Policies whose stages ended with the last model, as they are gone or lack what the stage needs; once.
+    pub fn ended_sav_stages(&mut self) -> Vec<String> {
+        self.sav.ended_stages()
+    }
+
+    /// Octets of the buckets by which a policy limits what is not valid.
+    pub fn sav_meter_octets(&self, policy: &str) -> usize {
+        self.sav.meter_octets(policy)
     }
 
     fn means<'a>(&'a mut self, gateway: &'a Gateway) -> (&'a mut Store, Means<'a>) {

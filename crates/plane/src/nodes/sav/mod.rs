@@ -3,6 +3,8 @@
 //! Packets are grouped by validator, of which most gateways have one or two, so that each group is looked up by the vector.
 //! Packets of one interface keep their order.
 
+mod invalid;
+
 use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
@@ -18,6 +20,10 @@ use crate::reason::Reason;
 use crate::record::{Fate, Said};
 use crate::root::Root;
 use crate::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
+
+pub(crate) use invalid::redirect_again;
+use invalid::{Marks, Sentence};
+pub(super) use invalid::{redirect, redirection};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
@@ -246,69 +252,63 @@ fn sort<F: Ip>(
     validator: &Validator<F::Key>,
     verdicts: &[Verdict; VECTOR],
 ) {
-    let (root, worker) = (context.root, context.worker);
+    let is_invalid = |index: usize| !validator.passes(verdicts[index]);
+    let over = match validator.action {
+        SavAction::RateLimit => invalid::those_over::<F>(context, vector, frame, validator, is_invalid),
+        _ => Marks::default(),
+    };
     let mut usual = Frame::new();
-    for (&place, &verdict) in frame.places().iter().zip(verdicts) {
-        if verdict == Verdict::Valid {
+    for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
+        let packet = &mut vector[place];
+        if validator.passes(verdict) {
+            if verdict == Verdict::Unknown {
+                count_unknown(context, packet, validator);
+            }
             usual.push(place);
             continue;
         }
-        let packet = &mut vector[place];
-        match settle(root, worker, packet, validator, verdict) {
-            Some(reason) => context.next.refuse(packet, place, reason),
-            None => usual.push(place),
+        match invalid::sentence(context, packet, validator, validator.by, |_| over.has(index)) {
+            Sentence::Pass => usual.push(place),
+            Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
+            Sentence::Redirect => invalid::redirect::<F>(context, packet, place, validator.by),
         }
     }
     context.next.extend(F::NEXT, &usual);
 }
 
-/// Counts what the mechanism says of a packet, unless that it is valid. The reason why it is to be dropped.
-#[inline(always)]
-fn settle<K: Family>(
-    root: &Root,
-    worker: usize,
-    packet: &Packet,
-    validator: &Validator<K>,
-    verdict: Verdict,
-) -> Option<Reason> {
-    match verdict {
-        Verdict::Valid => None,
-        Verdict::Unknown if validator.unknown_is_valid => {
-            if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
-                Validator::<K>::counters(interface, worker).unknown.add(1);
-            }
-            None
-        }
-        _ => refuses(root, worker, packet, validator, validator.by).then(|| validator.by.reason()),
-    }
-}
-
-/// Counts a packet that is not valid; whether it is to be dropped.
+/// Counts a packet whose source no rule knows, and which is let pass for it.
 #[inline]
-fn refuses<K: Family>(root: &Root, worker: usize, packet: &Packet, validator: &Validator<K>, by: By) -> bool {
-    if let Some(interface) = root.interfaces.get(packet.interface() as usize) {
-        let counters = Validator::<K>::counters(interface, worker);
-        counters.invalid[by as usize].add(1, packet.len() as u64);
+fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet, _: &Validator<K>) {
+    if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        Validator::<K>::counters(interface, context.worker).unknown.add(1);
     }
-    validator.action == SavAction::Discard
 }
 
 /// A packet from a broadcast address of its link, where that is permitted or denied.
 #[cold]
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
     match of_broadcast::<F>(context, packet, validator) {
-        Some(reason) => context.next.refuse(packet, place, reason),
-        None => context.next.push(F::NEXT, place),
+        Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
+        Sentence::Redirect => invalid::redirect::<F>(context, packet, place, By::Special),
+        Sentence::Pass => context.next.push(F::NEXT, place),
     }
 }
 
-/// The same of a packet wherever it goes: the reason why it is to be dropped.
-fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Reason> {
+/// The same of a packet wherever it goes.
+fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Sentence {
     let action = Class::Broadcast.action(&validator.special);
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
-    let refused =
-        action == SpecialAction::Deny && refuses(context.root, context.worker, packet, validator, By::Special);
-    refused.then_some(Reason::SavSpecial)
+    match action {
+        SpecialAction::Deny => special(context, packet, validator),
+        _ => Sentence::Pass,
+    }
+}
+
+/// Passes sentence on a packet whose source is of a class that is denied.
+fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>) -> Sentence {
+    invalid::sentence(context, packet, validator, By::Special, |context| {
+        invalid::is_over(context, packet, validator, None)
+    })
 }
 
 /// What a policy says of a packet with a special source, before anything else looks at it.
@@ -322,8 +322,10 @@ pub(super) enum Admission {
     Permit,
     /// It is not, which has been counted, and is let pass: as far as it comes without a policy.
     Pass,
-    /// It is not.
-    Refuse,
+    /// It is not, and is dropped.
+    Refuse(Reason),
+    /// It is not, and goes where such packets are sent.
+    Redirect,
 }
 
 impl Admission {
@@ -352,16 +354,18 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(class, action));
     Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
     if action == SpecialAction::Permit {
-        Admission::Permit
-    } else if refuses(root, context.worker, packet, validator, By::Special) {
-        Admission::Refuse
-    } else {
-        Admission::Pass
+        return Admission::Permit;
+    }
+    match special(context, packet, validator) {
+        Sentence::Pass => Admission::Pass,
+        Sentence::Drop(reason) => Admission::Refuse(reason),
+        Sentence::Redirect => Admission::Redirect,
     }
 }
 
 /// Validates one packet that does not come by the node, whose source is of no class or counts as any other: what stays on
-/// its link and is for the host, and what is wrong in itself. The reason why it is to be dropped.
+/// its link and is for the host, and what is wrong in itself. Such packets are not redirected. The reason why it is to be
+/// dropped.
 #[cold]
 pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
     let (root, worker) = (context.root, context.worker);
@@ -370,20 +374,34 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
     let source = *F::source(packet);
     let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
     Own { packets: 1, ..own }.count::<F>(root, worker);
-    if is_broadcast {
-        return of_broadcast::<F>(context, packet, validator);
+    let (by, sentence) = if is_broadcast {
+        (By::Special, of_broadcast::<F>(context, packet, validator))
+    } else {
+        let found = validator.one(root, context.guard, source, packet.interface());
+        note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
+        validator.hit(worker, found);
+        if validator.passes(found.verdict) {
+            if found.verdict == Verdict::Unknown {
+                count_unknown(context, packet, validator);
+            }
+            return None;
+        }
+        let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
+        (validator.by, invalid::sentence(context, packet, validator, validator.by, over))
+    };
+    match sentence {
+        Sentence::Pass => None,
+        Sentence::Drop(reason) => Some(reason),
+        Sentence::Redirect => Some(by.reason()),
     }
-    let found = validator.one(root, context.guard, source, packet.interface());
-    note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
-    validator.hit(worker, found);
-    settle(root, worker, packet, validator, found.verdict)
 }
 
 /// Validates one packet of whose source, of this class, nothing has been said yet. The reason why it is to be dropped.
 #[cold]
 pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
     match admission::<F>(context, packet, class) {
-        Admission::Refuse => Some(Reason::SavSpecial),
+        Admission::Refuse(reason) => Some(reason),
+        Admission::Redirect => Some(Reason::SavSpecial),
         Admission::Permit | Admission::Pass => None,
         Admission::Unasked | Admission::Check => one::<F>(context, packet),
     }

@@ -1,0 +1,237 @@
+//! What becomes of packets whose source is not valid: they are counted and offered to samplers, and then go on, are
+//! dropped, or go elsewhere, as the policy of their interface says.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_base::reclaim::Guard;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{ParseFlags, martian};
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{ipv4, ipv6};
+
+use super::super::{Context, REDIRECTED, VALIDATED, ethernet_input};
+use super::Ip;
+use crate::model::{RatePer, SavAction};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::{Adjacency, Forwarding, Kind, Root};
+use crate::sample::{About, Treatment};
+use crate::sav::{By, Family, Finding, Validator};
+
+/// What becomes of a packet that is not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sentence {
+    /// It goes on.
+    Pass,
+    /// It is dropped.
+    Drop(Reason),
+    /// It goes where the policy sends such packets.
+    Redirect,
+}
+
+/// Places of a vector's packets in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Marks([u64; VECTOR / 64]);
+
+impl Marks {
+    #[inline(always)]
+    pub(super) fn set(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    #[inline(always)]
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.0[index / 64] >> (index % 64) & 1 != 0
+    }
+}
+
+/// Passes sentence on a packet by what the policy does with those that are not valid: `over` says whether more have come
+/// than may pass, where that matters. Everything is counted.
+#[inline]
+pub(super) fn sentence<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    validator: &Validator<K>,
+    by: By,
+    over: impl FnOnce(&Context<'_>) -> bool,
+) -> Sentence {
+    let octets = packet.len() as u64;
+    let counters = context.root.interfaces.get(packet.interface() as usize);
+    let counters = counters.map(|interface| Validator::<K>::counters(interface, context.worker));
+    if let Some(counters) = counters {
+        counters.invalid[by as usize].add(1, octets);
+    }
+    context.counters.spoofed.add(packet.interface(), source(packet), octets, by, context.now);
+    let (sentence, treatment) = match validator.action {
+        SavAction::Permit => (Sentence::Pass, Treatment::Passed),
+        SavAction::Discard => (Sentence::Drop(by.reason()), Treatment::Dropped),
+        SavAction::Redirect => (Sentence::Redirect, Treatment::Redirected),
+        SavAction::RateLimit if !over(context) => (Sentence::Pass, Treatment::Passed),
+        SavAction::RateLimit => {
+            if let Some(counters) = counters {
+                counters.limited.add(1);
+            }
+            (Sentence::Drop(Reason::SavRateLimit), Treatment::RateLimited)
+        }
+    };
+    if let Some(choice) = validator.sample {
+        let about = About { policy: validator.policy, by, treatment };
+        context.samples.offer(context.root, context.now, packet, choice, about);
+    }
+    sentence
+}
+
+/// Whether more packets that are not valid have come than may pass, this one included, of which `found` was found.
+#[cold]
+pub(super) fn is_over<K: Family>(
+    context: &Context<'_>,
+    packet: &Packet,
+    validator: &Validator<K>,
+    found: Option<Finding>,
+) -> bool {
+    let Some(meters) = &validator.meters else { return true };
+    let bucket = validator.bucket(meters, found, packet.interface());
+    let mut over = true;
+    let length = std::iter::once(packet.len() as u64);
+    meters.take(bucket, meters.clock(context.now), length, |_, passes| over = !passes);
+    over
+}
+
+/// The same of all packets of a list that `is_invalid`, which says so of places in it: each bucket is asked once for as
+/// many as follow one another.
+#[inline(never)]
+pub(super) fn those_over<F: Ip>(
+    context: &Context<'_>,
+    vector: &Vector,
+    frame: &Frame,
+    validator: &Validator<F::Key>,
+    is_invalid: impl Fn(usize) -> bool,
+) -> Marks {
+    let mut over = Marks::default();
+    let Some(meters) = &validator.meters else { return Marks([u64::MAX; VECTOR / 64]) };
+    let clock = meters.clock(context.now);
+    let per_rule = meters.limit().per == RatePer::Rule;
+    let (mut indexes, mut lengths) = ([0u8; VECTOR], [0u64; VECTOR]);
+    let (mut asked, mut bucket) = (0, 0);
+    let mut ask = |bucket, indexes: &[u8], lengths: &[u64]| {
+        meters.take(bucket, clock, lengths.iter().copied(), |at, passes| {
+            if !passes {
+                over.set(usize::from(indexes[at]));
+            }
+        });
+    };
+    for (index, &place) in frame.places().iter().enumerate() {
+        if !is_invalid(index) {
+            continue;
+        }
+        let packet = &vector[place];
+        // Rows are not kept where all is valid, which is the usual case: they are looked up again.
+        let found = || validator.one(context.root, context.guard, *F::source(packet), packet.interface());
+        let own = validator.bucket(meters, per_rule.then(found), packet.interface());
+        if own != bucket {
+            ask(bucket, &indexes[..asked], &lengths[..asked]);
+            (asked, bucket) = (0, own);
+        }
+        indexes[asked] = index as u8;
+        lengths[asked] = packet.len() as u64;
+        asked += 1;
+    }
+    ask(bucket, &indexes[..asked], &lengths[..asked]);
+    over
+}
+
+/// Sends a packet that is not valid where the policy of its interface says. One that no gateway would forward, because it is
+/// for its link or because of what it asks for, is dropped for what found it not valid.
+#[cold]
+pub(in crate::nodes) fn redirect<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, by: By) {
+    if !may_leave(packet) {
+        return context.next.refuse(packet, place, by.reason());
+    }
+    packet.set_flags(packet.flags() | VALIDATED | REDIRECTED);
+    let node = redirect_again(context.root, context.guard, packet);
+    if node != Node::Drop
+        && let Some(interface) = context.root.interfaces.get(packet.interface() as usize)
+    {
+        Validator::<F::Key>::counters(interface, context.worker).redirected.add(1);
+    }
+    context.next.push(node, place);
+}
+
+/// Where a packet goes on that is redirected, and has waited for the hardware address of its next hop, perhaps.
+#[cold]
+pub(crate) fn redirect_again(root: &Root, guard: &Guard<'_>, packet: &mut Packet) -> Node {
+    let number = redirection(root, guard, packet);
+    let adjacency = number.and_then(|number| root.adjacencies.get(number as usize));
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let rewrite = if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite };
+    packet.set_forwarding(number.unwrap_or(Adjacency::NO_ROUTE));
+    match adjacency.map(|adjacency| adjacency.kind) {
+        Some(Kind::Rewrite | Kind::RewriteStale) => rewrite,
+        Some(Kind::Neighbor) if root.invent_neighbors => rewrite,
+        Some(Kind::Neighbor) => Node::Neighbor,
+        _ => {
+            packet.set_reason(Reason::SavRedirect.number());
+            Node::Drop
+        }
+    }
+}
+
+/// The adjacency that the policy of its interface gives a packet that is redirected, if it (still) redirects.
+pub(in crate::nodes) fn redirection(root: &Root, guard: &Guard<'_>, packet: &Packet) -> Option<u32> {
+    fn of<K: Family>(root: &Root, packet: &Packet) -> Option<u32> {
+        let interface = root.interfaces.get(packet.interface() as usize)?;
+        K::validators(root).get(usize::from(K::number(interface)))?.redirect
+    }
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let number = if v4 { of::<u32>(root, packet) } else { of::<u128>(root, packet) }?;
+    let adjacency = root.adjacencies.get(number as usize)?;
+    // Without an address the destination is the next hop: a neighbour who is known has an adjacency of his own.
+    if adjacency.next_hop.is_none() && adjacency.kind == Kind::Neighbor {
+        let vrf = root.interfaces.get(adjacency.interface as usize).map_or(0, |interface| interface.vrf);
+        let tables = root.vrfs.get(usize::from(vrf))?;
+        let value = match destination(packet)? {
+            IpAddr::V4(to) => tables.v4.lookup(guard, to.into()),
+            IpAddr::V6(to) => tables.v6.lookup(guard, to.into()),
+        };
+        let is_his = |own: &Adjacency| own.interface == adjacency.interface && own.next_hop == destination(packet);
+        if Forwarding(value).set().is_none() && root.adjacencies.get(value as usize).is_some_and(is_his) {
+            return Some(value);
+        }
+    }
+    Some(number)
+}
+
+/// Whether a gateway may send a packet to another link at all.
+fn may_leave(packet: &Packet) -> bool {
+    if packet.flags().intersects(ParseFlags::L2_GROUP) {
+        return false;
+    }
+    match (source(packet), destination(packet)) {
+        (IpAddr::V4(source), Some(IpAddr::V4(to))) => {
+            let options = packet.flags().contains(ParseFlags::OPTIONS);
+            !(source.is_link_local() || to.is_link_local() || to.is_multicast() || martian::destination_v4(to))
+                && (!options || ethernet_input::check_options(packet.l3()).is_ok())
+        }
+        (IpAddr::V6(source), Some(IpAddr::V6(to))) => {
+            let link_local = source.is_unicast_link_local() || to.is_unicast_link_local();
+            !(link_local || to.is_multicast() || martian::destination_v6(to))
+        }
+        _ => false,
+    }
+}
+
+/// The source of a packet; no address, if it has none.
+#[inline]
+fn source(packet: &Packet) -> IpAddr {
+    if packet.flags().contains(ParseFlags::IP4) {
+        let octets = packet.l3().get(ipv4::SOURCE..).and_then(|octets| octets.first_chunk::<4>());
+        IpAddr::V4(octets.map_or(Ipv4Addr::UNSPECIFIED, |octets| Ipv4Addr::from(*octets)))
+    } else {
+        let octets = packet.l3().get(ipv6::SOURCE..).and_then(|octets| octets.first_chunk::<16>());
+        IpAddr::V6(octets.map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets)))
+    }
+}
+
+fn destination(packet: &Packet) -> Option<IpAddr> {
+    super::super::rewrite::destination(packet)
+}
