@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::findings::{Kind, Sink};
 use super::names::Names;
 use super::words::{self, Problem, shown};
-use super::{Action, Line, Rule};
+use super::{Action, Line, Rule, Scope};
 
-const COLUMNS: [&str; 4] = ["prefix", "interfaces", "action", "comment"];
+const COLUMNS: [&str; 5] = ["prefix", "interfaces", "action", "scope", "comment"];
 
 /// Where the columns of a text are.
 struct Columns {
@@ -15,6 +15,7 @@ struct Columns {
     prefix: usize,
     interfaces: usize,
     action: Option<usize>,
+    scope: Option<usize>,
     comment: Option<usize>,
 }
 
@@ -65,27 +66,27 @@ pub(super) fn read(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Vec<Li
 type Failure = (Option<usize>, Problem);
 
 fn header(record: &::csv::StringRecord) -> Result<Columns, Failure> {
-    let mut found: [Option<usize>; 4] = [None; 4];
+    let mut found = [None; COLUMNS.len()];
     for (at, field) in record.iter().enumerate() {
         let field = field.trim_ascii();
         let Some(column) = COLUMNS.iter().position(|column| *column == field) else {
             let problem = Problem::new(Kind::Rule, format!("there is no column `{}`", shown(field)));
-            let problem = problem.help("the first line names the columns: `prefix,interfaces,action,comment`");
+            let problem = problem.help("the first line names the columns: `prefix,interfaces,action,scope,comment`");
             return Err((Some(at), problem.suggest(field, &COLUMNS)));
         };
         if found[column].replace(at).is_some() {
             return Err((Some(at), Problem::new(Kind::Rule, format!("there are two columns `{field}`"))));
         }
     }
-    let [prefix, interfaces, action, comment] = found;
+    let [prefix, interfaces, action, scope, comment] = found;
     let prefix = prefix.ok_or_else(|| (None, missing("prefix")))?;
     let interfaces = interfaces.ok_or_else(|| (None, missing("interfaces")))?;
-    Ok(Columns { count: record.len(), prefix, interfaces, action, comment })
+    Ok(Columns { count: record.len(), prefix, interfaces, action, scope, comment })
 }
 
 fn missing(column: &str) -> Problem {
     let problem = Problem::new(Kind::Rule, format!("the column `{column}` is missing"));
-    problem.help("the first line names the columns: `prefix,interfaces`, perhaps `action` and `comment`")
+    problem.help("the first line names the columns: `prefix,interfaces`, perhaps `action`, `scope` and `comment`")
 }
 
 fn rule(
@@ -117,11 +118,15 @@ fn rule(
         Some((column, word)) => words::action(word).map_err(|problem| (Some(column), problem))?,
         None => Action::Permit,
     };
+    let scope = match optional(columns.scope) {
+        Some((column, word)) => words::scope(word).map_err(|problem| (Some(column), problem))?,
+        None => Scope::Prefix,
+    };
     let comment = match optional(columns.comment) {
         Some((column, text)) => Some(words::comment(text).map_err(|problem| (Some(column), problem))?),
         None => None,
     };
-    Ok(Rule { action, from, on: shared.on, comment })
+    Ok(Rule { scope, action, from, on: shared.on, comment })
 }
 
 /// A part of a text without the blanks and line breaks around it.

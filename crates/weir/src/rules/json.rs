@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::findings::{Kind, Sink};
 use super::names::Names;
 use super::words::{self, Problem};
-use super::{Action, Line, Rule};
+use super::{Action, Line, Rule, Scope};
 
 /// A rule.
 #[derive(Deserialize)]
@@ -23,6 +23,8 @@ struct Entry<'t> {
     interfaces: Vec<Text<'t>>,
     #[serde(borrow, default)]
     action: Option<Text<'t>>,
+    #[serde(borrow, default)]
+    scope: Option<Text<'t>>,
     #[serde(borrow, default)]
     comment: Option<Text<'t>>,
 }
@@ -103,11 +105,15 @@ fn rule<'e, 't>(
         Some(Text(word)) => words::action(word).map_err(|problem| (Some(word), problem))?,
         None => Action::Permit,
     };
+    let scope = match &entry.scope {
+        Some(Text(word)) => words::scope(word).map_err(|problem| (Some(word), problem))?,
+        None => Scope::Prefix,
+    };
     let comment = match &entry.comment {
         Some(Text(text)) => Some(words::comment(text).map_err(|problem| (Some(text), problem))?),
         None => None,
     };
-    Ok(Rule { action, from, on: shared.on, comment })
+    Ok(Rule { scope, action, from, on: shared.on, comment })
 }
 
 /// Where a part of a text stands in it; `None`: it is none, as it had escapes.

@@ -1,12 +1,15 @@
-//! Rules: lines of one small grammar, the same in the configuration, in files of their own and on the control socket.
+//! Rules: lines of one small grammar, the same in the configuration, in files of their own and on the control socket. There
+//! are two kinds: those of source address validation, which are here, and those on all fields of packets ([`acl`]).
 //!
 //! ```text
-//! rule       = action "from" source "on" interfaces [ "comment" text ]
+//! rule       = [ "interface" ] action "from" source "on" interfaces [ "comment" text ]
 //! action     = "permit" | "deny"
 //! source     = "any" | prefix                  any: both families, 0.0.0.0/0 and ::/0
 //! interfaces = "any" | name { "," name }       any: all of them
 //! text       = '"' … '"'                       with \" and \\ in it
 //! ```
+//!
+//! `interface` puts a rule into the lists of its interfaces rather than into that of its prefix ([`Scope`]).
 //!
 //! Words stand apart by blanks; `#` begins what is not part of the rule, to the end of the line. A rule prints in these
 //! words, one blank between them, and what is printed reads back as the same rule.
@@ -18,6 +21,7 @@
 //! A [`Line`] takes 64 octets and its comment. Rules that name the same interfaces in the same order share one list
 //! ([`Names`]).
 
+pub mod acl;
 mod csv;
 mod findings;
 mod json;
@@ -41,11 +45,15 @@ use ipnet::IpNet;
 pub use findings::{Finding, Findings, Kind};
 pub use names::Names;
 pub(crate) use names::{LONGEST_NAME, is_name};
+pub use weir_plane::model::Scope;
 
 use findings::Sink;
 
 /// The word for every source and for all interfaces.
 pub(crate) const ANY: &str = "any";
+
+/// The word for lists of interfaces.
+const INTERFACE: &str = "interface";
 
 /// Octets of a comment, at most.
 pub const LONGEST_COMMENT: usize = 255;
@@ -53,6 +61,8 @@ pub const LONGEST_COMMENT: usize = 255;
 /// A rule of source address validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
+    /// Whose list it stands in.
+    pub scope: Scope,
     /// What it does with what it covers.
     pub action: Action,
     /// The sources that it covers, host bits clear; `None`: any of both families.
@@ -111,9 +121,9 @@ pub enum Format {
     /// A rule a line; blank lines and what follows `#` are passed over.
     Rules,
     /// CSV (RFC 4180) with a header: `prefix`, `interfaces` with spaces between them, and perhaps `action`, which is `permit`
-    /// unless given, and `comment`, in any order.
+    /// unless given, `scope`, which is `prefix` unless given, and `comment`, in any order.
     Csv,
-    /// JSON: an array of objects with `prefix`, `interfaces`, which is an array, and perhaps `action` and `comment`.
+    /// JSON: an array of objects with `prefix`, `interfaces`, which is an array, and perhaps `action`, `scope` and `comment`.
     Json,
 }
 
@@ -179,6 +189,9 @@ impl FromStr for Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.scope == Scope::Interface {
+            write!(f, "{INTERFACE} ")?;
+        }
         write!(f, "{} from ", self.action.as_str())?;
         match &self.from {
             Some(prefix) => write!(f, "{prefix} on ")?,
@@ -193,9 +206,14 @@ impl fmt::Display for Rule {
                 }
             }
         }
-        match &self.comment {
-            Some(comment) => write!(f, " comment \"{}\"", comment.replace('\\', "\\\\").replace('"', "\\\"")),
-            None => Ok(()),
-        }
+        write_comment(f, self.comment.as_deref())
+    }
+}
+
+/// What people say of a rule, behind it.
+fn write_comment(f: &mut fmt::Formatter<'_>, comment: Option<&str>) -> fmt::Result {
+    match comment {
+        Some(comment) => write!(f, " comment \"{}\"", comment.replace('\\', "\\\\").replace('"', "\\\"")),
+        None => Ok(()),
     }
 }

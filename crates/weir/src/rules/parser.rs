@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::Rule;
 use super::findings::{Kind, Sink};
 use super::lexer::{Lexer, Token, What};
 use super::names::Names;
 use super::words::{self, Problem};
+use super::{INTERFACE, Rule, Scope};
 
 /// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
 pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
@@ -21,12 +21,19 @@ pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<
 }
 
 /// What ends the reading of a line, and where in it.
-type Failure = (Range<usize>, Problem);
+pub(super) type Failure = (Range<usize>, Problem);
 
 fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Result<Rule, Failure> {
     let mut lexer = Lexer::new(line);
-    let (word, range) = self::word(&mut lexer, "`permit` or `deny`")?;
-    let action = words::action(word).map_err(|problem| (range, problem))?;
+    let (mut word, mut range) = self::word(&mut lexer, "`permit` or `deny`")?;
+    let scope = if word == INTERFACE { Scope::Interface } else { Scope::Prefix };
+    if scope == Scope::Interface {
+        (word, range) = self::word(&mut lexer, "`permit` or `deny`")?;
+    }
+    let action = words::action(word).map_err(|problem| match scope {
+        Scope::Prefix => (range, problem.suggest(word, &["permit", "deny", INTERFACE])),
+        Scope::Interface => (range, problem),
+    })?;
     keyword(&mut lexer, "from")?;
     let token = lexer.next()?;
     let word = match token.what {
@@ -54,28 +61,27 @@ fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Resu
     if let Some(at) = shared.repeated {
         sink.warning(places[at].start + base..places[at].end + base, words::repeated(list[at]));
     }
-    let comment = comment(&mut lexer, behind)?;
-    Ok(Rule { action, from, on: shared.on, comment })
-}
-
-/// The comment behind the interfaces, if there is one, and then nothing more.
-fn comment(lexer: &mut Lexer<'_>, behind: Token<'_>) -> Result<Option<Box<str>>, Failure> {
-    match behind.what {
-        What::End => return Ok(None),
-        What::Word("comment") => {}
+    let comment = match behind.what {
+        What::End => None,
+        What::Word("comment") => Some(comment(&mut lexer)?),
         other => {
-            let failure = expected("`,`, `comment` or the end of the rule", &behind);
+            let (range, problem) = expected("`,`, `comment` or the end of the rule", &behind);
             return Err(match other {
-                What::Word(word) => (failure.0, failure.1.suggest(word, &["comment"])),
-                _ => failure,
+                What::Word(word) => (range, problem.suggest(word, &["comment"])),
+                _ => (range, problem),
             });
         }
-    }
+    };
+    Ok(Rule { scope, action, from, on: shared.on, comment })
+}
+
+/// What stands behind the word `comment`, and then nothing more.
+pub(super) fn comment(lexer: &mut Lexer<'_>) -> Result<Box<str>, Failure> {
     let token = lexer.next()?;
     let What::Text(raw) = token.what else { return Err(expected("a comment in double quotes", &token)) };
     let comment = words::comment(&unescape(raw, token.range.start + 1)?).map_err(|problem| (token.range, problem))?;
     let token = lexer.next()?;
-    if token.what == What::End { Ok(Some(comment)) } else { Err(expected("the end of the rule", &token)) }
+    if token.what == What::End { Ok(comment) } else { Err(expected("the end of the rule", &token)) }
 }
 
 /// A text without its backslashes. It begins at octet `start` of the line.
@@ -105,7 +111,7 @@ fn unescape(raw: &str, start: usize) -> Result<Cow<'_, str>, Failure> {
 }
 
 /// The next word, whatever it is.
-fn word<'t>(lexer: &mut Lexer<'t>, what: &str) -> Result<(&'t str, Range<usize>), Failure> {
+pub(super) fn word<'t>(lexer: &mut Lexer<'t>, what: &str) -> Result<(&'t str, Range<usize>), Failure> {
     let token = lexer.next()?;
     match token.what {
         What::Word(word) => Ok((word, token.range)),
@@ -114,7 +120,7 @@ fn word<'t>(lexer: &mut Lexer<'t>, what: &str) -> Result<(&'t str, Range<usize>)
 }
 
 /// The next word, which has to be this one.
-fn keyword(lexer: &mut Lexer<'_>, keyword: &str) -> Result<(), Failure> {
+pub(super) fn keyword(lexer: &mut Lexer<'_>, keyword: &str) -> Result<(), Failure> {
     let token = lexer.next()?;
     match token.what {
         What::Word(word) if word == keyword => Ok(()),
@@ -126,7 +132,7 @@ fn keyword(lexer: &mut Lexer<'_>, keyword: &str) -> Result<(), Failure> {
     }
 }
 
-fn expected(what: &str, token: &Token<'_>) -> Failure {
+pub(super) fn expected(what: &str, token: &Token<'_>) -> Failure {
     (token.range.clone(), Problem::new(Kind::Rule, format!("expected {what}, found {}", token.what.found())))
 }
 

@@ -13,6 +13,8 @@ fn rules_print_as_they_were_read() {
         "deny from any on any",
         "permit from any on on, from comment \"\"",
         "permit from 0.0.0.0/0 on comment",
+        "interface permit from 192.0.2.0/24 on interface",
+        "interface deny from any on a, b comment \"c\"",
     ] {
         assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()), Ok(text.to_owned()));
     }
@@ -27,6 +29,12 @@ fn what_is_wrong_is_named_with_its_place() {
         ("", "line 1, column 1: expected `permit` or `deny`, found the end of the rule"),
         ("permit # from", "line 1, column 7: expected `from`, found the end of the rule"),
         ("allow from any on a", "line 1, column 1: expected `permit` or `deny`, found `allow`"),
+        (
+            "interfce deny from any on a",
+            "line 1, column 1: expected `permit` or `deny`, found `interfce` (did you mean `interface`?)",
+        ),
+        ("interface", "line 1, column 10: expected `permit` or `deny`, found the end of the rule"),
+        ("interface interface deny from any on a", "line 1, column 11: expected `permit` or `deny`, found `interface`"),
         ("permit fro any on a", "line 1, column 8: expected `from`, found `fro` (did you mean `from`?)"),
         (
             "permit from é on a",
@@ -67,20 +75,19 @@ fn lines(format: Format, text: &str) -> Vec<(String, String)> {
 
 #[test]
 fn three_formats_say_the_same() {
-    let rules =
-        "\u{feff}permit from 10.0.0.0/8 on a, b comment \"x \\\"y\\\", z\"   # 1\r\n\r\n# 2\n  deny from any on any";
-    let csv = "\u{feff}comment,prefix,interfaces,action\r\n\"x \"\"y\"\", z\",10.0.0.0/8, a  b ,\r\n\n,any,any, deny";
+    let rules = "\u{feff}permit from 10.0.0.0/8 on a, b comment \"x \\\"y\\\", z\"   # 1\r\n\r\n# 2\n  interface deny from any on any";
+    let csv = "\u{feff}comment,scope,prefix,interfaces,action\r\n\"x \"\"y\"\", z\",prefix,10.0.0.0/8, a  b ,\r\n\n,interface ,any,any, deny";
     let json = "\u{feff}[{\"prefix\": \"10.0.0.0/8\", \"interfaces\": [\"a\", \"\\u0062\"], \"comment\": \"x \\\"y\\\", z\"},\n\
-        {\"action\": \"deny\", \"interfaces\": [\"any\"], \"prefix\": \"any\"}]\n";
-    let expected = ["permit from 10.0.0.0/8 on a, b comment \"x \\\"y\\\", z\"", "deny from any on any"];
+        {\"action\": \"deny\", \"scope\": \"interface\", \"interfaces\": [\"any\"], \"prefix\": \"any\"}]\n";
+    let expected = ["permit from 10.0.0.0/8 on a, b comment \"x \\\"y\\\", z\"", "interface deny from any on any"];
     for (format, text) in [(Format::Rules, rules), (Format::Csv, csv), (Format::Json, json)] {
         let found = lines(format, text);
         assert_eq!(found.iter().map(|(rule, _)| rule.as_str()).collect::<Vec<_>>(), expected, "{format:?}");
         let ends = |text: &str, a: &str, b: &str| text.starts_with(a) && text.ends_with(b);
         let (first, last) = (&found[0].1, &found[1].1);
         match format {
-            Format::Rules => assert!(ends(first, "permit", "# 1") && ends(last, "deny", "any"), "{found:?}"),
-            Format::Csv => assert!(ends(first, "\"x", "b ,") && ends(last, ",any", "deny"), "{found:?}"),
+            Format::Rules => assert!(ends(first, "permit", "# 1") && ends(last, "interface deny", "any"), "{found:?}"),
+            Format::Csv => assert!(ends(first, "\"x", "b ,") && ends(last, ",interface", "deny"), "{found:?}"),
             Format::Json => assert!(ends(first, "{\"prefix", "}") && ends(last, "{\"action", "}"), "{found:?}"),
         }
     }
@@ -140,8 +147,9 @@ fn rule() -> impl Strategy<Value = Rule> {
     let from = prop_oneof![v4.prop_map(IpNet::V4), v6.prop_map(IpNet::V6)];
     let comment = "\\PC{0,60}".prop_map(String::into_boxed_str);
     let action = prop_oneof![Just(Action::Permit), Just(Action::Deny)];
-    (action, prop::option::of(from), prop::option::of(on), prop::option::of(comment))
-        .prop_map(|(action, from, on, comment)| Rule { action, from, on, comment })
+    let scope = prop_oneof![Just(Scope::Prefix), Just(Scope::Interface)];
+    (scope, action, prop::option::of(from), prop::option::of(on), prop::option::of(comment))
+        .prop_map(|(scope, action, from, on, comment)| Rule { scope, action, from, on, comment })
         .prop_filter("comments are bounded", |rule| {
             rule.comment.as_ref().is_none_or(|text| text.len() <= LONGEST_COMMENT)
         })
@@ -158,9 +166,14 @@ proptest! {
     #[test]
     fn json_and_csv_say_the_same(rule in rule()) {
         let names = || rule.on.as_ref().map_or(vec![ANY], |names| names.iter().map(|name| &**name).collect());
+        let scope = match rule.scope {
+            Scope::Prefix => "prefix",
+            Scope::Interface => INTERFACE,
+        };
         let prefix = rule.from.map_or(ANY.to_owned(), |prefix| prefix.to_string());
         let json = serde_json::json!([{
-            "prefix": prefix, "interfaces": names(), "action": rule.action.as_str(), "comment": rule.comment,
+            "prefix": prefix, "interfaces": names(), "action": rule.action.as_str(), "scope": scope,
+            "comment": rule.comment,
         }]);
         let one = |format, text: &str| read(format, text).map(|reading| reading.lines[0].rule.clone());
         prop_assert_eq!(one(Format::Json, &json.to_string()), Ok(rule.clone()));
@@ -168,8 +181,8 @@ proptest! {
         let comment = rule.comment.as_deref().unwrap_or_default().trim_ascii();
         let expected = Rule { comment: Some(comment).filter(|text| !text.is_empty()).map(Box::from), ..rule.clone() };
         let mut writer = ::csv::Writer::from_writer(Vec::new());
-        writer.write_record(["prefix", "interfaces", "action", "comment"]).expect("memory");
-        writer.write_record([&prefix, &names().join(" "), rule.action.as_str(), comment]).expect("memory");
+        writer.write_record(["prefix", "interfaces", "action", "scope", "comment"]).expect("memory");
+        writer.write_record([&prefix, &names().join(" "), rule.action.as_str(), scope, comment]).expect("memory");
         let text = String::from_utf8(writer.into_inner().expect("memory")).expect("text");
         prop_assert_eq!(one(Format::Csv, &text), Ok(expected));
     }

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 
 use super::findings::Kind;
 use super::names::{LONGEST_NAME, is_name};
-use super::{ANY, Action, LONGEST_COMMENT, prefix};
+use super::{ANY, Action, INTERFACE, LONGEST_COMMENT, Scope, prefix};
 use crate::suggest::closest;
 
 /// What is wrong, or odd, about a word; where it stands, its reader knows.
@@ -52,6 +52,18 @@ pub(super) fn action(word: &str) -> Result<Action, Problem> {
         _ => {
             let message = format!("expected `permit` or `deny`, found `{}`", shown(word));
             Err(Problem::new(Kind::Rule, message).suggest(word, &["permit", "deny"]))
+        }
+    }
+}
+
+/// Whose list a rule stands in, as tables of rules say it.
+pub(super) fn scope(word: &str) -> Result<Scope, Problem> {
+    match word {
+        "prefix" => Ok(Scope::Prefix),
+        INTERFACE => Ok(Scope::Interface),
+        _ => {
+            let message = format!("expected `prefix` or `{INTERFACE}`, found `{}`", shown(word));
+            Err(Problem::new(Kind::Rule, message).suggest(word, &["prefix", INTERFACE]))
         }
     }
 }
