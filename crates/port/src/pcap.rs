@@ -11,8 +11,8 @@ mod writer;
 pub use error::CaptureError;
 pub(crate) use port::{CapturePort, is_same};
 pub use reader::{Reader, Record};
-pub use writer::Writer;
 pub(crate) use writer::encode;
+pub use writer::{Writer, encode_part, start};
 
 /// The link type of Ethernet, the only one that weir reads and writes (registry of the pcap formats).
 const ETHERNET: u16 = 1;

@@ -36,14 +36,7 @@ impl<W: Write> Writer<W> {
     /// When it cannot be written.
     pub fn new(output: W, path: &Path) -> Result<Writer<W>, CaptureError> {
         let mut writer = Writer { output: BufWriter::with_capacity(1 << 16, output), path: path.to_owned() };
-        let mut header = Vec::with_capacity(24);
-        header.extend(0xa1b2_3c4d_u32.to_le_bytes()); // nanoseconds
-        header.extend(2_u16.to_le_bytes()); // version 2.4
-        header.extend(4_u16.to_le_bytes());
-        header.extend([0; 8]); // time zone, accuracy
-        header.extend((MAX_RECORD as u32).to_le_bytes());
-        header.extend(u32::from(ETHERNET).to_le_bytes());
-        writer.append(&header)?;
+        writer.append(&start())?;
         writer.flush()?;
         Ok(writer)
     }
@@ -53,7 +46,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&mut self, time: Time, frame: &[u8]) -> Result<(), CaptureError> {
-        let header = header(time, frame.len());
+        let header = header(time, frame.len(), frame.len());
         self.append(&header)?;
         self.append(frame)
     }
@@ -74,14 +67,31 @@ impl<W: Write> Writer<W> {
 
 /// Appends a packet to `records`, as [`Writer::append`] takes them.
 pub(crate) fn encode(records: &mut Vec<u8>, time: Time, frame: &[u8]) {
-    records.extend(header(time, frame.len()));
-    records.extend(frame);
+    encode_part(records, time, frame, frame.len());
 }
 
-fn header(time: Time, len: usize) -> [u8; RECORD_HEADER] {
+/// What a file begins with: for who writes one himself, records of [`encode_part`] behind it.
+pub fn start() -> Vec<u8> {
+    let mut header = Vec::with_capacity(24);
+    header.extend(0xa1b2_3c4d_u32.to_le_bytes()); // nanoseconds
+    header.extend(2_u16.to_le_bytes()); // version 2.4
+    header.extend(4_u16.to_le_bytes());
+    header.extend([0; 8]); // time zone, accuracy
+    header.extend((MAX_RECORD as u32).to_le_bytes());
+    header.extend(u32::from(ETHERNET).to_le_bytes());
+    header
+}
+
+/// Appends to `records` the first octets of a packet of `length`, as a file has them.
+pub fn encode_part(records: &mut Vec<u8>, time: Time, kept: &[u8], length: usize) {
+    records.extend(header(time, kept.len(), length));
+    records.extend(kept);
+}
+
+fn header(time: Time, kept: usize, length: usize) -> [u8; RECORD_HEADER] {
     // The format ends in 2106; later times are written as its last second.
     let seconds = u32::try_from(time.0 / 1_000_000_000).unwrap_or(u32::MAX);
-    let words = [seconds, (time.0 % 1_000_000_000) as u32, len as u32, len as u32];
+    let words = [seconds, (time.0 % 1_000_000_000) as u32, kept as u32, length as u32];
     let mut header = [0; RECORD_HEADER];
     for (octets, word) in header.chunks_exact_mut(4).zip(words) {
         octets.copy_from_slice(&word.to_le_bytes());
