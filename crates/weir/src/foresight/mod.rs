@@ -7,6 +7,7 @@
 mod address;
 mod blocks;
 mod boundaries;
+pub mod diff;
 pub mod dry_run;
 mod monitor;
 

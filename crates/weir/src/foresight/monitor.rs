@@ -27,7 +27,7 @@ pub struct Progress {
 
 /// What was read, and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Read {
+pub(super) struct Read {
     /// Packets read.
     pub packets: u64,
     /// Of them, those of which the captures hold only the beginning.

@@ -1,5 +1,6 @@
 //! `weir sav`: source address validation, in a running gateway and before one runs.
 
+mod diff;
 mod dry_run;
 mod entries;
 mod progress;
@@ -24,6 +25,7 @@ pub struct Sav {
 #[derive(Debug, Subcommand)]
 enum What {
     DryRun(dry_run::DryRun),
+    Diff(diff::Diff),
     #[command(flatten)]
     Entries(entries::Entries),
 }
@@ -32,6 +34,7 @@ impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::DryRun(run) => run.run(self.json),
+            What::Diff(diff) => diff.run(self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),
         }
     }

@@ -1,6 +1,7 @@
 //! `show sav`: the policies of source address validation, and what interfaces counted of it.
 
 pub mod changed;
+pub mod diff;
 pub mod dry_run;
 pub mod entries;
 
