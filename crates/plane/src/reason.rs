@@ -103,6 +103,7 @@ reasons! {
     SavUrpfFeasible "sav-urpf-feasible" Info "ip-sav" "No route back to the source leads over this interface, be it the best or not (RFC 3704, 2.3).";
     SavTable "sav-table" Info "ip-sav" "The table of sources does not have this interface for the source.";
     SavSpecial "sav-special" Info "ip-sav" "The source is a special address, which the interface's policy denies.";
+    SavLink "sav-link" Info "ip-sav" "The source is valid, but the frame does not come from the neighbour whom it is behind.";
     SavRateLimit "sav-rate-limit" Info "ip-sav" "The source is not valid, and more of these packets came than the policy lets pass.";
     SavRedirect "sav-redirect" Warning "ip-sav" "The source is not valid, and the next hop that the policy sends such packets to can not be reached.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 use crate::model::SpecialAction;
@@ -16,6 +17,19 @@ pub enum Said {
     Mechanism(Verdict),
     /// The source is of a special class, for which the policy has this.
     Special(Class, SpecialAction),
+    /// The mechanism would have let it pass, but its frame came from another station than it should have.
+    Link(Strange),
+    /// Nothing was asked about the source: the rule at this place of the policy's exemptions says so.
+    Exempt(u32),
+}
+
+/// What is strange about the hardware address that a packet came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Strange {
+    /// The address.
+    pub from: MacAddress,
+    /// The neighbour who should have sent it, and his hardware address, if he is known.
+    pub known: Option<(IpAddr, MacAddress)>,
 }
 
 /// Something that happened to the packet with a number.

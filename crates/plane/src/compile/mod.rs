@@ -233,7 +233,7 @@ impl Compiler {
         let redirects = pass.redirects();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
-        let sets = reverse(&numbers, &routing);
+        let (paths, sets) = reverse(&numbers, &routing);
         let input = sav::Input {
             domain: &self.domain,
             workers: self.settings.workers,
@@ -243,6 +243,7 @@ impl Compiler {
             ribs: &ribs,
             routing: &routing,
             sets: &sets,
+            paths: &paths,
             redirects: &redirects,
         };
         let staged = self.sav.prepare(input)?;
@@ -427,14 +428,16 @@ fn write(
     Ok(v4.into_iter().zip(v6).map(commit).collect())
 }
 
-/// The interfaces of each multipath set, by its number.
-fn reverse(numbers: &Numbers, routing: &Routing) -> Vec<Vec<u32>> {
-    let mut sets = vec![Vec::new(); numbers.sets.used().len()];
+/// The adjacencies and the interfaces of each multipath set, by its number.
+fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+    let mut all = vec![Vec::new(); numbers.sets.used().len()];
+    let mut sets = all.clone();
     for (paths, number) in numbers.sets.iter() {
+        all[number as usize] = paths.iter().map(|&(adjacency, _)| adjacency).collect();
         let adjacencies = paths.iter().filter_map(|&(adjacency, _)| routing.adjacencies.get(adjacency as usize));
         sets[number as usize] = adjacencies.map(|adjacency| adjacency.interface).collect();
     }
-    sets
+    (all, sets)
 }
 
 /// Writes the differences between two sets of routes into a draft of their table.

@@ -54,6 +54,8 @@ impl Answer {
             Answer::Martian => false,
             Answer::Said(Said::Mechanism(verdict)) => !matches!(verdict, Verdict::Invalid),
             Answer::Said(Said::Special(_, action)) => !matches!(action, SpecialAction::Deny),
+            Answer::Said(Said::Link(_)) => false,
+            Answer::Said(Said::Exempt(_)) => true,
         }
     }
 }

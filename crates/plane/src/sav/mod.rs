@@ -7,6 +7,7 @@
 //! right.
 
 mod counters;
+mod exempt;
 mod hits;
 mod meters;
 mod sources;
@@ -16,14 +17,16 @@ mod validator;
 use std::sync::Arc;
 
 pub use counters::SavCounters;
+pub use exempt::Exempt;
+pub(crate) use exempt::fields;
 pub use hits::Hits;
 pub use meters::{Clock, Meters};
 pub use sources::{Lost, PLACES, PREFIX_LENGTHS, Sources, Spoofed};
 pub use special::{Broadcasts, Class, class_v4, class_v6};
-pub use validator::{Check, Family, Finding, Reverse, Validator};
+pub use validator::{Check, Family, Finding, Paths, Reverse, Validator};
 pub(crate) use validator::{Interfaces, One};
 
-use crate::model::{Mechanism, Urpf, UrpfMode};
+use crate::model::{Mechanism, PerFamily, Urpf, UrpfMode};
 use crate::reason::Reason;
 
 /// The interface has no validator.
@@ -38,6 +41,10 @@ pub struct Validators {
     pub v6: Arc<[Validator<u128>]>,
     /// The interfaces of each multipath set.
     pub reverse: Reverse,
+    /// The adjacencies of each multipath set.
+    pub paths: Paths,
+    /// Families of which some packets are exempt.
+    pub exempts: PerFamily<bool>,
 }
 
 impl Validators {
@@ -63,11 +70,14 @@ pub enum By {
     Table,
     /// Its source is a special address.
     Special,
+    /// It came from another station than the neighbour whom its source is behind.
+    Link,
 }
 
 impl By {
     /// All of them, in order.
-    pub const ALL: [By; 6] = [By::Acl, By::UrpfStrict, By::UrpfLoose, By::UrpfFeasible, By::Table, By::Special];
+    pub const ALL: [By; 7] =
+        [By::Acl, By::UrpfStrict, By::UrpfLoose, By::UrpfFeasible, By::Table, By::Special, By::Link];
 
     /// The mechanism of a policy.
     pub const fn of(mechanism: &Mechanism) -> By {
@@ -89,6 +99,7 @@ impl By {
             By::UrpfFeasible => "urpf-feasible",
             By::Table => "table",
             By::Special => "special",
+            By::Link => "link",
         }
     }
 
@@ -101,6 +112,7 @@ impl By {
             By::UrpfFeasible => Reason::SavUrpfFeasible,
             By::Table => Reason::SavTable,
             By::Special => Reason::SavSpecial,
+            By::Link => Reason::SavLink,
         }
     }
 

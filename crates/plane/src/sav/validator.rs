@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
+use weir_table::classify::Address;
 use weir_table::lpm::{AsKey, Key, Table};
 use weir_table::sav::{CardReading, Order, Reading, Verdict};
 
-use crate::model::{PerFamily, RatePer, SavAction, SpecialSources};
+use crate::model::{LinkCheck, PerFamily, RatePer, SavAction, SpecialSources};
 use crate::root::{Adjacency, Forwarding, Interface, Kind, Root, Tables};
 use crate::sample::Choice;
 
-use super::{By, Hits, Meters, SavCounters};
+use super::{By, Exempt, Hits, Meters, SavCounters};
 
 /// An address family, as validation sees it.
-pub trait Family: Key {
+pub trait Family: Address {
     /// An address as it stands in a packet.
     type Octets: Copy + AsKey<Self> + Into<IpAddr>;
     /// No address.
@@ -108,6 +109,10 @@ pub struct Validator<K: Key> {
     pub redirect: Option<u32>,
     /// Which of them are offered to which sampler.
     pub sample: Option<Choice>,
+    /// Packets that nothing is asked about.
+    pub exempt: Option<Exempt<K>>,
+    /// What is asked of source hardware addresses.
+    pub link: LinkCheck,
     /// What is with special sources.
     pub special: SpecialSources,
     /// Sources that no rule knows are valid.
@@ -326,6 +331,34 @@ impl Reverse {
     }
 }
 
+/// The adjacencies of each multipath set.
+#[derive(Debug, Clone, Default)]
+pub struct Paths {
+    /// Where each set ends in the list; it starts where the one before ends.
+    ends: Arc<[u32]>,
+    list: Arc<[u32]>,
+}
+
+impl Paths {
+    /// Of sets, each with the numbers of its adjacencies.
+    pub fn new(sets: &[Vec<u32>]) -> Paths {
+        let ends = sets.iter().scan(0, |end, set| {
+            *end += set.len() as u32;
+            Some(*end)
+        });
+        Paths { ends: ends.collect(), list: sets.concat().into() }
+    }
+
+    /// The adjacencies of a set.
+    #[inline]
+    pub fn of(&self, set: u32) -> &[u32] {
+        let set = set as usize;
+        let start = set.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let range = start.zip(self.ends.get(set).copied());
+        range.and_then(|(start, end)| self.list.get(start as usize..end as usize)).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,5 +373,10 @@ mod tests {
             }
         }
         assert!(!reverse.has(3, 0) && !Reverse::default().has(0, 0));
+        let paths = Paths::new(&sets);
+        for (number, set) in (0..).zip(&sets) {
+            assert_eq!(paths.of(number), set);
+        }
+        assert!(paths.of(3).is_empty() && Paths::default().of(0).is_empty());
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::{Domain, Guard};
 
+use crate::classify;
 use crate::lpm::{self, AsKey, Budget, Fill, Folding, Key, Paint, Prefix, Table, Trie, Value};
 
 use super::Verdict;
@@ -41,6 +42,9 @@ pub enum NoRoom {
     /// Of different sets of interfaces, with their limit.
     #[error("the table is full: {0} different sets of interfaces, with those that wait until nobody looks at them")]
     Sets(u32),
+    /// Of rules on packets' fields.
+    #[error(transparent)]
+    Rules(#[from] classify::Error),
     /// The system refuses the address space that a new table asks for its sets of interfaces, and so there is none.
     #[error(
         "no room for a table: the system refuses {octets} bytes of address space for sets of interfaces ({reason})"

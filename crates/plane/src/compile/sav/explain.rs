@@ -18,13 +18,14 @@ use crate::root::{Forwarding, Root};
 pub struct Decision {
     /// The policy.
     pub policy: String,
-    /// Its mechanism, or `special` where the class of the source decided.
+    /// Its mechanism, or `special` where the class of the source decided, `link` where its hardware address did, `exempt`
+    /// where nothing was asked.
     pub mechanism: &'static str,
     /// The interface that the packet came in by.
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, or `unknown` where no rule knows the source.
+    /// `valid`, `invalid`, `unknown` where no rule knows the source, or `exempt` where it was not asked about.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
@@ -94,7 +95,7 @@ impl Store {
             interface: name,
             source,
             verdict: "invalid",
-            passes: policy.action == SavAction::Permit,
+            passes: matches!(self.actions.action(policy), SavAction::Permit | SavAction::RateLimit),
             why: String::new(),
             by: Vec::new(),
             nearest: None,
@@ -111,6 +112,22 @@ impl Store {
                 decision.by.push(of_policy(policy));
                 if action == crate::model::SpecialAction::Deny { Verdict::Invalid } else { Verdict::Valid }
             }
+            record::Said::Link(strange) => {
+                decision.mechanism = "link";
+                decision.why = of_stranger(strange);
+                decision.by.push(of_policy(policy));
+                Verdict::Invalid
+            }
+            record::Said::Exempt(place) => {
+                let rule = policy.exempt.get(place as usize);
+                decision.mechanism = "exempt";
+                (decision.verdict, decision.passes) = ("exempt", true);
+                decision.why = "a rule says that the packet is not validated".into();
+                let origin = rule.map_or(policy.origin, |rule| rule.origin);
+                let text = format!("rule {} of the exemptions of [sav.{}]", place + 1, policy.name);
+                decision.by.push(Named { text, origin, said: None });
+                return Some(decision);
+            }
             record::Said::Mechanism(verdict) => verdict,
         };
         (decision.verdict, decision.passes) = match verdict {
@@ -121,7 +138,7 @@ impl Store {
                 ("unknown", known || decision.passes)
             }
         };
-        if decision.mechanism != "special" {
+        if let record::Said::Mechanism(_) = said {
             match &policy.mechanism {
                 Mechanism::Acl(_) | Mechanism::Table { .. } => {
                     let kept = self.place(&policy.name).map(|place| &self.kept[place])?;
@@ -131,6 +148,14 @@ impl Store {
             }
         }
         Some(decision)
+    }
+}
+
+/// Who sent a packet, and who should have.
+fn of_stranger(record::Strange { from, known }: record::Strange) -> String {
+    match known {
+        Some((neighbor, mac)) => format!("the frame came from {from}, the neighbour {neighbor} has {mac}"),
+        None => format!("the frame came from {from}, and no neighbour is known here who the source is behind"),
     }
 }
 

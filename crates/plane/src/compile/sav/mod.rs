@@ -8,6 +8,7 @@ mod actions;
 mod dynamic;
 mod edit;
 mod engine;
+mod exempt;
 mod explain;
 mod feasible;
 mod rules;
@@ -44,7 +45,7 @@ use crate::record;
 use crate::rib::Rib;
 use crate::root::{Interface, Root};
 use crate::sample::Choice;
-use crate::sav::{self, Broadcasts, By, Check, Hits, Reverse, Validator, Validators};
+use crate::sav::{self, Broadcasts, By, Check, Hits, Paths, Reverse, Validator, Validators};
 use crate::stats::SavEntryRow;
 
 /// All policies' tables.
@@ -55,6 +56,7 @@ pub(super) struct Store {
     feasible: Vec<Option<Feasible>>,
     validators: Validators,
     actions: Actions,
+    exemptions: exempt::All,
 }
 
 /// The tables of a policy.
@@ -93,6 +95,7 @@ pub(super) type Numbers = HashMap<String, u32>;
 /// What [`Store::prepare`] found out: to be put into force, or dropped.
 pub(super) struct Staged {
     slots: Vec<Slot>,
+    exemptions: exempt::All,
     reverse: Reverse,
 }
 
@@ -118,6 +121,8 @@ pub(super) struct Input<'a> {
     pub(super) routing: &'a Routing,
     /// The interfaces of each multipath set.
     pub(super) sets: &'a [Vec<u32>],
+    /// The adjacencies of each.
+    pub(super) paths: &'a [Vec<u32>],
     /// Where policies redirect packets to, by place in the model: adjacencies.
     pub(super) redirects: &'a [PerFamily<Option<u32>>],
 }
@@ -141,14 +146,18 @@ impl Store {
     /// Makes the tables that a model wants and that are not there yet.
     pub(super) fn prepare(&mut self, input: Input<'_>) -> Result<Staged, TableFull> {
         let mut slots = Vec::new();
+        let mut exemptions = exempt::All::new();
         for policy in &input.gateway.sav {
+            if let Some(own) = exempt::prepare(&self.exemptions, policy).map_err(|full| full_table(policy, full))? {
+                exemptions.insert(policy.name.clone(), own);
+            }
             slots.push(match policy.mechanism.rules() {
                 Some(rules) => self.slot(input, policy, rules).map_err(|full| full_table(policy, full))?,
                 None => Slot::None,
             });
         }
         self.feasible(input)?;
-        Ok(Staged { slots, reverse: Reverse::new(input.sets, input.numbers.len()) })
+        Ok(Staged { slots, exemptions, reverse: Reverse::new(input.sets, input.numbers.len()) })
     }
 
     fn slot(&self, input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Result<Slot, NoRoom> {
@@ -213,6 +222,7 @@ impl Store {
             }));
         }
         self.actions.adopt(input);
+        self.exemptions = staged.exemptions;
         for &number in &input.map.interfaces {
             let interface = &mut interfaces[number as usize];
             interface.broadcasts = Arc::new(Broadcasts::new(&interface.addresses));
@@ -221,6 +231,8 @@ impl Store {
             v4: self.validators(input, &places, interfaces).into(),
             v6: self.validators(input, &places, interfaces).into(),
             reverse: staged.reverse,
+            paths: Paths::new(input.paths),
+            exempts: exempt::families(self.exemptions.values()),
         };
     }
 
@@ -296,6 +308,8 @@ impl Store {
             meters: self.actions.meters(policy).map(|both| Arc::clone(*K::of(&both))),
             redirect: input.redirects.get(usize::from(reading.policy)).and_then(|both| *K::of(both)),
             sample,
+            exempt: self.exemptions.get(&policy.name).and_then(|own| own.of::<K>()),
+            link: policy.link_check,
             special: policy.special,
             unknown_is_valid: policy.mechanism.rules().is_some_and(|rules| rules.incremental),
             check,
@@ -499,6 +513,11 @@ impl Compiler {
     /// Policies whose stages ended with the last model, as they are gone or lack what the stage needs; once.
     pub fn ended_sav_stages(&mut self) -> Vec<String> {
         self.sav.ended_stages()
+    }
+
+    /// Octets of a policy's rules on which packets are not validated.
+    pub fn sav_exempt_octets(&self, policy: &str) -> usize {
+        self.sav.exemptions.get(policy).map_or(0, exempt::Exemptions::octets)
     }
 
     /// Octets of the buckets by which a policy limits what is not valid.

@@ -13,7 +13,7 @@ use super::{Kept, Own};
 use crate::model::{InterfaceIndex, PerFamily, SavRule};
 
 /// A prefix of one family.
-pub(super) trait Family: crate::sav::Family {
+pub(super) trait Family: super::exempt::Bits {
     /// The prefix, if it is of this family.
     fn prefix(net: IpNet) -> Option<Prefix<Self>>;
     /// The tables of a policy.

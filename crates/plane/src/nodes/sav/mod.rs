@@ -1,9 +1,11 @@
 //! `ip4-sav`, `ip6-sav`: is a packet's source valid where it came in?
 //!
 //! Packets are grouped by validator, of which most gateways have one or two, so that each group is looked up by the vector.
-//! Packets of one interface keep their order.
+//! Packets of one interface keep their order; those that are exempt go before the others.
 
+mod exempt;
 mod invalid;
+mod link;
 
 use std::net::IpAddr;
 
@@ -11,15 +13,16 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
+use weir_table::classify::Fields;
 use weir_table::sav::Verdict;
 
 use super::{Context, ORIGINATED, VALIDATED, lookup};
-use crate::model::{SavAction, SpecialAction};
+use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::record::{Fate, Said};
+use crate::record::{Fate, Said, Strange};
 use crate::root::Root;
-use crate::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
+use crate::sav::{self, Broadcasts, By, Class, Family, Interfaces, One, Validator};
 
 pub(crate) use invalid::redirect_again;
 use invalid::{Marks, Sentence};
@@ -31,6 +34,8 @@ pub(super) trait Ip {
     const NEXT: Node;
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
+    /// What rules ask of a parsed packet.
+    fn fields(packet: &Packet) -> Fields<Self::Key>;
     /// Whether it has broadcast addresses.
     const HAS_BROADCASTS: bool;
     fn is_broadcast(broadcasts: &Broadcasts, source: &<Self::Key as Family>::Octets) -> bool;
@@ -48,6 +53,13 @@ impl Ip for V4 {
     fn source(packet: &Packet) -> &[u8; 4] {
         let header = packet.l3_header::<{ ipv4::LENGTH }>();
         header.and_then(|header| header.get(ipv4::SOURCE..)?.first_chunk()).unwrap_or(&[0; 4])
+    }
+
+    fn fields(packet: &Packet) -> Fields<u32> {
+        let header = packet.l3_header::<{ ipv4::LENGTH }>();
+        let at =
+            |at: usize| header.and_then(|header| header[at..].first_chunk::<4>()).map_or(0, |o| u32::from_be_bytes(*o));
+        sav::fields(packet, at(ipv4::SOURCE), at(ipv4::DESTINATION))
     }
 
     #[inline(always)]
@@ -70,6 +82,14 @@ impl Ip for V6 {
         header.and_then(|header| header.get(ipv6::SOURCE..)?.first_chunk()).unwrap_or(&[0; 16])
     }
 
+    fn fields(packet: &Packet) -> Fields<u128> {
+        let header = packet.l3_header::<{ ipv6::LENGTH }>();
+        let at = |at: usize| {
+            header.and_then(|header| header[at..].first_chunk::<16>()).map_or(0, |o| u128::from_be_bytes(*o))
+        };
+        sav::fields(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION))
+    }
+
     #[inline(always)]
     fn is_broadcast(_: &Broadcasts, _: &[u8; 16]) -> bool {
         false
@@ -89,6 +109,12 @@ pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
 }
 
 pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let others;
+    let mut frame = frame;
+    if *F::Key::of(&context.root.sav.exempts) {
+        others = exempt::part::<F>(context, vector, frame);
+        frame = &others;
+    }
     if !of_one_interface::<F>(context, vector, frame) {
         let mut others = group::<F>(context, vector, frame);
         while !others.is_empty() {
@@ -231,15 +257,22 @@ fn judge<F: Ip>(
         verdicts[index] = found.verdict;
         valid &= found.verdict == Verdict::Valid;
     });
+    let mut strangers = Marks::default();
+    if validator.link != LinkCheck::Off {
+        strangers = link::strangers::<F>(context, vector, frame, validator, &verdicts);
+        valid &= strangers == Marks::default();
+    }
     if context.recorder.is_some() {
-        for (&place, &verdict) in frame.places().iter().zip(&verdicts) {
-            note(context, &vector[place], validator, (*F::source(&vector[place])).into(), Said::Mechanism(verdict));
+        for (index, (&place, &verdict)) in frame.places().iter().zip(&verdicts).enumerate() {
+            let (packet, source) = (&vector[place], *F::source(&vector[place]));
+            let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
+            note(context, packet, validator, source.into(), strange.map_or(Said::Mechanism(verdict), Said::Link));
         }
     }
     if valid {
         context.next.extend(F::NEXT, frame);
     } else {
-        sort::<F>(context, vector, frame, validator, &verdicts);
+        sort::<F>(context, vector, frame, validator, &verdicts, &strangers);
     }
 }
 
@@ -251,8 +284,9 @@ fn sort<F: Ip>(
     frame: &Frame,
     validator: &Validator<F::Key>,
     verdicts: &[Verdict; VECTOR],
+    strangers: &Marks,
 ) {
-    let is_invalid = |index: usize| !validator.passes(verdicts[index]);
+    let is_invalid = |index: usize| !validator.passes(verdicts[index]) || strangers.has(index);
     let over = match validator.action {
         SavAction::RateLimit => invalid::those_over::<F>(context, vector, frame, validator, is_invalid),
         _ => Marks::default(),
@@ -260,20 +294,30 @@ fn sort<F: Ip>(
     let mut usual = Frame::new();
     for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
         let packet = &mut vector[place];
-        if validator.passes(verdict) {
-            if verdict == Verdict::Unknown {
-                count_unknown(context, packet, validator);
-            }
+        let passes = validator.passes(verdict);
+        if passes && verdict == Verdict::Unknown {
+            count_unknown(context, packet, validator);
+        }
+        if passes && !strangers.has(index) {
             usual.push(place);
             continue;
         }
-        match invalid::sentence(context, packet, validator, validator.by, |_| over.has(index)) {
+        let by = if passes { By::Link } else { validator.by };
+        match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
             Sentence::Pass => usual.push(place),
             Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-            Sentence::Redirect => invalid::redirect::<F>(context, packet, place, validator.by),
+            Sentence::Redirect => invalid::redirect::<F>(context, packet, place, by),
         }
     }
     context.next.extend(F::NEXT, &usual);
+}
+
+/// What is strange about the station that a packet came from, if something is.
+fn of_stranger<F: Ip>(context: &Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Strange> {
+    if validator.link == LinkCheck::Off {
+        return None;
+    }
+    link::stranger::<F::Key>(context.root, context.guard, packet, *F::source(packet), validator.link)
 }
 
 /// Counts a packet whose source no rule knows, and which is let pass for it.
@@ -299,16 +343,15 @@ fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &V
     let action = Class::Broadcast.action(&validator.special);
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
     match action {
-        SpecialAction::Deny => special(context, packet, validator),
+        SpecialAction::Deny => special(context, packet, validator, By::Special),
         _ => Sentence::Pass,
     }
 }
 
-/// Passes sentence on a packet whose source is of a class that is denied.
-fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>) -> Sentence {
-    invalid::sentence(context, packet, validator, By::Special, |context| {
-        invalid::is_over(context, packet, validator, None)
-    })
+/// Passes sentence on a packet whose source is of a class that is denied, or by what else found it not valid before its
+/// source was looked up.
+fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, by: By) -> Sentence {
+    invalid::sentence(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
 }
 
 /// What a policy says of a packet with a special source, before anything else looks at it.
@@ -324,8 +367,8 @@ pub(super) enum Admission {
     Pass,
     /// It is not, and is dropped.
     Refuse(Reason),
-    /// It is not, and goes where such packets are sent.
-    Redirect,
+    /// It is not, as this found, and goes where such packets are sent.
+    Redirect(By),
 }
 
 impl Admission {
@@ -347,19 +390,27 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Admission::Unasked };
     let validator = F::Key::validators(root).get(usize::from(F::Key::number(interface)));
     let (Some(validator), Some(class)) = (validator, class) else { return Admission::Unasked };
+    if exempt::one::<F>(context, packet, validator) {
+        return Admission::Pass;
+    }
     let action = class.action(&validator.special);
     if action == SpecialAction::Check {
         return Admission::Check;
     }
-    note(context, packet, validator, (*F::source(packet)).into(), Said::Special(class, action));
+    // Of the special sources these alone are somebody's.
+    let asked = action == SpecialAction::Permit && class == Class::LinkLocal;
+    let strange = if asked { of_stranger::<F>(context, packet, validator) } else { None };
+    let said = strange.map_or(Said::Special(class, action), Said::Link);
+    note(context, packet, validator, (*F::source(packet)).into(), said);
     Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
-    if action == SpecialAction::Permit {
+    if action == SpecialAction::Permit && strange.is_none() {
         return Admission::Permit;
     }
-    match special(context, packet, validator) {
+    let by = if strange.is_some() { By::Link } else { By::Special };
+    match special(context, packet, validator, by) {
         Sentence::Pass => Admission::Pass,
         Sentence::Drop(reason) => Admission::Refuse(reason),
-        Sentence::Redirect => Admission::Redirect,
+        Sentence::Redirect => Admission::Redirect(by),
     }
 }
 
@@ -371,6 +422,9 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
     let (root, worker) = (context.root, context.worker);
     let own = Own::of::<F>(root, packet.interface());
     let validator = own.validator?;
+    if exempt::one::<F>(context, packet, validator) {
+        return None;
+    }
     let source = *F::source(packet);
     let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
     Own { packets: 1, ..own }.count::<F>(root, worker);
@@ -378,16 +432,20 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
         (By::Special, of_broadcast::<F>(context, packet, validator))
     } else {
         let found = validator.one(root, context.guard, source, packet.interface());
-        note(context, packet, validator, source.into(), Said::Mechanism(found.verdict));
+        let passes = validator.passes(found.verdict);
+        let strange = if passes { of_stranger::<F>(context, packet, validator) } else { None };
+        let said = strange.map_or(Said::Mechanism(found.verdict), Said::Link);
+        note(context, packet, validator, source.into(), said);
         validator.hit(worker, found);
-        if validator.passes(found.verdict) {
-            if found.verdict == Verdict::Unknown {
-                count_unknown(context, packet, validator);
-            }
+        if passes && found.verdict == Verdict::Unknown {
+            count_unknown(context, packet, validator);
+        }
+        if passes && strange.is_none() {
             return None;
         }
+        let by = if passes { By::Link } else { validator.by };
         let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
-        (validator.by, invalid::sentence(context, packet, validator, validator.by, over))
+        (by, invalid::sentence(context, packet, validator, by, over))
     };
     match sentence {
         Sentence::Pass => None,
@@ -401,7 +459,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
 pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
     match admission::<F>(context, packet, class) {
         Admission::Refuse(reason) => Some(reason),
-        Admission::Redirect => Some(Reason::SavSpecial),
+        Admission::Redirect(by) => Some(by.reason()),
         Admission::Permit | Admission::Pass => None,
         Admission::Unasked | Admission::Check => one::<F>(context, packet),
     }
