@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
-use weir_table::classify::Address;
 use weir_table::lpm::{AsKey, Key, Table};
 use weir_table::sav::{CardReading, Order, Reading, Verdict};
 
@@ -16,7 +15,7 @@ use crate::sample::Choice;
 use super::{By, Exempt, Hits, Meters, SavCounters};
 
 /// An address family, as validation sees it.
-pub trait Family: Address {
+pub trait Family: Key {
     /// An address as it stands in a packet.
     type Octets: Copy + AsKey<Self> + Into<IpAddr>;
     /// No address.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_table::classify::{Fragment, Fragments, Masked, Rule, Span, Upper};
+use weir_table::classify::{Address, Fragment, Fragments, Masked, Rule, Span, Upper};
 use weir_table::sav::NoRoom;
 
 use crate::model::{AclRule, Addresses, IpFamily, PerFamily, SavPolicy, Transport};
@@ -51,7 +51,7 @@ impl Exemptions {
 }
 
 /// An address family, as rules have its addresses.
-pub(super) trait Bits: Family {
+pub(super) trait Bits: Family + Address {
     /// Its number in rules.
     const FAMILY: IpFamily;
     /// The bits of an address of this family.

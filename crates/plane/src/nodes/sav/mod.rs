@@ -13,7 +13,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
-use weir_table::classify::Fields;
+use weir_table::classify::{Address, Fields};
 use weir_table::sav::Verdict;
 
 use super::{Context, ORIGINATED, VALIDATED, lookup};
@@ -30,7 +30,7 @@ pub(super) use invalid::{redirect, redirection};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
-    type Key: Family;
+    type Key: Family + Address;
     const NEXT: Node;
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
