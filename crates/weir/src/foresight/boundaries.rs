@@ -34,6 +34,11 @@ impl Ground {
         Ground { policy: policy.map(|policy| policy.0), vrf }
     }
 
+    /// That of the routes of a VRF alone.
+    pub(super) fn of_routes(vrf: VrfIndex) -> Ground {
+        Ground { policy: None, vrf: Some(vrf) }
+    }
+
     /// Adds the first addresses of its intervals, in no order, some of them more than once.
     pub(super) fn add<K: Address>(self, harness: &Harness, all: &mut Vec<K>) {
         let mut add = |(first, bits): (K, u8)| {

@@ -3,6 +3,7 @@
 mod diff;
 mod dry_run;
 mod entries;
+mod learn;
 mod progress;
 
 use clap::{Args, Subcommand};
@@ -25,6 +26,7 @@ pub struct Sav {
 #[derive(Debug, Subcommand)]
 enum What {
     DryRun(dry_run::DryRun),
+    Learn(learn::Learn),
     Diff(diff::Diff),
     #[command(flatten)]
     Entries(entries::Entries),
@@ -34,6 +36,7 @@ impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::DryRun(run) => run.run(self.json),
+            What::Learn(learn) => learn.run(self.json),
             What::Diff(diff) => diff.run(self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),
         }

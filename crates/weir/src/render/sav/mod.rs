@@ -4,6 +4,7 @@ pub mod changed;
 pub mod diff;
 pub mod dry_run;
 pub mod entries;
+pub mod learned;
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;

@@ -1,0 +1,75 @@
+//! `weir sav learn`: a table of sources from captured traffic and routes, as a proposal.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::super::configuration;
+use super::super::error::Error;
+use super::super::output::print;
+use super::super::replay::input;
+use super::progress::Bar;
+use crate::foresight::learn::Learn as Run;
+use crate::render::{self, Report as _};
+use crate::replay::Input;
+use crate::rules::Format;
+
+/// Proposes rules for a table, from captured traffic and the configuration's routes; applies nothing
+#[derive(Debug, Args)]
+pub(super) struct Learn {
+    /// The configuration, a TOML file: its interfaces and routes; what its policies say does not matter
+    config: PathBuf,
+    /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
+    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, required = true, num_args = 1..)]
+    inputs: Vec<Input>,
+    /// Write the rules to a file that is not there yet, instead of to standard output
+    #[arg(long, value_name = "FILE.rules", value_parser = rules_file)]
+    out: Option<PathBuf>,
+    /// Leave out prefixes of which an interface got fewer packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_packets: u64,
+}
+
+fn rules_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match Format::of(&path) {
+        Some(Format::Rules) => Ok(path),
+        _ => Err("rules are written one a line: the name has to end in .rules".to_owned()),
+    }
+}
+
+impl Learn {
+    pub(super) fn run(&self, json: bool) -> Result<(), Error> {
+        let gateway = configuration::load(&self.config, json)?;
+        let mut run = Run::new(gateway, &self.inputs)?;
+        let file = self.out.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
+        let mut bar = Bar::new(&self.inputs);
+        let done = run.run(|progress| bar.tell(progress));
+        drop(bar);
+        let learned = run.propose(self.min_packets);
+        if let Some((path, mut file)) = file {
+            file.write_all(learned.text().as_bytes())
+                .map_err(|error| Error::Failed(format!("{}: cannot be written: {error}", path.display())))?;
+            // There is nobody left to tell when this fails.
+            let _ = std::io::stderr().write_all(learned.summary().as_bytes());
+        }
+        if json {
+            print(&(render::json(&learned) + "\n"))?;
+        } else if self.out.is_none() {
+            print(&learned.text())?;
+        }
+        Ok(done?)
+    }
+}
+
+/// What people wrote is never overwritten.
+fn create(path: &Path) -> Result<File, Error> {
+    File::create_new(path).map_err(|error| {
+        Error::Failed(match error.kind() {
+            ErrorKind::AlreadyExists => format!("{}: is there already, and is not overwritten", path.display()),
+            _ => format!("{}: cannot be created: {error}", path.display()),
+        })
+    })
+}

@@ -1,0 +1,311 @@
+//! A table of sources that is learned from captured traffic and from routes: a proposal, for people to read.
+//!
+//! Each interface is watched by feasible uRPF that refuses nothing. A source to which some route leads back over the
+//! interface stands for the prefix of that route; another for its /24 (/48 for IPv6), as there is nothing better to go by.
+//! What no policy would let pass unasked is left out: special sources, our own addresses, what routes discard.
+//!
+//! **A table that refuses nothing of what it was learned from.** Rules nest, and the most specific one decides. So
+//! wherever a source was seen on an interface that the longest prefix around it does not have yet, that prefix gets it:
+//! it is *seen elsewhere, too*. And a /24 that stands for itself within the prefix of a route has the interfaces of that
+//! route as well, whether its sources were seen there or not: what routing says of it is no less true for it. With this a
+//! table means the same by either `match`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_plane::harness::Validated;
+use weir_plane::model::{
+    Gateway, InterfaceKind, Mechanism, Origin, PerFamily, SavAction, SavIndex, SavPolicy, Urpf, UrpfMode, VrfIndex,
+};
+use weir_plane::record::Said;
+use weir_plane::rib::Source;
+use weir_plane::sav::{Class, Family};
+use weir_table::sav::Verdict;
+
+use super::address::Address;
+use super::blocks::{Block, Blocks, Boundaries, Counted, Counts, MOST, Sum};
+use super::boundaries::{Ground, order};
+use super::monitor::{Monitor, Progress};
+use crate::render::sav::dry_run::{Captured, Forgotten, Table};
+use crate::render::sav::learned::{Learned, LeftOut, On, Proposed, Why};
+use crate::replay::{Input, ReplayError};
+
+/// Learning under way.
+pub struct Learn {
+    monitor: Monitor,
+    blocks: Blocks,
+    special: HashMap<(u32, Class), Sum>,
+    boundaries: AllRoutes,
+}
+
+impl Learn {
+    /// Opens the captures and makes the gateway, which watches each interface that has a policy or that an input names, VLANs
+    /// of these included.
+    ///
+    /// # Errors
+    /// When an input cannot be, a file cannot be opened, or there is no room for the gateway.
+    pub fn new(mut gateway: Gateway, inputs: &[Input]) -> Result<Learn, ReplayError> {
+        watch(&mut gateway, inputs);
+        let monitor = Monitor::open(gateway, inputs)?;
+        let boundaries = AllRoutes::new(&monitor);
+        Ok(Learn { monitor, blocks: Blocks::new(MOST), special: HashMap::new(), boundaries })
+    }
+
+    /// Sends everything through the graph; `progress` is told now and then how far it has come.
+    ///
+    /// # Errors
+    /// At the end, for the first capture that could not be read to its end.
+    pub fn run(&mut self, progress: impl FnMut(Progress)) -> Result<(), ReplayError> {
+        let Learn { monitor, blocks, special, boundaries } = self;
+        let seen = |_: &Monitor, packet: &Validated| match packet.said {
+            Said::Special(class, _) => {
+                let one = Sum { packets: 1, octets: u64::from(packet.octets) };
+                special.entry((packet.interface, class)).or_default().add(one);
+            }
+            Said::Mechanism(_) => blocks.count(packet, boundaries),
+        };
+        monitor.run(seen, progress)
+    }
+
+    /// The table, of prefixes of which an interface got so many packets at least.
+    pub fn propose(self, min_packets: u64) -> Learned {
+        let Learn { monitor, blocks, special, .. } = self;
+        let Counts { blocks, made_room, forgotten } = blocks.into_order();
+        let in_table = blocks.len() as u64;
+        let mut left_out = LeftOutSums::default();
+        for ((interface, class), sum) in special {
+            left_out.add(&monitor, interface, class.name(), sum);
+        }
+        let mut places = Vec::new();
+        for (block, counted) in blocks {
+            match Place::of(&monitor, &block, &counted) {
+                Ok(place) => places.push((block, counted, place)),
+                Err(why) => left_out.add(&monitor, block.interface, why, counted.sum),
+            }
+        }
+        let mut table = Prefixes::default();
+        places.iter().for_each(|(block, counted, place)| table.add(block.interface, counted.sum, place));
+        let rare = table.split_rare(min_packets);
+        places
+            .retain(|(block, _, place)| table.0.get(&place.prefix).is_some_and(|on| on.contains_key(&block.interface)));
+        table.inherit();
+        table.close(&places);
+        let read = monitor.read();
+        let seconds = read.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
+        Learned {
+            captured: Captured {
+                packets: read.packets,
+                cut: read.cut,
+                unasked: read.unasked,
+                strangers: read.strangers,
+                seconds,
+            },
+            rules: table.proposed(&monitor),
+            rare: rare.proposed(&monitor),
+            left_out: left_out.0,
+            table: Table {
+                blocks: in_table,
+                limit: MOST as u64,
+                made_room,
+                forgotten: forgotten
+                    .into_iter()
+                    .map(|(interface, Sum { packets, octets })| Forgotten {
+                        interface: monitor.name(interface).to_owned(),
+                        packets,
+                        bytes: octets,
+                    })
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// Makes one policy that watches, of all interfaces that are to be watched.
+fn watch(gateway: &mut Gateway, inputs: &[Input]) {
+    let named = |name: &str| inputs.iter().any(|input| input.interface == name);
+    let names: Vec<String> = gateway.interfaces.iter().map(|interface| interface.name.clone()).collect();
+    for interface in &mut gateway.interfaces {
+        let port = match interface.kind {
+            InterfaceKind::Vlan { parent, .. } => names[parent.0 as usize].as_str(),
+            InterfaceKind::Port { .. } => interface.name.as_str(),
+        };
+        let watched = named(port) || interface.sav.v4.is_some() || interface.sav.v6.is_some();
+        let policy = watched.then_some(SavIndex(0));
+        interface.sav = PerFamily { v4: policy, v6: policy };
+    }
+    let feasible = Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, default_route: false, vrf: None });
+    let watching = SavPolicy::new("learn".to_owned(), feasible, Origin::default());
+    gateway.sav = vec![SavPolicy { action: SavAction::Permit, ..watching }];
+}
+
+/// Rules are router-wide: blocks are cut where a route of any VRF begins or ends.
+struct AllRoutes {
+    v4: Vec<u32>,
+    v6: Vec<u128>,
+}
+
+impl AllRoutes {
+    fn new(monitor: &Monitor) -> AllRoutes {
+        fn all<K: Address>(monitor: &Monitor) -> Vec<K> {
+            let mut all = Vec::new();
+            for vrf in 0..monitor.harness.model().vrfs.len() as u16 {
+                Ground::of_routes(VrfIndex(vrf)).add(&monitor.harness, &mut all);
+            }
+            order(&mut all);
+            all
+        }
+        AllRoutes { v4: all(monitor), v6: all(monitor) }
+    }
+}
+
+impl Boundaries for AllRoutes {
+    fn v4(&self, _: u32) -> Vec<u32> {
+        self.v4.clone()
+    }
+
+    fn v6(&self, _: u32) -> Vec<u128> {
+        self.v6.clone()
+    }
+}
+
+/// What a block stands for.
+struct Place {
+    prefix: IpNet,
+    /// The route back, in words; `None`: there is none over the interface.
+    route: Option<String>,
+}
+
+impl Place {
+    /// The prefix of a block, or why it is left out.
+    fn of(monitor: &Monitor, block: &Block, counted: &Counted) -> Result<Place, &'static str> {
+        let source = counted.example;
+        let vrf = monitor.harness.model().interfaces[monitor.index(block.interface) as usize].vrf;
+        let covering = monitor.harness.routes(vrf).and_then(|rib| rib.covering_more(source));
+        match covering {
+            Some((_, entry)) if matches!(entry.source, Source::Local | Source::Broadcast) => return Err("own"),
+            Some((_, entry)) if matches!(entry.source, Source::Blackhole | Source::Unreachable) => {
+                return Err("discarded");
+            }
+            Some((prefix, _)) if block.said == Said::Mechanism(Verdict::Valid) => {
+                let decision = monitor.harness.decision(block.policy, block.interface, source, block.said);
+                let by = decision.and_then(|decision| decision.by.into_iter().next());
+                let route = by.map_or_else(|| format!("route {prefix}"), |named| named.text);
+                return Ok(Place { prefix, route: Some(route) });
+            }
+            _ => {}
+        }
+        let bits = if source.is_ipv4() { u32::BLOCK } else { u128::BLOCK };
+        let prefix = IpNet::new(source, bits).expect("a block has no more bits than its address").trunc();
+        Ok(Place { prefix, route: None })
+    }
+}
+
+/// What was seen of a prefix on an interface.
+#[derive(Debug, Clone)]
+struct Seen {
+    sum: Sum,
+    why: Why,
+    route: Option<String>,
+}
+
+/// By prefix, and by number of the interface. The wider of two nested prefixes comes first.
+#[derive(Debug, Default)]
+struct Prefixes(BTreeMap<IpNet, BTreeMap<u32, Seen>>);
+
+impl Prefixes {
+    fn add(&mut self, interface: u32, sum: Sum, place: &Place) {
+        let why = if place.route.is_some() { Why::Route } else { Why::Seen };
+        let seen = || Seen { sum: Sum::default(), why, route: place.route.clone() };
+        self.0.entry(place.prefix).or_default().entry(interface).or_insert_with(seen).sum.add(sum);
+    }
+
+    /// Takes out what got less than so many packets.
+    fn split_rare(&mut self, min_packets: u64) -> Prefixes {
+        let mut rare = Prefixes::default();
+        for (prefix, on) in &mut self.0 {
+            let few: Vec<u32> =
+                on.iter().filter(|(_, seen)| seen.sum.packets < min_packets).map(|(interface, _)| *interface).collect();
+            for interface in few {
+                if let Some(seen) = on.remove(&interface) {
+                    rare.0.entry(*prefix).or_default().insert(interface, seen);
+                }
+            }
+        }
+        self.0.retain(|_, on| !on.is_empty());
+        rare
+    }
+
+    /// The longest prefix around an address that is shorter than so many bits.
+    fn around(&self, address: IpAddr, bits: u8) -> Option<IpNet> {
+        let nets = (0..bits).rev().filter_map(|bits| Some(IpNet::new(address, bits).ok()?.trunc()));
+        nets.into_iter().find(|net| self.0.contains_key(net))
+    }
+
+    /// Gives prefixes without a route what the prefix around them has.
+    fn inherit(&mut self) {
+        let prefixes: Vec<IpNet> = self.0.keys().copied().collect();
+        for prefix in prefixes {
+            let Some(around) = self.around(prefix.addr(), prefix.prefix_len()) else { continue };
+            let wider: Vec<u32> = self.0[&around].keys().copied().collect();
+            let on = self.0.entry(prefix).or_default();
+            if on.values().any(|seen| seen.why == Why::Route) {
+                continue;
+            }
+            for interface in wider {
+                on.entry(interface).or_insert(Seen { sum: Sum::default(), why: Why::Wider, route: None });
+            }
+        }
+    }
+
+    /// Gives the longest prefix around each block the interface that it was seen on.
+    fn close(&mut self, places: &[(Block, Counted, Place)]) {
+        for (block, counted, place) in places {
+            let bits = if block.start.is_ipv4() { 32 } else { 128 };
+            let Some(longest) = self.around(block.start, bits + 1).filter(|longest| *longest != place.prefix) else {
+                continue;
+            };
+            let on = self.0.entry(longest).or_default();
+            let seen = on.entry(block.interface);
+            let seen = seen.or_insert(Seen { sum: Sum::default(), why: Why::Elsewhere, route: None });
+            seen.sum.add(counted.sum);
+            if seen.route.is_none() {
+                seen.route.clone_from(&place.route);
+            }
+        }
+    }
+
+    fn proposed(self, monitor: &Monitor) -> Vec<Proposed> {
+        let on = |on: BTreeMap<u32, Seen>| -> Vec<On> {
+            let mut on: Vec<(u32, Seen)> = on.into_iter().collect();
+            on.sort_by_key(|(interface, _)| monitor.index(*interface));
+            let on = on.into_iter().map(|(interface, seen)| On {
+                interface: monitor.name(interface).to_owned(),
+                packets: seen.sum.packets,
+                bytes: seen.sum.octets,
+                why: seen.why,
+                route: seen.route,
+            });
+            on.collect()
+        };
+        self.0.into_iter().map(|(prefix, all)| Proposed { prefix: prefix.to_string(), on: on(all) }).collect()
+    }
+}
+
+/// What is left out, by interface and why.
+#[derive(Default)]
+struct LeftOutSums(Vec<LeftOut>);
+
+impl LeftOutSums {
+    fn add(&mut self, monitor: &Monitor, interface: u32, why: &str, sum: Sum) {
+        let name = monitor.name(interface);
+        let place = self.0.iter().position(|row| row.interface == name && row.why == why);
+        let place = place.unwrap_or_else(|| {
+            self.0.push(LeftOut { interface: name.to_owned(), why: why.to_owned(), packets: 0, bytes: 0 });
+            self.0.len() - 1
+        });
+        self.0[place].packets += sum.packets;
+        self.0[place].bytes += sum.octets;
+        self.0.sort_by(|a, b| (&a.interface, &a.why).cmp(&(&b.interface, &b.why)));
+    }
+}

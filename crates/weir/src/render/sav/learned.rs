@@ -1,0 +1,199 @@
+//! `sav learn`: a table of sources that was learned from traffic, as rules.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Report;
+use super::super::number::plural;
+use super::dry_run::{Captured, Forgotten, Table};
+use crate::rules::LONGEST_COMMENT;
+
+/// Rules that are commented out, at most.
+const RARE_SHOWN: usize = 1000;
+
+/// A proposal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Learned {
+    /// What was read.
+    pub captured: Captured,
+    /// The rules, by prefix.
+    pub rules: Vec<Proposed>,
+    /// Those that are left out as too few packets were seen.
+    pub rare: Vec<Proposed>,
+    /// What is left out for what it is.
+    pub left_out: Vec<LeftOut>,
+    /// How full the table of sources became.
+    pub table: Table,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Proposed {
+    /// The prefix.
+    pub prefix: String,
+    /// The interfaces by which it may come in.
+    pub on: Vec<On>,
+}
+
+/// An interface of a rule, and why it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct On {
+    /// The interface.
+    pub interface: String,
+    /// Packets that were seen on it.
+    pub packets: u64,
+    /// Their octets.
+    pub bytes: u64,
+    /// What it was learned from.
+    pub why: Why,
+    /// The route back over it.
+    pub route: Option<String>,
+}
+
+/// What an interface of a rule was learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Why {
+    /// A route leads back over it, and sources were seen.
+    Route,
+    /// Sources were seen, and no route leads back over it.
+    Seen,
+    /// Sources were seen, while routes lead back over another interface.
+    Elsewhere,
+    /// It is one of the wider prefix around, whether anything of this one was seen on it or not.
+    Wider,
+}
+
+/// What is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LeftOut {
+    /// The interface.
+    pub interface: String,
+    /// A class of special sources; `own`: an address of the gateway itself; `discarded`: routes discard it.
+    pub why: String,
+    /// Packets.
+    pub packets: u64,
+    /// Their octets.
+    pub bytes: u64,
+}
+
+impl Proposed {
+    /// The rule, in words of the grammar.
+    fn rule(&self) -> String {
+        let names: Vec<&str> = self.on.iter().map(|on| on.interface.as_str()).collect();
+        let comment = self.comment().replace('\\', "\\\\").replace('"', "\\\"");
+        format!("permit from {} on {} comment \"{comment}\"", self.prefix, names.join(", "))
+    }
+
+    /// What it was learned from, within what a comment may have.
+    fn comment(&self) -> String {
+        let mut text = "learned:".to_owned();
+        for (number, on) in self.on.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ";" };
+            let many = if self.on.len() > 1 { format!(" on {}", on.interface) } else { String::new() };
+            let _ = match (&on.route, on.why) {
+                (_, Why::Wider) if on.packets == 0 => write!(text, "{comma} nothing{many}, which the wider prefix has"),
+                (Some(route), _) => write!(text, "{comma} {}{many}, {route}", plural(on.packets, "packet")),
+                (None, _) => write!(text, "{comma} {}{many}, no route", plural(on.packets, "packet")),
+            };
+        }
+        if text.len() > LONGEST_COMMENT {
+            let mut end = LONGEST_COMMENT - '…'.len_utf8();
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push('…');
+        }
+        text
+    }
+
+    /// More than one interface got packets of it.
+    fn is_seen_on_several(&self) -> bool {
+        self.on.iter().filter(|on| on.packets > 0).count() > 1
+    }
+}
+
+impl Learned {
+    /// What was learned and what not, in a few lines for people.
+    pub fn summary(&self) -> String {
+        let Captured { packets, unasked, strangers, .. } = self.captured;
+        let mut text =
+            format!("learned {} from {}", plural(self.rules.len() as u64, "rule"), plural(packets, "packet"));
+        if unasked > 0 {
+            let _ = write!(text, ", of which {unasked} were not looked at: dropped before, or of other interfaces");
+        }
+        text += "\n";
+        let several = self.rules.iter().filter(|rule| rule.is_seen_on_several()).count();
+        if several > 0 {
+            let _ = writeln!(text, "{} seen on several interfaces: look at these first", prefixes(several));
+        }
+        if !self.rare.is_empty() {
+            let _ = writeln!(text, "{} left out for too few packets", prefixes(self.rare.len()));
+        }
+        for LeftOut { interface, why, packets, .. } in &self.left_out {
+            let what = match why.as_str() {
+                "own" => "from addresses of the gateway itself".to_owned(),
+                "discarded" => "whose routes discard".to_owned(),
+                class => format!("from {class} sources"),
+            };
+            let _ = writeln!(text, "left out on {interface}: {} {what}", plural(*packets, "packet"));
+        }
+        let Table { limit, made_room, forgotten, .. } = &self.table;
+        if *made_room > 0 {
+            let _ = writeln!(
+                text,
+                "the table of sources was full ({limit} entries): {made_room} with the fewest packets made room for \
+                 others, and are missing unless they came again"
+            );
+        }
+        for Forgotten { interface, packets, .. } in forgotten {
+            let _ = writeln!(text, "  {interface}: {packets} packets of these");
+        }
+        if strangers * 2 > packets {
+            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
+                     addresses (`mac`) of the gateway that the capture was taken at\n";
+        }
+        text
+    }
+}
+
+fn prefixes(count: usize) -> String {
+    if count == 1 { "1 prefix".to_owned() } else { format!("{count} prefixes") }
+}
+
+impl Report for Learned {
+    const SCHEMA: &'static str = "weir.sav.learn/1";
+
+    /// The rules, a file of them.
+    fn text(&self) -> String {
+        let mut text = "# Learned from traffic and routes by `weir sav learn`. A proposal: read it before a policy has it.\n".to_owned();
+        for line in self.summary().lines() {
+            let _ = writeln!(text, "# {line}");
+        }
+        if !self.rules.is_empty() {
+            text += "\n";
+        }
+        for rule in &self.rules {
+            if rule.is_seen_on_several() {
+                text += "# seen on several interfaces:\n";
+            }
+            let _ = writeln!(text, "{}", rule.rule());
+        }
+        if !self.rare.is_empty() {
+            text += "\n# Left out for too few packets:\n";
+            for rule in self.rare.iter().take(RARE_SHOWN) {
+                let _ = writeln!(text, "# {}", rule.rule());
+            }
+            if self.rare.len() > RARE_SHOWN {
+                let _ = writeln!(text, "# and {} more", self.rare.len() - RARE_SHOWN);
+            }
+        }
+        text
+    }
+}
