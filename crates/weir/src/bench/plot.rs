@@ -45,7 +45,8 @@ pub fn sav(report: &Sav, directory: &Path) -> Result<Vec<PathBuf>, PlotError> {
     Ok(paths)
 }
 
-fn write(
+/// Makes the folder if it is not there, and a file in it.
+pub(super) fn write(
     directory: &Path,
     name: &str,
     draw: impl FnOnce(&Path) -> Result<(), Box<dyn std::error::Error>>,

@@ -11,7 +11,7 @@ use crate::bench::between::{self, PortKind};
 use crate::bench::lpm::{self, Effort};
 use crate::bench::prefixes::Prefixes;
 use crate::bench::report::Forward;
-use crate::bench::sav::{self, Sav};
+use crate::bench::sav::{self, Sav, accuracy};
 use crate::bench::{forward, plot};
 use crate::render::{self, Report as _};
 
@@ -66,6 +66,10 @@ struct SavArgs {
     /// Take source prefixes from this file of ADDRESS/LENGTH lines, plain or .gz; more than it has are made
     #[arg(long, value_name = "FILE")]
     prefixes: Option<PathBuf>,
+    /// Instead: what each mechanism refuses wrongly and passes wrongly, in the cases of
+    /// draft-ietf-bmwg-savnet-sav-benchmarking
+    #[arg(long, conflicts_with_all = ["prefixes", "floods", "updates"])]
+    accuracy: bool,
     /// Instead: floods of sources that are not valid, and deeply nested prefixes
     #[arg(long, conflicts_with_all = ["svg", "prefixes"])]
     floods: bool,
@@ -139,6 +143,9 @@ impl ForwardArgs {
 
 impl SavArgs {
     fn run(&self) -> Result<(), Error> {
+        if self.accuracy {
+            return self.accuracy();
+        }
         let prefixes = self.prefixes.as_deref().map(read).transpose()?;
         let made =
             || Prefixes { origin: "made with the lengths of the Internet's table".to_owned(), ..Default::default() };
@@ -174,6 +181,20 @@ impl SavArgs {
         print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             plot::sav(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn accuracy(&self) -> Result<(), Error> {
+        pin(self.cpu, &weir_base::affinity::allowed().unwrap_or_default())?;
+        let effort = match self.quick {
+            true => accuracy::Effort { prefixes: 10, packets: 100, moving: 20, turns: 1 },
+            false => accuracy::Effort { prefixes: 100, packets: 1000, moving: 1000, turns: 5 },
+        };
+        let report = accuracy::measure(&effort, cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
+        if let Some(directory) = &self.svg {
+            accuracy::plot(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
         Ok(())
     }

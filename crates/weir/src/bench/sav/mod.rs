@@ -5,6 +5,7 @@
 //! the next only the version of the root changes. So they differ by nothing but validation. Forwarding without validation
 //! is one of the versions and has the same full tables.
 
+pub mod accuracy;
 mod cost;
 mod family;
 mod flood;

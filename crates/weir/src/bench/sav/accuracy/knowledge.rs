@@ -1,0 +1,133 @@
+//! What whoever fills the table of the gateway under test can know, and what he makes of it.
+//!
+//! Enhanced feasible-path uRPF knows what BGP told the gateway and nothing else: its Adj-RIBs-In. A SAVNET controller knows
+//! what gateways that take part tell: the sources of their hosts, with those that they announce no route for, and by which
+//! neighbours they forward; of customers without an autonomous system, what their routers were told at the desk. Neither
+//! knows what is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ipnet::Ipv6Net;
+
+use super::case::AS1;
+use super::gateway::{Entries, HOSTS, interface};
+use super::mechanism::Way;
+use super::routing::{By, Rib, best};
+use super::world::{Side, World};
+
+/// What the tables of the gateway under test are to hold.
+pub(super) fn entries(way: Way, world: &World, ribs: &[Rib]) -> Entries {
+    match way {
+        Way::TableEfpA => algorithm_a(world, &ribs[world.dut]),
+        Way::TableEfpB => algorithm_b(world, &ribs[world.dut]),
+        Way::TableSavnet if world.is_one_domain() => of_domain(world),
+        Way::TableSavnet => of_systems(world, ribs, |_| true),
+        Way::TableSavnetPart => of_systems(world, ribs, |node| node == world.dut || node == AS1),
+        Way::None | Way::Acl | Way::UrpfStrict | Way::UrpfFeasible | Way::UrpfLoose => Entries::new(),
+    }
+}
+
+/// What came by eBGP: a prefix, its origin, and the link.
+fn received<'a>(world: &'a World, rib: &'a Rib) -> impl Iterator<Item = (Ipv6Net, usize, usize, Side)> + 'a {
+    rib.iter().flat_map(|(prefix, routes)| routes.iter().map(move |route| (*prefix, route))).filter_map(
+        |(prefix, route)| match route.by {
+            By::Own => None,
+            By::Link(link) => Some((prefix, route.origin, link, world.links[link].side(world.dut))),
+        },
+    )
+}
+
+/// RFC 8704, 3.4: whatever an origin announced anywhere may come in by each customer by whom something of it was received.
+fn algorithm_a(world: &World, rib: &Rib) -> Entries {
+    let of_customers = || received(world, rib).filter(|(.., side)| *side == Side::Customer);
+    let origins: BTreeSet<usize> = of_customers().map(|(_, origin, ..)| origin).collect();
+    let mut prefixes: BTreeMap<usize, BTreeSet<Ipv6Net>> = BTreeMap::new();
+    for (prefix, origin, ..) in received(world, rib).filter(|(_, origin, ..)| origins.contains(origin)) {
+        prefixes.entry(origin).or_default().insert(prefix);
+    }
+    let mut links: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
+    for (_, origin, link, _) in of_customers() {
+        links.entry(origin).or_default().insert(interface(world, world.dut, link));
+    }
+    let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
+    for (origin, prefixes) in prefixes {
+        for prefix in prefixes {
+            sets.entry(prefix).or_default().extend(&links[&origin]);
+        }
+    }
+    listed(sets)
+}
+
+/// RFC 8704, 3.4.1: whatever customers announced, and whatever peers and providers announced of the same origins, may come in
+/// by every customer.
+fn algorithm_b(world: &World, rib: &Rib) -> Entries {
+    let customers: Vec<u32> = world
+        .links_of(world.dut)
+        .filter(|(_, link)| link.side(world.dut) == Side::Customer)
+        .map(|(number, _)| interface(world, world.dut, number))
+        .collect();
+    let of_customers = || received(world, rib).filter(|(.., side)| *side == Side::Customer);
+    let origins: BTreeSet<usize> = of_customers().map(|(_, origin, ..)| origin).collect();
+    let all = received(world, rib).filter(|(_, origin, ..)| origins.contains(origin));
+    all.map(|(prefix, ..)| (prefix, customers.clone())).collect()
+}
+
+/// Each gateway says which sources its hosts have, and by whom it forwards: messages that follow its routes tell those on the
+/// way where its packets come in. This walks the same ways. Where those between do not take part, the paths of the routes that
+/// the gateway uses name them.
+fn of_systems(world: &World, ribs: &[Rib], takes_part: impl Fn(usize) -> bool) -> Entries {
+    let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
+    for source in (0..world.names.len()).filter(|&node| takes_part(node)) {
+        let mut interfaces: BTreeSet<u32> = BTreeSet::new();
+        if source == world.dut {
+            interfaces.insert(HOSTS);
+        } else {
+            let destinations = world.origins.iter().filter(|origin| origin.node != source);
+            let ways = destinations.flat_map(|origin| &origin.prefixes).filter_map(|to| walk(world, ribs, source, to));
+            interfaces.extend(ways.map(|link| interface(world, world.dut, link)));
+        }
+        for prefix in sources(world, source).filter(|_| !interfaces.is_empty()) {
+            sets.entry(prefix).or_default().extend(&interfaces);
+        }
+    }
+    listed(sets)
+}
+
+/// The link by which packets from a gateway's hosts for a prefix reach the gateway under test, if they do.
+fn walk(world: &World, ribs: &[Rib], source: usize, to: &Ipv6Net) -> Option<usize> {
+    let mut node = source;
+    for _ in 0..world.names.len() {
+        let By::Link(link) = best(&ribs[node], to)?.by else { return None };
+        node = world.links[link].other(node);
+        if node == world.dut {
+            return Some(link);
+        }
+    }
+    None
+}
+
+/// Each router tells the others which prefixes the networks at its interfaces were given, and by what name it knows the
+/// network: one that is attached to several routers may use all of its prefixes at each.
+fn of_domain(world: &World) -> Entries {
+    let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
+    for prefix in sources(world, world.dut) {
+        sets.entry(prefix).or_default().insert(HOSTS);
+    }
+    for (number, link) in world.links_of(world.dut).filter(|(_, link)| link.side(world.dut) == Side::Hosts) {
+        for prefix in sources(world, link.other(world.dut)) {
+            sets.entry(prefix).or_default().insert(interface(world, world.dut, number));
+        }
+    }
+    listed(sets)
+}
+
+/// The sources that hosts behind a gateway rightly use.
+fn sources(world: &World, node: usize) -> impl Iterator<Item = Ipv6Net> {
+    let announced = world.origins.iter().filter(move |origin| origin.node == node).flat_map(|origin| &origin.prefixes);
+    let hidden = world.hidden.iter().filter(move |(owner, _)| *owner == node).flat_map(|(_, prefixes)| prefixes);
+    announced.chain(hidden).copied()
+}
+
+fn listed(sets: BTreeMap<Ipv6Net, BTreeSet<u32>>) -> Entries {
+    sets.into_iter().map(|(prefix, interfaces)| (prefix, interfaces.into_iter().collect())).collect()
+}
