@@ -1,17 +1,21 @@
 //! The graph against what the model says: for any rules, routes and policies a packet passes exactly if a reading of the
-//! model, entry by entry, says so. One vector has packets of all interfaces.
+//! model, entry by entry, says so. One vector has packets of all interfaces. The same with entries that come and go.
 
 mod kit;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use kit::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use weir_plane::compile::{Edit, EntryKey, Names};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{
-    Gateway, InterfaceIndex, Match, Mechanism, Order, Route, RouteTarget, SavLayout, SavRules, Urpf, UrpfMode, VrfIndex,
+    Gateway, InterfaceIndex, Match, Mechanism, Mode, Order, Route, RouteTarget, SavLayout, SavRules, Scope, Urpf,
+    UrpfMode, VrfIndex,
 };
 use weir_plane::sav::By;
 use weir_table::lpm::Prefix;
@@ -43,32 +47,59 @@ fn interfaces() -> impl Strategy<Value = Vec<usize>> {
     (1..16usize).prop_map(|bits| (0..4).filter(|bit| bits >> bit & 1 != 0).collect())
 }
 
-type Rule = (bool, IpNet, Vec<usize>);
+type Rule = (Mode, IpNet, Vec<usize>);
+
+/// Most in allowlists of prefixes, few in those of interfaces, as these leave nothing to the others.
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![
+        1 => Just(Mode::InterfaceAllow),
+        2 => Just(Mode::InterfaceBlock),
+        5 => Just(Mode::PrefixAllow),
+        3 => Just(Mode::PrefixBlock),
+    ]
+}
 
 fn rules() -> impl Strategy<Value = Vec<Rule>> {
-    vec((prop::bool::weighted(0.7), prefix(), interfaces()), 0..12)
+    vec((mode(), prefix(), interfaces()), 0..12)
+}
+
+/// As a configuration says it.
+fn text((mode, prefix, interfaces): &Rule) -> String {
+    let list = if Scope::of(*mode) == Scope::Interface { "interface " } else { "" };
+    let does = if mode.permits() { "permit" } else { "deny" };
+    format!("{list}{does} from {prefix} on {}", names(interfaces).join(", "))
+}
+
+fn names(interfaces: &[usize]) -> Vec<&'static str> {
+    interfaces.iter().map(|interface| NAMES[*interface]).collect()
 }
 
 #[derive(Debug, Clone)]
 enum Wanted {
     Acl(bool),
     Urpf(UrpfMode, bool, bool),
-    Table(bool, Match, SavLayout),
+    /// Of rules of any of these modes.
+    Table(bool, Match, SavLayout, Vec<Mode>),
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
     let mode = prop_oneof![Just(UrpfMode::Strict), Just(UrpfMode::Loose), Just(UrpfMode::Feasible)];
     let matching = prop_oneof![Just(Match::MostSpecific), Just(Match::AnyCovering)];
+    let modes = prop::sample::subsequence(Mode::ALL.to_vec(), 1..=4);
     let layout = prop_oneof![
         Just(SavLayout::Merged),
         Just(SavLayout::Cards(Order::Serial)),
         Just(SavLayout::Cards(Order::Parallel))
     ];
     prop_oneof![
-        any::<bool>().prop_map(Wanted::Acl),
-        (mode, any::<bool>(), any::<bool>()).prop_map(|(mode, default, other)| Wanted::Urpf(mode, default, other)),
-        (any::<bool>(), matching, layout)
-            .prop_map(|(incremental, matching, layout)| { Wanted::Table(incremental, matching, layout) }),
+        1 => any::<bool>().prop_map(Wanted::Acl),
+        1 => (mode, any::<bool>(), any::<bool>()).prop_map(|(mode, default, other)| Wanted::Urpf(mode, default, other)),
+        2 => (any::<bool>(), matching.clone(), modes).prop_map(|(incremental, matching, modes)| {
+            Wanted::Table(incremental, matching, SavLayout::Merged, modes)
+        }),
+        1 => (any::<bool>(), matching, layout).prop_map(|(incremental, matching, layout)| {
+            Wanted::Table(incremental, matching, layout, vec![Mode::PrefixAllow])
+        }),
     ]
 }
 
@@ -113,21 +144,16 @@ fn build(rules: &[Rule], ways: &[Way], policies: &[Wanted], by: &[Option<usize>]
         build = build.metric(*metric);
     }
     build = build.route_in("other", "203.0.113.0/24", RouteTarget::Blackhole);
-    let text = |(permit, prefix, interfaces): &Rule| {
-        let names: Vec<&str> = interfaces.iter().map(|interface| NAMES[*interface]).collect();
-        format!("{} from {prefix} on {}", if *permit { "permit" } else { "deny" }, names.join(", "))
-    };
-    let all: Vec<String> = rules.iter().map(text).collect();
-    let permits: Vec<String> = rules.iter().filter(|(permit, ..)| *permit).map(text).collect();
     for (number, policy) in policies.iter().enumerate() {
-        let mut rules = |texts: &[String], incremental| {
+        let mut rules = |modes: &[Mode], incremental| {
+            let texts: Vec<String> = rules.iter().filter(|(mode, ..)| modes.contains(mode)).map(text).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             SavRules { incremental, ..build.rules(&texts) }
         };
         let mechanism = match *policy {
-            Wanted::Acl(incremental) => Mechanism::Acl(rules(&all, incremental)),
-            Wanted::Table(incremental, matching, layout) => {
-                Mechanism::Table { rules: rules(&permits, incremental), matching, layout }
+            Wanted::Acl(incremental) => Mechanism::Acl(rules(&[Mode::PrefixAllow, Mode::PrefixBlock], incremental)),
+            Wanted::Table(incremental, matching, layout, ref modes) => {
+                Mechanism::Table { rules: rules(modes, incremental), matching, layout }
             }
             Wanted::Urpf(mode, default_route, other) => {
                 let vrf = build.0.vrfs.iter().position(|vrf| vrf.name == "other").filter(|_| other);
@@ -144,53 +170,72 @@ fn build(rules: &[Rule], ways: &[Way], policies: &[Wanted], by: &[Option<usize>]
     build
 }
 
-/// What the model says, entry by entry.
-fn passes(model: &Gateway, policy: &Mechanism, interface: InterfaceIndex, source: IpAddr) -> bool {
+/// An entry of a table or list.
+type Entry = (Mode, IpNet, Set);
+
+/// What the model says, entry by entry; with those that came later.
+fn passes(model: &Gateway, policy: &Mechanism, later: &[Entry], interface: InterfaceIndex, source: IpAddr) -> bool {
     match policy {
         Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => {
+            let configured = rules.list.iter().map(|rule| {
+                let set = rule.interfaces.iter().map(|interface| interface.0).collect();
+                (rule.mode(), rule.prefix, set)
+            });
+            let entries: Vec<Entry> = configured.chain(later.iter().cloned()).collect();
             let verdict = match source {
-                IpAddr::V4(source) => by_rules(rules, policy, interface, u32::from(source), |net| match net {
+                IpAddr::V4(source) => by_rules(&entries, policy, interface, u32::from(source), |net| match net {
                     IpNet::V4(net) => Prefix::new(net.network().into(), net.prefix_len()),
                     IpNet::V6(_) => None,
                 }),
-                IpAddr::V6(source) => by_rules(rules, policy, interface, u128::from(source), |net| match net {
+                IpAddr::V6(source) => by_rules(&entries, policy, interface, u128::from(source), |net| match net {
                     IpNet::V6(net) => Prefix::new(net.network().into(), net.prefix_len()),
                     IpNet::V4(_) => None,
                 }),
             };
-            verdict == sav::Verdict::Valid || (verdict == sav::Verdict::Unknown && rules.incremental)
+            // Without an allowlist of prefixes there is none that a source would have to stand in.
+            let is_table = matches!(policy, Mechanism::Table { .. });
+            let open = is_table && !entries.is_empty() && entries.iter().all(|(mode, ..)| *mode != Mode::PrefixAllow);
+            verdict == sav::Verdict::Valid || (verdict == sav::Verdict::Unknown && (rules.incremental || open))
         }
         Mechanism::Urpf(urpf) => by_routes(model, *urpf, interface, source),
     }
 }
 
 fn by_rules<K: weir_table::lpm::Key>(
-    rules: &SavRules,
+    entries: &[Entry],
     policy: &Mechanism,
     interface: InterfaceIndex,
     source: K,
     prefix: impl Fn(IpNet) -> Option<Prefix<K>>,
 ) -> sav::Verdict {
-    let listed: Vec<(Prefix<K>, Set, bool)> = rules
-        .list
-        .iter()
-        .filter_map(|rule| {
-            let set = rule.interfaces.iter().map(|interface| interface.0).collect();
-            Some((prefix(rule.prefix)?, set, rule.permit))
-        })
-        .collect();
-    // A prefix that stands several times has all the interfaces.
-    let mut merged: Vec<(Prefix<K>, Set)> = Vec::new();
-    for (prefix, set, _) in &listed {
-        match merged.iter_mut().find(|(known, _)| known == prefix) {
-            Some((_, known)) => *known = known.union(set),
-            None => merged.push((*prefix, set.clone())),
-        }
+    let listed: Vec<(Prefix<K>, Mode, Set)> =
+        entries.iter().filter_map(|(mode, net, set)| Some((prefix(*net)?, *mode, set.clone()))).collect();
+    let Mechanism::Table { matching, .. } = policy else {
+        let listed: Vec<_> = listed.into_iter().map(|(prefix, mode, set)| (prefix, set, mode.permits())).collect();
+        return naive::ordered(&listed, source, interface.0);
+    };
+    let allows = |list: &[&Set]| list.iter().any(|set| set.contains(interface.0));
+    let own: Vec<&Set> =
+        listed.iter().filter(|(_, mode, _)| *mode == Mode::InterfaceAllow).map(|(_, _, set)| set).collect();
+    let any: Vec<&Set> =
+        entries.iter().filter(|(mode, ..)| *mode == Mode::InterfaceAllow).map(|(_, _, set)| set).collect();
+    // An allowlist of the other family's prefixes has none of this one's.
+    if allows(&any) && !allows(&own) {
+        return sav::Verdict::Invalid;
     }
-    match policy {
-        Mechanism::Table { matching: Match::MostSpecific, .. } => naive::most_specific(&merged, source, interface.0),
-        Mechanism::Table { .. } => naive::any_covering(&merged, source, interface.0),
-        _ => naive::ordered(&listed, source, interface.0),
+    if listed.iter().any(|(_, mode, _)| *mode != Mode::PrefixAllow) {
+        return naive::modes(&listed, *matching, source, interface.0);
+    }
+    // A prefix that stands several times has all the interfaces.
+    let mut merged: BTreeMap<Prefix<K>, Set> = BTreeMap::new();
+    for (prefix, _, set) in listed {
+        let known = merged.entry(prefix).or_default();
+        *known = known.union(&set);
+    }
+    let merged: Vec<(Prefix<K>, Set)> = merged.into_iter().collect();
+    match matching {
+        Match::MostSpecific => naive::most_specific(&merged, source, interface.0),
+        Match::AnyCovering => naive::any_covering(&merged, source, interface.0),
     }
 }
 
@@ -229,16 +274,17 @@ fn send(rig: &mut Rig, sources: &[(usize, bool, u8)]) -> Vec<Verdict> {
     rig.put_all("trunk", &frames).0.into_iter().map(|outcome| outcome.verdict).collect()
 }
 
-fn agrees(rig: &mut Rig, sources: &[(usize, bool, u8)]) -> Result<(), TestCaseError> {
+fn agrees(rig: &mut Rig, later: &[Entry], sources: &[(usize, bool, u8)]) -> Result<(), TestCaseError> {
     let found = send(rig, sources);
     let model = rig.harness.model();
     for (&(interface, v6, bits), found) in sources.iter().zip(found) {
-        let index =
-            InterfaceIndex(model.interfaces.iter().position(|known| known.name == NAMES[interface]).unwrap() as u32);
+        let index = index(model, interface);
         let own = model.interfaces[index.0 as usize].sav;
         let policy = if v6 { own.v6 } else { own.v4 }.map(|policy| &model.sav[usize::from(policy.0)].mechanism);
         let expected = match policy {
-            Some(policy) if !passes(model, policy, index, address(v6, bits)) => Verdict::Drop(By::of(policy).reason()),
+            Some(policy) if !passes(model, policy, later, index, address(v6, bits)) => {
+                Verdict::Drop(By::of(policy).reason())
+            }
             _ => Verdict::Forward,
         };
         prop_assert_eq!(found, expected, "{:?} on {} by {:?}", address(v6, bits), NAMES[interface], policy);
@@ -246,8 +292,25 @@ fn agrees(rig: &mut Rig, sources: &[(usize, bool, u8)]) -> Result<(), TestCaseEr
     Ok(())
 }
 
+fn index(model: &Gateway, interface: usize) -> InterfaceIndex {
+    InterfaceIndex(model.interfaces.iter().position(|known| known.name == NAMES[interface]).unwrap() as u32)
+}
+
 /// Rules, routes, policies, and which of these each interface has.
 type Case = (Vec<Rule>, Vec<Way>, Vec<Wanted>, Vec<Option<usize>>);
+
+/// What a source says of one rule's prefix and list from then on: these interfaces, or nothing.
+type Change = (usize, Mode, IpNet, Option<Vec<usize>>);
+
+fn change() -> impl Strategy<Value = Change> {
+    (0..2usize, mode(), prefix(), prop::option::weighted(0.7, interfaces()))
+}
+
+/// Every source of one family, on every interface.
+fn everything() -> Vec<(usize, bool, u8)> {
+    let of = |interface| [false, true].into_iter().flat_map(move |v6| (0..16).map(move |bits| (interface, v6, bits)));
+    (0..4).flat_map(of).collect()
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
@@ -263,12 +326,65 @@ proptest! {
             build(rules, ways, policies, &by)
         };
         let mut rig = make(&first).inventive();
-        agrees(&mut rig, &sources)?;
+        agrees(&mut rig, &[], &sources)?;
         // And after a reload, which keeps what it can.
         rig.reload(make(&second));
-        agrees(&mut rig, &sources)?;
+        agrees(&mut rig, &[], &sources)?;
         let (_, ways, policies, by) = second;
         rig.reload(make(&(first.0, ways, policies, by)));
-        agrees(&mut rig, &sources)?;
+        agrees(&mut rig, &[], &sources)?;
+    }
+
+    #[test]
+    fn entries_that_come_later_count_as_rules(
+        rules in rules(),
+        other_rules in rules(),
+        (incremental, any_covering, configured) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        batches in vec((vec(change(), 1..6), 0..6usize), 1..6),
+    ) {
+        let matching = if any_covering { Match::AnyCovering } else { Match::MostSpecific };
+        // Some tables become such of lists by what comes later, others are so from the start.
+        let modes = if configured { Mode::ALL.to_vec() } else { vec![Mode::PrefixAllow] };
+        let policies = [Wanted::Table(incremental, matching, SavLayout::Merged, modes)];
+        let make = |rules: &[Rule]| build(rules, &[], &policies, &[Some(0); 4]);
+        let mut rig = make(&rules).inventive();
+        let mut said: [BTreeMap<EntryKey, Vec<usize>>; 2] = Default::default();
+        let listed = |interfaces: &[usize]| -> Names { names(interfaces).into_iter().map(Arc::from).collect() };
+        for (batch, how) in batches {
+            for (number, said) in said.iter_mut().enumerate() {
+                let of_source = batch.iter().filter(|(source, ..)| *source == number);
+                let mut edits = Vec::new();
+                for (_, mode, prefix, change) in of_source {
+                    let key = EntryKey { prefix: *prefix, mode: *mode };
+                    match change {
+                        Some(interfaces) => {
+                            edits.push(Edit::Replace(key, listed(interfaces)));
+                            said.insert(key, interfaces.clone());
+                        }
+                        None if said.remove(&key).is_some() => edits.push(Edit::Delete(key)),
+                        None => {}
+                    }
+                }
+                let source = ["api", "peer"][number];
+                let edited = if how % 2 == 0 {
+                    rig.harness.edit_sav("p0", source, &edits, 0)
+                } else {
+                    let all: Vec<_> = said.iter().map(|(key, interfaces)| (*key, listed(interfaces))).collect();
+                    rig.harness.replace_sav("p0", source, &all, 0)
+                };
+                prop_assert_eq!(edited.unwrap().entries, said.len());
+            }
+            // What was said stays, whatever else comes.
+            if how == 4 {
+                rig.reload(make(&other_rules));
+            }
+            let model = rig.harness.model();
+            let entry = |(key, interfaces): (&EntryKey, &Vec<usize>)| {
+                let set = interfaces.iter().map(|interface| index(model, *interface).0).collect();
+                (key.mode, key.prefix, set)
+            };
+            let later: Vec<Entry> = said.iter().flatten().map(entry).collect();
+            agrees(&mut rig, &later, &everything())?;
+        }
     }
 }

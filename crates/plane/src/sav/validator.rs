@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
 use weir_table::lpm::{AsKey, Key, Table};
-use weir_table::sav::{CardReading, Order, Reading, Verdict};
+use weir_table::sav::{CardReading, Order, Pair, Reading, Verdict};
 
 use crate::model::{LinkCheck, PerFamily, RatePer, SavAction, SpecialSources};
 use crate::root::{Adjacency, Forwarding, Interface, Kind, Root, Tables};
@@ -132,6 +132,8 @@ pub enum Check<K: Key> {
         /// Its prefix of no bits counts.
         default: bool,
     },
+    /// Rows of interfaces, where any of them may know a source or not.
+    Modes(Reading<K, Pair>),
     /// The tables of a line card.
     Card(CardReading<K>, Order),
     /// The route back to the source.
@@ -143,6 +145,18 @@ pub enum Check<K: Key> {
         /// The default route counts.
         default: bool,
     },
+}
+
+impl<K: Key> Check<K> {
+    /// The number of the prefix that a row is of, where tables number them: see [`Reading::counter`].
+    #[inline(always)]
+    fn counter(&self, row: u32) -> Option<u32> {
+        match self {
+            Check::Rules { table, .. } => Some(table.counter(row)),
+            Check::Modes(table) => Some(table.counter(row)),
+            Check::Card(..) | Check::Route { .. } => None,
+        }
+    }
 }
 
 /// What was found of a packet.
@@ -227,6 +241,14 @@ impl<K: Family> Validator<K> {
                     found(place, Finding { verdict: column.verdict(row), row });
                 }
             }
+            Check::Modes(table) => {
+                table.rows(guard, source, words);
+                let column = interfaces.all().map(|interface| table.column(interface));
+                for (place, &row) in words.iter().enumerate() {
+                    let column = column.unwrap_or_else(|| table.column(interfaces.at(place)));
+                    found(place, Finding { verdict: column.verdict(row), row });
+                }
+            }
             Check::Card(card, order) => {
                 let (mut lengths, mut verdicts) = ([0; VECTOR], [Verdict::Unknown; VECTOR]);
                 let (lengths, verdicts) = (&mut lengths[..sources.len()], &mut verdicts[..sources.len()]);
@@ -270,18 +292,18 @@ impl<K: Family> Validator<K> {
     /// The bucket of a packet of which this was found, under the guard under which it was.
     #[inline]
     pub(crate) fn bucket(&self, meters: &Meters, found: Option<Finding>, interface: u32) -> usize {
-        match (meters.limit().per, &self.check, found) {
-            (RatePer::Interface, ..) => interface as usize,
-            (RatePer::Rule, Check::Rules { table, .. }, Some(found)) => table.counter(found.row) as usize,
-            (RatePer::Rule, ..) => 0,
+        match (meters.limit().per, found) {
+            (RatePer::Interface, _) => interface as usize,
+            (RatePer::Rule, Some(found)) => self.check.counter(found.row).unwrap_or(0) as usize,
+            (RatePer::Rule, None) => 0,
         }
     }
 
     /// Counts a packet of which this was found for its prefix, if that is wanted; under the guard under which it was found.
     #[inline(always)]
     pub(crate) fn hit(&self, worker: usize, found: Finding) {
-        if let (Some(hits), Check::Rules { table, .. }) = (&self.hits, &self.check) {
-            hits.add(worker, table.counter(found.row));
+        if let (Some(hits), Some(counter)) = (&self.hits, self.check.counter(found.row)) {
+            hits.add(worker, counter);
         }
     }
 

@@ -215,7 +215,7 @@ fn ordered<K: Family>(steps: Steps<K, Vec<(Set, bool)>>) -> Result<(), TestCaseE
 /// Names the interfaces with allowlists at the prefix of no bits, in each step in which they become others.
 fn with_allowlisted<K: Family>(steps: Steps<K, Lists>) -> Steps<K, Lists> {
     let (mut entries, mut before) = (BTreeMap::<Prefix<K>, Lists>::new(), Set::default());
-    let all = Prefix::new(K::of(0, false), 0).expect("the family has this length");
+    let all = Prefix::ALL;
     let mut step = |(together, mut step): Step<K, Lists>| {
         for (prefix, lists) in &step {
             match lists.clone() {

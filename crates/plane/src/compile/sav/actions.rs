@@ -143,8 +143,8 @@ fn buckets(input: Input<'_>, limit: RateLimit, before: Option<Buckets>) -> Bucke
             Buckets { limit, v4: Arc::clone(&all), v6: all }
         }
         RatePer::Rule => {
-            // By the numbers of prefixes; number 0 is that of sources without a rule.
-            let count = 2 * input.gateway.limits.sav_prefixes as usize + 1;
+            // By the numbers of prefixes, of which a table of lists has one more; number 0 is that of sources without a rule.
+            let count = 2 * (input.gateway.limits.sav_prefixes as usize + 1) + 1;
             let v4 = make(count, false, before.as_ref().map(|before| &before.v4));
             Buckets { limit, v4, v6: make(count, false, before.as_ref().map(|before| &before.v6)) }
         }

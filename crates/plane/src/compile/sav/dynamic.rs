@@ -67,13 +67,47 @@ impl Edit {
 /// Sources of entries that there may be for a policy.
 pub const MAX_SOURCES: usize = 64;
 
-/// What a source says, by prefix.
-pub(super) type Entries = HashMap<IpNet, Said, Folding>;
+/// What a source says.
+pub(super) type Entries = HashMap<EntryKey, Said, Folding>;
 
 /// Everything that was said of a policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dynamic {
     sources: Vec<(Arc<str>, Entries)>,
+    counts: Counts,
+}
+
+/// What has to be known of all that was said, at any time.
+#[derive(Debug, Clone, Default)]
+struct Counts {
+    /// Entries by mode.
+    modes: [usize; 4],
+    /// Entries of allowlists of interfaces, by interface.
+    allowlisted: HashMap<Arc<str>, usize>,
+}
+
+impl Counts {
+    fn add(&mut self, mode: Mode, said: &Said) {
+        self.modes[mode as usize - 1] += 1;
+        if mode == Mode::InterfaceAllow {
+            said.interfaces.iter().for_each(|name| *self.allowlisted.entry(Arc::clone(name)).or_default() += 1);
+        }
+    }
+
+    fn remove(&mut self, mode: Mode, said: &Said) {
+        self.modes[mode as usize - 1] -= 1;
+        if mode != Mode::InterfaceAllow {
+            return;
+        }
+        for name in said.interfaces.iter() {
+            if let Some(count) = self.allowlisted.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.allowlisted.remove(name);
+                }
+            }
+        }
+    }
 }
 
 impl Dynamic {
@@ -92,19 +126,32 @@ impl Dynamic {
     }
 
     /// What is said of a prefix, and by whom.
-    pub(super) fn said(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, &Said)> {
-        self.sources.iter().filter_map(move |(name, said)| Some((name, said.get(&prefix)?)))
+    pub(super) fn said(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, EntryKey, &Said)> {
+        let keys = Mode::ALL.map(|mode| EntryKey { prefix, mode });
+        let of =
+            move |(name, said)| keys.into_iter().filter_map(move |key| Some((name, key, Entries::get(said, &key)?)));
+        self.sources.iter().map(|(name, said)| (name, said)).flat_map(of)
     }
 
-    /// What is said of a prefix by all but a source (by its place).
-    pub(super) fn others(&self, source: usize, prefix: IpNet) -> impl Iterator<Item = &Said> {
+    /// What is said of a key by all but a source (by its place).
+    pub(super) fn others(&self, source: usize, key: EntryKey) -> impl Iterator<Item = &Said> {
         let others = self.sources.iter().enumerate().filter(move |(place, _)| *place != source);
-        others.filter_map(move |(_, (_, said))| said.get(&prefix))
+        others.filter_map(move |(_, (_, said))| said.get(&key))
     }
 
     /// All that is said.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, IpNet, &Said)> {
-        self.sources.iter().flat_map(|(name, said)| said.iter().map(move |(prefix, said)| (name, *prefix, said)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, EntryKey, &Said)> {
+        self.sources.iter().flat_map(|(name, said)| said.iter().map(move |(key, said)| (name, *key, said)))
+    }
+
+    /// Entries by mode.
+    pub(super) const fn counts(&self) -> &[usize; 4] {
+        &self.counts.modes
+    }
+
+    /// The interfaces that entries give allowlists.
+    pub(super) fn allowlisted(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.counts.allowlisted.keys()
     }
 
     /// Whether there is room for a source.
@@ -121,18 +168,28 @@ impl Dynamic {
         })
     }
 
-    /// Sets what a source says of a prefix; gives what it said before.
-    pub(super) fn set(&mut self, source: usize, prefix: IpNet, said: Option<Said>) -> Option<Said> {
-        let entries = &mut self.sources[source].1;
-        match said {
-            Some(said) => entries.insert(prefix, said),
-            None => entries.remove(&prefix),
+    /// Sets what a source says; gives what it said before.
+    pub(super) fn set(&mut self, source: usize, key: EntryKey, said: Option<Said>) -> Option<Said> {
+        if let Some(said) = &said {
+            self.counts.add(key.mode, said);
         }
+        let entries = &mut self.sources[source].1;
+        let before = match said {
+            Some(said) => entries.insert(key, said),
+            None => entries.remove(&key),
+        };
+        if let Some(before) = &before {
+            self.counts.remove(key.mode, before);
+        }
+        before
     }
 
     /// Makes a source say this and nothing else; gives what it said before.
     pub(super) fn replace(&mut self, source: usize, entries: Entries) -> Entries {
-        std::mem::replace(&mut self.sources[source].1, entries)
+        entries.iter().for_each(|(key, said)| self.counts.add(key.mode, said));
+        let before = std::mem::replace(&mut self.sources[source].1, entries);
+        before.iter().for_each(|(key, said)| self.counts.remove(key.mode, said));
+        before
     }
 
     /// Forgets sources that say nothing.
@@ -142,7 +199,7 @@ impl Dynamic {
 
     /// Octets of what is kept, but for the names of interfaces, which entries share.
     pub(super) fn octets(&self) -> usize {
-        let entry = size_of::<(IpNet, Said)>() + 1;
+        let entry = size_of::<(EntryKey, Said)>() + 1;
         self.sources.iter().map(|(_, said)| said.capacity() * entry).sum()
     }
 }

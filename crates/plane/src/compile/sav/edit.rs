@@ -10,10 +10,11 @@ use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
 use super::dynamic::{Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
-use super::engine;
+use super::engine::{self, Meaning, Shape};
+use super::lists::are_of_other_modes;
 use super::rules::{Family, Sets};
 use super::{Kept, NamedSets, Numbers, Own, Store, entries};
-use crate::model::{Gateway, Mechanism};
+use crate::model::{Gateway, Mechanism, Mode, SavLayout};
 
 /// Why a batch was refused. Nothing of it has happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,10 +65,10 @@ pub enum SavError {
 /// What is wrong with a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The source has said something of the prefix already.
+    /// The source has said something of the prefix already, in such a list.
     #[error("there is an entry of this source already: delete or replace it")]
     There,
-    /// The source has said nothing of the prefix.
+    /// The source has said nothing of the prefix, in such a list.
     #[error("there is no entry of this source")]
     NotThere,
     /// No interface has the name.
@@ -79,6 +80,9 @@ pub enum Problem {
     /// Bits of the prefix are set behind its length.
     #[error("host bits are set: {0} is meant")]
     HostBits(IpNet),
+    /// Line cards have tables of their own, which hold no such list.
+    #[error("tables of line cards hold nothing but router-wide `permit` entries: this one needs `layout = \"merged\"`")]
+    LineCards,
 }
 
 /// What a batch did.
@@ -117,19 +121,19 @@ impl Store {
         let kept = &mut self.kept[place];
         let own = kept.dynamic.source(source);
         // What was said before, as far as all went well.
-        let mut undo: Vec<(IpNet, Option<Said>)> = Vec::with_capacity(edits.len());
+        let mut undo: Vec<(EntryKey, Option<Said>)> = Vec::with_capacity(edits.len());
         let mut said = || {
-            let mut named = Named::new(means.gateway);
+            let mut named = Named::new(means.gateway, policy);
             let mut edited = Edited::default();
             for (number, edit) in (1..).zip(edits) {
-                let prefix = edit.key().prefix;
-                let wrong = |problem| SavError::Edit { number, prefix, problem };
-                named.check(prefix, edit.names()).map_err(wrong)?;
+                let key = edit.key();
+                let wrong = |problem| SavError::Edit { number, prefix: key.prefix, problem };
+                named.check(key, edit.names()).map_err(wrong)?;
                 let new = edit.names().map(|names| Said { interfaces: Arc::clone(names), time });
-                let before = kept.dynamic.set(own, prefix, new);
+                let before = kept.dynamic.set(own, key, new);
                 let (there, same) =
                     (before.is_some(), before.as_ref().map(|before| &before.interfaces) == edit.names());
-                undo.push((prefix, before));
+                undo.push((key, before));
                 match edit {
                     Edit::Add(..) if there => return Err(wrong(Problem::There)),
                     Edit::Delete(_) if !there => return Err(wrong(Problem::NotThere)),
@@ -140,25 +144,25 @@ impl Store {
             }
             Ok(edited)
         };
-        let changed = |edit: &Edit| (edit.key().prefix, edit.names().cloned());
+        let changed = |edit: &Edit| (edit.key(), edit.names().cloned());
         let done = said().and_then(|edited| match kept.adopt(means, own, edits.iter().map(changed)) {
             Ok(()) => Ok(edited),
             Err(full) => Err(SavError::NoRoom { policy: kept.name.to_string(), full }),
         });
         if done.is_err() {
-            for (prefix, before) in undo.iter().rev() {
-                kept.dynamic.set(own, *prefix, before.clone());
+            for (key, before) in undo.iter().rev() {
+                kept.dynamic.set(own, *key, before.clone());
             }
         }
         if let Err(SavError::NoRoom { .. }) = done {
-            // Of several changes to one prefix the first has what was there before all of them.
-            let before = |(prefix, said): (IpNet, Option<Said>)| (prefix, said.map(|said| said.interfaces));
+            // Of several changes to one entry the first has what was there before all of them.
+            let before = |(key, said): (EntryKey, Option<Said>)| (key, said.map(|said| said.interfaces));
             kept.go_back(means, own, undo.into_iter().rev().map(before));
         }
         self.conclude(means, place, source, done)
     }
 
-    /// Makes a source say these entries of a table and no others. Several for one prefix count together.
+    /// Makes a source say these entries of a table and no others. Several for one prefix and list count together.
     pub(in crate::compile) fn replace(
         &mut self,
         means: Means<'_>,
@@ -169,12 +173,12 @@ impl Store {
     ) -> Result<Edited, SavError> {
         let place = self.table(means.gateway, policy, source)?;
         let kept = &mut self.kept[place];
-        let mut named = Named::new(means.gateway);
+        let mut named = Named::new(means.gateway, policy);
         let mut all = Entries::with_capacity_and_hasher(entries.len(), Folding::random());
-        for (number, (EntryKey { prefix, .. }, names)) in (1..).zip(entries) {
-            let wrong = |problem| SavError::Edit { number, prefix: *prefix, problem };
-            named.check(*prefix, Some(names)).map_err(wrong)?;
-            match all.entry(*prefix) {
+        for (number, (key, names)) in (1..).zip(entries) {
+            let wrong = |problem| SavError::Edit { number, prefix: key.prefix, problem };
+            named.check(*key, Some(names)).map_err(wrong)?;
+            match all.entry(*key) {
                 Entry::Vacant(vacant) => drop(vacant.insert(Said { interfaces: Arc::clone(names), time })),
                 Entry::Occupied(mut said) => {
                     let more = named.both(&said.get().interfaces, names);
@@ -186,24 +190,24 @@ impl Store {
         let before = kept.dynamic.replace(own, all);
         let after = kept.dynamic.of(source);
         let mut edited = Edited::default();
-        let mut changed: Vec<(IpNet, Option<Names>)> = Vec::new();
-        for (prefix, said) in after.into_iter().flatten() {
-            match before.get(prefix) {
+        let mut changed: Vec<(EntryKey, Option<Names>)> = Vec::new();
+        for (key, said) in after.into_iter().flatten() {
+            match before.get(key) {
                 None => edited.added += 1,
                 Some(before) if before.interfaces != said.interfaces => edited.replaced += 1,
                 Some(_) => continue,
             }
-            changed.push((*prefix, Some(Arc::clone(&said.interfaces))));
+            changed.push((*key, Some(Arc::clone(&said.interfaces))));
         }
-        let gone = before.keys().filter(|prefix| !after.is_some_and(|after| after.contains_key(prefix)));
-        changed.extend(gone.map(|prefix| (*prefix, None)));
+        let gone = before.keys().filter(|key| !after.is_some_and(|after| after.contains_key(key)));
+        changed.extend(gone.map(|key| (*key, None)));
         edited.deleted = changed.len() - edited.added - edited.replaced;
-        let prefixes: Vec<IpNet> = changed.iter().map(|(prefix, _)| *prefix).collect();
+        let keys: Vec<EntryKey> = changed.iter().map(|(key, _)| *key).collect();
         let done = match kept.adopt(means, own, changed.into_iter()) {
             Ok(()) => Ok(edited),
             Err(full) => {
-                let names = |prefix| (prefix, before.get(&prefix).map(|said| Arc::clone(&said.interfaces)));
-                let back: Vec<_> = prefixes.into_iter().map(names).collect();
+                let names = |key| (key, before.get(&key).map(|said| Arc::clone(&said.interfaces)));
+                let back: Vec<_> = keys.into_iter().map(names).collect();
                 kept.dynamic.replace(own, before);
                 kept.go_back(means, own, back.into_iter());
                 Err(SavError::NoRoom { policy: kept.name.to_string(), full })
@@ -249,6 +253,8 @@ impl Store {
 /// Lists of names that were looked at.
 struct Named<'a> {
     gateway: &'a Gateway,
+    /// The policy's line cards have tables of their own.
+    cards: bool,
     /// Lists whose names are all those of interfaces. They are kept for as long as this is, and so are their places.
     fine: HashMap<*const Arc<str>, Names>,
     /// Lists that were made of two.
@@ -256,13 +262,19 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn new(gateway: &'a Gateway) -> Self {
-        Named { gateway, fine: HashMap::new(), both: HashMap::new() }
+    fn new(gateway: &'a Gateway, policy: &str) -> Self {
+        let policy = gateway.sav.iter().find(|known| known.name == policy);
+        let cards = policy
+            .is_some_and(|policy| matches!(policy.mechanism, Mechanism::Table { layout: SavLayout::Cards(_), .. }));
+        Named { gateway, cards, fine: HashMap::new(), both: HashMap::new() }
     }
 
-    fn check(&mut self, prefix: IpNet, names: Option<&Names>) -> Result<(), Problem> {
+    fn check(&mut self, EntryKey { prefix, mode }: EntryKey, names: Option<&Names>) -> Result<(), Problem> {
         if prefix != prefix.trunc() {
             return Err(Problem::HostBits(prefix.trunc()));
+        }
+        if self.cards && names.is_some() && mode != Mode::PrefixAllow {
+            return Err(Problem::LineCards);
         }
         let Some(names) = names.filter(|names| !self.fine.contains_key(&names.as_ptr())) else { return Ok(()) };
         if names.is_empty() {
@@ -288,60 +300,73 @@ impl<'a> Named<'a> {
 }
 
 impl Kept {
-    /// Brings the tables into line with what a source, by its place, says of these prefixes from now on. Of several that are
-    /// the same the last counts.
+    /// Brings the tables into line with what a source, by its place, says of these from now on. Of several that are the same
+    /// the last counts.
     fn adopt(
         &mut self,
         means: Means<'_>,
         source: usize,
-        changed: impl ExactSizeIterator<Item = (IpNet, Option<Names>)>,
+        changed: impl ExactSizeIterator<Item = (EntryKey, Option<Names>)>,
     ) -> Result<(), NoRoom> {
         let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
-        // To make tables anew takes less than to change most of what is in them.
-        if changed.len() > occupancy / 2 && changed.len() > 1000 {
-            let mut v4 = Own::new(means.domain, &self.shape, means.workers)?;
-            let mut v6 = Own::new(means.domain, &self.shape, means.workers)?;
-            v4.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
-            v6.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
+        let lists =
+            are_of_other_modes(&self.rules.counts, &self.dynamic) && !matches!(self.shape.meaning, Meaning::Modes(_));
+        // The first entry in a list of another kind needs another table; and to make tables anew takes less than to change
+        // most of what is in them.
+        if lists || (changed.len() > occupancy / 2 && changed.len() > 1000) {
+            let shape = if lists { self.shape.clone().of_modes() } else { self.shape.clone() };
             // Prefixes that stay lose what they have counted, but no table is changed twice.
-            (self.v4, self.v6) = (v4, v6);
-            return Ok(());
+            (self.v4, self.v6) = (self.anew(means, &shape)?, self.anew(means, &shape)?);
+            self.shape = shape;
+        } else {
+            let (v4, v6) = self.wanted(means, source, changed, true);
+            self.v4.change(v4)?;
+            self.v6.change(v6)?;
         }
-        let (v4, v6) = self.wanted(means, source, changed);
-        self.v4.change(v4)?;
-        self.v6.change(v6)
+        self.allowlisted = self.with_allowlists(means.numbers);
+        Ok(())
     }
 
-    /// Brings the tables back into line with what is said again of these prefixes, after those of the other family had no
-    /// room for what was to be.
-    fn go_back(&mut self, means: Means<'_>, source: usize, before: impl Iterator<Item = (IpNet, Option<Names>)>) {
-        let (v4, _) = self.wanted(means, source, before);
+    /// A table of all that is said.
+    fn anew<K: Family>(&self, means: Means<'_>, shape: &Shape) -> Result<Own<K>, NoRoom> {
+        let mut own = Own::new(means.domain, shape, means.workers)?;
+        own.engine.fill(entries(&self.rules, &self.numbers, shape, &self.dynamic, means.numbers))?;
+        Ok(own)
+    }
+
+    /// Brings the tables back into line with what is said again of these, after those of the other family had no room for
+    /// what was to be.
+    fn go_back(&mut self, means: Means<'_>, source: usize, before: impl Iterator<Item = (EntryKey, Option<Names>)>) {
+        let (v4, _) = self.wanted(means, source, before, false);
         if self.v4.change(v4).is_ok() {
             return;
         }
-        // What was there a moment ago is still looked at, and takes its room. Made anew, the table has all of it.
-        let anew = Own::new(means.domain, &self.shape, means.workers).and_then(|mut v4| {
-            v4.engine.fill(entries(&self.rules, &self.numbers, &self.shape, &self.dynamic, means.numbers))?;
-            Ok(v4)
-        });
-        // Else the system has no address space left.
-        if let Ok(anew) = anew {
+        // What was there a moment ago is still looked at, and takes its room. Made anew, the table has all of it. Else the
+        // system has no address space left.
+        if let Ok(anew) = self.anew(means, &self.shape) {
             self.v4 = anew;
         }
     }
 
-    /// What is to stand at these prefixes, of which a source, by its place, says this.
+    /// What is to stand at the prefixes of these, of which a source, by its place, says this. `forward`: the interfaces with
+    /// allowlists that tables know of are those from before.
     fn wanted(
         &self,
         means: Means<'_>,
         source: usize,
-        changed: impl Iterator<Item = (IpNet, Option<Names>)>,
-    ) -> (Wanted<u32>, Wanted<u128>) {
+        changed: impl Iterator<Item = (EntryKey, Option<Names>)>,
+        forward: bool,
+    ) -> (engine::Entries<u32>, engine::Entries<u128>) {
+        if let Meaning::Modes(_) = self.shape.meaning {
+            let prefixes = changed.map(|(key, _)| key.prefix);
+            return self.lists(means.numbers, prefixes, forward.then_some(&self.allowlisted));
+        }
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(means.numbers));
-        for (net, names) in changed {
+        for (key, names) in changed {
+            let net = key.prefix;
             let own = names.map(|names| named.of(&names));
-            let others = self.dynamic.others(source, net).map(|said| named.of(&said.interfaces));
+            let others = self.dynamic.others(source, key).map(|said| named.of(&said.interfaces));
             let configured = self.rules.at(net).map(|(_, rule)| sets.of(&rule.interfaces));
             let others: Option<Set> = others.chain(configured).reduce(|all, more| all.union(&more));
             let all = own.into_iter().chain(others).reduce(|all, more| all.union(&more));
@@ -350,26 +375,18 @@ impl Kept {
                 IpNet::V6(_) => v6.extend(u128::prefix(net).map(|prefix| (prefix, all))),
             }
         }
-        (v4, v6)
+        (engine::Entries::Nested(v4), engine::Entries::Nested(v6))
     }
 }
 
-/// Prefixes, and the interfaces that each is to have; `None`: it is not to be known.
-type Wanted<K> = Vec<(Prefix<K>, Option<Set>)>;
-
 impl<K: Family> Own<K> {
-    fn change(&mut self, changes: Wanted<K>) -> Result<(), NoRoom> {
+    fn change(&mut self, changes: engine::Entries<K>) -> Result<(), NoRoom> {
         if changes.is_empty() {
             return Ok(());
         }
-        let new = |(prefix, set): &(Prefix<K>, Option<Set>)| {
-            (set.is_some() && self.engine.counter(prefix).is_none()).then_some(*prefix)
-        };
-        let new: Vec<Prefix<K>> = match self.hits {
-            Some(_) => changes.iter().filter_map(new).collect(),
-            None => Vec::new(),
-        };
-        self.engine.change(engine::Entries::Nested(changes))?;
+        let mut new: Vec<Prefix<K>> = if self.hits.is_some() { changes.present() } else { Vec::new() };
+        new.retain(|prefix| self.engine.counter(prefix).is_none());
+        self.engine.change(changes)?;
         if let Some(hits) = &self.hits {
             // A number that was another prefix's has counted for that one.
             for number in new.iter().filter_map(|prefix| self.engine.counter(prefix)) {

@@ -2,7 +2,9 @@
 
 use weir_base::reclaim::Domain;
 use weir_table::lpm::{Key, Prefix};
-use weir_table::sav::{AnyCovering, Cards, Limits, Match, Merged, MostSpecific, NoRoom, Ordered, Rule, Set};
+use weir_table::sav::{
+    AnyCovering, Cards, Limits, Lists, Match, Merged, Mode, Modes, MostSpecific, NoRoom, Ordered, Rule, Set,
+};
 
 use crate::model::SavLayout;
 use crate::sav::Check;
@@ -23,6 +25,24 @@ pub(super) enum Meaning {
     Ordered,
     /// Sets of interfaces, nested ones taken so, with the interfaces of each line card where it has tables of its own.
     Nested(Match, SavLayout, Vec<Set>),
+    /// Lists of any mode, those of nested prefixes taken so: in one table, whatever the layout.
+    Modes(Match),
+}
+
+impl Shape {
+    /// Of the table that takes lists of any mode, too.
+    pub(super) fn of_modes(self) -> Shape {
+        let Meaning::Nested(matching, ..) = self.meaning else { return self };
+        // The prefix of no bits says which interfaces have allowlists, and is none of the rules'.
+        let limits = Limits { prefixes: self.limits.prefixes + 1, ..self.limits };
+        Shape { meaning: Meaning::Modes(matching), limits, ..self }
+    }
+
+    /// A table of this shape can hold what one of another is wanted for.
+    pub(super) fn does_for(&self, wanted: &Shape) -> bool {
+        let is_merged = matches!(wanted.meaning, Meaning::Nested(_, SavLayout::Merged, _));
+        self == wanted || (is_merged && *self == wanted.clone().of_modes())
+    }
 }
 
 /// What stands at the prefixes of a table.
@@ -31,6 +51,30 @@ pub(super) enum Entries<K: Key> {
     Ordered(Vec<(Prefix<K>, Option<Vec<Rule>>)>),
     /// Of sets.
     Nested(Vec<(Prefix<K>, Option<Set>)>),
+    /// Of lists of any mode.
+    Lists(Vec<(Prefix<K>, Option<Lists>)>),
+}
+
+impl<K: Key> Entries<K> {
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Entries::Ordered(entries) => entries.is_empty(),
+            Entries::Nested(entries) => entries.is_empty(),
+            Entries::Lists(entries) => entries.is_empty(),
+        }
+    }
+
+    /// The prefixes at which something is to stand.
+    pub(super) fn present(&self) -> Vec<Prefix<K>> {
+        fn present<K: Key, E>(entries: &[(Prefix<K>, Option<E>)]) -> Vec<Prefix<K>> {
+            entries.iter().filter(|(_, entry)| entry.is_some()).map(|(prefix, _)| *prefix).collect()
+        }
+        match self {
+            Entries::Ordered(entries) => present(entries),
+            Entries::Nested(entries) => present(entries),
+            Entries::Lists(entries) => present(entries),
+        }
+    }
 }
 
 /// The table.
@@ -39,6 +83,8 @@ pub(super) enum Engine<K: Key> {
     MostSpecific(Merged<K, MostSpecific>),
     AnyCovering(Merged<K, AnyCovering>),
     Cards(Cards<K>, weir_table::sav::Order),
+    ModesMostSpecific(Merged<K, Modes<false>>),
+    ModesAnyCovering(Merged<K, Modes<true>>),
 }
 
 /// How full a table is.
@@ -64,6 +110,8 @@ impl<K: Key> Engine<K> {
             }
             Meaning::Nested(Match::MostSpecific, ..) => Engine::MostSpecific(Merged::new(domain, limits)?),
             Meaning::Nested(Match::AnyCovering, ..) => Engine::AnyCovering(Merged::new(domain, limits)?),
+            Meaning::Modes(Match::MostSpecific) => Engine::ModesMostSpecific(Merged::new(domain, limits)?),
+            Meaning::Modes(Match::AnyCovering) => Engine::ModesAnyCovering(Merged::new(domain, limits)?),
         })
     }
 
@@ -74,6 +122,8 @@ impl<K: Key> Engine<K> {
             (Engine::MostSpecific(table), Entries::Nested(entries)) => table.change(entries),
             (Engine::AnyCovering(table), Entries::Nested(entries)) => table.change(entries),
             (Engine::Cards(tables, _), Entries::Nested(entries)) => tables.change(entries),
+            (Engine::ModesMostSpecific(table), Entries::Lists(entries)) => table.change(entries),
+            (Engine::ModesAnyCovering(table), Entries::Lists(entries)) => table.change(entries),
             _ => unreachable!("entries of a table are made by its meaning"),
         }
     }
@@ -88,6 +138,8 @@ impl<K: Key> Engine<K> {
             (Engine::MostSpecific(table), Entries::Nested(entries)) => table.replace_all(there(entries)),
             (Engine::AnyCovering(table), Entries::Nested(entries)) => table.replace_all(there(entries)),
             (Engine::Cards(tables, _), Entries::Nested(entries)) => tables.replace_all(there(entries)),
+            (Engine::ModesMostSpecific(table), Entries::Lists(entries)) => table.replace_all(there(entries)),
+            (Engine::ModesAnyCovering(table), Entries::Lists(entries)) => table.replace_all(there(entries)),
             _ => unreachable!("entries of a table are made by its meaning"),
         }
     }
@@ -99,6 +151,8 @@ impl<K: Key> Engine<K> {
             Engine::MostSpecific(table) => table.reading(),
             Engine::AnyCovering(table) => table.reading(),
             Engine::Cards(tables, order) => return Some(Check::Card(tables.reading(card)?, *order)),
+            Engine::ModesMostSpecific(table) => return Some(Check::Modes(table.reading())),
+            Engine::ModesAnyCovering(table) => return Some(Check::Modes(table.reading())),
         };
         Some(Check::Rules { table, default: true })
     }
@@ -110,6 +164,8 @@ impl<K: Key> Engine<K> {
             Engine::MostSpecific(table) => table.counter_of(prefix),
             Engine::AnyCovering(table) => table.counter_of(prefix),
             Engine::Cards(..) => None,
+            Engine::ModesMostSpecific(table) => table.counter_of(prefix),
+            Engine::ModesAnyCovering(table) => table.counter_of(prefix),
         }
     }
 
@@ -127,6 +183,20 @@ impl<K: Key> Engine<K> {
             Engine::Cards(tables, _) => {
                 of(tables.occupancy().0, tables.sets().0, tables.octets(), tables.control_octets())
             }
+            Engine::ModesMostSpecific(table) => of_lists(table),
+            Engine::ModesAnyCovering(table) => of_lists(table),
         }
+    }
+}
+
+/// How full a table of lists is. The prefix of no bits is none where it only says which interfaces have allowlists.
+fn of_lists<K: Key, const ANY_COVERING: bool>(table: &Merged<K, Modes<ANY_COVERING>>) -> Occupancy {
+    let unsaid = table.get(&Prefix::ALL);
+    let unsaid = unsaid.is_some_and(|lists| Mode::ALL.into_iter().all(|mode| lists.of(mode).is_none()));
+    Occupancy {
+        prefixes: table.occupancy().0 - usize::from(unsaid),
+        sets: table.sets().0,
+        lookup_octets: table.octets(),
+        control_octets: table.control_octets(),
     }
 }

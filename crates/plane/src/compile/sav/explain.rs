@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_table::sav::{Match, Verdict};
 
-use super::dynamic::Said;
-use super::{Kept, Store};
+use super::dynamic::{EntryKey, Said};
+use super::{Kept, Meaning, Store, unknown_is_valid};
 use crate::compile::Map;
-use crate::model::{Gateway, Mechanism, Origin, SavAction, SavPolicy, SavRule, Urpf, UrpfMode};
+use crate::model::{Gateway, Mechanism, Mode, Origin, SavAction, SavPolicy, SavRule, Scope, Urpf, UrpfMode};
 use crate::record;
 use crate::rib::{Rib, Source};
 use crate::root::{Forwarding, Root};
@@ -67,14 +67,21 @@ pub(in crate::compile) struct Facts<'a> {
 }
 
 /// A rule at a prefix, as far as decisions go.
-struct Candidate {
-    prefix: IpNet,
+pub(super) struct Candidate {
+    pub(super) prefix: IpNet,
     /// It has the interface of the packet.
-    here: bool,
-    permit: bool,
+    pub(super) here: bool,
+    pub(super) mode: Mode,
     /// Its place in the list; none of what came later has one.
     place: Option<usize>,
-    named: Named,
+    pub(super) named: Named,
+}
+
+impl Candidate {
+    /// It came near, but was not what decided.
+    pub(super) fn near(&self, why: String) -> Nearest {
+        Nearest { named: self.named.clone(), why }
+    }
 }
 
 impl Store {
@@ -134,15 +141,27 @@ impl Store {
             Verdict::Valid => ("valid", true),
             Verdict::Invalid => ("invalid", decision.passes),
             Verdict::Unknown => {
-                let known = policy.mechanism.rules().is_some_and(|rules| rules.incremental);
-                ("unknown", known || decision.passes)
+                let kept = self.place(&policy.name).map(|place| &self.kept[place]);
+                ("unknown", unknown_is_valid(policy, kept) || decision.passes)
             }
         };
         if let record::Said::Mechanism(_) = said {
             match &policy.mechanism {
                 Mechanism::Acl(_) | Mechanism::Table { .. } => {
                     let kept = self.place(&policy.name).map(|place| &self.kept[place])?;
-                    by_rules(&mut decision, kept, facts, policy, source);
+                    match kept.shape.meaning {
+                        Meaning::Modes(matching) => {
+                            super::explain_lists::by_lists(
+                                &mut decision,
+                                kept,
+                                facts,
+                                policy,
+                                (source, interface),
+                                matching,
+                            );
+                        }
+                        _ => by_rules(&mut decision, kept, facts, policy, source),
+                    }
                 }
                 Mechanism::Urpf(urpf) => by_route(&mut decision, facts, *urpf, interface, source),
             }
@@ -159,17 +178,15 @@ fn of_stranger(record::Strange { from, known }: record::Strange) -> String {
     }
 }
 
-fn of_policy(policy: &SavPolicy) -> Named {
+pub(super) fn of_policy(policy: &SavPolicy) -> Named {
     Named { text: format!("[sav.{}]", policy.name), origin: policy.origin, said: None }
 }
 
 fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &SavPolicy, source: IpAddr) {
     let covering = kept.covering(facts.gateway, source, &decision.interface);
     let interface = &decision.interface;
-    let not_here = |candidate: &Candidate| Nearest {
-        named: candidate.named.clone(),
-        why: format!("it covers the source, but does not name {interface}"),
-    };
+    let not_here =
+        |candidate: &Candidate| candidate.near(format!("it covers the source, but does not name {interface}"));
     match policy.mechanism {
         _ if covering.is_empty() => {
             decision.why = "no rule covers the source".into();
@@ -181,7 +198,7 @@ fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &Sav
         }
         Mechanism::Acl(_) => match covering.iter().filter(|rule| rule.here).min_by_key(|rule| rule.place) {
             Some(first) => {
-                let does = if first.permit { "permits" } else { "denies" };
+                let does = if first.mode.permits() { "permits" } else { "denies" };
                 decision.why = format!("the first rule that covers the source and names {interface} {does} it");
                 decision.by.push(first.named.clone());
             }
@@ -222,7 +239,7 @@ fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &Sav
 
 impl Kept {
     /// The rules that cover a source, the most specific first.
-    fn covering(&self, gateway: &Gateway, source: IpAddr, interface: &str) -> Vec<Candidate> {
+    pub(super) fn covering(&self, gateway: &Gateway, source: IpAddr, interface: &str) -> Vec<Candidate> {
         let longest = if source.is_ipv4() { 32 } else { 128 };
         let nets = (0..=longest).rev().filter_map(|len| Some(IpNet::new(source, len).ok()?.trunc()));
         nets.flat_map(|net| self.candidates(gateway, net, interface)).collect()
@@ -233,27 +250,27 @@ impl Kept {
         let configured = self.rules.at(net).map(|(place, rule)| Candidate {
             prefix: net,
             here: rule.interfaces.iter().any(|index| name(index) == interface),
-            permit: rule.permit,
+            mode: rule.mode(),
             place: Some(place),
             named: of_rule(gateway, rule),
         });
-        let said = self.dynamic.said(net).map(|(source, said)| Candidate {
+        let said = self.dynamic.said(net).map(|(source, key, said)| Candidate {
             prefix: net,
             here: said.interfaces.iter().any(|name| **name == *interface),
-            permit: true,
+            mode: key.mode,
             place: None,
-            named: of_said(net, source, said),
+            named: of_said(key, source, said),
         });
         configured.chain(said).collect()
     }
 
     /// The rule that has most bits in common with a source that none covers.
-    fn beside(&self, gateway: &Gateway, source: IpAddr) -> Option<Nearest> {
+    pub(super) fn beside(&self, gateway: &Gateway, source: IpAddr) -> Option<Nearest> {
         let configured = self.rules.beside(IpNet::from(source)).map(|rule| (rule.prefix, of_rule(gateway, rule)));
         let configured = configured.filter(|(prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
-        let said = self.dynamic.iter().filter(|(_, prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
-        let closest = said.max_by_key(|(_, prefix, _)| common(prefix.addr(), source));
-        let said = closest.map(|(who, prefix, said)| (prefix, of_said(prefix, who, said)));
+        let said = self.dynamic.iter().filter(|(_, key, _)| key.prefix.addr().is_ipv4() == source.is_ipv4());
+        let closest = said.max_by_key(|(_, key, _)| common(key.prefix.addr(), source));
+        let said = closest.map(|(who, key, said)| (key.prefix, of_said(key, who, said)));
         let (prefix, named) = configured.chain(said).max_by_key(|(prefix, _)| common(prefix.addr(), source))?;
         let bits = common(prefix.addr(), source).min(u32::from(prefix.prefix_len()));
         Some(Nearest { named, why: format!("it has {bits} bits in common with the source, and does not cover it") })
@@ -272,17 +289,19 @@ fn common(a: IpAddr, b: IpAddr) -> u32 {
 fn of_rule(gateway: &Gateway, rule: &SavRule) -> Named {
     let names: Vec<_> =
         rule.interfaces.iter().map(|index| gateway.interfaces[index.0 as usize].name.as_str()).collect();
-    let does = if rule.permit { "permit" } else { "deny" };
-    Named { text: format!("{does} from {} on {}", rule.prefix, names.join(", ")), origin: rule.origin, said: None }
+    Named { text: text(rule.prefix, rule.mode(), &names), origin: rule.origin, said: None }
 }
 
-fn of_said(prefix: IpNet, source: &str, said: &Said) -> Named {
+/// A rule in its own words.
+fn text(prefix: IpNet, mode: Mode, interfaces: &[&str]) -> String {
+    let list = if Scope::of(mode) == Scope::Interface { "interface " } else { "" };
+    let does = if mode.permits() { "permit" } else { "deny" };
+    format!("{list}{does} from {prefix} on {}", interfaces.join(", "))
+}
+
+fn of_said(EntryKey { prefix, mode }: EntryKey, source: &str, said: &Said) -> Named {
     let names: Vec<_> = said.interfaces.iter().map(|name| &**name).collect();
-    Named {
-        text: format!("permit from {prefix} on {}", names.join(", ")),
-        origin: Origin::default(),
-        said: Some((source.to_owned(), said.time)),
-    }
+    Named { text: text(prefix, mode, &names), origin: Origin::default(), said: Some((source.to_owned(), said.time)) }
 }
 
 fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u32, source: IpAddr) {

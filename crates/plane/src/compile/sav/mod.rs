@@ -10,7 +10,9 @@ mod edit;
 mod engine;
 mod exempt;
 mod explain;
+mod explain_lists;
 mod feasible;
+mod lists;
 mod rules;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ use edit::Means;
 use engine::{Engine, Entries, Meaning, Shape};
 use explain::Facts;
 use feasible::Feasible;
+use lists::{allowlisted, are_of_other_modes};
 use rules::{Family, Rules, Sets};
 
 use super::pass::Routing;
@@ -71,6 +74,8 @@ struct Kept {
     v4: Own<u32>,
     v6: Own<u128>,
     dynamic: Dynamic,
+    /// The interfaces of which the tables know that they have allowlists.
+    allowlisted: Set,
 }
 
 /// One family's.
@@ -161,19 +166,26 @@ impl Store {
     }
 
     fn slot(&self, input: Input<'_>, policy: &SavPolicy, rules: &SavRules) -> Result<Slot, NoRoom> {
-        let shape = shape(input, policy, rules);
         let place = self.kept.iter().position(|kept| *kept.name == *policy.name);
         let before = place.map(|place| &self.kept[place]);
+        // What was said stays with the policy as long as it is a table.
+        let nothing = Dynamic::default();
+        let is_table = matches!(policy.mechanism, Mechanism::Table { .. });
+        let said = before.map(|kept| &kept.dynamic).filter(|_| is_table).unwrap_or(&nothing);
+        let shape = shape(input, policy, rules);
+        let shape = if are_of_other_modes(&rules::counts(&rules.list), said) { shape.of_modes() } else { shape };
         if let Some(kept) = before
-            && kept.shape == shape
+            && kept.shape.does_for(&shape)
             && kept.rules.same(&kept.numbers, &rules.list, &input.map.interfaces)
             && (kept.dynamic.is_empty() || kept.named == input.numbers.len())
         {
             return Ok(Slot::Keep(place.unwrap_or_default()));
         }
+        let own = Rules::new(&rules.list);
         let mut fresh = Kept {
             name: policy.name.as_str().into(),
-            rules: Rules::new(&rules.list),
+            allowlisted: allowlisted(&own, &input.map.interfaces, said, input.numbers),
+            rules: own,
             numbers: input.map.interfaces.clone(),
             named: input.numbers.len(),
             v4: Own::new(input.domain, &shape, input.workers)?,
@@ -181,10 +193,6 @@ impl Store {
             shape,
             dynamic: Dynamic::default(),
         };
-        // What was said stays with the policy as long as it is a table.
-        let nothing = Dynamic::default();
-        let is_table = matches!(policy.mechanism, Mechanism::Table { .. });
-        let said = before.map(|kept| &kept.dynamic).filter(|_| is_table).unwrap_or(&nothing);
         fresh.fill(said, input.numbers)?;
         Ok(Slot::Fresh(Box::new(fresh)))
     }
@@ -199,7 +207,7 @@ impl Store {
                 Slot::Keep(place) => old[place].take().map(|mut kept| {
                     if let Some(rules) = policy.mechanism.rules() {
                         // They mean the same, and may stand elsewhere.
-                        kept.rules.list = Arc::clone(&rules.list);
+                        kept.rules.adopt(&rules.list);
                         kept.numbers.clone_from(&input.map.interfaces);
                         // Nothing that was said depends on names that are new.
                         kept.named = input.numbers.len();
@@ -263,8 +271,8 @@ impl Store {
                 },
             };
             let number = *known.entry(reading).or_insert_with(|| {
-                let kept = places[usize::from(at.0)].map(|place| K::own(&self.kept[place]));
-                if let Some(check) = self.check(policy, reading, kept) {
+                let kept = places[usize::from(at.0)].map(|place| &self.kept[place]);
+                if let Some(check) = self.check(policy, reading, kept.map(K::own)) {
                     all.push(self.validator(input, policy, reading, check, kept));
                     (all.len() - 1) as u16
                 } else {
@@ -296,7 +304,7 @@ impl Store {
         policy: &SavPolicy,
         reading: Reading,
         check: Check<K>,
-        own: Option<&Own<K>>,
+        kept: Option<&Kept>,
     ) -> Validator<K> {
         let sample =
             policy.sample.map(|sampling| Choice::new(input.map.samplers[usize::from(sampling.to.0)], sampling.one_in));
@@ -311,9 +319,9 @@ impl Store {
             exempt: self.exemptions.get(&policy.name).and_then(|own| own.of::<K>()),
             link: policy.link_check,
             special: policy.special,
-            unknown_is_valid: policy.mechanism.rules().is_some_and(|rules| rules.incremental),
+            unknown_is_valid: unknown_is_valid(policy, kept),
             check,
-            hits: own.and_then(|own| own.hits.clone()),
+            hits: kept.and_then(|kept| K::own(kept).hits.clone()),
         }
     }
 
@@ -325,27 +333,44 @@ impl Store {
     /// Gives the validators what the tables are now.
     fn refresh(&mut self, gateway: &Gateway, place: usize) {
         let kept = &self.kept[place];
-        let of = |policy: u16| gateway.sav[usize::from(policy)].name.as_str() == &*kept.name;
-        fn renew<K: Family>(all: &Arc<[Validator<K>]>, own: &Own<K>, of: impl Fn(u16) -> bool) -> Arc<[Validator<K>]> {
-            let renewed = all.iter().map(|validator| {
-                let mut validator = validator.clone();
-                if of(validator.policy) {
-                    if let Some(check) = own.engine.check(validator.card) {
-                        validator.check = check;
-                    }
-                    validator.hits.clone_from(&own.hits);
-                }
-                validator
-            });
-            renewed.collect()
-        }
-        self.validators.v4 = renew(&self.validators.v4, &kept.v4, of);
-        self.validators.v6 = renew(&self.validators.v6, &kept.v6, of);
+        let renew = Renewed { gateway, kept };
+        self.validators.v4 = renew.of(&self.validators.v4);
+        self.validators.v6 = renew.of(&self.validators.v6);
     }
 
     fn place(&self, policy: &str) -> Option<usize> {
         self.kept.iter().position(|kept| *kept.name == *policy)
     }
+}
+
+/// What readers of a policy see once its tables have changed.
+struct Renewed<'a> {
+    gateway: &'a Gateway,
+    kept: &'a Kept,
+}
+
+impl Renewed<'_> {
+    fn of<K: Family>(&self, all: &[Validator<K>]) -> Arc<[Validator<K>]> {
+        let own = K::own(self.kept);
+        let renewed = all.iter().map(|validator| {
+            let mut validator = validator.clone();
+            let policy = &self.gateway.sav[usize::from(validator.policy)];
+            if *policy.name == *self.kept.name {
+                if let Some(check) = own.engine.check(validator.card) {
+                    validator.check = check;
+                }
+                validator.unknown_is_valid = unknown_is_valid(policy, Some(self.kept));
+                validator.hits.clone_from(&own.hits);
+            }
+            validator
+        });
+        renewed.collect()
+    }
+}
+
+/// Whether sources are valid that no rule knows.
+fn unknown_is_valid(policy: &SavPolicy, kept: Option<&Kept>) -> bool {
+    policy.mechanism.rules().is_some_and(|rules| rules.incremental) || kept.is_some_and(Kept::is_open)
 }
 
 /// What makes readers of one policy see different tables.
@@ -413,13 +438,17 @@ fn entries<K: Family>(
     numbers: &Numbers,
 ) -> Entries<K> {
     let mut sets = Sets::new(interfaces);
-    if shape.meaning == Meaning::Ordered {
-        return rules.ordered(&mut sets);
+    match shape.meaning {
+        Meaning::Ordered => return rules.ordered(&mut sets),
+        Meaning::Modes(_) => return lists::entries(rules, interfaces, said, numbers),
+        Meaning::Nested(..) => {}
     }
     let mut all = rules.nested::<K>(&mut sets);
     let mut named = NamedSets::new(numbers);
-    let mut more: Vec<(weir_table::lpm::Prefix<K>, Option<Set>)> =
-        said.iter().filter_map(|(_, net, said)| Some((K::prefix(net)?, Some(named.of(&said.interfaces))))).collect();
+    let mut more: Vec<(weir_table::lpm::Prefix<K>, Option<Set>)> = said
+        .iter()
+        .filter_map(|(_, key, said)| Some((K::prefix(key.prefix)?, Some(named.of(&said.interfaces)))))
+        .collect();
     if !more.is_empty() {
         all.append(&mut more);
         all.sort_by_key(|(prefix, _)| *prefix);
@@ -567,10 +596,10 @@ impl Compiler {
     ) -> (Vec<SavEntryRow>, usize) {
         let Some(kept) = self.sav.place(policy).map(|place| &self.sav.kept[place]) else { return Default::default() };
         let configured = kept.rules.list.iter().filter(|rule| wanted(rule.prefix));
-        let mut said: Vec<_> = kept.dynamic.iter().filter(|(_, prefix, _)| wanted(*prefix)).collect();
+        let mut said: Vec<_> = kept.dynamic.iter().filter(|(_, key, _)| wanted(key.prefix)).collect();
         let total = configured.clone().count() + said.len();
         let mut rows: Vec<SavEntryRow> = configured.take(most).map(|rule| kept.row_of_rule(gateway, rule)).collect();
-        let order = |(a, one, _): &(&Arc<str>, IpNet, _), (b, other, _): &(&Arc<str>, IpNet, _)| {
+        let order = |(a, one, _): &(&Arc<str>, EntryKey, _), (b, other, _): &(&Arc<str>, EntryKey, _)| {
             one.cmp(other).then_with(|| a.cmp(b))
         };
         let left = most - rows.len();
@@ -580,11 +609,11 @@ impl Compiler {
         }
         said.truncate(left);
         said.sort_unstable_by(order);
-        rows.extend(said.into_iter().map(|(source, prefix, said)| SavEntryRow {
+        rows.extend(said.into_iter().map(|(source, EntryKey { prefix, mode }, said)| SavEntryRow {
             prefix,
             interfaces: said.interfaces.iter().map(|name| name.to_string()).collect(),
-            scope: Scope::Prefix,
-            permit: true,
+            scope: Scope::of(mode),
+            permit: mode.permits(),
             source: source.to_string(),
             origin: String::new(),
             time: Some(said.time),

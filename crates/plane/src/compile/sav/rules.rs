@@ -1,6 +1,6 @@
 //! The rules of a policy's configuration, by prefix.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -10,7 +10,7 @@ use weir_table::sav::{Merged, MostSpecific, Rule, Set};
 use super::engine::Entries;
 use super::feasible::Feasible;
 use super::{Kept, Own};
-use crate::model::{InterfaceIndex, PerFamily, SavRule};
+use crate::model::{InterfaceIndex, Mode, PerFamily, SavRule};
 
 /// A prefix of one family.
 pub(super) trait Family: super::exempt::Bits {
@@ -65,6 +65,10 @@ impl Family for u128 {
 /// The rules, and an order of their prefixes.
 pub(super) struct Rules {
     pub(super) list: Arc<[SavRule]>,
+    /// How many are of each mode.
+    pub(super) counts: [usize; 4],
+    /// The interfaces that have allowlists, in order.
+    pub(super) allowlisted: BTreeSet<InterfaceIndex>,
     /// Places in the list, by prefix (IPv4 first), and by place among equal ones.
     order: Box<[u32]>,
 }
@@ -86,12 +90,33 @@ impl<'a> Sets<'a> {
     }
 }
 
+/// How many rules are of each mode.
+pub(super) fn counts(list: &[SavRule]) -> [usize; 4] {
+    let mut counts = [0; 4];
+    list.iter().for_each(|rule| counts[rule.mode() as usize - 1] += 1);
+    counts
+}
+
 impl Rules {
     pub(super) fn new(list: &Arc<[SavRule]>) -> Rules {
         let mut order: Box<[u32]> = (0..list.len() as u32).collect();
         // Stable, and quick where the list is in order already.
         order.sort_by_key(|&at| list[at as usize].prefix);
-        Rules { list: Arc::clone(list), order }
+        let mut rules = Rules { list: Arc::default(), counts: counts(list), allowlisted: BTreeSet::new(), order };
+        rules.adopt(list);
+        rules
+    }
+
+    /// Takes a list that means the same, with interfaces that may have other places in the model.
+    pub(super) fn adopt(&mut self, list: &Arc<[SavRule]>) {
+        self.list = Arc::clone(list);
+        let of_interfaces = list.iter().filter(|rule| rule.mode() == Mode::InterfaceAllow);
+        self.allowlisted = of_interfaces.flat_map(|rule| rule.interfaces.iter().copied()).collect();
+    }
+
+    /// All of them, by prefix.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = &SavRule> {
+        self.order.iter().map(|&at| &self.list[at as usize])
     }
 
     /// The rules of exactly this prefix, with their places in the list, by place.
@@ -146,7 +171,7 @@ impl Rules {
         }
         let (mut sets, mut other_sets) = (Sets::new(numbers), Sets::new(others));
         self.list.iter().zip(list.iter()).all(|(a, b)| {
-            a.prefix == b.prefix && a.permit == b.permit && sets.of(&a.interfaces) == other_sets.of(&b.interfaces)
+            a.prefix == b.prefix && a.mode() == b.mode() && sets.of(&a.interfaces) == other_sets.of(&b.interfaces)
         })
     }
 }
