@@ -51,7 +51,8 @@ fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
     match (table.get("via"), table.get("type")) {
         (Some(value), None) => {
             let values = reader.one_at_least(value, "path");
-            let paths: Vec<_> = values.iter().map(|value| path(reader, value)).collect();
+            let keys = &["address", "interface", "weight"];
+            let paths: Vec<_> = values.iter().map(|value| path(reader, value, "a path", keys)).collect();
             let lost = paths.iter().any(Option::is_none);
             Some(Target::Via { paths: paths.into_iter().flatten().collect(), lost })
         }
@@ -77,8 +78,9 @@ fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
     }
 }
 
-fn path(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Path> {
-    let table = reader.table(value, "a path", &["address", "interface", "weight"])?;
+/// Where packets are sent: `what`, with its article.
+pub(super) fn path(reader: &mut Reader<'_>, value: Value<'_>, what: &'static str, keys: &[&str]) -> Option<Path> {
+    let table = reader.table(value, what, keys)?;
     let address = match table.get("address") {
         Some(value) => Some(reader.host_address(value)?),
         None => None,
@@ -92,7 +94,8 @@ fn path(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Path> {
         None => 1,
     };
     if address.is_none() && interface.is_none() {
-        reader.report(Diagnostic::error(Code::MissingKey, table.span, "a path needs `address`, `interface` or both"));
+        let message = format!("{what} needs `address`, `interface` or both");
+        reader.report(Diagnostic::error(Code::MissingKey, table.span, message));
         return None;
     }
     Some(Path { address, interface, weight, span: table.span })

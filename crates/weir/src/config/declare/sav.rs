@@ -1,7 +1,9 @@
 //! `[sav.NAME]`, and what interfaces say of it.
 
+mod response;
+
 use toml::de::DeValue;
-use weir_plane::model::{Match, Order, PerFamily, SavAction, SavLayout, SpecialAction, SpecialSources, UrpfMode};
+use weir_plane::model::{Match, Order, PerFamily, SavLayout, SpecialAction, SpecialSources, UrpfMode};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::literal;
@@ -9,7 +11,9 @@ use super::super::source::{SourceId, Span};
 use super::super::table::{Reader, Table, Value};
 use super::sampler::{self, Sampling};
 use super::{At, refuse};
-use crate::rules::{self, Finding, Format, Kind, Line, Names, Rule};
+use crate::rules::{self, Finding, Findings, Format, Kind, Line, Names, Rule, acl};
+
+pub(in super::super) use response::Response;
 
 /// The word for no policy at all.
 pub(in super::super) const NONE: &str = "none";
@@ -17,8 +21,13 @@ pub(in super::super) const NONE: &str = "none";
 const KEYS: &[&str] = &[
     "mechanism",
     "action",
-    "special",
+    "rate-limit",
+    "redirect",
     "sample",
+    "exempt",
+    "link-check",
+    "alarm",
+    "special",
     "rules",
     "files",
     "incremental",
@@ -30,7 +39,8 @@ const KEYS: &[&str] = &[
     "vrf",
 ];
 
-const OF_ALL: &[&str] = &["mechanism", "action", "special", "sample"];
+const OF_ALL: &[&str] =
+    &["mechanism", "action", "rate-limit", "redirect", "sample", "exempt", "link-check", "alarm", "special"];
 const OF_RULES: &[&str] = &["rules", "files", "incremental", "hits"];
 const OF_TABLES: &[&str] = &["match", "layout", "lookup"];
 const OF_URPF: &[&str] = &["allow-default", "vrf"];
@@ -42,9 +52,11 @@ pub(in super::super) struct Policy {
     pub(in super::super) name: At<String>,
     /// `None`: it could not be read.
     pub(in super::super) mechanism: Option<Mechanism>,
-    pub(in super::super) action: SavAction,
-    pub(in super::super) special: SpecialSources,
+    pub(in super::super) response: Response,
     pub(in super::super) sample: Option<Sampling>,
+    /// Packets that are not validated.
+    pub(in super::super) exempt: Vec<At<acl::Rule>>,
+    pub(in super::super) special: SpecialSources,
 }
 
 /// What decides.
@@ -114,11 +126,13 @@ const MECHANISMS: &[(&str, Word)] = &[
 pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Policy> {
     let table = reader.table(value, "a policy of source address validation", KEYS)?;
     let mechanism = mechanism(reader, &table);
-    let actions = &[("discard", SavAction::Discard), ("permit", SavAction::Permit)];
-    let action = table.get("action").and_then(|value| reader.choice(value, "action", actions));
-    let special = table.get("special").map_or_else(SpecialSources::default, |value| special(reader, value));
+    let response = response::read(reader, &table);
     let sample = table.get("sample").and_then(|value| sampler::sampling(reader, value));
-    Some(Policy { name, mechanism, action: action.unwrap_or(SavAction::Discard), special, sample })
+    let exempt = table.get("exempt").map_or_else(Vec::new, |value| response::exempt(reader, value));
+    let special = table.get("special").map_or_else(SpecialSources::default, |value| special(reader, value));
+    let policy = Policy { name, mechanism, response, sample, exempt, special };
+    policy.check_limit(reader);
+    Some(policy)
 }
 
 fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {
@@ -136,7 +150,7 @@ fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {
     refuse(reader, table, &others, &format!("has no meaning for the mechanism `{name}`"));
     match word {
         Word::None => None,
-        Word::Acl => Some(Mechanism::Acl(rule_list(reader, table, true))),
+        Word::Acl => Some(Mechanism::Acl(rule_list(reader, table))),
         Word::Urpf(mode) => {
             let default_route = flag(reader, table, "allow-default");
             let vrf = match table.get("vrf") {
@@ -146,7 +160,7 @@ fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {
             Some(Mechanism::Urpf { mode, default_route, vrf })
         }
         Word::Table => {
-            let rules = rule_list(reader, table, false);
+            let rules = rule_list(reader, table);
             let matches = &[("most-specific", Match::MostSpecific), ("any-covering", Match::AnyCovering)];
             let matching = table.get("match").and_then(|value| reader.choice(value, "match", matches));
             let layout = layout(reader, table);
@@ -202,7 +216,7 @@ fn special(reader: &mut Reader<'_>, value: Value<'_>) -> SpecialSources {
     special
 }
 
-fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>, may_deny: bool) -> RuleList {
+fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>) -> RuleList {
     let mut list = RuleList {
         incremental: flag(reader, table, "incremental"),
         hits: flag(reader, table, "hits"),
@@ -211,7 +225,7 @@ fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>, may_deny: bool) -> Rule
     let mut names = Names::default();
     if let Some(value) = table.get("rules") {
         for value in reader.one_or_more(value) {
-            list.inline.extend(rule(reader, value, &mut names, may_deny));
+            list.inline.extend(understood(reader, value, |text| rules::parse(text, &mut names)));
         }
     }
     if let Some(value) = table.get("files") {
@@ -222,46 +236,25 @@ fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>, may_deny: bool) -> Rule
     list
 }
 
-/// A rule that stands in a string.
-fn rule(reader: &mut Reader<'_>, value: Value<'_>, names: &mut Names, may_deny: bool) -> Option<At<Rule>> {
+/// A rule that stands in a string, which `parse` understands.
+fn understood<R>(
+    reader: &mut Reader<'_>,
+    value: Value<'_>,
+    parse: impl FnOnce(&str) -> Result<(R, Findings), Findings>,
+) -> Option<At<R>> {
     let text = reader.string(value, "a rule")?;
-    let place = |range: std::ops::Range<usize>| {
+    let (rule, found) = match parse(text.value) {
+        Ok((rule, warnings)) => (Some(rule), warnings),
+        Err(errors) => (None, errors),
+    };
+    for found in found.shown() {
         let literal = reader.text.get(text.span.range()).unwrap_or_default();
-        let within = literal::within(literal, range);
+        let within = literal::within(literal, found.range.clone());
         // The place lies within a text of less than 4 GiB.
-        let start = text.span.start + within.start as u32;
-        Span { source: text.span.source, start, end: text.span.start + within.end as u32 }
-    };
-    let found = match rules::parse(text.value, names) {
-        Ok((rule, warnings)) => {
-            let found: Vec<_> =
-                warnings.shown().iter().map(|found| diagnostic(found, place(found.range.clone()))).collect();
-            Ok((rule, found))
-        }
-        Err(errors) => {
-            Err(errors.shown().iter().map(|found| diagnostic(found, place(found.range.clone()))).collect::<Vec<_>>())
-        }
-    };
-    match found {
-        Ok((rule, warnings)) => {
-            warnings.into_iter().for_each(|found| reader.report(found));
-            if rule.action == rules::Action::Deny && !may_deny {
-                reader.report(no_deny(text.span));
-                return None;
-            }
-            Some(At { value: rule, span: text.span })
-        }
-        Err(errors) => {
-            errors.into_iter().for_each(|found| reader.report(found));
-            None
-        }
+        let (start, end) = (text.span.start + within.start as u32, text.span.start + within.end as u32);
+        reader.report(diagnostic(found, Span { source: text.span.source, start, end }));
     }
-}
-
-/// What is said of a rule that denies in a table.
-pub(in super::super) fn no_deny(span: Span) -> Diagnostic {
-    let found = Diagnostic::error(Code::InvalidRule, span, "the rules of a `table` only permit");
-    found.help("what no rule permits is denied; for an ordered list write `mechanism = \"acl\"`")
+    rule.map(|value| At { value, span: text.span })
 }
 
 /// A finding about rules, at a place of the configuration.

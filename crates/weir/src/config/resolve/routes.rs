@@ -70,6 +70,12 @@ impl Resolver<'_> {
             }
         }
         self.duplicates(&routes, &places);
+        let targets = declared.sav.iter().flat_map(|policy| &policy.response.redirect);
+        for name in targets.filter_map(|target| target.interface.as_ref()) {
+            if let Some(&at) = self.interfaces.get(name.value.as_str()) {
+                used[at] = true;
+            }
+        }
         self.count(&routes, &places);
         self.unused_interfaces(&used);
         routes
@@ -142,7 +148,7 @@ impl Resolver<'_> {
     }
 
     /// The interface that a path leads over, as an index of the declared ones.
-    fn path(&mut self, vrf: VrfIndex, path: &Path) -> Option<usize> {
+    pub(super) fn path(&mut self, vrf: VrfIndex, path: &Path) -> Option<usize> {
         let named = match &path.interface {
             Some(name) => {
                 let interface = self.interface(name)?;

@@ -2,6 +2,7 @@
 
 mod cards;
 mod overlaps;
+mod response;
 mod rules;
 mod valid;
 
@@ -13,7 +14,7 @@ use super::super::declare::sav::{self, NONE};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::At;
 use super::Resolver;
-use rules::Lists;
+use rules::{Lists, Takes};
 
 /// Policies by name, and what is known of them so far.
 #[derive(Default)]
@@ -97,12 +98,16 @@ impl<'a> Resolver<'a> {
             let mechanism = match mechanism {
                 sav::Mechanism::None => continue,
                 sav::Mechanism::Acl(rules) => {
-                    let rules = self.rules(policy, rules, true, &mut lists);
+                    let rules = self.rules(policy, rules, Takes::Ordered, &mut lists);
                     self.nothing_valid(index, policy, &rules, interfaces);
                     Mechanism::Acl(rules)
                 }
                 sav::Mechanism::Table { rules, matching, layout } => {
-                    let rules = self.rules(policy, rules, false, &mut lists);
+                    let takes = match layout {
+                        SavLayout::Merged => Takes::Modes(*matching),
+                        SavLayout::Cards(_) => Takes::Allowlists,
+                    };
+                    let rules = self.rules(policy, rules, takes, &mut lists);
                     self.nothing_valid(index, policy, &rules, interfaces);
                     Mechanism::Table { rules, matching: *matching, layout: *layout }
                 }
@@ -114,12 +119,20 @@ impl<'a> Resolver<'a> {
                     Mechanism::Urpf(Urpf { mode: *mode, default_route: *default_route, vrf })
                 }
             };
+            let response = &policy.response;
+            let redirect = self.redirect(policy);
+            self.redirects_all(index, policy, &redirect, interfaces);
             let sample = policy.sample.as_ref().and_then(|sample| self.sampling(sample));
             let origin = self.origin(policy.name.span);
             policies.push(SavPolicy {
-                action: policy.action,
-                special: policy.special,
+                action: response.action,
+                rate_limit: response.rate_limit.as_ref().map(|rate| rate.limit),
+                redirect,
                 sample,
+                exempt: self.exempt(policy),
+                link_check: response.link_check,
+                alarm: response.alarm,
+                special: policy.special,
                 ..SavPolicy::new(policy.name.value.clone(), mechanism, origin)
             });
         }

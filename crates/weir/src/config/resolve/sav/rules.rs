@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_plane::model::{InterfaceIndex, Origin, SavRule, SavRules, Scope};
+use weir_plane::model::{InterfaceIndex, Match, Origin, SavRule, SavRules, Scope};
 
-use super::super::super::declare::sav::{Policy, RuleList, no_deny};
+use super::super::super::declare::sav::{Policy, RuleList};
 use super::super::super::diagnostic::{Code, Diagnostic, Severity};
 use super::super::super::load::SHOWN;
 use super::super::super::source::Span;
@@ -41,6 +41,35 @@ impl Lists {
     }
 }
 
+/// The kinds of rules that a policy takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// One list, in order: those without `interface`.
+    Ordered,
+    /// All.
+    Modes(Match),
+    /// Those that say by which interfaces a prefix may come in, router-wide.
+    Allowlists,
+}
+
+impl Takes {
+    /// What is wrong with a rule of another kind.
+    fn refuses(self, rule: &Rule, span: Span) -> Option<Diagnostic> {
+        let wrong = |message: &str, help: &str| Some(Diagnostic::error(Code::InvalidRule, span, message).help(help));
+        match self {
+            Takes::Ordered if rule.scope == Scope::Interface => wrong(
+                "an `acl` is one list in order, so none of its rules begins with `interface`",
+                "lists of interfaces stand in a `table`",
+            ),
+            Takes::Allowlists if rule.scope == Scope::Interface || rule.action == Action::Deny => wrong(
+                "tables of line cards take no other rules than `permit from … on …`",
+                "for other kinds of lists write `layout = \"merged\"`",
+            ),
+            _ => None,
+        }
+    }
+}
+
 /// The rules of one policy on their way into the model.
 struct Making<'l> {
     policy: Span,
@@ -57,13 +86,7 @@ struct Making<'l> {
 
 impl Resolver<'_> {
     /// Makes the rules of a policy: those that stand in it, then those of its files.
-    pub(super) fn rules(
-        &mut self,
-        policy: &Policy,
-        declared: &RuleList,
-        may_deny: bool,
-        lists: &mut Lists,
-    ) -> SavRules {
+    pub(super) fn rules(&mut self, policy: &Policy, declared: &RuleList, takes: Takes, lists: &mut Lists) -> SavRules {
         let total = declared.inline.len() + declared.files.iter().map(|file| file.lines.len()).sum::<usize>();
         let mut making = Making {
             policy: policy.name.span,
@@ -78,22 +101,17 @@ impl Resolver<'_> {
         };
         for rule in &declared.inline {
             let origin = self.origin(rule.span);
-            self.rule(&mut making, &rule.value, None, rule.span, origin);
+            self.rule(&mut making, takes, &rule.value, None, rule.span, origin);
         }
         for file in &declared.files {
             let Some(source) = file.source else { continue };
             for line in &file.lines {
                 let span = Span { source, start: line.start, end: line.end };
-                if line.rule.action == Action::Deny && !may_deny {
-                    making.worst = Severity::Error;
-                    self.report_one(&mut making, || no_deny(span));
-                    continue;
-                }
                 let origin = self.origin(span);
-                self.rule(&mut making, &line.rule, Some(file.format), span, origin);
+                self.rule(&mut making, takes, &line.rule, Some(file.format), span, origin);
             }
         }
-        self.rule_overlaps(&mut making, policy, may_deny);
+        self.rule_overlaps(&mut making, policy, takes == Takes::Ordered);
         self.report_more(&making);
         SavRules { list: making.list.into(), incremental: declared.incremental, hits: declared.hits }
     }
@@ -150,7 +168,20 @@ impl Resolver<'_> {
     }
 
     /// Makes the entries of one rule: of a file, which has a format, or of a string in the policy.
-    fn rule(&mut self, making: &mut Making<'_>, rule: &Rule, format: Option<Format>, span: Span, origin: Origin) {
+    fn rule(
+        &mut self,
+        making: &mut Making<'_>,
+        takes: Takes,
+        rule: &Rule,
+        format: Option<Format>,
+        span: Span,
+        origin: Origin,
+    ) {
+        if let Some(found) = takes.refuses(rule, span) {
+            making.worst = Severity::Error;
+            self.report_one(making, || found);
+            return;
+        }
         let Some(interfaces) = self.interfaces_of(making, rule, format, span) else { return };
         let permit = rule.action == Action::Permit;
         let prefixes = match &rule.from {
@@ -162,7 +193,7 @@ impl Resolver<'_> {
                 prefix,
                 interfaces: Arc::clone(&interfaces),
                 permit,
-                scope: Scope::Prefix,
+                scope: rule.scope,
                 origin,
             });
             making.places.push(span);

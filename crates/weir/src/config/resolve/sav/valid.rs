@@ -15,7 +15,7 @@ impl Resolver<'_> {
         rules: &SavRules,
         interfaces: &[Interface],
     ) {
-        if rules.incremental || policy.action == SavAction::Permit {
+        if rules.incremental || policy.response.action == SavAction::Permit {
             return;
         }
         let mut permitted = vec![PerFamily { v4: false, v6: false }; interfaces.len()];
