@@ -63,7 +63,7 @@ pub enum Command {
     Reload(reload::Reload),
     /// Shows what a running gateway does
     Show(show::Show),
-    /// Changes entries of source address validation in a running gateway
+    /// Tries source address validation before it is on, and changes its entries in a running gateway
     Sav(sav::Sav),
     /// Follows packets through the graph of a running gateway
     Trace(trace::Trace),

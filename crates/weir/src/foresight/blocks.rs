@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use weir_plane::harness::Validated;
 use weir_plane::reason::Reason;
 use weir_plane::record::Said;
-use weir_plane::sav::Family as _;
+use weir_plane::sav::{Class, Family as _};
+use weir_table::sav::Verdict;
 
 use super::address::Address;
 
@@ -31,9 +32,33 @@ pub(super) struct Block {
     /// The policy's place in the model.
     pub(super) policy: u16,
     /// What was found.
-    pub(super) said: Said,
+    pub(super) kind: Kind,
     /// Why its packets are dropped, if they are.
     pub(super) refused: Option<Reason>,
+}
+
+/// What was found, without what differs from packet to packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// The mechanism said so.
+    Mechanism(Verdict),
+    /// The class of the source did.
+    Special(Class),
+    /// Its hardware address did.
+    Link,
+    /// It was not asked about.
+    Exempt,
+}
+
+impl Kind {
+    fn of(said: Said) -> Kind {
+        match said {
+            Said::Mechanism(verdict) => Kind::Mechanism(verdict),
+            Said::Special(class, _) => Kind::Special(class),
+            Said::Link(_) => Kind::Link,
+            Said::Exempt(_) => Kind::Exempt,
+        }
+    }
 }
 
 /// Packets and octets.
@@ -56,6 +81,8 @@ pub(super) struct Counted {
     pub(super) sum: Sum,
     /// The first source.
     pub(super) example: IpAddr,
+    /// What was found of that one.
+    pub(super) said: Said,
     /// Its turn among all blocks that ever were: breaks ties, so that equal captures give equal results.
     turn: u64,
 }
@@ -119,7 +146,7 @@ impl Blocks {
             IpAddr::V4(source) => self.v4.start(interface, source.into(), || boundaries.v4(interface)).address(),
             IpAddr::V6(source) => self.v6.start(interface, source.into(), || boundaries.v6(interface)).address(),
         };
-        let block = Block { interface, start, policy, said, refused };
+        let block = Block { interface, start, policy, kind: Kind::of(said), refused };
         let one = Sum { packets: 1, octets: u64::from(octets) };
         if let Some(counted) = self.blocks.get_mut(&block) {
             counted.sum.add(one);
@@ -128,7 +155,7 @@ impl Blocks {
         if self.blocks.len() >= self.most {
             self.make_room();
         }
-        self.blocks.insert(block, Counted { sum: one, example: source, turn: self.turns });
+        self.blocks.insert(block, Counted { sum: one, example: source, said, turn: self.turns });
         self.turns += 1;
     }
 
@@ -173,7 +200,6 @@ pub(super) struct Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_table::sav::Verdict;
 
     struct At(Vec<u32>);
 

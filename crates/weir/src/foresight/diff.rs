@@ -115,8 +115,10 @@ pub struct Change {
     #[serde(serialize_with = "as_text")]
     pub prefixes: Vec<IpNet>,
     /// The first of them.
-    pub example: IpAddr,
-    /// What decided about that one, and what will decide; of the first [`EXPLAINED`] changes.
+    pub first: IpAddr,
+    /// The last.
+    pub last: IpAddr,
+    /// What decided about the first, and what will decide; of the first [`EXPLAINED`] changes.
     pub why: Option<[Why; 2]>,
 }
 
@@ -241,7 +243,8 @@ impl Diff {
             totals.add(old, new);
             told += 1;
             let why = (told <= EXPLAINED).then(|| [why(&self.old, sides[0], first), why(&self.new, sides[1], first)]);
-            sink.change(&Change { old, new, prefixes: cover(first, last).collect(), example: first.address(), why })
+            let prefixes = cover(first, last).collect();
+            sink.change(&Change { old, new, prefixes, first: first.address(), last: last.address(), why })
         })?;
         sink.end(&totals)
     }

@@ -3,7 +3,6 @@
 use ipnet::IpNet;
 use weir_plane::harness::Validated;
 use weir_plane::model::{Gateway, SavAction};
-use weir_plane::sav::By;
 
 use super::address::Address;
 use super::blocks::{Block, Blocks, Counted, Counts, MOST, Sum};
@@ -114,6 +113,7 @@ fn interfaces(monitor: &Monitor, actions: &[(String, SavAction)]) -> Vec<Interfa
             action: action.to_owned(),
             checked: stats.checked,
             unknown: stats.unknown,
+            exempt: stats.exempt,
             invalid: stats.invalid.iter().map(|(_, traffic)| traffic.packets).sum(),
             invalid_bytes: stats.invalid.iter().map(|(_, traffic)| traffic.bytes).sum(),
         }
@@ -184,13 +184,7 @@ fn join_family<K: Address>(monitor: &Monitor, blocks: &[(Block, Counted)], all: 
 fn source(monitor: &Monitor, joined: &Joined) -> Option<Source> {
     let Joined { block, prefix, blocks, counted } = joined;
     let refused = block.refused?;
-    let decision = monitor.harness.decision(block.policy, block.interface, counted.example, block.said)?;
-    // What says so may be another than what the policy is about: the link, for one.
-    let by = By::of_reason(refused)?;
-    let (mechanism, why) = match decision.passes && decision.verdict != "invalid" {
-        true => (by.name(), refused.description().to_owned()),
-        false => (decision.mechanism, decision.why),
-    };
+    let decision = monitor.harness.decision(block.policy, block.interface, counted.example, counted.said)?;
     let rule = |named: &_| Rule::new(&monitor.harness, named);
     Some(Source {
         interface: monitor.name(block.interface).to_owned(),
@@ -200,9 +194,9 @@ fn source(monitor: &Monitor, joined: &Joined) -> Option<Source> {
         packets: counted.sum.packets,
         bytes: counted.sum.octets,
         policy: decision.policy,
-        mechanism: mechanism.to_owned(),
+        mechanism: decision.mechanism.to_owned(),
         reason: refused.name().to_owned(),
-        why,
+        why: decision.why,
         by: decision.by.iter().map(rule).collect(),
         nearest: decision.nearest.map(|nearest| Nearest { rule: rule(&nearest.named), why: nearest.why }),
     })

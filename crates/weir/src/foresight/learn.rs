@@ -20,7 +20,7 @@ use weir_plane::model::{
 };
 use weir_plane::record::Said;
 use weir_plane::rib::Source;
-use weir_plane::sav::{Class, Family};
+use weir_plane::sav::Class;
 use weir_table::sav::Verdict;
 
 use super::address::Address;
@@ -64,6 +64,8 @@ impl Learn {
                 special.entry((packet.interface, class)).or_default().add(one);
             }
             Said::Mechanism(_) => blocks.count(packet, boundaries),
+            // The policy that watches asks for neither.
+            Said::Link(_) | Said::Exempt(_) => {}
         };
         monitor.run(seen, progress)
     }
@@ -187,8 +189,8 @@ impl Place {
             Some((_, entry)) if matches!(entry.source, Source::Blackhole | Source::Unreachable) => {
                 return Err("discarded");
             }
-            Some((prefix, _)) if block.said == Said::Mechanism(Verdict::Valid) => {
-                let decision = monitor.harness.decision(block.policy, block.interface, source, block.said);
+            Some((prefix, _)) if counted.said == Said::Mechanism(Verdict::Valid) => {
+                let decision = monitor.harness.decision(block.policy, block.interface, source, counted.said);
                 let by = decision.and_then(|decision| decision.by.into_iter().next());
                 let route = by.map_or_else(|| format!("route {prefix}"), |named| named.text);
                 return Ok(Place { prefix, route: Some(route) });

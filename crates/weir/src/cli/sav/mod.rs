@@ -11,14 +11,14 @@ use clap::{Args, Subcommand};
 use super::connection::Connection;
 use super::error::Error;
 
-/// Changes entries of source address validation in a running gateway
+/// Tries source address validation before it is on, and changes its entries in a running gateway
 #[derive(Debug, Args)]
 pub struct Sav {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
     connection: Connection,
-    /// Write what was done as JSON
+    /// Write JSON
     #[arg(long, global = true)]
     json: bool,
 }

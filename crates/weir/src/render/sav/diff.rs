@@ -11,6 +11,9 @@ use crate::replay::validation::Rule;
 /// The name and version of its JSON.
 pub const SCHEMA: &str = "weir.sav.diff/1";
 
+/// Prefixes of a range that are named one by one; more are told by their first address and their last.
+const IN_A_LINE: usize = 8;
+
 /// As people read it.
 pub struct Text<W> {
     out: W,
@@ -86,10 +89,13 @@ impl<W: Write> Sink for Text<W> {
         self.write_head()?;
         self.changes += 1;
         write!(self.out, "  {} -> {} ", change.old.name(), change.new.name())?;
-        for prefix in &change.prefixes {
-            write!(self.out, " {prefix}")?;
+        if change.prefixes.len() > IN_A_LINE {
+            let Change { first, last, prefixes, .. } = change;
+            writeln!(self.out, " {first} - {last} ({} prefixes)", prefixes.len())?;
+        } else {
+            change.prefixes.iter().try_for_each(|prefix| write!(self.out, " {prefix}"))?;
+            writeln!(self.out)?;
         }
-        writeln!(self.out)?;
         for (why, side) in change.why.iter().flatten().zip(["old", "new"]) {
             match why {
                 Why::Words(words) => writeln!(self.out, "    {side}  {words}")?,

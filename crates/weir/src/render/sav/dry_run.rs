@@ -60,6 +60,8 @@ pub struct Interface {
     pub checked: u64,
     /// Of these, those whose source no rule knows, and that went on for it.
     pub unknown: u64,
+    /// Packets that were not validated, being exempt.
+    pub exempt: u64,
     /// Those that would have been dropped.
     pub invalid: u64,
     /// Their octets.
@@ -198,6 +200,7 @@ impl DryRun {
             ("Action", Align::Left),
             ("Checked", Align::Right),
             ("Unknown", Align::Right),
+            ("Exempt", Align::Right),
             ("Invalid", Align::Right),
             ("Invalid bytes", Align::Right),
         ]);
@@ -209,6 +212,7 @@ impl DryRun {
                 row.action.clone(),
                 row.checked.to_string(),
                 row.unknown.to_string(),
+                row.exempt.to_string(),
                 row.invalid.to_string(),
                 row.invalid_bytes.to_string(),
             ]);
