@@ -37,7 +37,8 @@ fn received<'a>(world: &'a World, rib: &'a Rib) -> impl Iterator<Item = (Ipv6Net
     )
 }
 
-/// RFC 8704, 3.4: whatever an origin announced anywhere may come in by each customer by whom something of it was received.
+/// Algorithm A of RFC 8704: whatever an origin announced anywhere may come in by each customer by whom something of it was
+/// received.
 fn algorithm_a(world: &World, rib: &Rib) -> Entries {
     let of_customers = || received(world, rib).filter(|(.., side)| *side == Side::Customer);
     let origins: BTreeSet<usize> = of_customers().map(|(_, origin, ..)| origin).collect();
@@ -58,8 +59,8 @@ fn algorithm_a(world: &World, rib: &Rib) -> Entries {
     listed(sets)
 }
 
-/// RFC 8704, 3.4.1: whatever customers announced, and whatever peers and providers announced of the same origins, may come in
-/// by every customer.
+/// Algorithm B of RFC 8704: whatever customers announced, and whatever peers and providers announced of the same origins, may
+/// come in by every customer.
 fn algorithm_b(world: &World, rib: &Rib) -> Entries {
     let customers: Vec<u32> = world
         .links_of(world.dut)

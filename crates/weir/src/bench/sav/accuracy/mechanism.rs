@@ -18,9 +18,9 @@ pub enum Way {
     UrpfFeasible,
     /// Loose uRPF (RFC 3704, 2.4).
     UrpfLoose,
-    /// A table of algorithm A of enhanced feasible-path uRPF on customers' interfaces (RFC 8704, 3.4), loose uRPF on others.
+    /// A table of algorithm A of enhanced feasible-path uRPF on customers' interfaces (RFC 8704), loose uRPF on others.
     TableEfpA,
-    /// The same of algorithm B (RFC 8704, 3.4.1).
+    /// The same of algorithm B.
     TableEfpB,
     /// A table that a SAVNET controller fills, which every gateway tells what it knows.
     TableSavnet,
@@ -72,7 +72,7 @@ impl Way {
             (Way::UrpfFeasible, _) => Some(Policy::Feasible),
             (Way::UrpfLoose, _) => Some(Policy::Loose),
             (Way::TableEfpA | Way::TableEfpB | Way::TableSavnet, Side::Customer | Side::Hosts) => Some(Policy::Table),
-            // RFC 8704, 3.7: loose where transit providers and lateral peers are.
+            // RFC 8704 recommends loose where transit providers and lateral peers are.
             (Way::TableEfpA | Way::TableEfpB, _) => Some(Policy::Loose),
             // What is not in the table may be of somebody who does not take part.
             (Way::TableSavnet | Way::TableSavnetPart, _) => Some(Policy::OpenTable),

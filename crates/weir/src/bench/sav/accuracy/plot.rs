@@ -100,10 +100,10 @@ fn draw_cell<B: DrawingBackend>(
 where
     B::ErrorType: 'static,
 {
-    let fade = |rate: f64| (255.0 - 200.0 * rate / 100.0) as u8;
-    let colour = rate.map_or(RGBColor(225, 225, 225), |rate| match rate {
-        0.0 => RGBColor(255, 255, 255),
-        rate => RGBColor(235, fade(rate), fade(rate)),
+    let fade = |of: f64, rate: f64| (255.0 - of * rate / 100.0) as u8;
+    let colour = rate.map_or(RGBColor(225, 225, 225), |rate| {
+        let others = fade(200.0, rate);
+        RGBColor(fade(20.0, rate), others, others)
     });
     let corners = [(x, y), (x + CELL.0 - 2, y + CELL.1 - 2)];
     root.draw(&Rectangle::new(corners, colour.filled()))?;
