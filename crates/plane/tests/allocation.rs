@@ -3,7 +3,10 @@
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::nd::{self, Fields as Nd};
 use weir_plane::bench::Bench;
-use weir_plane::model::{Match, Mechanism, Order, RouteTarget, SavLayout, SavRules, Urpf, UrpfMode};
+use weir_plane::model::{
+    AclRule, Addresses, LinkCheck, Match, Mechanism, NextHop, Order, Origin, PerFamily, RateLimit, RatePer, RateUnit,
+    RouteTarget, SavAction, SavLayout, SavRules, Urpf, UrpfMode,
+};
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 mod kit;
@@ -114,6 +117,32 @@ fn no_node_allocates() {
             urpf(UrpfMode::Feasible),
         ] {
             measure(&build.policy("p", mechanism).validate(&["in"], "p"));
+        }
+    }
+    // With every action, by rules and interfaces, with exemptions and a check of links.
+    for action in SavAction::ALL {
+        for per in [RatePer::Interface, RatePer::Rule] {
+            let rules = ["permit from 192.0.2.9/32 on out", "permit from 0.0.0.0/1 on in", "permit from ::/0 on in"];
+            let mut build = build.clone().table("p", &rules).validate(&["in"], "p");
+            let to = |address: &str| {
+                Some(NextHop { interface: build.interface("out"), address: Some(ip(address)), weight: 1 })
+            };
+            let redirect = PerFamily { v4: to("198.51.100.2"), v6: to("2001:db8:9::2") };
+            let policy = &mut build.0.sav[0];
+            (policy.action, policy.redirect, policy.link_check) = (action, redirect, LinkCheck::Known);
+            policy.rate_limit = Some(RateLimit { unit: RateUnit::Packets, rate: 100_000, burst: 1000, per });
+            let exempt = |from: &str, permit| AclRule {
+                permit,
+                family: None,
+                from: Addresses::Net(from.parse().unwrap()),
+                to: Addresses::Any,
+                transport: weir_plane::model::Transport::Protocol(17),
+                fragment: None,
+                dscp: None,
+                origin: Origin::default(),
+            };
+            policy.exempt = [exempt("11.0.0.0/8", false), exempt("192.0.2.9/32", true)].into();
+            measure(&build);
         }
     }
     std::fs::remove_file(path).unwrap();

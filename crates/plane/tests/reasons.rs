@@ -12,7 +12,10 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{IcmpLimits, Match, Mechanism, NeighborDiscovery, RouteTarget, SavLayout, Urpf, UrpfMode};
+use weir_plane::model::{
+    IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer, RateUnit,
+    RouteTarget, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+};
 use weir_plane::reason::Reason;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
@@ -54,7 +57,36 @@ fn spoofed() -> Vec<Reason> {
         rig.send("lan", "udp from 10.0.0.255 port 1 to 10.0.0.2 port 2");
         seen.extend(Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0));
     }
+    seen.extend(not_discarded());
     seen
+}
+
+/// What becomes of packets that are not valid and not just discarded, and of those that strangers send.
+fn not_discarded() -> Vec<Reason> {
+    let build = two_ports().table("p", &["permit from 10.0.0.0/24 on lan"]).validate(&["lan"], "p");
+    let with = |change: &dyn Fn(&mut SavPolicy)| {
+        let mut build = build.clone();
+        change(&mut build.0.sav[0]);
+        build.rig()
+    };
+    let limit = RateLimit { unit: RateUnit::Packets, rate: 1, burst: 1, per: RatePer::Interface };
+    let mut limited = with(&|policy| (policy.action, policy.rate_limit) = (SavAction::RateLimit, Some(limit)));
+    let next_hop = NextHop { interface: build.interface("wan"), address: Some(ip("192.0.2.2")), weight: 1 };
+    let mut redirected = with(&|policy| {
+        policy.action = SavAction::Redirect;
+        policy.redirect = PerFamily { v4: Some(next_hop), v6: None };
+    });
+    redirected.harness.set_link(1, false).unwrap();
+    let mut strange = with(&|policy| policy.link_check = LinkCheck::Known);
+    for rig in [&mut limited, &mut redirected] {
+        for _ in 0..2 {
+            rig.send("lan", "udp from 198.51.100.1 port 1 to 203.0.113.1 port 2");
+        }
+    }
+    strange.send("lan", "udp from 10.0.0.2 port 1 to 203.0.113.1 port 2");
+    let rigs = [limited, redirected, strange];
+    let dropped = |reason: &Reason| rigs.iter().any(|rig| rig.harness.drops(*reason) > 0);
+    Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
 /// What neighbours and the host give rise to.
