@@ -17,7 +17,7 @@ use super::{Context, Next, VALIDATED, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
-use crate::sav::{By, class_v4, class_v6};
+use crate::sav::{class_v4, class_v6};
 
 /// How far ahead frames are asked for.
 const AHEAD: usize = 8;
@@ -195,8 +195,8 @@ pub(super) enum Refusal {
     Silent(Reason),
     /// The source is told, if it may be.
     Aloud(Reason),
-    /// It is sent where what this found not valid goes.
-    Redirect(By),
+    /// It is sent where what is not valid goes.
+    Redirect,
 }
 
 impl From<Reason> for Refusal {
@@ -210,10 +210,10 @@ fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Re
     match refusal {
         Refusal::Silent(reason) => context.next.refuse(packet, place, reason),
         Refusal::Aloud(reason) => context.next.refuse_aloud(packet, place, reason),
-        Refusal::Redirect(by) if packet.flags().contains(ParseFlags::IP4) => {
-            sav::redirect::<sav::V4>(context, packet, place, by);
+        Refusal::Redirect if packet.flags().contains(ParseFlags::IP4) => {
+            sav::redirect::<sav::V4>(context, packet, place);
         }
-        Refusal::Redirect(by) => sav::redirect::<sav::V6>(context, packet, place, by),
+        Refusal::Redirect => sav::redirect::<sav::V6>(context, packet, place),
     }
 }
 
@@ -364,7 +364,7 @@ fn admit_special_v4(
     let open = class.is_none() || admission == Admission::Check;
     match admission {
         Admission::Refuse(reason) => return Err(reason.into()),
-        Admission::Redirect(by) => return Err(Refusal::Redirect(by)),
+        Admission::Redirect => return Err(Refusal::Redirect),
         _ => {}
     }
     let root = context.root;
@@ -490,7 +490,7 @@ fn admit_special_v6(
     let open = class.is_none() || admission == Admission::Check;
     match admission {
         Admission::Refuse(reason) => return Err(reason.into()),
-        Admission::Redirect(by) => return Err(Refusal::Redirect(by)),
+        Admission::Redirect => return Err(Refusal::Redirect),
         _ => {}
     }
     // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).

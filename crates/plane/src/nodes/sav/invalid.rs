@@ -46,7 +46,8 @@ impl Marks {
 }
 
 /// Passes sentence on a packet by what the policy does with those that are not valid: `over` says whether more have come
-/// than may pass, where that matters. Everything is counted.
+/// than may pass, where that matters. One that no gateway would forward, because it is for its link or because of what it
+/// asks for, is not redirected but dropped for what found it not valid. Everything is counted.
 #[inline]
 pub(super) fn sentence<K: Family>(
     context: &mut Context<'_>,
@@ -64,8 +65,8 @@ pub(super) fn sentence<K: Family>(
     context.counters.spoofed.add(packet.interface(), source(packet), octets, by, context.now);
     let (sentence, treatment) = match validator.action {
         SavAction::Permit => (Sentence::Pass, Treatment::Passed),
-        SavAction::Discard => (Sentence::Drop(by.reason()), Treatment::Dropped),
-        SavAction::Redirect => (Sentence::Redirect, Treatment::Redirected),
+        SavAction::Redirect if may_leave(packet) => (Sentence::Redirect, Treatment::Redirected),
+        SavAction::Discard | SavAction::Redirect => (Sentence::Drop(by.reason()), Treatment::Dropped),
         SavAction::RateLimit if !over(context) => (Sentence::Pass, Treatment::Passed),
         SavAction::RateLimit => {
             if let Some(counters) = counters {
@@ -140,13 +141,9 @@ pub(super) fn those_over<F: Ip>(
     over
 }
 
-/// Sends a packet that is not valid where the policy of its interface says. One that no gateway would forward, because it is
-/// for its link or because of what it asks for, is dropped for what found it not valid.
+/// Sends a packet that is not valid where the policy of its interface says.
 #[cold]
-pub(in crate::nodes) fn redirect<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, by: By) {
-    if !may_leave(packet) {
-        return context.next.refuse(packet, place, by.reason());
-    }
+pub(in crate::nodes) fn redirect<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     packet.set_flags(packet.flags() | VALIDATED | REDIRECTED);
     let node = redirect_again(context.root, context.guard, packet);
     if node != Node::Drop

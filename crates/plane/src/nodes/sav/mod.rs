@@ -306,7 +306,7 @@ fn sort<F: Ip>(
         match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
             Sentence::Pass => usual.push(place),
             Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-            Sentence::Redirect => invalid::redirect::<F>(context, packet, place, by),
+            Sentence::Redirect => invalid::redirect::<F>(context, packet, place),
         }
     }
     context.next.extend(F::NEXT, &usual);
@@ -333,7 +333,7 @@ fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet, _: &Validato
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
     match of_broadcast::<F>(context, packet, validator) {
         Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-        Sentence::Redirect => invalid::redirect::<F>(context, packet, place, By::Special),
+        Sentence::Redirect => invalid::redirect::<F>(context, packet, place),
         Sentence::Pass => context.next.push(F::NEXT, place),
     }
 }
@@ -367,8 +367,8 @@ pub(super) enum Admission {
     Pass,
     /// It is not, and is dropped.
     Refuse(Reason),
-    /// It is not, as this found, and goes where such packets are sent.
-    Redirect(By),
+    /// It is not, and goes where such packets are sent.
+    Redirect,
 }
 
 impl Admission {
@@ -410,7 +410,7 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     match special(context, packet, validator, by) {
         Sentence::Pass => Admission::Pass,
         Sentence::Drop(reason) => Admission::Refuse(reason),
-        Sentence::Redirect => Admission::Redirect(by),
+        Sentence::Redirect => Admission::Redirect,
     }
 }
 
@@ -459,7 +459,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
 pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
     match admission::<F>(context, packet, class) {
         Admission::Refuse(reason) => Some(reason),
-        Admission::Redirect(by) => Some(by.reason()),
+        Admission::Redirect => Some(Reason::SavSpecial),
         Admission::Permit | Admission::Pass => None,
         Admission::Unasked | Admission::Check => one::<F>(context, packet),
     }
