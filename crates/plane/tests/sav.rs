@@ -552,7 +552,8 @@ fn entries_come_and_go_while_the_gateway_runs() {
         assert_eq!((edited.replaced, edited.deleted, edited.entries), (1, 1, 2));
         assert_eq!(see(&mut rig), [[true, true, false], [false, true, false], [true, false, false]]);
         // What stands twice counts together.
-        let twice = [(net("198.18.3.0/24").into(), names(&["if2"])), (net("198.18.3.0/24").into(), names(&["if3", "if2"]))];
+        let twice =
+            [(net("198.18.3.0/24").into(), names(&["if2"])), (net("198.18.3.0/24").into(), names(&["if3", "if2"]))];
         rig.harness.replace_sav("t", "api", &twice, 0).unwrap();
         assert_eq!(see(&mut rig)[1], [false, true, true]);
         rig.harness.replace_sav("t", "api", &[], 0).unwrap();

@@ -50,7 +50,8 @@ fn a_batch_that_one_family_has_no_room_for_changes_nothing_of_the_other() {
     let before = [true, false, false];
     assert_eq!(passes(&mut rig, "198.18.1.9"), before);
     let mut changes = vec![(net("198.18.1.0/24").into(), names(&["if2"]))];
-    changes.extend((1..).zip(IFS).map(|(number, name)| (net(&format!("2001:db8:{number}::/48")).into(), names(&[name]))));
+    changes
+        .extend((1..).zip(IFS).map(|(number, name)| (net(&format!("2001:db8:{number}::/48")).into(), names(&[name]))));
     let edits: Vec<Edit> = changes.iter().map(|(prefix, names)| Edit::Add(*prefix, names.clone())).collect();
     for _ in 0..3 {
         let refused = rig.harness.edit_sav("t", "api", &edits, 0);

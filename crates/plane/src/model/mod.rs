@@ -16,8 +16,8 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 pub use acl::{AclRule, Addresses, IpFamily, TcpFlags, Transport};
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
-    Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction, SavIndex,
-    SavLayout, SavPolicy, SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
+    Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction,
+    SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 
 /// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
