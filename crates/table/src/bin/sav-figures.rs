@@ -18,7 +18,7 @@ use weir_base::reclaim::Domain;
 use weir_base::tsc;
 use weir_table::lpm::sample::{Draw, inside_one, mixed, uniform};
 use weir_table::lpm::{Key, Prefix};
-use weir_table::sav::{AnyCovering, Limits, Meaning, Merged, MostSpecific, Reading, Set};
+use weir_table::sav::{AnyCovering, Cell, Limits, Lists, Meaning, Merged, Mode, Modes, MostSpecific, Reading, Set};
 
 /// As many as packets in a vector.
 const VECTOR: usize = 256;
@@ -72,8 +72,55 @@ fn family<K: Draw>(name: &str, effort: &Effort, real: Option<&str>) -> Result<()
     };
     println!("{name}: {} prefixes, {} % nested", all.len(), 100 * nested(&all) / all.len().max(1));
     lookups::<K>(&all, effort, &mut random)?;
+    verdicts::<K>(&all, effort, &mut random)?;
     changes::<K, MostSpecific>("most specific", &all, effort, &mut random)?;
-    changes::<K, AnyCovering>("any covering", &all, effort, &mut random)
+    changes::<K, AnyCovering>("any covering", &all, effort, &mut random)?;
+    changes::<K, Modes<false>>("lists of all modes, most specific", &all, effort, &mut random)?;
+    changes::<K, Modes<true>>("lists of all modes, any covering", &all, effort, &mut random)
+}
+
+/// A meaning whose entries are made of sets.
+trait Made: Meaning {
+    /// Some entry.
+    fn entry(set: Set, random: &mut Random) -> Self::Entry;
+
+    /// What always stands at the prefix of no bits.
+    fn default_entry() -> Option<Self::Entry> {
+        None
+    }
+}
+
+impl Made for MostSpecific {
+    fn entry(set: Set, _: &mut Random) -> Set {
+        set
+    }
+}
+
+impl Made for AnyCovering {
+    fn entry(set: Set, _: &mut Random) -> Set {
+        set
+    }
+}
+
+/// The interfaces with allowlists.
+const ALLOWLISTED: std::ops::Range<u32> = 0..8;
+
+/// Half of them allowlists of prefixes; of interfaces, eight have allowlists.
+impl<const ANY_COVERING: bool> Made for Modes<ANY_COVERING> {
+    fn entry(set: Set, random: &mut Random) -> Lists {
+        let mut lists = Lists::default();
+        match random.below(6) {
+            0..3 => lists.add(Mode::PrefixAllow, &set),
+            3 => lists.add(Mode::PrefixBlock, &set),
+            4 => lists.add(Mode::InterfaceBlock, &set),
+            _ => lists.add(Mode::InterfaceAllow, &set.iter().map(|interface| interface % ALLOWLISTED.end).collect()),
+        }
+        lists
+    }
+
+    fn default_entry() -> Option<Lists> {
+        Some(Lists::default().with_allowlisted(ALLOWLISTED.collect()))
+    }
 }
 
 /// How many prefixes lie inside of others.
@@ -156,14 +203,66 @@ fn chains<K: Draw>(random: &mut Random) -> Vec<(&'static str, Vec<Prefix<K>>)> {
     ]
 }
 
-fn built<K: Draw, M: Meaning<Entry = Set>>(
+/// Ticks per source for verdicts, of tables that hold the same prefixes.
+fn verdicts<K: Draw>(all: &[Prefix<K>], effort: &Effort, random: &mut Random) -> Result<(), Box<dyn Error>> {
+    println!("  ticks per verdict      most specific   any covering   all modes   all modes, any covering");
+    for count in [1000, 10_000, 100_000, 1_000_000] {
+        if count > all.len() {
+            continue;
+        }
+        let some: Vec<_> = all.iter().step_by(all.len() / count).take(count).copied().collect();
+        let sources: Vec<K> =
+            (0..SOURCES).map(|_| inside_one(&some[random.below(some.len() as u64) as usize], random)).collect();
+        let domain = Domain::new();
+        let plain = built::<K, MostSpecific>(&domain, &some, random)?;
+        let any = built::<K, AnyCovering>(&domain, &some, random)?;
+        let modes = built::<K, Modes<false>>(&domain, &some, random)?;
+        let modes_any = built::<K, Modes<true>>(&domain, &some, random)?;
+        let mut least = [f64::MAX; 4];
+        // In turns, so that what else the machine does is the same for all.
+        for _ in 0..effort.repeats {
+            least[0] = least[0].min(verdict_ticks(&domain, &plain.reading(), &sources)?);
+            least[1] = least[1].min(verdict_ticks(&domain, &any.reading(), &sources)?);
+            least[2] = least[2].min(verdict_ticks(&domain, &modes.reading(), &sources)?);
+            least[3] = least[3].min(verdict_ticks(&domain, &modes_any.reading(), &sources)?);
+        }
+        let [plain, any, modes, modes_any] = least;
+        println!("    {count:>9} prefixes {plain:>16.1} {any:>14.1} {modes:>11.1} {modes_any:>14.1}");
+    }
+    Ok(())
+}
+
+/// The least mean of a window of sources, by the vector, each with one interface.
+fn verdict_ticks<K: Key, C: Cell>(
+    domain: &Domain,
+    reading: &Reading<K, C>,
+    sources: &[K],
+) -> Result<f64, Box<dyn Error>> {
+    let mut reader = domain.reader()?;
+    let (mut rows, mut counts) = ([0; VECTOR], [0u64; 3]);
+    let mut least = f64::MAX;
+    for (window, interface) in sources.chunks_exact(WINDOW).zip((0..64).cycle()) {
+        let start = tsc::ticks();
+        for sources in window.chunks_exact(VECTOR) {
+            let guard = reader.pin();
+            reading.rows_batch(&guard, sources, &mut rows);
+            let column = reading.column(interface);
+            rows.iter().for_each(|row| counts[column.verdict(*row) as usize] += 1);
+        }
+        least = least.min((tsc::ticks() - start) as f64 / WINDOW as f64);
+    }
+    std::hint::black_box(counts);
+    Ok(least)
+}
+
+fn built<K: Draw, M: Made>(
     domain: &Domain,
     prefixes: &[Prefix<K>],
     random: &mut Random,
 ) -> Result<Merged<K, M>, Box<dyn Error>> {
     let sets = sets(random);
     let mut table = Merged::new(domain, limits(prefixes.len()))?;
-    table.replace_all(prefixes.iter().map(|prefix| (*prefix, some(&sets, random))).collect::<Vec<_>>())?;
+    table.replace_all(made::<K, M>(prefixes, &sets, random))?;
     Ok(table)
 }
 
@@ -193,7 +292,7 @@ fn octets(octets: usize, entries: usize) -> f64 {
 }
 
 /// Updates per second, the time of single ones, of a swap, and the memory, with a reader at work.
-fn changes<K: Draw, M: Meaning<Entry = Set>>(
+fn changes<K: Draw, M: Made>(
     name: &str,
     all: &[Prefix<K>],
     effort: &Effort,
@@ -237,7 +336,13 @@ fn changes<K: Draw, M: Meaning<Entry = Set>>(
     Ok(())
 }
 
-fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
+/// An entry for each prefix.
+fn made<K: Key, M: Made>(prefixes: &[Prefix<K>], sets: &[Set], random: &mut Random) -> Vec<(Prefix<K>, M::Entry)> {
+    let default = M::default_entry().map(|entry| (Prefix::ALL, entry));
+    default.into_iter().chain(prefixes.iter().map(|p| (*p, M::entry(some(sets, random), random)))).collect()
+}
+
+fn measure_changes<K: Draw, M: Made>(
     table: &mut Merged<K, M>,
     all: &[Prefix<K>],
     sets: &[Set],
@@ -251,8 +356,9 @@ fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
         for _ in 0..effort.repeats * (200_000 / batch) {
             let prefixes: BTreeSet<_> =
                 (0..batch.min(all.len() / 2)).map(|_| all[random.below(all.len() as u64) as usize]).collect();
-            let with =
-                |random: &mut Random| prefixes.iter().map(|p| (*p, Some(some(sets, random)))).collect::<Vec<_>>();
+            let with = |random: &mut Random| {
+                prefixes.iter().map(|p| (*p, Some(M::entry(some(sets, random), random)))).collect::<Vec<_>>()
+            };
             let without = prefixes.iter().map(|prefix| (*prefix, None)).collect();
             entries += prefixes.len();
             for (time, changes) in times.iter_mut().zip([with(random), without, with(random)]) {
@@ -270,8 +376,9 @@ fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
     let mut times = Vec::new();
     for _ in 0..20_000 {
         let (prefix, set) = (all[random.below(all.len() as u64) as usize], some(sets, random));
+        let entry = M::entry(set, random);
         let start = Instant::now();
-        table.set(prefix, Some(set))?;
+        table.set(prefix, Some(entry))?;
         publish(table);
         times.push(start.elapsed());
     }
@@ -280,7 +387,7 @@ fn measure_changes<K: Draw, M: Meaning<Entry = Set>>(
     println!("    a single one: {:?} in half the cases, {:?} in 99 %, {:?} in 99.9 %", at(500), at(990), at(999));
     let mut least = Duration::MAX;
     for _ in 0..effort.repeats.min(5) {
-        let entries: Vec<_> = all.iter().map(|prefix| (*prefix, some(sets, random))).collect();
+        let entries = made::<K, M>(all, sets, random);
         let start = ran()?;
         table.replace_all(entries)?;
         publish(table);

@@ -7,9 +7,10 @@
 //! A reader has an oracle of its own. It knows which version of the rules was complete when it got what it reads, and
 //! which had begun when its vector was done: each verdict must be right in one of these versions. The tables must agree
 //! with each other by the same measure: a merged table, one with a row for each prefix, and tables per line card, asked in
-//! either order. What was replaced is kept for a while, and must go on giving its old verdicts, although its rows have
+//! either order. Beside them are tables of lists of all modes. What was replaced is kept for a while, and must go on giving its old verdicts, although its rows have
 //! become free in the newer table.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +24,8 @@ use crate::lpm::sample::{Draw, inside_one, mixed};
 
 use super::indexed::Indexed;
 use super::{
-    AnyCovering, CardReading, Cards, Limits, Match, Merged, MostSpecific, Order, Ordered, Reading, Rule, Set, Verdict,
+    AnyCovering, CardReading, Cards, Limits, Lists, Match, Merged, Mode, Modes, MostSpecific, Order, Ordered, Pair,
+    Reading, Rule, Set, Verdict,
 };
 
 /// Sources that are looked up together.
@@ -121,6 +123,7 @@ type Changes<K, E> = Vec<(Prefix<K>, Option<E>)>;
 struct Step<K> {
     sets: Changes<K, Set>,
     rules: Changes<K, Vec<Rule>>,
+    lists: Changes<K, Lists>,
 }
 
 /// What is right in a version.
@@ -128,24 +131,28 @@ struct Step<K> {
 struct Oracle<K> {
     sets: Indexed<K, Set>,
     rules: Indexed<K, Vec<Rule>>,
+    lists: Indexed<K, Lists>,
 }
 
 impl<K: Draw> Oracle<K> {
     fn new() -> Self {
-        Oracle { sets: Indexed::default(), rules: Indexed::default() }
+        Oracle { sets: Indexed::default(), rules: Indexed::default(), lists: Indexed::default() }
     }
 
     fn apply(&mut self, step: &Step<K>) {
         step.sets.iter().for_each(|(prefix, set)| self.sets.set(*prefix, set.clone()));
         step.rules.iter().for_each(|(prefix, rules)| self.rules.set(*prefix, rules.clone()));
+        step.lists.iter().for_each(|(prefix, lists)| self.lists.set(*prefix, lists.clone()));
     }
 
-    /// Most specific, any covering, ordered.
-    fn verdicts(&self, source: K, interface: u32) -> [Verdict; 3] {
+    /// Most specific, any covering, ordered; and lists of all modes, most specific and any covering.
+    fn verdicts(&self, source: K, interface: u32) -> [Verdict; 5] {
         [
             self.sets.most_specific(source, interface),
             self.sets.any_covering(source, interface),
             self.rules.ordered(source, interface),
+            self.lists.modes(Match::MostSpecific, source, interface),
+            self.lists.modes(Match::AnyCovering, source, interface),
         ]
     }
 }
@@ -156,6 +163,9 @@ struct Tables<K: Draw> {
     counted: Merged<K, MostSpecific>,
     any_covering: Merged<K, AnyCovering>,
     ordered: Merged<K, Ordered>,
+    modes: Merged<K, Modes<false>>,
+    modes_counted: Merged<K, Modes<false>>,
+    modes_any: Merged<K, Modes<true>>,
     cards: [Cards<K>; 2],
 }
 
@@ -164,7 +174,8 @@ const MATCHES: [Match; 2] = [Match::MostSpecific, Match::AnyCovering];
 impl<K: Draw> Tables<K> {
     fn new(domain: &Domain, prefixes: usize) -> Self {
         let limits = Limits {
-            prefixes,
+            // One more for that of no bits.
+            prefixes: prefixes + 1,
             bytes: (64 << 20).max(prefixes * 400),
             sets: 20 * prefixes as u32 + 1000,
             interfaces: 130,
@@ -177,6 +188,10 @@ impl<K: Draw> Tables<K> {
             counted: Merged::new(domain, Limits { distinct: true, prefixes: 20 * prefixes, ..limits }).expect(room),
             any_covering: Merged::new(domain, limits).expect(room),
             ordered: Merged::new(domain, limits).expect(room),
+            modes: Merged::new(domain, limits).expect(room),
+            modes_counted: Merged::new(domain, Limits { distinct: true, prefixes: 20 * prefixes, ..limits })
+                .expect(room),
+            modes_any: Merged::new(domain, limits).expect(room),
             cards: MATCHES.map(|matching| Cards::new(domain, matching, cards(), limits).expect(room)),
         }
     }
@@ -191,6 +206,15 @@ impl<K: Draw> Tables<K> {
         for (prefix, rules) in &step.rules {
             self.ordered.set(*prefix, rules.clone()).expect(room);
         }
+        match &step.lists[..] {
+            [(prefix, lists)] => {
+                self.modes.set(*prefix, lists.clone()).expect(room);
+                self.modes_counted.set(*prefix, lists.clone()).expect(room);
+                self.modes_any.set(*prefix, lists.clone()).expect(room);
+            }
+            // Which interfaces have allowlists is not to be seen before the lists are.
+            _ => self.change_lists(step),
+        }
         self.cards.iter_mut().for_each(|cards| cards.change(step.sets.clone()).expect(room));
     }
 
@@ -200,7 +224,15 @@ impl<K: Draw> Tables<K> {
         self.counted.change(step.sets.clone()).expect(room);
         self.any_covering.change(step.sets.clone()).expect(room);
         self.ordered.change(step.rules.clone()).expect(room);
+        self.change_lists(step);
         self.cards.iter_mut().for_each(|cards| cards.change(step.sets.clone()).expect(room));
+    }
+
+    fn change_lists(&mut self, step: &Step<K>) {
+        let room = "the limits are wide";
+        self.modes.change(step.lists.clone()).expect(room);
+        self.modes_counted.change(step.lists.clone()).expect(room);
+        self.modes_any.change(step.lists.clone()).expect(room);
     }
 
     /// Makes the changes by building each table anew.
@@ -221,6 +253,10 @@ impl<K: Draw> Tables<K> {
         }
         let room = "the limits are wide";
         let (sets, rules) = (after(&self.most_specific, &step.sets), after(&self.ordered, &step.rules));
+        let lists = after(&self.modes, &step.lists);
+        self.modes.replace_all(lists.clone()).expect(room);
+        self.modes_counted.replace_all(lists.clone()).expect(room);
+        self.modes_any.replace_all(lists).expect(room);
         self.most_specific.replace_all(sets.clone()).expect(room);
         self.counted.replace_all(sets.clone()).expect(room);
         self.any_covering.replace_all(sets.clone()).expect(room);
@@ -239,6 +275,7 @@ impl<K: Draw> Tables<K> {
                 self.any_covering.reading(),
                 self.ordered.reading(),
             ],
+            modes: [self.modes.reading(), self.modes_counted.reading(), self.modes_any.reading()],
             cards: [cards(&self.cards[0]), cards(&self.cards[1])],
         }
     }
@@ -248,6 +285,7 @@ impl<K: Draw> Tables<K> {
 #[derive(Clone)]
 struct Readings<K: Draw> {
     merged: [Reading<K>; 4],
+    modes: [Reading<K, Pair>; 3],
     cards: [Vec<CardReading<K>>; 2],
 }
 
@@ -266,7 +304,9 @@ impl<K: Draw> Vector<K> {
         Vector {
             sources: Vec::new(),
             interfaces: vec![0; VECTOR],
-            verdicts: [0, 0, 1, 2, 0, 0, 1, 1].map(|meaning| (meaning, vec![Verdict::Unknown; VECTOR])).to_vec(),
+            verdicts: [0, 0, 1, 2, 3, 3, 4, 0, 0, 1, 1]
+                .map(|meaning| (meaning, vec![Verdict::Unknown; VECTOR]))
+                .to_vec(),
             rows: vec![0; VECTOR],
             lengths: vec![0; VECTOR],
         }
@@ -291,8 +331,15 @@ impl<K: Draw> Vector<K> {
         let of_card = CARDS[card];
         self.interfaces.fill_with(|| of_card[random.below(of_card.len() as u64) as usize]);
         let guard = reader.pin();
-        let (merged, cards) = self.verdicts.split_at_mut(readings.merged.len());
+        let (merged, others) = self.verdicts.split_at_mut(readings.merged.len());
+        let (modes, cards) = others.split_at_mut(readings.modes.len());
         for (reading, (_, verdicts)) in readings.merged.iter().zip(merged) {
+            reading.rows_batch(&guard, &self.sources, &mut self.rows);
+            for ((verdict, &row), &interface) in verdicts.iter_mut().zip(&self.rows).zip(&self.interfaces) {
+                *verdict = reading.verdict(row, interface);
+            }
+        }
+        for (reading, (_, verdicts)) in readings.modes.iter().zip(modes) {
             reading.rows_batch(&guard, &self.sources, &mut self.rows);
             for ((verdict, &row), &interface) in verdicts.iter_mut().zip(&self.rows).zip(&self.interfaces) {
                 *verdict = reading.verdict(row, interface);
@@ -307,8 +354,8 @@ impl<K: Draw> Vector<K> {
     }
 
     /// The places where a verdict is not right, of those given; all verdicts there are marked that are.
-    fn wrong(&self, oracle: &Oracle<K>, among: impl Iterator<Item = (usize, u8)>) -> Vec<(usize, u8)> {
-        let still = |(place, open): (usize, u8)| {
+    fn wrong(&self, oracle: &Oracle<K>, among: impl Iterator<Item = (usize, u16)>) -> Vec<(usize, u16)> {
+        let still = |(place, open): (usize, u16)| {
             let right = oracle.verdicts(self.sources[place], self.interfaces[place]);
             let answers = self.verdicts.iter().enumerate();
             let wrong = answers.filter(|(_, (meaning, verdicts))| verdicts[place] != right[*meaning]);
@@ -322,7 +369,7 @@ impl<K: Draw> Vector<K> {
         (self.sources.len() * self.verdicts.len()) as u64
     }
 
-    fn explain(&self, (place, open): (usize, u8), what: &str) -> String {
+    fn explain(&self, (place, open): (usize, u16), what: &str) -> String {
         let (source, interface) = (self.sources[place], self.interfaces[place]);
         let said: Vec<_> = self.verdicts.iter().map(|(_, verdicts)| verdicts[place]).collect();
         format!("{what}: source {source:x?} by {interface}: tables {open:#b} are wrong; all said {said:?}")
@@ -368,8 +415,17 @@ fn run_shape<K: Draw>(pool: &[Prefix<K>], seed: u64, lookups: u64, report: &mut 
         }
         let _stop = Stop(&shared.stop);
         let reader = domain.reader().expect("there are few readers");
-        let mut run =
-            Writing { pool, tables, oracle: Oracle::new(), version: 0, fill: 0.7, place: 0, kept: Vec::new() };
+        let mut run = Writing {
+            pool,
+            tables,
+            oracle: Oracle::new(),
+            version: 0,
+            fill: 0.7,
+            place: 0,
+            lists: BTreeMap::new(),
+            named: BTreeMap::new(),
+            kept: Vec::new(),
+        };
         run.write(&shared, &channels, lookups, reader, Random::from_seed(seed), report, place);
     });
     report.lookups += shared.lookups.load(Ordering::Relaxed);
@@ -386,7 +442,7 @@ fn read<K: Draw>(
 ) {
     let (mut oracle, mut version) = (Oracle::new(), 0);
     let (mut vector, mut asked) = (Vector::new(), 0);
-    let all = u8::MAX >> (8 - vector.verdicts.len());
+    let all = (1 << vector.verdicts.len()) - 1;
     // Steps come before their version begins, so those of versions that have begun are there, unless the writer ended.
     let advance = |oracle: &mut Oracle<K>, version: &mut u64| {
         let Ok(step) = steps.recv() else { return false };
@@ -447,6 +503,10 @@ struct Writing<'p, K: Draw> {
     fill: f64,
     /// The place of the last rule.
     place: u64,
+    /// The lists of each prefix.
+    lists: BTreeMap<Prefix<K>, Lists>,
+    /// How many allowlists of prefixes each interface stands in.
+    named: BTreeMap<u32, usize>,
     kept: Vec<Kept<K>>,
 }
 
@@ -463,7 +523,7 @@ impl<K: Draw> Writing<'_, K> {
         what: &str,
     ) {
         let mut vector = Vector::new();
-        let all = u8::MAX >> (8 - vector.verdicts.len());
+        let all = (1 << vector.verdicts.len()) - 1;
         while shared.lookups.load(Ordering::Relaxed) < lookups {
             // At first, many.
             let kind = if self.version == 0 { 38 } else { random.below(40) };
@@ -501,12 +561,13 @@ impl<K: Draw> Writing<'_, K> {
                     report.rebuilt += 1;
                 }
             }
-            report.entries += (step.sets.len() + step.rules.len()) as u64;
+            report.entries += (step.sets.len() + step.rules.len() + step.lists.len()) as u64;
             self.oracle.apply(&step);
             let readings = self.tables.readings();
             // Where nothing was painted, the older table is still the current one.
             let replaced = |kept: &Kept<K>| {
                 kept.readings.merged.iter().zip(&readings.merged).all(|(before, after)| !before.is_same(after))
+                    && kept.readings.modes.iter().zip(&readings.modes).all(|(before, after)| !before.is_same(after))
             };
             self.kept.extend(before.filter(replaced));
             *shared.current.lock().unwrap_or_else(PoisonError::into_inner) = (self.version, Arc::new(readings));
@@ -526,7 +587,8 @@ impl<K: Draw> Writing<'_, K> {
 
     /// Changes of some prefixes of the pool.
     fn step(&mut self, count: usize, random: &mut Random) -> Step<K> {
-        let mut step = Step { sets: Vec::with_capacity(count), rules: Vec::with_capacity(count) };
+        let mut step = Step { sets: Vec::with_capacity(count), rules: Vec::with_capacity(count), lists: Vec::new() };
+        let allowlisted = self.allowlisted();
         for _ in 0..count {
             let prefix = self.pool[random.below(self.pool.len() as u64) as usize];
             let here = random.chance(self.fill);
@@ -534,8 +596,37 @@ impl<K: Draw> Writing<'_, K> {
             let prefix = self.pool[random.below(self.pool.len() as u64) as usize];
             let rules = here.then(|| (0..1 + random.below(2)).map(|_| self.rule(random)).collect());
             step.rules.push((prefix, rules));
+            let prefix = self.pool[random.below(self.pool.len() as u64) as usize];
+            let lists = here.then(|| lists(random));
+            self.note(prefix, lists.clone());
+            step.lists.push((prefix, lists));
+        }
+        // The prefix of no bits says which interfaces have allowlists.
+        let now = self.allowlisted();
+        if now != allowlisted || step.lists.iter().any(|(prefix, _)| *prefix == Prefix::ALL) {
+            let lists = self.lists.get(&Prefix::ALL).cloned().unwrap_or_default().with_allowlisted(now);
+            step.lists.push((Prefix::ALL, Some(lists).filter(|lists| !lists.is_empty())));
         }
         step
+    }
+
+    /// The interfaces with allowlists.
+    fn allowlisted(&self) -> Set {
+        self.named.keys().copied().collect()
+    }
+
+    fn note(&mut self, prefix: Prefix<K>, lists: Option<Lists>) {
+        for interface in lists.iter().filter_map(|lists| lists.of(Mode::InterfaceAllow)).flat_map(Set::iter) {
+            *self.named.entry(interface).or_default() += 1;
+        }
+        let before = match lists {
+            Some(lists) => self.lists.insert(prefix, lists),
+            None => self.lists.remove(&prefix),
+        };
+        for interface in before.iter().filter_map(|lists| lists.of(Mode::InterfaceAllow)).flat_map(Set::iter) {
+            *self.named.entry(interface).or_default() -= 1;
+        }
+        self.named.retain(|_, count| *count > 0);
     }
 
     /// A rule at a place that no other has.
@@ -548,6 +639,20 @@ impl<K: Draw> Writing<'_, K> {
             permit: random.chance(0.6),
         }
     }
+}
+
+/// Lists of some modes. Some interfaces never have allowlists, so that the other lists are asked, too.
+fn lists(random: &mut Random) -> Lists {
+    let mut lists = Lists::default();
+    for _ in 0..1 + random.below(2) {
+        match random.below(8) {
+            0 => lists.add(Mode::InterfaceAllow, &[0, 3, 127].into_iter().filter(|_| random.chance(0.3)).collect()),
+            1 | 2 => lists.add(Mode::InterfaceBlock, &some(random)),
+            3..=5 => lists.add(Mode::PrefixAllow, &some(random)),
+            _ => lists.add(Mode::PrefixBlock, &some(random)),
+        }
+    }
+    lists
 }
 
 /// A set of the cards' interfaces, sometimes with one that no card has.
