@@ -10,6 +10,7 @@ use weir_port::PortCounters;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::alarm::Reading;
 use crate::compile::Map;
 use crate::counters::{InterfaceCounters, TrafficCounter, WorkerCounters};
 use crate::model::{Gateway, SavIndex};
@@ -126,6 +127,32 @@ pub(crate) fn samplers(map: &Map, root: &Root) -> Vec<SamplerStats> {
 
 /// What an interface counts of one family.
 type OfFamily = fn(&InterfaceCounters) -> &SavCounters;
+
+/// What interfaces counted of packets that policies with alarms found not valid.
+pub(crate) fn alarms(model: &Gateway, map: &Map, root: &Root) -> Vec<Reading> {
+    let mut readings: Vec<Reading> = Vec::new();
+    for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
+        let Some(compiled) = root.interfaces.get(number as usize) else { continue };
+        let families: [(_, OfFamily); 2] =
+            [(interface.sav.v4, |counters| &counters.sav.v4), (interface.sav.v6, |counters| &counters.sav.v6)];
+        for (policy, of) in families {
+            let Some(policy) = policy.map(|policy| &model.sav[usize::from(policy.0)]) else { continue };
+            let Some(alarm) = policy.alarm else { continue };
+            let counters = compiled.counters.iter().flat_map(|worker| &of(worker).invalid);
+            let packets = counters.map(|counter| counter.packets.value()).sum();
+            match readings.last_mut() {
+                Some(both) if both.interface == interface.name && both.policy == policy.name => both.packets += packets,
+                _ => readings.push(Reading {
+                    interface: interface.name.clone(),
+                    policy: policy.name.clone(),
+                    alarm,
+                    packets,
+                }),
+            }
+        }
+    }
+    readings
+}
 
 /// What interfaces counted of source address validation: those that have a policy, or had one.
 pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceStats> {

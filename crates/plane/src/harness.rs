@@ -307,6 +307,11 @@ impl Harness {
         taken
     }
 
+    /// What interfaces counted for the alarms of their policies.
+    pub fn alarms(&self) -> Vec<crate::alarm::Reading> {
+        self.root.with(|root| crate::collect::alarms(&self.model, &self.map, root))
+    }
+
     /// What samplers took, in the order of the model.
     pub fn samplers(&self) -> Vec<stats::SamplerStats> {
         self.root.with(|root| crate::collect::samplers(&self.map, root))

@@ -8,6 +8,7 @@
 extern crate self as weir_plane;
 
 mod adjacency;
+pub mod alarm;
 pub mod bench;
 mod collect;
 pub mod compile;

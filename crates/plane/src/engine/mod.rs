@@ -20,6 +20,7 @@ use weir_base::{tsc, wake};
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
+use crate::alarm;
 use crate::collect;
 use crate::compile::{Compiler, Edit, Edited, EntryKey, Map, Names, Places, SavError, Settings, StageError};
 use crate::counters::{Counter, WorkerCounters};
@@ -321,6 +322,12 @@ impl Engine {
     /// The reading ends of what workers take samples by, for whoever asks first.
     pub fn take_samples(&mut self) -> Option<sample::Reader> {
         self.samples.take()
+    }
+
+    /// What interfaces counted for the alarms of their policies. `None`: a reload is under way, which this does not wait for.
+    pub fn alarms(&self) -> Option<Vec<alarm::Reading>> {
+        let control = self.try_lock()?;
+        Some(self.root.with(|root| collect::alarms(&control.model, &control.map, root)))
     }
 
     /// What samplers took, in the order of the configuration.

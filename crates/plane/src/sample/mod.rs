@@ -47,6 +47,27 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// The first `snap` octets of a frame, [`SNAP`] at most, of which the parser said this. All else is for the caller to
+    /// fill in.
+    pub fn new(frame: &[u8], snap: u16, parsed: Parsed) -> Sample {
+        let kept = frame.len().min(usize::from(snap)).min(SNAP);
+        let mut octets = [0; SNAP];
+        octets[..kept].copy_from_slice(&frame[..kept]);
+        Sample {
+            time: Time(0),
+            sampler: 0,
+            one_in: 1,
+            interface: 0,
+            length: frame.len() as u32,
+            policy: 0,
+            by: By::Table,
+            treatment: Treatment::Passed,
+            parsed,
+            kept: kept as u16,
+            octets,
+        }
+    }
+
     /// The first octets of its frame, from the link-layer header on.
     pub fn frame(&self) -> &[u8] {
         &self.octets[..usize::from(self.kept)]

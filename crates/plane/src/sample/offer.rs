@@ -6,7 +6,7 @@ use weir_base::ring::Producer;
 use weir_base::wake::Waker;
 use weir_packet::packet::Packet;
 
-use super::{Choice, SNAP, Sample, Treatment};
+use super::{Choice, Sample, Treatment};
 use crate::root::Root;
 use crate::sav::By;
 
@@ -68,23 +68,17 @@ impl Samples {
             counters.over_rate.add(1);
             return;
         }
-        let frame = packet.data();
-        let kept = frame.len().min(usize::from(sampler.snap)).min(SNAP);
         let About { policy, by, treatment } = about;
-        let mut sample = Sample {
+        let sample = Sample {
             time: packet.time(),
             sampler: choice.sampler,
             one_in: choice.one_in,
             interface: packet.interface(),
-            length: packet.len() as u32,
             policy,
             by,
             treatment,
-            parsed: packet.parsed(),
-            kept: kept as u16,
-            octets: [0; SNAP],
+            ..Sample::new(packet.data(), sampler.snap, packet.parsed())
         };
-        sample.octets[..kept].copy_from_slice(&frame[..kept]);
         self.taken = true;
         match ring.push(sample) {
             Ok(()) => counters.taken.add(1),
