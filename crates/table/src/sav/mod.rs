@@ -8,6 +8,7 @@
 //! | [`MostSpecific`] | who comes in by an interface of the longest prefix that covers the source |
 //! | [`AnyCovering`] | who comes in by an interface of any prefix that covers it (draft-li-savnet-dataplane-performance-00, 2.4) |
 //! | [`Ordered`] | who is permitted by the first entry, in the order of the list, that covers the source and has the interface (2.1) |
+//! | [`Modes`] | who passes the allowlists and blocklists of interfaces and of prefixes ([`Mode`]; draft-ietf-savnet-general-sav-capabilities), nested prefixes taken as in either of the first two |
 //!
 //! A source that no prefix covers is [`Verdict::Unknown`]: whoever deploys step by step takes it for valid.
 //!
@@ -17,7 +18,14 @@
 //! costs one match and one bit, whatever the number of interfaces and of nested prefixes. The price is paid by updates: an
 //! entry that changes gives the prefixes inside of it other rows, unless their own entries make no difference.
 //!
-//! [`Cards`] keeps the same rules in a table for each line card and a global one, as the draft describes it.
+//! Of [`Modes`], a row has two bits for each interface, side by side in one word: a source may be unknown to one interface
+//! and not to another, and valid on all interfaces but some ([`Row`]). So lists of four kinds cost a lookup what one does:
+//! it is the same match, and the same one word, of rows that are twice as wide. What a prefix has to know of the whole table
+//! is which interfaces have allowlists; the prefix of no bits has that in its entry, and the states of all others inherit it
+//! ([`Lists::with_allowlisted`]). An interface that gets its first allowlist, or loses its last, changes every state, and the
+//! rows of those that said something else of it.
+//!
+//! [`Cards`] keeps the rules of the first two in a table for each line card and a global one, as the draft describes it.
 //!
 //! ```text
 //! source ──→ longest-prefix match ──→ row ──→ bit of the interface ──→ Valid | Invalid
@@ -66,7 +74,7 @@
 //! `sav-figures` measures all this.
 //!
 //! An update costs a search in the forest, one look into each of three maps, and its share of the painting, which is
-//! smaller the more prefixes of a batch lie in one block. `AnyCovering` and `Ordered` have to visit what lies inside, too:
+//! smaller the more prefixes of a batch lie in one block. `AnyCovering`, `Ordered` and `Modes` have to visit what lies inside, too:
 //! at worst a change of the default prefix visits all.
 //!
 //! # How it is known to be right
