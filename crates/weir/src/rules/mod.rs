@@ -170,6 +170,33 @@ pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings
     }
 }
 
+/// What names the rules of a prefix: the words before and behind `from`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryName {
+    /// Whose list they stand in.
+    pub scope: Scope,
+    /// What they do.
+    pub action: Action,
+    /// Their sources; `None`: any of both families.
+    pub from: Option<IpNet>,
+}
+
+/// Reads what names the rules of a prefix: `[ [ "interface" ] action ] source`; they permit unless they deny. Also says what is
+/// odd about it.
+///
+/// # Errors
+/// If it cannot be understood.
+pub fn parse_entry(text: &str) -> Result<(EntryName, Findings), Findings> {
+    let mut sink = Sink::new(text);
+    match parser::entry(text, &mut sink) {
+        Ok(name) => Ok((name, sink.warnings)),
+        Err((range, problem)) => {
+            sink.error(range, problem);
+            Err(sink.errors)
+        }
+    }
+}
+
 /// Where a rule names an interface, in octets of its text.
 pub(crate) fn place_of(format: Format, rule: &str, interface: &str) -> Option<Range<usize>> {
     match format {

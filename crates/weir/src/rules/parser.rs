@@ -7,7 +7,7 @@ use super::findings::{Kind, Sink};
 use super::lexer::{Lexer, Token, What};
 use super::names::Names;
 use super::words::{self, Problem};
-use super::{INTERFACE, Rule, Scope};
+use super::{Action, EntryName, INTERFACE, Rule, Scope};
 
 /// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
 pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
@@ -73,6 +73,27 @@ fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Resu
         }
     };
     Ok(Rule { scope, action, from, on: shared.on, comment })
+}
+
+/// What names the rules of a prefix.
+pub(super) fn entry(line: &str, sink: &mut Sink<'_>) -> Result<EntryName, Failure> {
+    let mut lexer = Lexer::new(line);
+    let (mut word, mut range) = self::word(&mut lexer, "a prefix or `any`")?;
+    let scope = if word == INTERFACE { Scope::Interface } else { Scope::Prefix };
+    if scope == Scope::Interface {
+        (word, range) = self::word(&mut lexer, "`permit` or `deny`")?;
+    }
+    let mut action = Action::Permit;
+    if scope == Scope::Interface || ["permit", "deny"].contains(&word) {
+        action = words::action(word).map_err(|problem| (range, problem))?;
+        (word, range) = self::word(&mut lexer, "a prefix or `any`")?;
+    }
+    let (from, odd) = words::source(word).map_err(|problem| (range.clone(), problem))?;
+    if let Some(odd) = odd {
+        sink.warning(range, odd);
+    }
+    let token = lexer.next()?;
+    if token.what == What::End { Ok(EntryName { scope, action, from }) } else { Err(expected("the end", &token)) }
 }
 
 /// What stands behind the word `comment`, and then nothing more.

@@ -29,7 +29,8 @@ pub(super) enum Entries {
     Delete {
         /// A policy whose mechanism is `table`
         policy: String,
-        /// Prefixes that the source says something of
+        /// Prefixes that the source says something of; behind `deny`, `interface permit` or `interface deny` where it does so in
+        /// lists of that kind: `'deny 192.0.2.0/24'`
         #[arg(required = true, num_args = 1.., value_name = "PREFIX")]
         prefixes: Vec<String>,
         #[command(flatten)]
@@ -83,7 +84,7 @@ pub(super) struct Source {
 pub(super) enum Written {
     /// A rule a line
     Rules,
-    /// With a header: prefix,interfaces, and perhaps action and comment
+    /// With a header: prefix,interfaces, and perhaps action, scope and comment
     Csv,
     /// An array of objects with these names
     Json,
@@ -113,7 +114,10 @@ impl Entries {
                 teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Replace))
             }
             Entries::Delete { policy, prefixes, source } => {
-                teller.batch(policy, source, prefixes.iter().cloned().map(Change::Delete).collect())
+                let of_words = ["interface", "permit", "deny"].contains(&prefixes[0].as_str());
+                let one = of_words.then(|| vec![Change::Delete(prefixes.join(" "))]);
+                let several = || prefixes.iter().cloned().map(Change::Delete).collect();
+                teller.batch(policy, source, one.unwrap_or_else(several))
             }
             Entries::Import { policy, file, source, format } => teller.import(policy, file, source.as_deref(), *format),
             Entries::Clear { policy, source } => {

@@ -1,8 +1,10 @@
 //! Source address validation: policies, which interfaces have them, and what they say.
 
 mod cards;
+mod exempt;
+mod lists;
 mod overlaps;
-mod response;
+mod redirect;
 mod rules;
 mod valid;
 

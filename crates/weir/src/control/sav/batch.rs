@@ -1,11 +1,11 @@
 //! A batch of changes: all of them happen, or none.
 
 use serde::{Deserialize, Serialize};
-use weir_plane::compile::Edit;
+use weir_plane::compile::{Edit, EntryKey};
 
-use super::{Interfaces, Remarks, no_deny, prefixes};
+use super::{Interfaces, Remarks, keys};
 use crate::render::sav::changed::Remark;
-use crate::rules::{self, ANY, Format, Names, Rule, prefix};
+use crate::rules::{self, Format, Names, Rule};
 
 /// The body of `POST /v1/sav/POLICY/entries`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,18 +26,19 @@ fn default_source() -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// A rule for a prefix of which the source says nothing.
+    /// A rule for a prefix of which the source says nothing in lists of its kind.
     Add(String),
-    /// A rule for a prefix, whatever the source said of it before.
+    /// A rule for a prefix, whatever the source said of it before in lists of its kind.
     Replace(String),
-    /// A prefix of which the source says nothing any more; `any` for both default prefixes.
+    /// A prefix of which the source says nothing any more; `any` for both default prefixes. It stands behind the words that
+    /// begin rules of the kind, unless that is `permit` alone.
     Delete(String),
 }
 
 /// A batch that was understood.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The changes, by prefix.
+    /// The changes, by prefix and kind of list.
     pub edits: Vec<Edit>,
     /// The number of the change that each of these belongs to, from 1.
     pub of: Vec<usize>,
@@ -74,8 +75,8 @@ pub fn read(changes: &[Change], interfaces: &[String]) -> Result<Batch, Remarks>
         batch.warnings.extend(Some(number), &warnings);
         match on(number, text, &rule, &mut interfaces) {
             Ok(names) => {
-                for prefix in prefixes(rule.from) {
-                    batch.push(number, edit(prefix.into(), names.clone()));
+                for key in keys(rule.from, rule.scope, rule.action) {
+                    batch.push(number, edit(key, names.clone()));
                 }
             }
             Err(remark) => errors.push(|| remark),
@@ -84,7 +85,7 @@ pub fn read(changes: &[Change], interfaces: &[String]) -> Result<Batch, Remarks>
     if errors.is_empty() { Ok(batch) } else { Err(errors) }
 }
 
-/// The interfaces of a rule that may stand in a table.
+/// The interfaces of a rule.
 fn on(
     number: usize,
     text: &str,
@@ -92,9 +93,6 @@ fn on(
     interfaces: &mut Interfaces<'_>,
 ) -> Result<weir_plane::compile::Names, Remark> {
     let remark = |column, message, help| Remark { change: Some(number), line: None, column, message, help };
-    if let Some((message, help)) = no_deny(rule) {
-        return Err(remark(Some(1), message.to_owned(), Some(help.to_owned())));
-    }
     interfaces.of(rule).map_err(|unknown| {
         let place = rules::place_of(Format::Rules, text, &unknown.name);
         let before = place.and_then(|place| text.get(..place.start));
@@ -110,26 +108,12 @@ impl Batch {
     }
 
     fn delete(&mut self, number: usize, text: &str, errors: &mut Remarks) {
-        let remark = |message, help| Remark { change: Some(number), line: None, column: None, message, help };
-        let from = match text {
-            ANY => None,
-            text => match prefix::parse(text) {
-                Ok((prefix, clean)) => {
-                    if !clean {
-                        let message = format!("`{text}` has bits set behind its length; it is taken as {prefix}");
-                        self.warnings.push(|| remark(message, Some(format!("write `{prefix}`"))));
-                    }
-                    Some(prefix)
-                }
-                Err(help) => {
-                    let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
-                    errors.push(|| remark(format!("`{shown}` is no prefix"), Some(help)));
-                    return;
-                }
-            },
-        };
-        for prefix in prefixes(from) {
-            self.push(number, Edit::Delete(prefix.into()));
+        match rules::parse_entry(text) {
+            Ok((rules::EntryName { scope, action, from }, warnings)) => {
+                self.warnings.extend(Some(number), &warnings);
+                keys(from, scope, action).for_each(|key: EntryKey| self.push(number, Edit::Delete(key)));
+            }
+            Err(findings) => errors.extend(Some(number), &findings),
         }
     }
 }
@@ -149,7 +133,7 @@ mod tests {
     #[test]
     fn changes_become_edits_of_prefixes() {
         let request: BatchRequest = serde_json::from_str(
-            r#"{"changes":[{"add":"permit from 10.0.0.0/8 on cust1, cust2"},{"replace":"permit from any on any"},{"delete":"2001:db8::1/32"}]}"#,
+            r#"{"changes":[{"add":"permit from 10.0.0.0/8 on cust1, cust2"},{"replace":"permit from any on any"},{"delete":"2001:db8::1/32"},{"add":"deny from 10.0.0.0/8 on cust1"},{"replace":"interface permit from 10.0.0.0/8 on cust2"},{"delete":"interface deny any"}]}"#,
         )
         .unwrap();
         assert_eq!(request.source, "api");
@@ -158,26 +142,30 @@ mod tests {
             .edits
             .iter()
             .map(|edit| match edit {
-                Edit::Add(key, names) => format!("+ {} {names:?}", key.prefix),
-                Edit::Replace(key, names) => format!("~ {} {names:?}", key.prefix),
-                Edit::Delete(key) => format!("- {}", key.prefix),
+                Edit::Add(key, names) => format!("+{} {} {names:?}", key.mode.number(), key.prefix),
+                Edit::Replace(key, names) => format!("~{} {} {names:?}", key.mode.number(), key.prefix),
+                Edit::Delete(key) => format!("-{} {}", key.mode.number(), key.prefix),
             })
             .collect();
         assert_eq!(
             shown,
             [
-                r#"+ 10.0.0.0/8 ["cust1", "cust2"]"#,
-                r#"~ 0.0.0.0/0 ["cust1", "cust2"]"#,
-                r#"~ ::/0 ["cust1", "cust2"]"#,
-                "- 2001:db8::/32",
+                r#"+3 10.0.0.0/8 ["cust1", "cust2"]"#,
+                r#"~3 0.0.0.0/0 ["cust1", "cust2"]"#,
+                r#"~3 ::/0 ["cust1", "cust2"]"#,
+                "-3 2001:db8::/32",
+                r#"+4 10.0.0.0/8 ["cust1"]"#,
+                r#"~1 10.0.0.0/8 ["cust2"]"#,
+                "-2 0.0.0.0/0",
+                "-2 ::/0",
             ]
         );
-        assert_eq!(batch.of, [1, 2, 2, 3]);
+        assert_eq!(batch.of, [1, 2, 2, 3, 4, 5, 6, 6]);
         let warnings: Vec<String> = batch.warnings.shown.iter().map(ToString::to_string).collect();
         assert_eq!(
             warnings,
             [
-                "change 3: `2001:db8::1/32` has bits set behind its length; it is taken as 2001:db8::/32 (write `2001:db8::/32`)"
+                "change 3, column 1: `2001:db8::1/32` has bits set behind its length; it is taken as 2001:db8::/32 (write `2001:db8::/32`)"
             ]
         );
     }
@@ -187,7 +175,7 @@ mod tests {
         let wrong = [
             Change::Add("permit from 10.0.0.0/8 on cust1, cus2".into()),
             Change::Add("permit from 10.0.0.0/8 on cust1".into()),
-            Change::Replace("deny from 10.0.0.0/8 on cust1".into()),
+            Change::Delete("interface 10.0.0.0/8".into()),
             Change::Delete("10.0.0.1".into()),
             Change::Add("permit form 10.0.0.0/8 on cust1".into()),
         ];
@@ -195,8 +183,8 @@ mod tests {
             errors(&wrong),
             [
                 "change 1, column 34: there is no interface `cus2` (did you mean `cust2`?)",
-                "change 3, column 1: the rules of a `table` only permit (what no rule permits is not valid)",
-                "change 4: `10.0.0.1` is no prefix (write `10.0.0.1/32` for this address alone)",
+                "change 3, column 11: expected `permit` or `deny`, found `10.0.0.0/8`",
+                "change 4, column 1: `10.0.0.1` is no prefix (write `10.0.0.1/32` for this address alone)",
                 "change 5, column 8: expected `from`, found `form` (did you mean `from`?)",
             ]
         );

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_plane::compile::{EntryKey, Names};
 
-use super::{Interfaces, Remarks, no_deny, prefixes};
+use super::{Interfaces, Remarks, keys};
 use crate::render::sav::changed::Remark;
 use crate::rules::{self, Format};
 
 /// A text that was understood.
 #[derive(Debug, Default)]
 pub struct Import {
-    /// The interfaces of each prefix; each prefix once, in their order.
+    /// The interfaces of each prefix in each kind of list; each once, in their order.
     pub entries: Vec<(EntryKey, Names)>,
     /// What is odd.
     pub warnings: Remarks,
 }
 
-/// Reads a text for a gateway that has these interfaces. As in the configuration, rules of the same prefix add up; that
+/// Reads a text for a gateway that has these interfaces. As in the configuration, rules of the same prefix and kind add up; that
 /// there are such is a warning.
 ///
 /// # Errors
@@ -36,17 +36,13 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
     import.warnings.extend(None, &reading.warnings);
     let mut interfaces = Interfaces::new(interfaces);
     // With the places of their lines.
-    let mut found: Vec<(IpNet, u32, Names)> = Vec::with_capacity(reading.lines.len());
+    let mut found: Vec<(EntryKey, u32, Names)> = Vec::with_capacity(reading.lines.len());
     for line in &reading.lines {
         let at = |offset: usize, message: String, help: Option<String>| {
             let (line, column) = place(text, offset);
             Remark { change: None, line: Some(line), column: Some(column), message, help }
         };
         let start = line.start as usize;
-        if let Some((message, help)) = no_deny(&line.rule) {
-            errors.push(|| at(start, message.to_owned(), Some(help.to_owned())));
-            continue;
-        }
         let names = match interfaces.of(&line.rule) {
             Ok(names) => names,
             Err(unknown) => {
@@ -56,23 +52,24 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
                 continue;
             }
         };
-        found.extend(prefixes(line.rule.from).map(|prefix| (prefix, line.start, Arc::clone(&names))));
+        let keys = keys(line.rule.from, line.rule.scope, line.rule.action);
+        found.extend(keys.map(|key| (key, line.start, Arc::clone(&names))));
     }
     if !errors.is_empty() {
         return Err(errors);
     }
     // Quick where they are in order already, as most are.
-    found.sort_by_key(|&(prefix, ..)| prefix);
+    found.sort_by_key(|&(key, ..)| key);
     let mut first = 0;
-    for (prefix, start, names) in found {
+    for (key, start, names) in found {
         match import.entries.last_mut() {
-            Some((last, before)) if last.prefix == prefix => {
-                import.warnings.push(|| again(text, prefix, start, first, &names, before));
+            Some((last, before)) if *last == key => {
+                import.warnings.push(|| again(text, key.prefix, start, first, &names, before));
                 *before = union(before, &names);
             }
             _ => {
                 first = start;
-                import.entries.push((prefix.into(), names));
+                import.entries.push((key, names));
             }
         }
     }
@@ -124,16 +121,23 @@ mod tests {
 
     #[test]
     fn rules_of_a_prefix_add_up() {
-        let text = "# customers\npermit from 10.0.0.0/8 on cust1\n\npermit from 10.0.0.0/8 on cust2\npermit from 10.0.0.0/8 on cust1\npermit from any on any\n";
+        let text = "# customers\npermit from 10.0.0.0/8 on cust1\n\npermit from 10.0.0.0/8 on cust2\npermit from 10.0.0.0/8 on cust1\npermit from any on any\ninterface deny from 10.0.0.0/8 on cust1\n";
         let import = read(Format::Rules, text, &interfaces()).unwrap();
         let entries: Vec<String> = import
             .entries
             .iter()
             .map(|(key, names)| {
-                format!("{} {}", key.prefix, names.iter().map(|name| &**name).collect::<Vec<_>>().join(" "))
+                format!(
+                    "{} {} {}",
+                    key.mode.number(),
+                    key.prefix,
+                    names.iter().map(|name| &**name).collect::<Vec<_>>().join(" ")
+                )
             })
             .collect();
-        assert_eq!(entries, ["0.0.0.0/0 cust1 cust2", "10.0.0.0/8 cust1 cust2", "::/0 cust1 cust2"]);
+        let expected =
+            ["3 0.0.0.0/0 cust1 cust2", "2 10.0.0.0/8 cust1", "3 10.0.0.0/8 cust1 cust2", "3 ::/0 cust1 cust2"];
+        assert_eq!(entries, expected);
         assert_eq!(
             texts(&import.warnings),
             [
@@ -145,13 +149,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line_whatever_the_format() {
-        let rules = "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ndeny from any on any\n";
+        let rules =
+            "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ninterface from any on any\n";
         assert_eq!(
             texts(&read(Format::Rules, rules, &interfaces()).unwrap_err()),
-            [
-                "line 2, column 37: there is no interface `cus2` (did you mean `cust2`?)",
-                "line 3, column 1: the rules of a `table` only permit (what no rule permits is not valid)",
-            ]
+            ["line 2, column 37: there is no interface `cus2` (did you mean `cust2`?)",]
         );
         let csv = "prefix,interfaces\n10.0.0.0/8,cust1\n10.1.0.0/16,cust1 cus2\n";
         let found = texts(&read(Format::Csv, csv, &interfaces()).unwrap_err());

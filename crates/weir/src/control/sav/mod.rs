@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_plane::compile::Names;
+use weir_plane::compile::{EntryKey, Names};
 
 use crate::render::sav::changed::Remark;
-use crate::rules::{Action, Finding, Findings, Rule};
+use crate::rules::{Action, Finding, Findings, Rule, Scope};
 use crate::suggest::closest;
 
 /// Who says what comes without a name.
@@ -87,11 +87,12 @@ pub fn check_source(source: &str) -> Result<(), String> {
     }
 }
 
-/// The prefixes that a rule is about.
-fn prefixes(from: Option<IpNet>) -> impl Iterator<Item = IpNet> {
+/// What a rule is about: prefixes, and the kind of list.
+fn keys(from: Option<IpNet>, scope: Scope, action: Action) -> impl Iterator<Item = EntryKey> {
     let any = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
     let any = from.is_none().then_some(any);
-    from.into_iter().chain(any.into_iter().flatten())
+    let mode = scope.mode(action == Action::Permit);
+    from.into_iter().chain(any.into_iter().flatten()).map(move |prefix| EntryKey { prefix, mode })
 }
 
 /// The interfaces that there are, and the lists of them that were found to be fine.
@@ -139,12 +140,6 @@ impl<'a> Interfaces<'a> {
         }
         Ok(Arc::clone(names))
     }
-}
-
-/// What is wrong with a rule that denies.
-fn no_deny(rule: &Rule) -> Option<(&'static str, &'static str)> {
-    let found = ("the rules of a `table` only permit", "what no rule permits is not valid");
-    (rule.action == Action::Deny).then_some(found)
 }
 
 #[cfg(test)]

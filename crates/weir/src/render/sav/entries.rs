@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use weir_plane::model::Scope;
 use weir_plane::stats;
 
 use super::super::Report;
@@ -29,6 +30,9 @@ pub struct Entry {
     pub prefix: String,
     /// The interfaces that it is about.
     pub interfaces: Vec<String>,
+    /// Whose list of a table it stands in: that of its `prefix`, or that of its interfaces (`interface`).
+    #[serde(default = "of_prefix")]
+    pub scope: String,
     /// `permit` or `deny`.
     pub action: String,
     /// `file`, or who said it while the gateway ran.
@@ -39,6 +43,17 @@ pub struct Entry {
     pub time: Option<u64>,
     /// Packets whose source's most specific prefix this is, where they are counted.
     pub hits: Option<u64>,
+}
+
+fn of_prefix() -> String {
+    scope(Scope::Prefix).to_owned()
+}
+
+fn scope(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Prefix => "prefix",
+        Scope::Interface => "interface",
+    }
 }
 
 /// Which entries are asked for.
@@ -76,6 +91,7 @@ impl Entries {
         let entry = |row: stats::SavEntryRow| Entry {
             prefix: row.prefix.to_string(),
             interfaces: row.interfaces,
+            scope: scope(row.scope).to_owned(),
             action: if row.permit { "permit" } else { "deny" }.to_owned(),
             source: row.source,
             origin: row.origin,
@@ -90,13 +106,13 @@ impl Report for Entries {
     const SCHEMA: &'static str = "weir.show.sav-entries/1";
 
     fn text(&self) -> String {
-        let columns = ["Prefix", "Action", "Interfaces", "Source", "Since", "Hits"];
+        let columns = ["Prefix", "List", "Action", "Interfaces", "Source", "Since", "Hits"];
         let align = |name| if name == "Hits" { Align::Right } else { Align::Left };
         let mut table = Table::new(&columns.map(|name| (name, align(name))));
-        for Entry { prefix, interfaces, action, source, origin, time, hits } in self.entries.clone() {
+        for Entry { prefix, interfaces, scope, action, source, origin, time, hits } in self.entries.clone() {
             let since = time.map_or(origin, utc_seconds);
             let hits = hits.map_or_else(String::new, |hits| hits.to_string());
-            table.row([prefix, action, interfaces.join(","), source, since, hits]);
+            table.row([prefix, scope, action, interfaces.join(","), source, since, hits]);
         }
         let mut text = table.text();
         if self.entries.len() < self.total {
@@ -117,10 +133,10 @@ mod tests {
         assert_eq!(
             entries.text(),
             "\
-Prefix         Action  Interfaces  Source  Since                 Hits
-192.0.2.0/24   permit  wan,lan     file    edge.toml:41            12
-2001:db8::/32  deny    wan         file    customers.csv:7          0
-192.0.2.64/26  permit  lan         api     2025-11-21T09:46:41Z     -
+Prefix         List    Action  Interfaces  Source  Since                 Hits
+192.0.2.0/24   prefix  permit  wan,lan     file    edge.toml:41            12
+2001:db8::/32  prefix  deny    wan         file    customers.csv:7          0
+192.0.2.64/26  prefix  permit  lan         api     2025-11-21T09:46:41Z     -
 "
         );
         assert_eq!(read::<Entries>(&json(&entries)).unwrap(), entries);

@@ -31,8 +31,6 @@ const LINK_CHECKS: &[(&str, LinkCheck)] =
 /// What becomes of packets that are not valid.
 pub(in super::super::super) struct Response {
     pub(in super::super::super) action: SavAction,
-    /// Where it stands, unless it goes without saying.
-    pub(in super::super::super) place: Option<Span>,
     pub(in super::super::super) rate_limit: Option<Limit>,
     /// Where packets go.
     pub(in super::super::super) redirect: Vec<Path>,
@@ -75,7 +73,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Response {
         }
     }
     let link_check = link_check.unwrap_or_default();
-    Response { action, place, rate_limit, redirect, lost_redirect, link_check, alarm }
+    Response { action, rate_limit, redirect, lost_redirect, link_check, alarm }
 }
 
 fn rate_limit(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Limit> {

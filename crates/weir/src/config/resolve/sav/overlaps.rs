@@ -1,4 +1,4 @@
-//! Rules that say nothing new, or contradict each other.
+//! Rules of an ordered list that say nothing new, or contradict each other.
 //!
 //! The rules are sorted by prefix, so that a prefix stands before those inside of it, and gone through once. For each
 //! interface, `first` has the first rule (in the order of the policy) among those that cover the prefix at hand and name
@@ -11,23 +11,34 @@ use weir_plane::model::{InterfaceIndex, SavRule};
 /// What is odd about a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// An earlier rule has the same prefix, the interface, and does the same.
+    /// An earlier rule has the same prefix, the interface, stands in the same kind of list, and does the same.
     Duplicate,
-    /// Rules of one prefix: of a table, they name different interfaces; of a list, they do different things.
+    /// Rules of one prefix: of a table, two router-wide ones name different interfaces; of a list, they do different things.
     Conflict,
-    /// Earlier rules cover the prefix and have all of the interfaces.
+    /// Earlier rules cover the prefix and have all of the interfaces; of a list.
     Shadowed,
+    /// A rule of a prefix's blocklist, for which an allowlist decides; of a table.
+    Overruled,
+    /// A rule that is not asked for an interface, which has an allowlist of its own; of a table.
+    NotAsked,
 }
 
-/// A rule and an earlier one that take something from each other.
+impl Kind {
+    /// A rule for every source is of this kind only if it is so for both families.
+    fn is_of_all(self) -> bool {
+        matches!(self, Kind::Duplicate | Kind::Shadowed)
+    }
+}
+
+/// A rule and another one, mostly earlier, that takes something from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub(super) kind: Kind,
     /// The rule, as an index of the list.
     pub(super) rule: u32,
-    /// The earlier one.
-    pub(super) earlier: u32,
-    /// An interface that both name; of a conflict in a table, one of the later rule.
+    /// The other one.
+    pub(super) other: u32,
+    /// An interface that both name; where they name different ones, one of the rule's.
     pub(super) interface: InterfaceIndex,
 }
 
@@ -41,10 +52,10 @@ pub(super) struct Found {
 }
 
 /// No rule.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
-/// Goes through rules that name interfaces below `interfaces`. `ordered`: the first that covers a source decides.
-pub(super) fn find(rules: &[SavRule], interfaces: usize, ordered: bool) -> Found {
+/// Goes through rules that name interfaces below `interfaces`. The first that covers a source decides.
+pub(super) fn find(rules: &[SavRule], interfaces: usize) -> Found {
     let mut order: Vec<(IpNet, u32)> = (0..).zip(rules).map(|(at, rule)| (rule.prefix, at)).collect();
     order.sort_unstable();
     let mut found = Found::default();
@@ -56,24 +67,31 @@ pub(super) fn find(rules: &[SavRule], interfaces: usize, ordered: bool) -> Found
         let prefix = group[0].0;
         found.prefixes[usize::from(prefix.addr().is_ipv6())] += 1;
         while let Some(&(holder, mark)) = around.last()
-            && !(ordered && holder.contains(&prefix))
+            && !holder.contains(&prefix)
         {
             first.undo_to(mark);
             around.pop();
         }
         around.push((prefix, first.undo.len()));
-        let holds_next = ordered && groups.peek().is_some_and(|next| prefix.contains(&next[0].0));
+        let holds_next = groups.peek().is_some_and(|next| prefix.contains(&next[0].0));
         for (at, &(_, rule)) in group.iter().enumerate() {
-            let overlap = if ordered { first.in_list(rules, rule) } else { first.in_table(rules, rule) };
-            found.overlaps.extend(overlap);
+            found.overlaps.extend(first.overlap(rules, rule));
             if at + 1 < group.len() || holds_next {
                 first.add(rules, rule);
             }
         }
     }
-    found.overlaps.sort_unstable_by_key(|overlap| overlap.rule);
-    whole_rules(rules, &mut found.overlaps);
+    found.in_order(rules);
     found
+}
+
+impl Found {
+    /// Puts what was found into the order of the list. A rule for every source is two there, of one origin: it is reported
+    /// once.
+    pub(super) fn in_order(&mut self, rules: &[SavRule]) {
+        self.overlaps.sort_unstable_by_key(|overlap| overlap.rule);
+        whole_rules(rules, &mut self.overlaps);
+    }
 }
 
 /// The first rule that covers the prefix at hand, by interface.
@@ -104,26 +122,8 @@ impl First {
         Some(self.of[interface.0 as usize]).filter(|&first| first < rule)
     }
 
-    /// What a rule of a table is to earlier ones of the same prefix.
-    fn in_table(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
-        let interfaces = &rules[rule as usize].interfaces;
-        // The group has earlier rules if any interface has one.
-        let new = interfaces.iter().find(|&&interface| self.earlier(interface, rule).is_none());
-        match new {
-            None => {
-                let interface = interfaces[0];
-                let earlier = self.earlier(interface, rule)?;
-                Some(Overlap { kind: Kind::Duplicate, rule, earlier, interface })
-            }
-            Some(&interface) => {
-                let earlier = self.undo.first().map(|&(other, _)| self.of[other.0 as usize])?;
-                Some(Overlap { kind: Kind::Conflict, rule, earlier, interface })
-            }
-        }
-    }
-
-    /// What a rule of an ordered list is to earlier ones that cover its prefix.
-    fn in_list(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
+    /// What a rule is to earlier ones that cover its prefix.
+    fn overlap(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
         let this = &rules[rule as usize];
         let same = |earlier: u32| rules[earlier as usize].prefix == this.prefix;
         let agrees = |earlier: u32| rules[earlier as usize].permit == this.permit;
@@ -134,7 +134,7 @@ impl First {
                 None => all = false,
                 Some(earlier) if same(earlier) && partly.is_none() => {
                     let kind = if agrees(earlier) { Kind::Duplicate } else { Kind::Conflict };
-                    partly = Some(Overlap { kind, rule, earlier, interface });
+                    partly = Some(Overlap { kind, rule, other: earlier, interface });
                 }
                 Some(_) => {}
             }
@@ -150,14 +150,12 @@ impl First {
             _ => {
                 let interface = this.interfaces[0];
                 let earlier = self.earlier(interface, rule)?;
-                Some(Overlap { kind: Kind::Shadowed, rule, earlier, interface })
+                Some(Overlap { kind: Kind::Shadowed, rule, other: earlier, interface })
             }
         }
     }
 }
 
-/// A rule for every source is two in the list, of one origin. It is a duplicate, or shadowed, if both of them are; and it is
-/// reported once.
 fn whole_rules(rules: &[SavRule], overlaps: &mut Vec<Overlap>) {
     let halves = |a: u32, b: u32| rules.get(b as usize).is_some_and(|b| b.origin == rules[a as usize].origin);
     let mut kept: Vec<Overlap> = Vec::with_capacity(overlaps.len());
@@ -167,9 +165,9 @@ fn whole_rules(rules: &[SavRule], overlaps: &mut Vec<Overlap>) {
         let is_half = halves(overlap.rule, overlap.rule + 1)
             || overlap.rule.checked_sub(1).is_some_and(|before| halves(before, overlap.rule));
         match second {
-            Some(second) if second.kind == Kind::Conflict => kept.push(second),
+            Some(second) if !second.kind.is_of_all() => kept.push(second),
             Some(_) => kept.push(overlap),
-            None if is_half && overlap.kind != Kind::Conflict => {}
+            None if is_half && overlap.kind.is_of_all() => {}
             None => kept.push(overlap),
         }
     }
@@ -196,22 +194,10 @@ mod tests {
         }
     }
 
-    fn kinds(rules: &[(&str, &[u32], bool)], ordered: bool) -> Vec<(Kind, u32, u32)> {
+    fn kinds(rules: &[(&str, &[u32], bool)]) -> Vec<(Kind, u32, u32)> {
         let rules: Vec<SavRule> = (1..).zip(rules).map(|(origin, &it)| rule(it, origin)).collect();
-        let found = find(&rules, 8, ordered);
-        found.overlaps.iter().map(|overlap| (overlap.kind, overlap.rule, overlap.earlier)).collect()
-    }
-
-    #[test]
-    fn a_table() {
-        let rules: &[(&str, &[u32], bool)] = &[
-            ("10.0.0.0/8", &[1, 2], true),
-            ("10.1.0.0/16", &[1], true),
-            ("10.0.0.0/8", &[2], true),
-            ("10.0.0.0/8", &[2, 3], true),
-            ("::/0", &[1], true),
-        ];
-        assert_eq!(kinds(rules, false), [(Kind::Duplicate, 2, 0), (Kind::Conflict, 3, 0)]);
+        let found = find(&rules, 8);
+        found.overlaps.iter().map(|overlap| (overlap.kind, overlap.rule, overlap.other)).collect()
     }
 
     #[test]
@@ -228,20 +214,18 @@ mod tests {
         ];
         let expected =
             [(Kind::Shadowed, 2, 0), (Kind::Duplicate, 3, 0), (Kind::Conflict, 4, 3), (Kind::Shadowed, 5, 3)];
-        assert_eq!(kinds(rules, true), expected);
+        assert_eq!(kinds(rules), expected);
     }
 
     #[test]
     fn a_rule_for_every_source() {
         let any = |origin| [rule(("0.0.0.0/0", &[1], true), origin), rule(("::/0", &[1], true), origin)];
-        let found = |rules: &[SavRule], ordered| find(rules, 8, ordered).overlaps;
+        let found = |rules: &[SavRule]| find(rules, 8).overlaps;
         let twice = [any(1), any(2)].concat();
-        for ordered in [false, true] {
-            let [overlap] = found(&twice, ordered)[..] else { panic!("one finding") };
-            assert_eq!((overlap.kind, overlap.rule, overlap.earlier), (Kind::Duplicate, 2, 0));
-            let half = [&[rule(("0.0.0.0/0", &[1], true), 1)][..], &any(2)].concat();
-            assert_eq!(found(&half, ordered), [], "the other family is new");
-        }
+        let [overlap] = found(&twice)[..] else { panic!("one finding") };
+        assert_eq!((overlap.kind, overlap.rule, overlap.other), (Kind::Duplicate, 2, 0));
+        let half = [&[rule(("0.0.0.0/0", &[1], true), 1)][..], &any(2)].concat();
+        assert_eq!(found(&half), [], "the other family is new");
     }
 
     proptest! {
@@ -270,7 +254,7 @@ mod tests {
             let covered = |at: usize| rules[at].interfaces.iter().all(|interface| rules[..at].iter().any(|earlier| {
                 earlier.prefix.contains(&rules[at].prefix) && earlier.interfaces.contains(interface)
             }));
-            let found = find(&rules, 3, true).overlaps;
+            let found = find(&rules, 3).overlaps;
             found.iter().for_each(|overlap| is_what_it_says(&rules, overlap));
             for (at, idle) in idle.into_iter().enumerate() {
                 let whole = |overlap: &Overlap| overlap.kind == Kind::Shadowed || covered(at);
@@ -283,14 +267,15 @@ mod tests {
 
     /// Both rules of a finding have the interface, and the earlier one covers the later.
     fn is_what_it_says(rules: &[SavRule], overlap: &Overlap) {
-        let (earlier, rule) = (&rules[overlap.earlier as usize], &rules[overlap.rule as usize]);
-        assert!(overlap.earlier < overlap.rule && earlier.prefix.contains(&rule.prefix));
+        let (earlier, rule) = (&rules[overlap.other as usize], &rules[overlap.rule as usize]);
+        assert!(overlap.other < overlap.rule && earlier.prefix.contains(&rule.prefix));
         assert!(earlier.interfaces.contains(&overlap.interface));
         assert!(rule.interfaces.contains(&overlap.interface));
         match overlap.kind {
             Kind::Duplicate => assert!(earlier.prefix == rule.prefix && earlier.permit == rule.permit),
             Kind::Conflict => assert!(earlier.prefix == rule.prefix && earlier.permit != rule.permit),
             Kind::Shadowed => {}
+            Kind::Overruled | Kind::NotAsked => panic!("of tables"),
         }
     }
 }

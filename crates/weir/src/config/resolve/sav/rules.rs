@@ -12,6 +12,7 @@ use super::super::super::diagnostic::{Code, Diagnostic, Severity};
 use super::super::super::load::SHOWN;
 use super::super::super::source::Span;
 use super::Resolver;
+use super::lists;
 use super::overlaps::{self, Kind};
 use crate::rules::{self, Action, Format, Rule};
 
@@ -111,39 +112,57 @@ impl Resolver<'_> {
                 self.rule(&mut making, takes, &line.rule, Some(file.format), span, origin);
             }
         }
-        self.rule_overlaps(&mut making, policy, takes == Takes::Ordered);
+        self.rule_overlaps(&mut making, policy, takes);
         self.report_more(&making);
         SavRules { list: making.list.into(), incremental: declared.incremental, hits: declared.hits }
     }
 
     /// Warns of rules that say nothing new or contradict each other; holds their number against the limit.
-    fn rule_overlaps(&mut self, making: &mut Making<'_>, policy: &Policy, ordered: bool) {
-        let found = overlaps::find(&making.list, self.declared.interfaces.len(), ordered);
+    fn rule_overlaps(&mut self, making: &mut Making<'_>, policy: &Policy, takes: Takes) {
+        let interfaces = self.declared.interfaces.len();
+        let all = making.lists.all.clone();
+        let every = |rule: &SavRule| all.as_ref().is_some_and(|all| Arc::ptr_eq(all, &rule.interfaces));
+        let found = match takes {
+            Takes::Ordered => overlaps::find(&making.list, interfaces),
+            Takes::Modes(matching) => lists::find(&making.list, interfaces, matching, every),
+            Takes::Allowlists => lists::find(&making.list, interfaces, Match::MostSpecific, every),
+        };
         let shown = found.overlaps.len().min(SHOWN - making.shown);
         making.more += found.overlaps.len() - shown;
         for overlap in &found.overlaps[..shown] {
-            let (place, earlier) = (making.places[overlap.rule as usize], making.places[overlap.earlier as usize]);
+            let (place, other) = (making.places[overlap.rule as usize], making.places[overlap.other as usize]);
             let rule = &making.list[overlap.rule as usize];
             let (prefix, does) = (rule.prefix, if rule.permit { "permitted" } else { "denied" });
             let name = self.name_of(overlap.interface);
             self.report(match overlap.kind {
                 Kind::Duplicate => {
-                    let message = format!("{prefix} is {does} on `{name}` twice");
-                    Diagnostic::warning(Code::DuplicateRule, place, message).related(earlier, "first here")
+                    let message = match rule.scope {
+                        Scope::Prefix => format!("{prefix} is {does} on `{name}` twice"),
+                        Scope::Interface => format!("`{name}` has {prefix} {does} twice"),
+                    };
+                    Diagnostic::warning(Code::DuplicateRule, place, message).related(other, "first here")
                 }
-                Kind::Conflict if ordered => {
+                Kind::Conflict if takes == Takes::Ordered => {
                     let message = format!("{prefix} is both permitted and denied on `{name}`");
                     let found = Diagnostic::warning(Code::ConflictingRules, place, message);
-                    found.related(earlier, "the earlier rule decides")
+                    found.related(other, "the earlier rule decides")
                 }
                 Kind::Conflict => {
                     let message = format!("two rules for {prefix} name different interfaces, which count together");
-                    Diagnostic::warning(Code::ConflictingRules, place, message).related(earlier, "the other rule")
+                    Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "the other rule")
                 }
                 Kind::Shadowed => {
                     let message = "this rule never decides: earlier ones do for all of its sources and interfaces";
                     let found = Diagnostic::warning(Code::ShadowedRule, place, message);
-                    found.related(earlier, format!("this one does on `{name}`"))
+                    found.related(other, format!("this one does on `{name}`"))
+                }
+                Kind::Overruled => {
+                    let message = format!("this rule never decides: an allowlist says where {prefix} may come in");
+                    Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "the allowlist")
+                }
+                Kind::NotAsked => {
+                    let message = format!("this rule is not asked on `{name}`, which has an allowlist of its own");
+                    Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "its allowlist")
                 }
             });
         }

@@ -1,8 +1,8 @@
 //! Whether anything is valid at all.
 
-use weir_plane::model::{Interface, PerFamily, SavAction, SavIndex, SavRules};
+use weir_plane::model::{Interface, Mode, PerFamily, SavAction, SavIndex, SavRule, SavRules};
 
-use super::super::super::declare::sav::Policy;
+use super::super::super::declare::sav::{Mechanism as Declared, Policy};
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::Resolver;
 
@@ -18,26 +18,8 @@ impl Resolver<'_> {
         if rules.incremental || policy.response.action == SavAction::Permit {
             return;
         }
-        let mut permitted = vec![PerFamily { v4: false, v6: false }; interfaces.len()];
-        // Rules share their lists: most look like the one before.
-        let mut last = None;
-        for rule in rules.list.iter().filter(|rule| rule.permit) {
-            let v4 = rule.prefix.addr().is_ipv4();
-            let this = Some((rule.interfaces.as_ptr(), v4));
-            if last == this {
-                continue;
-            }
-            last = this;
-            for interface in rule.interfaces.iter() {
-                // Where an interface could not be made, there are none at all.
-                let Some(permitted) = permitted.get_mut(interface.0 as usize) else { continue };
-                if v4 {
-                    permitted.v4 = true;
-                } else {
-                    permitted.v6 = true;
-                }
-            }
-        }
+        let lists = matches!(policy.mechanism, Some(Declared::Table { .. }));
+        let permitted = permitted(rules, lists, interfaces.len());
         let declared = self.declared;
         for (at, named) in declared.interfaces.iter().enumerate() {
             let Some(interface) = self.index_of[at].and_then(|index| interfaces.get(index.0 as usize)) else {
@@ -68,4 +50,49 @@ impl Resolver<'_> {
             self.report(found.help("until the rules are complete, set `incremental = true`"));
         }
     }
+}
+
+/// The families of which some source may be valid on each interface.
+fn permitted(rules: &SavRules, lists: bool, interfaces: usize) -> Vec<PerFamily<bool>> {
+    let of_mode = |mode: Mode| rules.list.iter().filter(move |rule| rule.mode() == mode);
+    let is_v4 = |rule: &SavRule| rule.prefix.addr().is_ipv4();
+    // Where no list says where prefixes may come in, there is none that sources would have to stand in; and prefixes may come
+    // in wherever their blocklists do not say otherwise.
+    let open = lists && !rules.list.is_empty() && of_mode(Mode::PrefixAllow).next().is_none();
+    let blocks = |v4: bool| lists && of_mode(Mode::PrefixBlock).any(|rule| is_v4(rule) == v4);
+    let mut permitted = vec![PerFamily { v4: open || blocks(true), v6: open || blocks(false) }; interfaces];
+    let mut own = vec![false; interfaces];
+    for mode in [Mode::InterfaceAllow, Mode::PrefixAllow] {
+        // Rules share their lists: most look like the one before.
+        let mut last = None;
+        for rule in of_mode(mode) {
+            let v4 = is_v4(rule);
+            let this = Some((rule.interfaces.as_ptr(), v4));
+            if last == this {
+                continue;
+            }
+            last = this;
+            for interface in rule.interfaces.iter().map(|interface| interface.0 as usize) {
+                // Where an interface could not be made, there are none at all.
+                let (Some(permitted), Some(own)) = (permitted.get_mut(interface), own.get_mut(interface)) else {
+                    continue;
+                };
+                match mode {
+                    // What has an allowlist of its own is asked nothing else.
+                    Mode::InterfaceAllow if !*own => {
+                        *own = true;
+                        *permitted = PerFamily { v4: false, v6: false };
+                    }
+                    Mode::PrefixAllow if *own => continue,
+                    _ => {}
+                }
+                if v4 {
+                    permitted.v4 = true;
+                } else {
+                    permitted.v6 = true;
+                }
+            }
+        }
+    }
+    permitted
 }

@@ -1,16 +1,11 @@
-//! What becomes of packets that are not valid: where they are redirected to, and which are exempt.
+//! Where packets are redirected to that are not valid.
 
-use std::sync::Arc;
-
-use weir_plane::model::{AclRule, Interface, NextHop, PerFamily, SavAction, SavIndex, VrfIndex};
+use weir_plane::model::{Interface, NextHop, PerFamily, SavAction, SavIndex, VrfIndex};
 
 use super::super::super::declare::sav::Policy;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
 use super::Resolver;
-
-/// Exemptions of a policy, at most: as many as are looked up in one step.
-const MOST_EXEMPT: usize = 4096;
 
 impl Resolver<'_> {
     /// Where packets go that are redirected. A target without an address is that of the families that have no other.
@@ -80,18 +75,5 @@ impl Resolver<'_> {
                 self.report(found.help("`redirect` may be an array with a target for each family"));
             }
         }
-    }
-
-    /// Makes the rules that say which packets are not validated; warns of those that never decide.
-    pub(super) fn exempt(&mut self, policy: &Policy) -> Arc<[AclRule]> {
-        let declared = &policy.exempt;
-        if let Some(rule) = declared.get(MOST_EXEMPT) {
-            let message =
-                format!("the policy has {} exemptions, more than the {MOST_EXEMPT} there may be", declared.len());
-            self.report(Diagnostic::error(Code::LimitExceeded, rule.span, message));
-            return Arc::new([]);
-        }
-        let rules: Arc<[AclRule]> = declared.iter().map(|rule| rule.value.model(self.origin(rule.span))).collect();
-        rules
     }
 }
