@@ -189,7 +189,7 @@ impl SavArgs {
         pin(self.cpu, &weir_base::affinity::allowed().unwrap_or_default())?;
         let effort = match self.quick {
             true => accuracy::Effort { prefixes: 10, packets: 100, moving: 20, turns: 1 },
-            false => accuracy::Effort { prefixes: 100, packets: 1000, moving: 1000, turns: 5 },
+            false => accuracy::Effort { prefixes: 100, packets: 1000, moving: 1000, turns: 3 },
         };
         let report = accuracy::measure(&effort, cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
         print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;

@@ -2,7 +2,7 @@
 //! draft-ietf-bmwg-savnet-sav-benchmarking-03.
 //!
 //! Each case is a topology of gateways that all run, one of which validates. Routes are computed as routing protocols would;
-//! who fills tables knows what such a program can know ([`knowledge`]). Who may send what is said by the case; every packet is
+//! who fills tables knows what such a program can know (`knowledge.rs`). Who may send what is said by the case; every packet is
 //! sent, and what became of it is counted.
 
 mod address;
