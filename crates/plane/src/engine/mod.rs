@@ -6,6 +6,7 @@ mod health;
 mod keeper;
 mod ports;
 mod report;
+mod why;
 
 use std::collections::{HashSet, VecDeque};
 use std::error::Error;
@@ -37,6 +38,7 @@ use crate::worker::Order;
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
+pub use why::Refusal;
 use ports::{OpenPort, open_ports};
 use report::{count, difference, interfaces, tables};
 

@@ -6,6 +6,7 @@
 //! is that one look finds a word for a source, and one bit of what this word stands for says whether the interface is
 //! right.
 
+mod answers;
 mod counters;
 mod exempt;
 mod hits;
@@ -16,6 +17,7 @@ mod validator;
 
 use std::sync::Arc;
 
+pub use answers::{Answer, answers};
 pub use counters::SavCounters;
 pub use exempt::Exempt;
 pub(crate) use exempt::fields;

@@ -10,6 +10,7 @@ use super::{Clear, Gateway, ReloadError, UnknownNode};
 use crate::config;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
+use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::version::Version;
 
@@ -85,6 +86,10 @@ impl Gateway for Fake {
         // Not more than can be read.
         self.note(format!("replace {policy} {source} {} {:?}", entries.len(), entries.first()));
         Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() })
+    }
+
+    fn sav_dry_run(&self, top: usize) -> DryRun {
+        dry_run::sample(top)
     }
 
     fn failures(&self) -> Vec<String> {

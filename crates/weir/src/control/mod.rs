@@ -21,6 +21,7 @@ use weir_plane::stats;
 
 use crate::config::Loaded;
 use crate::render::reloaded::Reloaded;
+use crate::render::sav::dry_run::DryRun;
 use crate::render::version::Version;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
@@ -49,6 +50,8 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// As for [`Gateway::edit_sav`].
     fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
+    /// What would be dropped if every policy discarded what is not valid: of the sources the `top` that sent most.
+    fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

@@ -18,6 +18,7 @@ use super::{Clear, Gateway, ReloadError, UnknownNode};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::version::Version;
 
@@ -174,6 +175,10 @@ impl Gateway for Running {
         let result = self.engine.replace_sav(policy, source, entries, unix_time());
         told_of_entries(policy, source, &result);
         result
+    }
+
+    fn sav_dry_run(&self, top: usize) -> DryRun {
+        crate::foresight::live::dry_run(&self.engine, top)
     }
 
     fn failures(&self) -> Vec<String> {

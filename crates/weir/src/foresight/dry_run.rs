@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use weir_plane::harness::Validated;
 use weir_plane::model::{Gateway, SavAction};
+use weir_plane::stats::SavInterfaceStats;
 
 use super::address::Address;
 use super::blocks::{Block, Blocks, Counted, Counts, MOST, Sum};
@@ -104,21 +105,23 @@ fn discard(gateway: &mut Gateway) -> Vec<(String, SavAction)> {
 }
 
 fn interfaces(monitor: &Monitor, actions: &[(String, SavAction)]) -> Vec<Interface> {
-    let counted = monitor.harness.sav().into_iter().map(|stats| {
-        let action = actions.iter().find(|(name, _)| *name == stats.policy).map_or("", |(_, action)| action.name());
-        Interface {
-            interface: stats.interface,
-            family: stats.family.to_owned(),
-            policy: stats.policy,
-            action: action.to_owned(),
-            checked: stats.checked,
-            unknown: stats.unknown,
-            exempt: stats.exempt,
-            invalid: stats.invalid.iter().map(|(_, traffic)| traffic.packets).sum(),
-            invalid_bytes: stats.invalid.iter().map(|(_, traffic)| traffic.bytes).sum(),
-        }
-    });
-    counted.collect()
+    let action = |policy: &str| actions.iter().find(|(name, _)| name == policy).map_or("", |(_, action)| action.name());
+    monitor.harness.sav().into_iter().map(|stats| interface(stats, &action)).collect()
+}
+
+/// What an interface counted of a family, with what its policy is to do by name.
+pub(super) fn interface<'a>(stats: SavInterfaceStats, action: &impl Fn(&str) -> &'a str) -> Interface {
+    Interface {
+        action: action(&stats.policy).to_owned(),
+        interface: stats.interface,
+        family: stats.family.to_owned(),
+        policy: stats.policy,
+        checked: stats.checked,
+        unknown: stats.unknown,
+        exempt: stats.exempt,
+        invalid: stats.invalid.iter().map(|(_, traffic)| traffic.packets).sum(),
+        invalid_bytes: stats.invalid.iter().map(|(_, traffic)| traffic.bytes).sum(),
+    }
 }
 
 /// Joins neighbouring blocks to the longest prefixes that cover them, as long as all that is in such a prefix gets the same

@@ -8,7 +8,7 @@
 //! wherever a source was seen on an interface that the longest prefix around it does not have yet, that prefix gets it:
 //! it is *seen elsewhere, too*. And a /24 that stands for itself within the prefix of a route has the interfaces of that
 //! route as well, whether its sources were seen there or not: what routing says of it is no less true for it. With this a
-//! table means the same by either `match`.
+//! table means the same by either `match`. In the end neighbours that have no route and the same interfaces become one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -72,7 +72,7 @@ impl Learn {
 
     /// The table, of prefixes of which an interface got so many packets at least.
     pub fn propose(self, min_packets: u64) -> Learned {
-        let Learn { monitor, blocks, special, .. } = self;
+        let Learn { monitor, blocks, special, boundaries } = self;
         let Counts { blocks, made_room, forgotten } = blocks.into_order();
         let in_table = blocks.len() as u64;
         let mut left_out = LeftOutSums::default();
@@ -81,7 +81,7 @@ impl Learn {
         }
         let mut places = Vec::new();
         for (block, counted) in blocks {
-            match Place::of(&monitor, &block, &counted) {
+            match Place::of(&monitor, &boundaries, &block, &counted) {
                 Ok(place) => places.push((block, counted, place)),
                 Err(why) => left_out.add(&monitor, block.interface, why, counted.sum),
             }
@@ -93,6 +93,7 @@ impl Learn {
             .retain(|(block, _, place)| table.0.get(&place.prefix).is_some_and(|on| on.contains_key(&block.interface)));
         table.inherit();
         table.close(&places);
+        table.join();
         let read = monitor.read();
         let seconds = read.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
         Learned {
@@ -180,7 +181,7 @@ struct Place {
 
 impl Place {
     /// The prefix of a block, or why it is left out.
-    fn of(monitor: &Monitor, block: &Block, counted: &Counted) -> Result<Place, &'static str> {
+    fn of(monitor: &Monitor, boundaries: &AllRoutes, block: &Block, counted: &Counted) -> Result<Place, &'static str> {
         let source = counted.example;
         let vrf = monitor.harness.model().interfaces[monitor.index(block.interface) as usize].vrf;
         let covering = monitor.harness.routes(vrf).and_then(|rib| rib.covering_more(source));
@@ -197,10 +198,21 @@ impl Place {
             }
             _ => {}
         }
-        let bits = if source.is_ipv4() { u32::BLOCK } else { u128::BLOCK };
-        let prefix = IpNet::new(source, bits).expect("a block has no more bits than its address").trunc();
+        let prefix = match block.start {
+            IpAddr::V4(start) => around(&boundaries.v4, start.into()),
+            IpAddr::V6(start) => around(&boundaries.v6, start.into()),
+        };
         Ok(Place { prefix, route: None })
     }
+}
+
+/// The prefix that a block is in: all of it, or, where a route begins or ends within, what is between.
+fn around<K: Address>(boundaries: &[K], start: K) -> IpNet {
+    let next = boundaries.get(boundaries.partition_point(|boundary| *boundary <= start));
+    let whole = start.saturate(K::BLOCK);
+    let last = next.and_then(|next| next.previous()).map_or(whole, |last| last.min(whole));
+    let bits = start.common(last).max(K::BLOCK);
+    start.truncate(bits).net(bits)
 }
 
 /// What was seen of a prefix on an interface.
@@ -273,6 +285,32 @@ impl Prefixes {
             seen.sum.add(counted.sum);
             if seen.route.is_none() {
                 seen.route.clone_from(&place.route);
+            }
+        }
+    }
+
+    /// Joins the two halves of a prefix, neither of which has a route, where both have the same interfaces.
+    fn join(&mut self) {
+        for bits in (1..=128).rev() {
+            let halves: Vec<IpNet> = self.0.keys().copied().filter(|net| net.prefix_len() == bits).collect();
+            for pair in halves.windows(2) {
+                let (Some(whole), Some(other)) = (pair[0].supernet(), pair[1].supernet()) else { continue };
+                let is_alike = |one: &BTreeMap<u32, Seen>, two: &BTreeMap<u32, Seen>| {
+                    let bare = |on: &BTreeMap<u32, Seen>| on.values().all(|seen| seen.route.is_none());
+                    one.keys().eq(two.keys()) && bare(one) && bare(two)
+                };
+                let alike = whole == other
+                    && !self.0.contains_key(&whole)
+                    && matches!((self.0.get(&pair[0]), self.0.get(&pair[1])), (Some(one), Some(two)) if is_alike(one, two));
+                if !alike {
+                    continue;
+                }
+                let (one, two) = (self.0.remove(&pair[0]), self.0.remove(&pair[1]));
+                let mut on = one.unwrap_or_default();
+                for (interface, seen) in two.unwrap_or_default() {
+                    on.entry(interface).and_modify(|of_one| of_one.sum.add(seen.sum)).or_insert(seen);
+                }
+                self.0.insert(whole, on);
             }
         }
     }

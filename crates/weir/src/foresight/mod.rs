@@ -11,6 +11,7 @@ mod boundaries;
 pub mod diff;
 pub mod dry_run;
 pub mod learn;
+pub mod live;
 mod monitor;
 
 pub use monitor::Progress;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use weir_plane::compile::{Decision, Named};
 use weir_plane::harness::Harness;
+use weir_plane::model::Place;
 
 use crate::render::time::utc_seconds;
 
@@ -90,7 +91,11 @@ impl Validation {
 
 impl Rule {
     pub(crate) fn new(harness: &Harness, named: &Named) -> Rule {
-        let place = harness.place(named.origin);
+        Rule::at(named, harness.place(named.origin))
+    }
+
+    /// Of what stands at a place.
+    pub(crate) fn at(named: &Named, place: Option<Place>) -> Rule {
         let (said_by, time) = named.said.clone().unzip();
         Rule {
             rule: named.text.clone(),

@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::configuration;
+use super::super::connection::Connection;
 use super::super::error::Error;
 use super::super::output::print;
+use super::super::query::target;
 use super::super::replay::input;
 use super::progress::Bar;
 use crate::foresight::dry_run::DryRun as Run;
+use crate::render::sav::dry_run::DryRun as Report;
 use crate::render::{self, Report as _};
 use crate::replay::Input;
 
@@ -19,10 +22,11 @@ const SHOWN: usize = 25;
 /// What would be dropped if every policy discarded what is not valid
 #[derive(Debug, Args)]
 pub(super) struct DryRun {
-    /// The configuration, a TOML file
-    config: PathBuf,
+    /// The configuration, a TOML file; without one, what a running gateway has found is told
+    #[arg(requires = "inputs")]
+    config: Option<PathBuf>,
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
-    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, required = true, num_args = 1..)]
+    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, requires = "config", num_args = 1..)]
     inputs: Vec<Input>,
     /// Write the sources as CSV
     #[arg(long, conflicts_with = "json")]
@@ -33,20 +37,28 @@ pub(super) struct DryRun {
 }
 
 impl DryRun {
-    pub(super) fn run(&self, json: bool) -> Result<(), Error> {
-        let gateway = configuration::load(&self.config, json)?;
-        let mut run = Run::new(gateway, &self.inputs)?;
+    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
+        let top = self.top.unwrap_or(if json || self.csv { usize::MAX } else { SHOWN });
+        let Some(config) = &self.config else {
+            let target = target("/v1/sav/dry-run", [("top", (top != usize::MAX).then(|| top.to_string()))]);
+            let (report, _) = connection.client().show(&target)?;
+            return self.tell(&report, json);
+        };
+        let mut run = Run::new(configuration::load(config, json)?, &self.inputs)?;
         let mut bar = Bar::new(&self.inputs);
         let done = run.run(|progress| bar.tell(progress));
         drop(bar);
-        let report = run.report(self.top.unwrap_or(if json || self.csv { usize::MAX } else { SHOWN }));
-        if json {
-            print(&(render::json(&report) + "\n"))?;
-        } else if self.csv {
-            print(&report.csv())?;
-        } else {
-            print(&report.text())?;
-        }
+        self.tell(&run.report(top), json)?;
         Ok(done?)
+    }
+
+    fn tell(&self, report: &Report, json: bool) -> Result<(), Error> {
+        if json {
+            print(&(render::json(report) + "\n"))
+        } else if self.csv {
+            print(&report.csv())
+        } else {
+            print(&report.text())
+        }
     }
 }

@@ -35,7 +35,7 @@ enum What {
 impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
-            What::DryRun(run) => run.run(self.json),
+            What::DryRun(run) => run.run(&self.connection, self.json),
             What::Learn(learn) => learn.run(self.json),
             What::Diff(diff) => diff.run(self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),

@@ -11,7 +11,7 @@ use super::super::Gateway;
 use super::super::refusal::{Kind, Refusal};
 use super::super::sav::{self, Remarks, batch, import};
 use super::body::Room;
-use super::{Answer, Refused, Shared, apart, asked, document, parsed};
+use super::{Answer, Refused, Shared, apart, asked, document, parsed, show};
 use crate::render::sav::changed::Changed;
 use crate::render::sav::entries::{Entries, Filter};
 use crate::rules::Format;
@@ -45,6 +45,19 @@ fn without_entries(gateway: &dyn Gateway, policy: &str) -> Refusal {
             Refusal::of_policy(policy, lists.map(|policy| policy.name).collect())
         }
     }
+}
+
+/// The query of a dry run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Top {
+    top: Option<usize>,
+}
+
+/// What would be dropped if every policy discarded what is not valid.
+pub(super) async fn dry_run(gateway: State<Shared>, query: Result<Query<Top>, QueryRejection>) -> Answer {
+    let top = asked(query)?.top.unwrap_or(usize::MAX);
+    show(gateway, move |g| g.sav_dry_run(top)).await
 }
 
 /// `POST`: a batch.

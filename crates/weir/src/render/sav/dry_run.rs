@@ -176,7 +176,9 @@ impl DryRun {
     }
 
     fn captured(&self) -> String {
-        let Some(captured) = &self.captured else { return String::new() };
+        let Some(captured) = &self.captured else {
+            return "found by the running gateway since its counters of interfaces were cleared\n\n".to_owned();
+        };
         let mut text = format!("{} in {:.3} s of captured time", plural(captured.packets, "packet"), captured.seconds);
         if captured.unasked > 0 {
             let _ = write!(text, ", of which {} not validated", captured.unasked);
@@ -276,5 +278,113 @@ impl Report for DryRun {
         }
         self.sources.iter().for_each(|entry| source(&mut text, entry));
         text + &self.remarks()
+    }
+}
+
+/// What a gateway may have found.
+#[cfg(test)]
+pub(crate) fn sample(top: usize) -> DryRun {
+    let rule = |rule: &str, line: u32| Rule {
+        rule: rule.to_owned(),
+        place: Some(format!("edge.toml:{line}")),
+        text: Some(format!("\"{rule}\",")),
+        said_by: None,
+        time: None,
+    };
+    let near = rule("permit from 192.0.2.0/24 on lan", 41);
+    let mut sources = vec![
+        Source {
+            interface: "lan".into(),
+            prefix: "192.0.2.64/26".into(),
+            blocks: 1,
+            example: "192.0.2.65".parse().expect("an address"),
+            packets: 12,
+            bytes: 1200,
+            policy: "edge".into(),
+            mechanism: "table".into(),
+            reason: "sav-table".into(),
+            why: "192.0.2.64/26 is the most specific prefix, and may not come in by lan".into(),
+            by: vec![rule("permit from 192.0.2.64/26 on wan", 42)],
+            nearest: Some(Nearest { rule: near, why: "it names lan, but 192.0.2.64/26 is more specific".into() }),
+        },
+        Source {
+            interface: "lan".into(),
+            prefix: "10.0.0.0/16".into(),
+            blocks: 3,
+            example: "10.0.7.1".parse().expect("an address"),
+            packets: 1,
+            bytes: 60,
+            policy: "edge".into(),
+            mechanism: "table".into(),
+            reason: "sav-table".into(),
+            why: "no rule covers the source".into(),
+            by: vec![],
+            nearest: None,
+        },
+    ];
+    let more = sources.split_off(top.min(2));
+    DryRun {
+        captured: None,
+        interfaces: vec![Interface {
+            interface: "lan".into(),
+            family: "ipv4".into(),
+            policy: "edge".into(),
+            action: "permit".into(),
+            checked: 1000,
+            unknown: 10,
+            exempt: 0,
+            invalid: 20,
+            invalid_bytes: 1700,
+        }],
+        sources,
+        more_sources: more.len() as u64,
+        more_packets: more.iter().map(|source| source.packets).sum(),
+        table: Table {
+            blocks: 2,
+            limit: 4096,
+            made_room: 7,
+            forgotten: vec![Forgotten { interface: "lan".into(), packets: 7, bytes: 440 }],
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{json, read};
+    use super::*;
+
+    #[test]
+    fn totals_then_sources_with_what_decided_then_what_is_missing() {
+        assert_eq!(
+            sample(1).text(),
+            "\
+found by the running gateway since its counters of interfaces were cleared
+
+Interface  Family  Policy  Action  Checked  Unknown  Exempt  Invalid  Invalid bytes
+lan        ipv4    edge    permit     1000       10       0       20           1700
+
+lan  192.0.2.64/26  12 packets  1200 bytes
+  192.0.2.64/26 is the most specific prefix, and may not come in by lan
+  by       edge.toml:42: \"permit from 192.0.2.64/26 on wan\",
+  nearest  edge.toml:41: \"permit from 192.0.2.0/24 on lan\",
+           it names lan, but 192.0.2.64/26 is more specific
+
+and 1 more prefix, of 1 packet
+
+the table of sources was full (4096 entries): 7 with the fewest packets made room for others, so that figures by source are lower bounds; by interface they are exact
+  lan: 7 packets, 440 bytes of sources that are not told
+"
+        );
+        assert_eq!(read::<DryRun>(&json(&sample(2))).unwrap(), sample(2));
+    }
+
+    #[test]
+    fn a_line_of_csv_for_each_source() {
+        let csv = sample(2).csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().skip(1).all(|line| line.starts_with("lan,")), "{csv}");
+        let mut reader = csv::Reader::from_reader(csv.as_bytes());
+        assert_eq!(reader.records().map(|record| record.unwrap().len()).collect::<Vec<_>>(), [17, 17]);
     }
 }

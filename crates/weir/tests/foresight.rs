@@ -1,0 +1,443 @@
+//! `weir sav dry-run`, `learn` and `diff` as their users call them: what they say of captures and configurations, exit codes,
+//! and that they are right about it.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use ipnet::IpNet;
+use serde_json::Value;
+use weir_base::random::Random;
+
+/// Two customers, of which the second has two prefixes by routes, and a way out.
+const GATEWAY: &str = r#"version = 1
+
+[[interface]]
+name = "one"
+port = "null"
+mac = "02:00:00:00:00:01"
+address = ["198.51.100.1/30", "2001:db8:1::1/64"]
+SAV
+
+[[interface]]
+name = "two"
+port = "null"
+mac = "02:00:00:00:00:02"
+address = ["198.51.100.5/30", "2001:db8:2::1/64"]
+SAV
+
+[[interface]]
+name = "out"
+port = "null"
+mac = "02:00:00:00:00:03"
+address = ["203.0.113.1/24", "2001:db8:ff::1/64"]
+
+[[route]]
+prefix = "0.0.0.0/0"
+via = { address = "203.0.113.254" }
+
+[[route]]
+prefix = "10.1.0.0/16"
+via = { address = "198.51.100.2" }
+
+[[route]]
+prefix = "10.2.0.0/16"
+via = { address = "198.51.100.6" }
+
+[[route]]
+prefix = "10.1.7.64/26"
+via = { address = "198.51.100.6" }
+
+[[route]]
+prefix = "10.9.0.0/16"
+type = "blackhole"
+
+[[route]]
+prefix = "2001:db8:2000::/36"
+via = { address = "2001:db8:2::2" }
+"#;
+
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    /// With this configuration as `gate.toml`, where each customer has the policy `edge`.
+    fn new(policy: &str) -> Bench {
+        let bench = Bench(tempfile::tempdir().expect("a folder"));
+        bench.write("gate.toml", policy);
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, policy: &str) {
+        let sav = if policy.is_empty() { "" } else { "sav = \"edge\"" };
+        std::fs::write(self.path(name), GATEWAY.replace("SAV", sav) + policy).unwrap();
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(self.0.path()).env("NO_COLOR", "1").output().expect("weir runs")
+    }
+
+    /// A capture of packets from these sources to somewhere, for the interface of this number.
+    fn capture(&self, name: &str, interface: u8, sources: &[&str]) {
+        use weir_packet::text::{Macs, PacketText};
+        use weir_packet::wire::MacAddress;
+        let macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 99]), to: MacAddress([2, 0, 0, 0, 0, interface]) };
+        let mut writer = weir_port::pcap::Writer::create(&self.path(name)).unwrap();
+        for (number, source) in (1..).zip(sources) {
+            let to = if source.contains(':') { "2001:db8:dddd::1" } else { "192.0.2.77" };
+            let text = format!("udp from {source} port 1 to {to} port 2 length 80");
+            let frame = text.parse::<PacketText>().expect("a packet").frame(macs);
+            writer.write(weir_base::clock::Time(number * 1_000_000), &frame).unwrap();
+        }
+        writer.flush().unwrap();
+    }
+}
+
+#[track_caller]
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&text(output)).expect("JSON")
+}
+
+#[track_caller]
+fn fails(output: &Output, code: i32, message: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(message), "{said}");
+}
+
+const TABLE: &str = r#"
+[sav.edge]
+mechanism = "table"
+action = "permit"
+rules = [
+  "permit from 10.1.0.0/16 on one",
+  "permit from 10.1.7.64/26 on two",
+]
+"#;
+
+/// The line of `gate.toml` with these words.
+fn place(words: &str) -> String {
+    let config = GATEWAY.replace("SAV", "sav = \"edge\"") + TABLE;
+    format!("gate.toml:{}", 1 + config.lines().position(|line| line.contains(words)).expect("a line"))
+}
+
+#[test]
+fn a_dry_run_tells_what_monitored_policies_would_drop_and_by_which_rule() {
+    let bench = Bench::new(TABLE);
+    let mut sources =
+        vec!["10.1.7.1", "10.1.7.65", "10.1.7.66", "10.1.7.127", "10.1.7.128", "172.16.1.1", "172.16.2.1"];
+    sources.extend(["172.16.2.9", "172.17.0.1", "2001:db8:5:1::1", "224.0.0.1"]);
+    bench.capture("one.pcap", 1, &sources);
+    let run = |more: &[&str]| bench.weir(&[&["sav", "dry-run", "gate.toml", "--in", "one=one.pcap"], more].concat());
+    let report = json(&run(&["--json"]));
+    assert_eq!(report["schema"], "weir.sav.dry-run/1");
+    assert_eq!((&report["captured"]["packets"], &report["captured"]["unasked"]), (&11.into(), &0.into()));
+    let first = &report["interfaces"][0];
+    assert_eq!(
+        (&first["interface"], &first["family"], &first["action"]),
+        (&"one".into(), &"ipv4".into(), &"permit".into())
+    );
+    assert_eq!((&first["checked"], &first["unknown"], &first["invalid"]), (&10.into(), &0.into(), &8.into()));
+
+    let sources = report["sources"].as_array().unwrap();
+    let told: BTreeSet<(&str, u64, u64)> = sources
+        .iter()
+        .map(|row| (row["prefix"].as_str().unwrap(), row["packets"].as_u64().unwrap(), row["blocks"].as_u64().unwrap()))
+        .collect();
+    // Those of 172.16/16 have one reason; 172.17/16 has it, too, and is not joined with them to something wider than a /16.
+    let expected = [
+        ("10.1.7.64/26", 3, 1),
+        ("172.16.0.0/22", 3, 2),
+        ("172.17.0.0/24", 1, 1),
+        ("2001:db8:5::/48", 1, 1),
+        ("224.0.0.0/24", 1, 1),
+    ];
+    assert_eq!(told, BTreeSet::from(expected));
+    let packets: u64 = sources.iter().map(|row| row["packets"].as_u64().unwrap()).sum();
+    let bytes: u64 = sources.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+    let totals = report["interfaces"].as_array().unwrap();
+    let sum = |key: &str| totals.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!((packets, bytes), (sum("invalid"), sum("invalid-bytes")), "all of it is told by source");
+
+    let of = |prefix: &str| sources.iter().find(|row| row["prefix"] == prefix).unwrap();
+    let (elsewhere, here) = (place("permit from 10.1.7.64/26"), place("permit from 10.1.0.0/16"));
+    assert_eq!(of("10.1.7.64/26")["by"][0]["place"], elsewhere);
+    assert_eq!(of("10.1.7.64/26")["nearest"]["place"], here);
+    assert_eq!(
+        (&of("224.0.0.0/24")["mechanism"], &of("224.0.0.0/24")["reason"]),
+        (&"special".into(), &"sav-special".into())
+    );
+
+    let lines = text(&run(&[]));
+    assert!(lines.contains("one  10.1.7.64/26  3 packets"), "{lines}");
+    assert!(lines.contains(&format!("  by       {elsewhere}: \"permit from 10.1.7.64/26 on two\",\n")), "{lines}");
+    assert!(lines.contains(&format!("  nearest  {here}: ")), "{lines}");
+    let some = text(&run(&["--top", "1"]));
+    assert!(some.contains("and 4 more prefixes, of 6 packets\n"), "{some}");
+
+    let csv = text(&run(&["--csv"]));
+    assert_eq!(csv.lines().count(), 6);
+    assert!(csv.starts_with("interface,prefix,packets,bytes,blocks,"), "{csv}");
+    assert!(csv.contains(&format!("permit from 10.1.7.64/26 on two,{elsewhere},")), "{csv}");
+}
+
+#[test]
+fn what_a_dry_run_cannot_do_is_said() {
+    let bench = Bench::new(TABLE);
+    bench.capture("one.pcap", 1, &["10.1.7.1", "172.16.1.1"]);
+    let run = |input: &str| bench.weir(&["sav", "dry-run", "gate.toml", "--in", input]);
+    fails(&run("won=one.pcap"), 2, "there is no interface `won`; packets can come in by one, two, out");
+    fails(&run("one=none.pcap"), 1, "none.pcap: cannot be opened");
+    fails(&bench.weir(&["sav", "dry-run", "gate.toml", "--in", "one=one.pcap", "--csv", "--json"]), 2, "--json");
+    bench.write("bad.toml", "[sav.edge]\nmechanism = \"tabel\"\n");
+    fails(&bench.weir(&["sav", "dry-run", "bad.toml", "--in", "one=one.pcap"]), 3, "did you mean `table`");
+    // What was read of a capture that ends too early is told.
+    let whole = std::fs::read(bench.path("one.pcap")).unwrap();
+    std::fs::write(bench.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
+    let output = run("one=cut.pcap");
+    fails(&output, 1, "cut.pcap: truncated");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("1 packet in "));
+    // A capture of another station says nothing, and that is said.
+    bench.capture("two.pcap", 2, &["10.1.7.1", "172.16.1.1"]);
+    let other = text(&run("one=two.pcap"));
+    assert!(other.contains("most packets are for other stations"), "{other}");
+    // Without a policy there is nothing to try.
+    bench.write("none.toml", "");
+    let none = text(&bench.weir(&["sav", "dry-run", "none.toml", "--in", "one=one.pcap"]));
+    assert!(none.contains("no interface has a policy"), "{none}");
+}
+
+/// The rules of a proposal, without their comments.
+fn rules(text: &str) -> Vec<String> {
+    let rules = text.lines().filter(|line| line.starts_with("permit"));
+    rules.map(|line| line.split(" comment ").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_is_learned_refuses_nothing_of_what_it_was_learned_from() {
+    let bench = Bench::new("");
+    // By routes of its own; without a route; where another's route leads; from a wider prefix of one within which another has
+    // a longer one; from within a /24 that was learned on the other interface.
+    let one = [
+        "10.1.0.1",
+        "10.1.200.1",
+        "172.16.1.1",
+        "10.2.3.4",
+        "10.1.7.70",
+        "10.1.8.1",
+        "198.51.100.2",
+        "2001:db8:2fff::1",
+    ];
+    let two =
+        ["10.2.0.1", "10.1.7.65", "10.1.8.9", "172.16.1.2", "2001:db8:2abc::1", "2001:db8:3000::1", "198.51.100.6"];
+    // What is left out: special sources, our own, and what routes discard.
+    let others = ["169.254.1.1", "198.51.100.1", "10.9.1.1"];
+    bench.capture("one.pcap", 1, &one);
+    bench.capture("two.pcap", 2, &two);
+    bench.capture("others.pcap", 1, &others);
+    let inputs = ["one=one.pcap", "two=two.pcap"];
+    let learn = |more: &[&str]| bench.weir(&[&["sav", "learn", "gate.toml", "--in"], &inputs[..], more].concat());
+    let learned = text(&learn(&["--in", "one=others.pcap"]));
+    let found = rules(&learned);
+    let has = |rule: &str| assert!(found.iter().any(|found| found == rule), "{rule}\n{learned}");
+    has("permit from 10.1.0.0/16 on one");
+    has("permit from 10.2.0.0/16 on two");
+    // Seen on one, where no route leads back: its /24, and on two as the wider prefix is.
+    has("permit from 10.2.3.0/24 on one, two");
+    has("permit from 10.1.7.64/26 on one, two");
+    has("permit from 10.1.8.0/24 on one, two");
+    has("permit from 172.16.1.0/24 on one, two");
+    has("permit from 2001:db8:2000::/36 on two");
+    has("permit from 2001:db8:2fff::/48 on one, two");
+    has("permit from 2001:db8:3000::/48 on two");
+    has("permit from 198.51.100.0/30 on one");
+    assert_eq!(found.len(), 11, "{learned}");
+    assert!(learned.contains("comment \"learned: 3 packets, route 10.1.0.0/16 via 198.51.100.2 on one\""), "{learned}");
+    assert!(learned.contains("# seen on several interfaces:\npermit from 172.16.1.0/24 "), "{learned}");
+    for left_out in [
+        "1 packet from link-local sources",
+        "1 packet from addresses of the gateway itself",
+        "1 packet whose routes discard",
+    ] {
+        assert!(learned.contains(&format!("# left out on one: {left_out}\n")), "{left_out}\n{learned}");
+    }
+
+    let output = learn(&["--out", "learned.rules"]);
+    assert_eq!(text(&output), "");
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("learned 11 rules from 15 packets\n"));
+    assert_eq!(rules(&std::fs::read_to_string(bench.path("learned.rules")).unwrap()), found);
+    for matching in ["most-specific", "any-covering"] {
+        let policy =
+            format!("[sav.edge]\nmechanism = \"table\"\nmatch = \"{matching}\"\nfiles = [\"learned.rules\"]\n");
+        bench.write("new.toml", &policy);
+        let check = bench.weir(&["check", "new.toml"]);
+        assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
+        let run = bench.weir(&[&["sav", "dry-run", "new.toml", "--in"], &inputs[..]].concat());
+        let report = text(&run);
+        assert!(report.contains("\nnothing would be dropped\n"), "{matching}: {report}");
+    }
+
+    // It never overwrites anything.
+    fails(&learn(&["--out", "learned.rules"]), 1, "learned.rules: is there already, and is not overwritten");
+    fails(&learn(&["--out", "learned.csv"]), 2, "has to end in .rules");
+    // Few packets may be forged ones.
+    let often = text(&learn(&["--min-packets", "2"]));
+    assert_eq!(rules(&often), ["permit from 10.1.0.0/16 on one"]);
+    assert!(often.contains("\n# permit from 10.2.0.0/16 on two comment "), "{often}");
+    let json = json(&learn(&["--json"]));
+    assert_eq!((&json["schema"], json["rules"].as_array().unwrap().len()), (&"weir.sav.learn/1".into(), 11));
+}
+
+/// The prefixes of an interface and family whose verdicts change so.
+fn changed(diff: &Value, interface: &str, family: &str, from: &str, to: &str) -> Vec<String> {
+    let of = diff["interfaces"].as_array().unwrap().iter();
+    let of = of.filter(|row| row["interface"] == interface && row["family"] == family);
+    let changes = of.flat_map(|row| row["changes"].as_array().unwrap());
+    let changes = changes.filter(|change| change["old"] == from && change["new"] == to);
+    changes
+        .flat_map(|change| change["prefixes"].as_array().unwrap())
+        .map(|prefix| prefix.as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_diff_tells_which_sources_change_and_by_which_rules() {
+    let bench = Bench::new(TABLE);
+    bench.write(
+        "new.toml",
+        &TABLE.replace("10.1.7.64/26 on two", "10.1.7.64/27 on two").replace("permit\"\n", "discard\"\n"),
+    );
+    let output = bench.weir(&["sav", "diff", "gate.toml", "new.toml", "--json"]);
+    let diff = json(&output);
+    assert_eq!(diff["schema"], "weir.sav.diff/1");
+    assert_eq!(changed(&diff, "one", "ipv4", "invalid", "valid"), ["10.1.7.96/27"]);
+    assert_eq!(changed(&diff, "two", "ipv4", "valid", "invalid"), ["10.1.7.96/27"]);
+    let changes: usize =
+        diff["interfaces"].as_array().unwrap().iter().map(|row| row["changes"].as_array().unwrap().len()).sum();
+    assert_eq!(changes, 2);
+    let text_of = text(&bench.weir(&["sav", "diff", "gate.toml", "new.toml"]));
+    let (old, new) = (place("permit from 10.1.7.64/26"), place("permit from 10.1.0.0/16").replace("gate", "new"));
+    for line in [
+        "one ipv4  edge (table, permit) -> edge (table, discard)\n".to_owned(),
+        "  invalid -> valid  10.1.7.96/27\n".to_owned(),
+        format!("         {old}: \"permit from 10.1.7.64/26 on two\",\n"),
+        format!("         {new}: \"permit from 10.1.0.0/16 on one\",\n"),
+    ] {
+        assert!(text_of.contains(&line), "{line}\n{text_of}");
+    }
+    let same = text(&bench.weir(&["sav", "diff", "gate.toml", "gate.toml"]));
+    assert_eq!(same, "no source gets another verdict\n");
+    fails(&bench.weir(&["sav", "diff", "gate.toml", "none.toml"]), 3, "none.toml");
+
+    // Routes change verdicts, too; and who has no policy refuses nothing.
+    let strict = "[sav.edge]\nmechanism = \"urpf-strict\"\n";
+    bench.write("strict.toml", strict);
+    let moved = std::fs::read_to_string(bench.path("strict.toml")).unwrap().replace("10.2.0.0/16", "10.2.0.0/15");
+    std::fs::write(bench.path("moved.toml"), moved).unwrap();
+    let diff = json(&bench.weir(&["sav", "diff", "strict.toml", "moved.toml", "--json"]));
+    assert_eq!(changed(&diff, "two", "ipv4", "invalid", "valid"), ["10.3.0.0/16"]);
+    bench.write("without.toml", "");
+    let diff = json(&bench.weir(&["sav", "diff", "without.toml", "strict.toml", "--json"]));
+    assert!(changed(&diff, "one", "ipv4", "unvalidated", "invalid").contains(&"10.2.0.0/15".to_owned()));
+    assert!(changed(&diff, "one", "ipv4", "unvalidated", "valid").is_empty());
+}
+
+/// The rules of a policy, read naively.
+struct Naive(Vec<(IpNet, Vec<&'static str>)>);
+
+impl Naive {
+    fn config(&self) -> String {
+        let rules: Vec<String> =
+            self.0.iter().map(|(prefix, on)| format!("  \"permit from {prefix} on {}\",\n", on.join(", "))).collect();
+        format!("[sav.edge]\nmechanism = \"table\"\nrules = [\n{}]\n", rules.concat())
+    }
+
+    /// Whether an ordinary source is valid: the longest prefix that covers it has the interface.
+    fn permits(&self, source: IpAddr, interface: &str) -> bool {
+        let covering = || self.0.iter().filter(|(prefix, _)| prefix.contains(&source));
+        let longest = covering().map(|(prefix, _)| prefix.prefix_len()).max();
+        covering().any(|(prefix, on)| Some(prefix.prefix_len()) == longest && on.contains(&interface))
+    }
+}
+
+fn below(random: &mut Random, bound: u64) -> u64 {
+    random.next() % bound
+}
+
+fn v4(random: &mut Random) -> IpAddr {
+    Ipv4Addr::from(0x0a10_0000 + below(random, 1 << 18) as u32).into()
+}
+
+fn v6(random: &mut Random) -> IpAddr {
+    Ipv6Addr::from((0x2001_0db8 << 96) | (u128::from(below(random, 1 << 32)) << 64)).into()
+}
+
+/// Nested and adjacent prefixes, in a small part of each family.
+fn table(random: &mut Random, rules: usize) -> Naive {
+    let on = [vec!["one"], vec!["two"], vec!["one", "two"]];
+    let mut all: Vec<(IpNet, Vec<&'static str>)> = Vec::new();
+    while all.len() < rules {
+        let (address, bits) = match below(random, 3) {
+            0 => (v6(random), 34 + below(random, 30) as u8),
+            _ => (v4(random), 14 + below(random, 19) as u8),
+        };
+        let prefix = IpNet::new(address, bits).unwrap().trunc();
+        if !all.iter().any(|(other, _)| *other == prefix) {
+            all.push((prefix, on[below(random, 3) as usize].clone()));
+        }
+    }
+    Naive(all)
+}
+
+#[test]
+fn a_diff_is_what_asking_about_any_source_says() {
+    let mut random = Random::from_seed(11);
+    for _ in 0..4 {
+        let (old, mut new) = (table(&mut random, 120), table(&mut random, 20));
+        let own: Vec<IpNet> = new.0.iter().map(|(prefix, _)| *prefix).collect();
+        new.0.extend(old.0.iter().filter(|(prefix, _)| !own.contains(prefix)).cloned());
+        let bench = Bench::new(&old.config());
+        bench.write("new.toml", &new.config());
+        let diff = json(&bench.weir(&["sav", "diff", "gate.toml", "new.toml", "--json"]));
+        let mut seen = [0; 2];
+        for interface in ["one", "two"] {
+            for family in ["ipv4", "ipv6"] {
+                let nets = |from, to| -> Vec<IpNet> {
+                    changed(&diff, interface, family, from, to).iter().map(|net| net.parse().unwrap()).collect()
+                };
+                let (gained, lost) = (nets("invalid", "valid"), nets("valid", "invalid"));
+                for _ in 0..20_000 {
+                    // Anywhere near, and at the edges of rules.
+                    let (rule, _) = &old.0[below(&mut random, old.0.len() as u64) as usize];
+                    let source = match (family, below(&mut random, 3)) {
+                        ("ipv4", 0) => v4(&mut random),
+                        ("ipv6", 0) => v6(&mut random),
+                        (_, 1) => rule.network(),
+                        _ => rule.broadcast(),
+                    };
+                    if source.is_ipv4() != (family == "ipv4") {
+                        continue;
+                    }
+                    let (before, after) = (old.permits(source, interface), new.permits(source, interface));
+                    let told = |nets: &[IpNet]| nets.iter().filter(|net| net.contains(&source)).count();
+                    assert_eq!(told(&gained), usize::from(!before && after), "{source} on {interface}");
+                    assert_eq!(told(&lost), usize::from(before && !after), "{source} on {interface}");
+                    seen[0] += usize::from(!before && after);
+                    seen[1] += usize::from(before && !after);
+                }
+            }
+        }
+        assert!(seen.iter().all(|seen| *seen > 100), "{seen:?}");
+    }
+}
