@@ -317,6 +317,64 @@ fn prefixes_of_lists_count_their_hits_and_are_shown() {
     assert_eq!(said[2..], [(net, Scope::Prefix, false, Some(3)), (sub, Scope::Interface, false, Some(0))]);
 }
 
+/// What stood at the prefix of no bits before there were entries of it has not counted for them.
+#[test]
+fn the_prefix_of_no_bits_counts_from_its_first_entry_on() {
+    let rules = of_families(&["interface permit from NET on if1"], &[0]);
+    let mut rig = table(router(), &rules, Match::MostSpecific, false, true).inventive();
+    let count = |rig: &Rig| -> Option<u64> {
+        let any = rig.harness.sav_entries("t").into_iter().find(|row| row.prefix.prefix_len() == 0);
+        any.map(|row| row.hits.expect("they are counted"))
+    };
+    let any = edits(&of_families(&["deny from ANY on if3"], &[0]));
+    for round in 1..4 {
+        (0..round).for_each(|_| drop(rig.send("if2", &packet("198.20.0.9"))));
+        assert_eq!(count(&rig), None);
+        rig.harness.replace_sav("t", "api", &any, 0).unwrap();
+        assert_eq!(count(&rig), Some(0));
+        (0..round).for_each(|_| drop(rig.send("if2", &packet("198.20.0.9"))));
+        assert_eq!(count(&rig), Some(round));
+        rig.harness.replace_sav("t", "api", &[], 0).unwrap();
+    }
+}
+
+/// Entries of other lists that come and go in one batch, or for which no table can be made, leave what the prefix had.
+#[test]
+fn what_another_list_does_not_become_changes_nothing() {
+    for sets in [1000, 2] {
+        let rules = of_families(&["permit from WIDE on if1"], &[0, 1]);
+        let mut build = table(router(), &rules, Match::MostSpecific, false, false);
+        build.0.limits.sav_sets = sets;
+        let mut rig = build.inventive();
+        let more = edits(&of_families(&["permit from NET on if2"], &[0, 1]));
+        rig.harness.replace_sav("t", "api", &more, 0).unwrap();
+        rig.harness.replace_sav("t", "other", &more, 0).unwrap();
+        let own = edits(&of_families(&["interface permit from NET on if3", "deny from WIDE on if2"], &[0, 1]));
+        let add = own.iter().map(|(key, on)| Edit::Add(*key, Arc::clone(on)));
+        let gone = own.iter().map(|(key, _)| Edit::Delete(*key));
+        let see = |rig: &mut Rig| [0, 1].map(|family| verdicts(rig, &SOURCES[family], false));
+        let before = ["ivi ivi vii uuu"; 2];
+        assert_eq!(see(&mut rig), before);
+        let both: Vec<Edit> = add.clone().chain(gone).collect();
+        assert_eq!(rig.harness.edit_sav("t", "api", &both, 0).unwrap().entries, 2);
+        assert_eq!(see(&mut rig), before);
+        let add: Vec<Edit> = add.collect();
+        let done = rig.harness.edit_sav("t", "api", &add, 0);
+        match sets {
+            2 => {
+                assert!(matches!(done, Err(SavError::NoRoom { .. })), "{done:?}");
+                assert_eq!(see(&mut rig), before);
+                rig.harness.edit_sav("t", "other", &[], 0).unwrap();
+                assert_eq!(see(&mut rig), before);
+            }
+            _ => {
+                assert_eq!(done.unwrap().entries, 6);
+                assert_eq!(see(&mut rig), ["ivv ivv vii uui"; 2]);
+            }
+        }
+    }
+}
+
 /// Line cards have tables of router-wide allowlists. Entries of other lists are refused, and those that are there already
 /// when a reload wants cards stay, in one table.
 #[test]

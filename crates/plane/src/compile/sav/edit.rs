@@ -363,7 +363,8 @@ impl Kept {
         }
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         let (mut sets, mut named) = (Sets::new(&self.numbers), NamedSets::new(means.numbers));
-        for (key, names) in changed {
+        // Of other lists nothing is left where the table is of one kind: they came and went in one batch, or did not fit.
+        for (key, names) in changed.filter(|(key, _)| key.mode == Mode::PrefixAllow) {
             let net = key.prefix;
             let own = names.map(|names| named.of(&names));
             let others = self.dynamic.others(source, key).map(|said| named.of(&said.interfaces));

@@ -3,7 +3,7 @@
 use weir_base::reclaim::Domain;
 use weir_table::lpm::{Key, Prefix};
 use weir_table::sav::{
-    AnyCovering, Cards, Limits, Lists, Match, Merged, Mode, Modes, MostSpecific, NoRoom, Ordered, Rule, Set,
+    AnyCovering, Cards, Limits, Lists, Match, Merged, Modes, MostSpecific, NoRoom, Ordered, Rule, Set,
 };
 
 use crate::model::SavLayout;
@@ -164,8 +164,8 @@ impl<K: Key> Engine<K> {
             Engine::MostSpecific(table) => table.counter_of(prefix),
             Engine::AnyCovering(table) => table.counter_of(prefix),
             Engine::Cards(..) => None,
-            Engine::ModesMostSpecific(table) => table.counter_of(prefix),
-            Engine::ModesAnyCovering(table) => table.counter_of(prefix),
+            Engine::ModesMostSpecific(table) => counter_of_lists(table, prefix),
+            Engine::ModesAnyCovering(table) => counter_of_lists(table, prefix),
         }
     }
 
@@ -189,10 +189,17 @@ impl<K: Key> Engine<K> {
     }
 }
 
+/// That of a prefix that entries have: the prefix of no bits may be there without.
+fn counter_of_lists<K: Key, const ANY_COVERING: bool>(
+    table: &Merged<K, Modes<ANY_COVERING>>,
+    prefix: &Prefix<K>,
+) -> Option<u32> {
+    table.get(prefix).filter(|lists| lists.has_entries()).and_then(|_| table.counter_of(prefix))
+}
+
 /// How full a table of lists is. The prefix of no bits is none where it only says which interfaces have allowlists.
 fn of_lists<K: Key, const ANY_COVERING: bool>(table: &Merged<K, Modes<ANY_COVERING>>) -> Occupancy {
-    let unsaid = table.get(&Prefix::ALL);
-    let unsaid = unsaid.is_some_and(|lists| Mode::ALL.into_iter().all(|mode| lists.of(mode).is_none()));
+    let unsaid = table.get(&Prefix::ALL).is_some_and(|lists| !lists.has_entries());
     Occupancy {
         prefixes: table.occupancy().0 - usize::from(unsaid),
         sets: table.sets().0,

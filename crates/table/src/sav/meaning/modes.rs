@@ -66,9 +66,14 @@ impl Lists {
         Lists { allowlisted, ..self }
     }
 
-    /// Nothing is said.
+    /// Entries of some mode have the prefix.
+    pub fn has_entries(&self) -> bool {
+        self.of.iter().any(Option::is_some)
+    }
+
+    /// Nothing is said: no entry has the prefix, and it need not name interfaces with allowlists.
     pub fn is_empty(&self) -> bool {
-        self.of.iter().all(Option::is_none) && self.allowlisted.is_empty()
+        !self.has_entries() && self.allowlisted.is_empty()
     }
 
     fn octets(&self) -> usize {
