@@ -39,7 +39,7 @@ pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Roo
     rows
 }
 
-fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
+pub(crate) fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
     if !matches!(entry.source, Source::Static | Source::Connected | Source::Neighbor) {
         return Vec::new();
     }

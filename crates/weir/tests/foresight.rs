@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use serde_json::Value;
@@ -216,6 +217,96 @@ fn what_a_dry_run_cannot_do_is_said() {
     bench.write("none.toml", "");
     let none = text(&bench.weir(&["sav", "dry-run", "none.toml", "--in", "one=one.pcap"]));
     assert!(none.contains("no interface has a policy"), "{none}");
+}
+
+/// A gateway that receives packets from one source in its rules and from four that are not, and only counts.
+const RUNNING: &str = r#"version = 1
+
+[[interface]]
+name = "one"
+address = "10.0.0.1/24"
+port = { generator = { source = "10.0.0.10-10.0.0.14", destination = "192.0.2.1", rate = 20000 } }
+sav = "edge"
+
+[[interface]]
+name = "out"
+address = "10.0.1.1/24"
+port = "null"
+
+[[route]]
+prefix = "192.0.2.0/24"
+via = { address = "10.0.1.2" }
+
+[sav.edge]
+mechanism = "table"
+action = "permit"
+rules = ["permit from 10.0.0.10/32 on one", "permit from 10.0.0.0/24 on out"]
+"#;
+
+/// A process that is killed in the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_gateway_tells_what_it_would_drop() {
+    let bench = Bench::new("");
+    std::fs::write(bench.path("run.toml"), RUNNING).unwrap();
+    let socket = bench.path("control.sock");
+    let weir = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(bench.0.path()).env("WEIR_SOCKET", &socket).env_remove("WEIR_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let ask = |more: &[&str]| weir(&[&["sav", "dry-run"], more].concat()).output().unwrap();
+    fails(&ask(&[]), 4, "no gateway");
+    fails(&ask(&["run.toml"]), 2, "--in");
+    fails(&ask(&["--in", "one=x.pcap"]), 2, "CONFIG");
+    let _running = Running(weir(&["run", "run.toml"]).spawn().unwrap());
+    let start = Instant::now();
+    let report = loop {
+        let output = ask(&["--json"]);
+        if output.status.success() {
+            let report = json(&output);
+            if report["sources"][0]["packets"].as_u64() > Some(100) {
+                break report;
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "nothing came of it: {output:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let place =
+        |words: &str| format!("run.toml:{}", 1 + RUNNING.lines().position(|line| line.contains(words)).unwrap());
+    assert_eq!((&report["schema"], &report["captured"]), (&"weir.sav.dry-run/1".into(), &Value::Null));
+    let row = &report["sources"][0];
+    assert_eq!(
+        (&row["interface"], &row["prefix"], &row["policy"]),
+        (&"one".into(), &"10.0.0.0/24".into(), &"edge".into())
+    );
+    assert_eq!(
+        (&row["by"][0]["place"], &row["reason"]),
+        (&place("permit from 10.0.0.0/24").into(), &"sav-table".into())
+    );
+    let of = &report["interfaces"][0];
+    assert_eq!((&of["interface"], &of["action"]), (&"one".into(), &"permit".into()));
+    let (checked, invalid) = (of["checked"].as_u64().unwrap(), of["invalid"].as_u64().unwrap());
+    assert!(invalid > checked / 2 && invalid < checked, "{of}");
+    let told = text(&ask(&["--top", "0"]));
+    assert!(
+        told.starts_with("found by the running gateway since ") && told.contains("\nand 1 more prefix, of "),
+        "{told}"
+    );
+    assert_eq!(text(&ask(&["--csv"])).lines().count(), 2);
+    // What it lacks is proposed as rules.
+    let learned = text(&weir(&["sav", "learn"]).output().unwrap());
+    assert_eq!(rules(&learned), ["permit from 10.0.0.0/24 on one"]);
+    assert!(learned.contains(", route 10.0.0.0/24 on one\"\n"), "{learned}");
 }
 
 /// The rules of a proposal, without their comments.

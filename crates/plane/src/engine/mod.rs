@@ -38,7 +38,7 @@ use crate::worker::Order;
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
-pub use why::Refusal;
+pub use why::{Refusal, WayBack};
 use ports::{OpenPort, open_ports};
 use report::{count, difference, interfaces, tables};
 

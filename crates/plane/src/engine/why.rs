@@ -1,10 +1,13 @@
-//! What a running gateway says of a source, and by what: for people who ask.
+//! What a running gateway says of a source, and by what, and which way leads back to it: for people who ask.
 
 use std::net::IpAddr;
+
+use ipnet::IpNet;
 
 use super::Engine;
 use crate::compile::Decision;
 use crate::model::Place;
+use crate::rib::Source;
 use crate::sav::{self, Answer, Family};
 
 /// Why a source is not valid.
@@ -18,7 +21,38 @@ pub struct Refusal {
     pub nearest: Option<Place>,
 }
 
+/// The route back to a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WayBack {
+    /// The longest prefix that covers it.
+    pub prefix: IpNet,
+    /// What the route is for.
+    pub source: Source,
+    /// Itself, in words, if it or one of another metric leads over the interface that was asked about.
+    pub route: Option<String>,
+}
+
 impl Engine {
+    /// The route back to a source that comes in by an interface, in the VRF of the interface; `None`: there is none, or no such
+    /// interface.
+    pub fn way_back(&self, interface: &str, source: IpAddr) -> Option<WayBack> {
+        let control = self.lock();
+        let own = control.model.interfaces.iter().find(|own| own.name == interface)?;
+        let vrf = *control.map.vrfs.get(usize::from(own.vrf.0))?;
+        let rib = control.compiler.ribs().get(usize::from(vrf))?;
+        let (prefix, entry) = rib.covering_more(source)?;
+        let paths = self.root.with(|root| {
+            let all = std::iter::once(&entry).chain(rib.alternates(prefix));
+            all.flat_map(|entry| crate::show::paths(*entry, &control.compiler, root)).collect::<Vec<_>>()
+        });
+        let over = paths.into_iter().find(|path| path.interface == interface);
+        let route = over.map(|path| match path.address {
+            Some(address) => format!("route {prefix} via {address} on {interface}"),
+            None => format!("route {prefix} on {interface}"),
+        });
+        Some(WayBack { prefix, source: entry.source, route })
+    }
+
     /// Why a source is not valid that comes in by an interface now, whatever becomes of its packets; `None` if it is, as far as
     /// that depends on nothing but the source.
     pub fn refusal(&self, interface: &str, source: IpAddr) -> Option<Refusal> {

@@ -12,6 +12,7 @@ use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
+use crate::render::sav::learned::{self, Learned};
 use crate::render::version::Version;
 
 /// Answers from the samples, and notes what it was told.
@@ -90,6 +91,10 @@ impl Gateway for Fake {
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
         dry_run::sample(top)
+    }
+
+    fn sav_learn(&self, min_packets: u64) -> Learned {
+        learned::sample(min_packets)
     }
 
     fn failures(&self) -> Vec<String> {

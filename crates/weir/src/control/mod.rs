@@ -22,6 +22,7 @@ use weir_plane::stats;
 use crate::config::Loaded;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
+use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
@@ -52,6 +53,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
     /// What would be dropped if every policy discarded what is not valid: of the sources the `top` that sent most.
     fn sav_dry_run(&self, top: usize) -> DryRun;
+    /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
+    fn sav_learn(&self, min_packets: u64) -> Learned;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

@@ -20,6 +20,7 @@ use crate::notify;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
+use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
 
 /// An engine, and where its configuration comes from.
@@ -179,6 +180,10 @@ impl Gateway for Running {
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
         crate::foresight::live::dry_run(&self.engine, top)
+    }
+
+    fn sav_learn(&self, min_packets: u64) -> Learned {
+        crate::foresight::live::learn(&self.engine, min_packets)
     }
 
     fn failures(&self) -> Vec<String> {

@@ -98,6 +98,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
+        .route("/v1/sav/learn", get(sav::learn))
         .route("/v1/sav/{policy}/entries", post(sav::change).put(sav::import))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))

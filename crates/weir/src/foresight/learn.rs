@@ -77,35 +77,32 @@ impl Learn {
         let in_table = blocks.len() as u64;
         let mut left_out = LeftOutSums::default();
         for ((interface, class), sum) in special {
-            left_out.add(&monitor, interface, class.name(), sum);
+            left_out.add(monitor.name(interface), class.name(), sum);
         }
-        let mut places = Vec::new();
+        let mut sights = Vec::new();
         for (block, counted) in blocks {
             match Place::of(&monitor, &boundaries, &block, &counted) {
-                Ok(place) => places.push((block, counted, place)),
-                Err(why) => left_out.add(&monitor, block.interface, why, counted.sum),
+                Ok(place) => {
+                    let (interface, start) = (monitor.index(block.interface), block.start);
+                    sights.push(Sight { interface, start, sum: counted.sum, place });
+                }
+                Err(why) => left_out.add(monitor.name(block.interface), why, counted.sum),
             }
         }
-        let mut table = Prefixes::default();
-        places.iter().for_each(|(block, counted, place)| table.add(block.interface, counted.sum, place));
-        let rare = table.split_rare(min_packets);
-        places
-            .retain(|(block, _, place)| table.0.get(&place.prefix).is_some_and(|on| on.contains_key(&block.interface)));
-        table.inherit();
-        table.close(&places);
-        table.join();
+        let (table, rare) = Prefixes::of(sights, min_packets);
+        let name = |index: u32| monitor.harness.model().interfaces[index as usize].name.as_str();
         let read = monitor.read();
         let seconds = read.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
         Learned {
-            captured: Captured {
+            captured: Some(Captured {
                 packets: read.packets,
                 cut: read.cut,
                 unasked: read.unasked,
                 strangers: read.strangers,
                 seconds,
-            },
-            rules: table.proposed(&monitor),
-            rare: rare.proposed(&monitor),
+            }),
+            rules: table.proposed(name),
+            rare: rare.proposed(name),
             left_out: left_out.0,
             table: Table {
                 blocks: in_table,
@@ -172,11 +169,21 @@ impl Boundaries for AllRoutes {
     }
 }
 
+/// What was seen of a block.
+pub(super) struct Sight {
+    /// The interface's index in the model.
+    pub(super) interface: u32,
+    /// The first address of the block.
+    pub(super) start: IpAddr,
+    pub(super) sum: Sum,
+    pub(super) place: Place,
+}
+
 /// What a block stands for.
-struct Place {
-    prefix: IpNet,
+pub(super) struct Place {
+    pub(super) prefix: IpNet,
     /// The route back, in words; `None`: there is none over the interface.
-    route: Option<String>,
+    pub(super) route: Option<String>,
 }
 
 impl Place {
@@ -223,11 +230,23 @@ struct Seen {
     route: Option<String>,
 }
 
-/// By prefix, and by number of the interface. The wider of two nested prefixes comes first.
+/// By prefix, and by the interface's index in the model. The wider of two nested prefixes comes first.
 #[derive(Debug, Default)]
-struct Prefixes(BTreeMap<IpNet, BTreeMap<u32, Seen>>);
+pub(super) struct Prefixes(BTreeMap<IpNet, BTreeMap<u32, Seen>>);
 
 impl Prefixes {
+    /// The table, and beside it what an interface got fewer packets of.
+    pub(super) fn of(mut sights: Vec<Sight>, min_packets: u64) -> (Prefixes, Prefixes) {
+        let mut table = Prefixes::default();
+        sights.iter().for_each(|sight| table.add(sight.interface, sight.sum, &sight.place));
+        let rare = table.split_rare(min_packets);
+        sights.retain(|sight| table.0.get(&sight.place.prefix).is_some_and(|on| on.contains_key(&sight.interface)));
+        table.inherit();
+        table.close(&sights);
+        table.join();
+        (table, rare)
+    }
+
     fn add(&mut self, interface: u32, sum: Sum, place: &Place) {
         let why = if place.route.is_some() { Why::Route } else { Why::Seen };
         let seen = || Seen { sum: Sum::default(), why, route: place.route.clone() };
@@ -273,16 +292,15 @@ impl Prefixes {
     }
 
     /// Gives the longest prefix around each block the interface that it was seen on.
-    fn close(&mut self, places: &[(Block, Counted, Place)]) {
-        for (block, counted, place) in places {
-            let bits = if block.start.is_ipv4() { 32 } else { 128 };
-            let Some(longest) = self.around(block.start, bits + 1).filter(|longest| *longest != place.prefix) else {
+    fn close(&mut self, sights: &[Sight]) {
+        for Sight { interface, start, sum, place } in sights {
+            let bits = if start.is_ipv4() { 32 } else { 128 };
+            let Some(longest) = self.around(*start, bits + 1).filter(|longest| *longest != place.prefix) else {
                 continue;
             };
-            let on = self.0.entry(longest).or_default();
-            let seen = on.entry(block.interface);
+            let seen = self.0.entry(longest).or_default().entry(*interface);
             let seen = seen.or_insert(Seen { sum: Sum::default(), why: Why::Elsewhere, route: None });
-            seen.sum.add(counted.sum);
+            seen.sum.add(*sum);
             if seen.route.is_none() {
                 seen.route.clone_from(&place.route);
             }
@@ -315,30 +333,29 @@ impl Prefixes {
         }
     }
 
-    fn proposed(self, monitor: &Monitor) -> Vec<Proposed> {
-        let on = |on: BTreeMap<u32, Seen>| -> Vec<On> {
-            let mut on: Vec<(u32, Seen)> = on.into_iter().collect();
-            on.sort_by_key(|(interface, _)| monitor.index(*interface));
-            let on = on.into_iter().map(|(interface, seen)| On {
-                interface: monitor.name(interface).to_owned(),
-                packets: seen.sum.packets,
-                bytes: seen.sum.octets,
-                why: seen.why,
-                route: seen.route,
-            });
-            on.collect()
+    /// As rules; interfaces are named by their index.
+    pub(super) fn proposed<'a>(self, name: impl Fn(u32) -> &'a str) -> Vec<Proposed> {
+        let on = |(interface, seen): (u32, Seen)| On {
+            interface: name(interface).to_owned(),
+            packets: seen.sum.packets,
+            bytes: seen.sum.octets,
+            why: seen.why,
+            route: seen.route,
         };
-        self.0.into_iter().map(|(prefix, all)| Proposed { prefix: prefix.to_string(), on: on(all) }).collect()
+        let rule = |(prefix, all): (IpNet, BTreeMap<u32, Seen>)| Proposed {
+            prefix: prefix.to_string(),
+            on: all.into_iter().map(on).collect(),
+        };
+        self.0.into_iter().map(rule).collect()
     }
 }
 
 /// What is left out, by interface and why.
 #[derive(Default)]
-struct LeftOutSums(Vec<LeftOut>);
+pub(super) struct LeftOutSums(pub(super) Vec<LeftOut>);
 
 impl LeftOutSums {
-    fn add(&mut self, monitor: &Monitor, interface: u32, why: &str, sum: Sum) {
-        let name = monitor.name(interface);
+    pub(super) fn add(&mut self, name: &str, why: &str, sum: Sum) {
         let place = self.0.iter().position(|row| row.interface == name && row.why == why);
         let place = place.unwrap_or_else(|| {
             self.0.push(LeftOut { interface: name.to_owned(), why: why.to_owned(), packets: 0, bytes: 0 });

@@ -1,5 +1,5 @@
-//! What a running gateway would drop if every policy discarded what is not valid: what it has found so since its counters
-//! were cleared, whatever it did with it.
+//! What a running gateway would drop if every policy discarded what is not valid, and what rules would let it pass: from
+//! what it has found so since its counters were cleared, whatever it did with it.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,15 @@ use ipnet::IpNet;
 use weir_plane::engine::Engine;
 use weir_plane::reason::Reason;
 use weir_plane::sav::By;
-use weir_plane::stats::InvalidSourceRow;
+use weir_plane::stats::{InvalidSourceRow, InvalidSources};
 
+use weir_plane::rib;
+
+use super::blocks::Sum;
 use super::dry_run::interface;
+use super::learn::{LeftOutSums, Place, Prefixes, Sight};
 use crate::render::sav::dry_run::{DryRun, Forgotten, Source, Table};
+use crate::render::sav::learned::Learned;
 use crate::replay::validation::{Nearest, Rule};
 
 /// The report: of the sources the `top` that sent most.
@@ -19,20 +24,66 @@ pub fn dry_run(engine: &Engine, top: usize) -> DryRun {
     let action = |name: &str| policies.iter().find(|policy| policy.name == name).map_or("", |policy| policy.action);
     let found = engine.invalid_sources();
     let (shown, more) = found.rows.split_at(top.min(found.rows.len()));
-    let (made_room, lost) = found.lost;
-    let forgotten = Forgotten { interface: "all interfaces".to_owned(), packets: lost.packets, bytes: lost.bytes };
     DryRun {
         captured: None,
         interfaces: engine.snapshot().sav.into_iter().map(|stats| interface(stats, &action)).collect(),
         sources: shown.iter().map(|row| source(engine, row)).collect(),
         more_sources: more.len() as u64,
         more_packets: more.iter().map(|row| row.traffic.packets).sum(),
-        table: Table {
-            blocks: found.rows.len() as u64,
-            limit: found.limit as u64,
-            made_room,
-            forgotten: if made_room > 0 { vec![forgotten] } else { Vec::new() },
-        },
+        table: table(&found),
+    }
+}
+
+fn table(found: &InvalidSources) -> Table {
+    let (made_room, lost) = found.lost;
+    let forgotten = Forgotten { interface: "all interfaces".to_owned(), packets: lost.packets, bytes: lost.bytes };
+    Table {
+        blocks: found.rows.len() as u64,
+        limit: found.limit as u64,
+        made_room,
+        forgotten: if made_room > 0 { vec![forgotten] } else { Vec::new() },
+    }
+}
+
+/// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least. What
+/// routes say of a prefix is asked now, about one address of it.
+pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
+    let found = engine.invalid_sources();
+    let names: Vec<String> = engine.snapshot().interfaces.into_iter().map(|interface| interface.name).collect();
+    let mut left_out = LeftOutSums::default();
+    let mut sights = Vec::new();
+    for row in &found.rows {
+        let sum = Sum { packets: row.traffic.packets, octets: row.traffic.bytes };
+        let Some(index) = names.iter().position(|name| *name == row.interface) else { continue };
+        if row.by == By::Special.name() || row.by == By::Link.name() {
+            left_out.add(&row.interface, row.by, sum);
+            continue;
+        }
+        let place = match engine.way_back(&row.interface, example(row.prefix)) {
+            Some(back) => match back.source {
+                rib::Source::Local | rib::Source::Broadcast => Err("own"),
+                rib::Source::Blackhole | rib::Source::Unreachable => Err("discarded"),
+                // A default route says nothing.
+                _ if back.prefix.prefix_len() > 0 && back.route.is_some() => {
+                    Ok(Place { prefix: back.prefix, route: back.route })
+                }
+                _ => Ok(Place { prefix: row.prefix, route: None }),
+            },
+            None => Ok(Place { prefix: row.prefix, route: None }),
+        };
+        match place {
+            Ok(place) => sights.push(Sight { interface: index as u32, start: row.prefix.addr(), sum, place }),
+            Err(why) => left_out.add(&row.interface, why, sum),
+        }
+    }
+    let (rules, rare) = Prefixes::of(sights, min_packets);
+    let name = |index: u32| names[index as usize].as_str();
+    Learned {
+        captured: None,
+        rules: rules.proposed(name),
+        rare: rare.proposed(name),
+        left_out: left_out.0,
+        table: table(&found),
     }
 }
 

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::configuration;
+use super::super::connection::Connection;
 use super::super::error::Error;
 use super::super::output::print;
+use super::super::query::target;
 use super::super::replay::input;
 use super::progress::Bar;
 use crate::foresight::learn::Learn as Run;
+use crate::render::sav::learned::Learned;
 use crate::render::{self, Report as _};
 use crate::replay::Input;
 use crate::rules::Format;
@@ -19,10 +22,12 @@ use crate::rules::Format;
 /// Proposes rules for a table, from captured traffic and the configuration's routes; applies nothing
 #[derive(Debug, Args)]
 pub(super) struct Learn {
-    /// The configuration, a TOML file: its interfaces and routes; what its policies say does not matter
-    config: PathBuf,
+    /// The configuration, a TOML file: its interfaces and routes; what its policies say does not matter. Without one, rules
+    /// are proposed for what a running gateway has found not valid
+    #[arg(requires = "inputs")]
+    config: Option<PathBuf>,
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
-    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, required = true, num_args = 1..)]
+    #[arg(long = "in", value_name = "IF=FILE", value_parser = input, requires = "config", num_args = 1..)]
     inputs: Vec<Input>,
     /// Write the rules to a file that is not there yet, instead of to standard output
     #[arg(long, value_name = "FILE.rules", value_parser = rules_file)]
@@ -41,14 +46,28 @@ fn rules_file(text: &str) -> Result<PathBuf, String> {
 }
 
 impl Learn {
-    pub(super) fn run(&self, json: bool) -> Result<(), Error> {
-        let gateway = configuration::load(&self.config, json)?;
-        let mut run = Run::new(gateway, &self.inputs)?;
-        let file = self.out.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
+    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
+        let Some(config) = &self.config else {
+            let target = target("/v1/sav/learn", [("min-packets", Some(self.min_packets.to_string()))]);
+            let (learned, _) = connection.client().show(&target)?;
+            let file = self.file()?;
+            return self.tell(&learned, file, json);
+        };
+        let mut run = Run::new(configuration::load(config, json)?, &self.inputs)?;
+        let file = self.file()?;
         let mut bar = Bar::new(&self.inputs);
         let done = run.run(|progress| bar.tell(progress));
         drop(bar);
-        let learned = run.propose(self.min_packets);
+        self.tell(&run.propose(self.min_packets), file, json)?;
+        Ok(done?)
+    }
+
+    /// The file that is to be written, if one is.
+    fn file(&self) -> Result<Option<(&Path, File)>, Error> {
+        self.out.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()
+    }
+
+    fn tell(&self, learned: &Learned, file: Option<(&Path, File)>, json: bool) -> Result<(), Error> {
         if let Some((path, mut file)) = file {
             file.write_all(learned.text().as_bytes())
                 .map_err(|error| Error::Failed(format!("{}: cannot be written: {error}", path.display())))?;
@@ -56,11 +75,12 @@ impl Learn {
             let _ = std::io::stderr().write_all(learned.summary().as_bytes());
         }
         if json {
-            print(&(render::json(&learned) + "\n"))?;
+            print(&(render::json(learned) + "\n"))
         } else if self.out.is_none() {
-            print(&learned.text())?;
+            print(&learned.text())
+        } else {
+            Ok(())
         }
-        Ok(done?)
     }
 }
 

@@ -36,7 +36,7 @@ impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::DryRun(run) => run.run(&self.connection, self.json),
-            What::Learn(learn) => learn.run(self.json),
+            What::Learn(learn) => learn.run(&self.connection, self.json),
             What::Diff(diff) => diff.run(self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),
         }

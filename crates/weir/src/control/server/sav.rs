@@ -60,6 +60,19 @@ pub(super) async fn dry_run(gateway: State<Shared>, query: Result<Query<Top>, Qu
     show(gateway, move |g| g.sav_dry_run(top)).await
 }
 
+/// The query of a proposal.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Least {
+    min_packets: Option<u64>,
+}
+
+/// Rules that would let pass what was found not valid.
+pub(super) async fn learn(gateway: State<Shared>, query: Result<Query<Least>, QueryRejection>) -> Answer {
+    let least = asked(query)?.min_packets.unwrap_or(1);
+    show(gateway, move |g| g.sav_learn(least)).await
+}
+
 /// `POST`: a batch.
 pub(super) async fn change(
     State(gateway): State<Shared>,

@@ -16,8 +16,8 @@ const RARE_SHOWN: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Learned {
-    /// What was read.
-    pub captured: Captured,
+    /// What was read; `None`: it is what a running gateway has found not valid.
+    pub captured: Option<Captured>,
     /// The rules, by prefix.
     pub rules: Vec<Proposed>,
     /// Those that are left out as too few packets were seen.
@@ -74,7 +74,8 @@ pub enum Why {
 pub struct LeftOut {
     /// The interface.
     pub interface: String,
-    /// A class of special sources; `own`: an address of the gateway itself; `discarded`: routes discard it.
+    /// A class of special sources, or `special` for any; `own`: an address of the gateway itself; `discarded`: routes discard
+    /// it; `link`: the hardware address is not its sender's.
     pub why: String,
     /// Packets.
     pub packets: u64,
@@ -122,9 +123,13 @@ impl Proposed {
 impl Learned {
     /// What was learned and what not, in a few lines for people.
     pub fn summary(&self) -> String {
-        let Captured { packets, unasked, strangers, .. } = self.captured;
-        let mut text =
-            format!("learned {} from {}", plural(self.rules.len() as u64, "rule"), plural(packets, "packet"));
+        let rules = plural(self.rules.len() as u64, "rule");
+        let mut text = match &self.captured {
+            Some(Captured { packets, .. }) => format!("learned {rules} from {}", plural(*packets, "packet")),
+            None => format!("learned {rules} from what the running gateway has found not valid"),
+        };
+        let (packets, unasked, strangers) =
+            self.captured.as_ref().map_or((0, 0, 0), |read| (read.packets, read.unasked, read.strangers));
         if unasked > 0 {
             let _ = write!(text, ", of which {unasked} were not looked at: dropped before, or of other interfaces");
         }
@@ -140,6 +145,7 @@ impl Learned {
             let what = match why.as_str() {
                 "own" => "from addresses of the gateway itself".to_owned(),
                 "discarded" => "whose routes discard".to_owned(),
+                "link" => "from hardware addresses that are not their senders'".to_owned(),
                 class => format!("from {class} sources"),
             };
             let _ = writeln!(text, "left out on {interface}: {} {what}", plural(*packets, "packet"));
@@ -172,7 +178,9 @@ impl Report for Learned {
 
     /// The rules, a file of them.
     fn text(&self) -> String {
-        let mut text = "# Learned from traffic and routes by `weir sav learn`. A proposal: read it before a policy has it.\n".to_owned();
+        let mut text =
+            "# Learned from traffic and routes by `weir sav learn`. A proposal: read it before a policy has it.\n"
+                .to_owned();
         for line in self.summary().lines() {
             let _ = writeln!(text, "# {line}");
         }
@@ -195,5 +203,86 @@ impl Report for Learned {
             }
         }
         text
+    }
+}
+
+/// What a gateway may propose.
+#[cfg(test)]
+pub(crate) fn sample(min_packets: u64) -> Learned {
+    let on = |interface: &str, packets, why, route: Option<&str>| On {
+        interface: interface.into(),
+        packets,
+        bytes: 60 * packets,
+        why,
+        route: route.map(str::to_owned),
+    };
+    let route = "route 10.1.0.0/16 via 192.0.2.2 on lan";
+    let rules = vec![
+        Proposed { prefix: "10.1.0.0/16".into(), on: vec![on("lan", 12, Why::Route, Some(route))] },
+        Proposed {
+            prefix: "10.1.7.0/24".into(),
+            on: vec![on("lan", 0, Why::Wider, None), on("wan", 3, Why::Seen, None)],
+        },
+        Proposed {
+            prefix: "10.7.0.0/24".into(),
+            on: vec![on("lan", 4, Why::Seen, None), on("wan", 5, Why::Seen, None)],
+        },
+    ];
+    let is_rare = |rule: &Proposed| rule.on.iter().map(|on| on.packets).sum::<u64>() < min_packets;
+    let (rare, rules) = rules.into_iter().partition(is_rare);
+    Learned {
+        captured: None,
+        rules,
+        rare,
+        left_out: vec![LeftOut { interface: "lan".into(), why: "special".into(), packets: 1, bytes: 60 }],
+        table: Table { blocks: 3, limit: 4096, ..Table::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{json, read};
+    use super::*;
+    use crate::rules::{self, Format};
+
+    #[test]
+    fn rules_that_read_back_and_say_what_they_were_learned_from() {
+        let text = sample(5).text();
+        assert_eq!(
+            text,
+            "\
+# Learned from traffic and routes by `weir sav learn`. A proposal: read it before a policy has it.
+# learned 2 rules from what the running gateway has found not valid
+# 1 prefix seen on several interfaces: look at these first
+# 1 prefix left out for too few packets
+# left out on lan: 1 packet from special sources
+
+permit from 10.1.0.0/16 on lan comment \"learned: 12 packets, route 10.1.0.0/16 via 192.0.2.2 on lan\"
+# seen on several interfaces:
+permit from 10.7.0.0/24 on lan, wan comment \"learned: 4 packets on lan, no route; 5 packets on wan, no route\"
+
+# Left out for too few packets:
+# permit from 10.1.7.0/24 on lan, wan comment \"learned: nothing on lan, which the wider prefix has; 3 packets on wan, no route\"
+"
+        );
+        assert_eq!(rules::read(Format::Rules, &text).unwrap().lines.len(), 2);
+        assert_eq!(read::<Learned>(&json(&sample(1))).unwrap(), sample(1));
+    }
+
+    #[test]
+    fn comments_are_cut_where_the_grammar_ends_them() {
+        let on = |number: u32| On {
+            interface: format!("é{number}"),
+            packets: 1,
+            bytes: 60,
+            why: Why::Seen,
+            route: Some("route \"x\\".into()),
+        };
+        let rule = Proposed { prefix: "10.0.0.0/8".into(), on: (0..40).map(on).collect() };
+        assert!(rule.comment().len() <= LONGEST_COMMENT && rule.comment().ends_with('…'));
+        let interfaces = Proposed { prefix: "10.0.0.0/8".into(), on: vec![on(1)] };
+        let text = interfaces.rule().replace("é1", "e1");
+        let read = rules::read(Format::Rules, &text).unwrap();
+        assert_eq!(read.lines[0].rule.comment.as_deref(), Some("learned: 1 packet, route \"x\\"));
     }
 }
