@@ -585,6 +585,35 @@ fn memory_is_shown() {
     assert!((9_900 * 60..11_000 * 600).contains(&(many.1 - few.1)), "{few:?} {many:?}");
 }
 
+/// The same of lists, of which there are several at a prefix: the sets of all of them are counted.
+#[test]
+fn memory_of_lists_is_shown() {
+    let domain = Domain::new();
+    let nets = (0..4000u32).map(|n| Prefix::<u32>::new(n << 12, 20).unwrap());
+    let with = |modes: &[Mode]| {
+        let mut merged =
+            Merged::<u32, Modes<false>>::new(&domain, Limits { prefixes: 5000, sets: 9000, ..LIMITS }).unwrap();
+        // Seven of 130 interfaces, each time others; and in the other lists none of the first's.
+        let set = |n: u32, from: u32| -> Set {
+            (0..7).map(|place| from + 18 * place + n / 8u32.pow(place) % 8 + n % 2).collect()
+        };
+        let lists = |n: u32| {
+            let mut lists = Lists::default();
+            let from = |mode: Mode| if mode == Mode::PrefixAllow { 0 } else { 9 };
+            modes.iter().for_each(|mode| lists.add(*mode, &set(n, from(*mode))));
+            lists
+        };
+        merged.replace_all(nets.clone().zip(0..).map(|(net, n)| (net, lists(n)))).unwrap();
+        merged.control_octets()
+    };
+    // Sets that are the same are counted where they are used: by the lists, and by what these come to.
+    let octets = 4000 * (2 * size_of::<usize>() + 7 * size_of::<u32>());
+    let (one, two) = (with(&[Mode::PrefixAllow]), with(&[Mode::PrefixAllow, Mode::InterfaceBlock]));
+    let all = with(&Mode::ALL);
+    assert!((octets..3 * octets).contains(&(two - one)), "{octets} {one} {two}");
+    assert!((octets..5 * octets).contains(&(all - two)), "{octets} {two} {all}");
+}
+
 /// If one of the tables has no room, none of them has changed.
 #[test]
 fn cards_change_together() {
