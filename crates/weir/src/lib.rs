@@ -13,4 +13,5 @@ pub mod privilege;
 pub mod render;
 pub mod replay;
 pub mod rules;
+pub mod sampler;
 mod suggest;

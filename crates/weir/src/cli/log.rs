@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use weir_plane::alarm;
 use weir_plane::engine::News;
 
 use super::error::Error;
@@ -64,6 +65,28 @@ pub(super) fn news(news: &News) {
     match news {
         News::LinkUp { .. } => tracing::info!("{news}"),
         _ => tracing::warn!("{news}"),
+    }
+}
+
+/// An alarm that was raised or cleared.
+pub(super) fn alarm(event: &alarm::Event) {
+    let alarm::Event { interface, policy, rate, threshold, .. } = event;
+    if event.raised {
+        tracing::warn!(
+            interface,
+            policy,
+            rate,
+            threshold,
+            "{interface}: {rate} packets/s are not valid by sav {policy}, more than {threshold}"
+        );
+    } else {
+        tracing::info!(
+            interface,
+            policy,
+            rate,
+            threshold,
+            "{interface}: {rate} packets/s are not valid by sav {policy}: the alarm is over"
+        );
     }
 }
 

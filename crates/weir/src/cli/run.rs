@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use weir_plane::model::Sampler;
 
 use super::configuration;
 use super::connection::Connection;
@@ -26,10 +27,12 @@ use crate::control::{Gateway as _, ReloadError, server};
 use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
 use crate::render::summary::{Ended, Summary};
-use crate::{config, demo, notify, render};
+use crate::{config, demo, notify, render, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// How often alarms are looked at, in ticks.
+const ALARMS: u32 = 10;
 /// What taps, tuns and punt devices are made with.
 const TUN: &str = "/dev/net/tun";
 
@@ -90,7 +93,8 @@ impl Run {
         let account = if root { Account::of(&service).map_err(failed)? } else { None };
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.connection.place()).map_err(failed)?;
-        let give_up = || self.give_up_privileges(account.as_ref(), &socket);
+        let samplers = gateway.samplers.clone();
+        let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
         let running = Arc::new(running);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -118,6 +122,7 @@ impl Run {
         &self,
         account: Option<&Account>,
         socket: &Socket,
+        samplers: &[Sampler],
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         if let Some(account) = account {
             socket.give_to(account.user, account.group)?;
@@ -135,6 +140,9 @@ impl Run {
             && let Err(error) = std::fs::File::open(path)
         {
             tracing::warn!("a reload will not be able to read {}: {error}", path.display());
+        }
+        for trouble in sampler::unwritable(samplers) {
+            tracing::warn!("{trouble}");
         }
         // Each queue of such a device opens it anew. udev lets everybody; capabilities decide what comes of it.
         if account.is_some()
@@ -169,6 +177,7 @@ impl Run {
         let deadline = self.duration.and_then(|duration| Instant::now().checked_add(duration));
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = 0;
         let ended = loop {
             let time_is_up = async {
                 match deadline {
@@ -197,6 +206,10 @@ impl Run {
                     for news in running.news() {
                         log::news(&news);
                     }
+                    if ticks % ALARMS == 0 {
+                        running.look_at_alarms().iter().for_each(log::alarm);
+                    }
+                    ticks = (ticks + 1) % ALARMS;
                     for failure in running.note_failures() {
                         tracing::error!("{failure}");
                     }

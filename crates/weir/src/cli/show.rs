@@ -8,12 +8,14 @@ use super::output::print;
 use super::query::{escaped, target};
 use crate::control::client::Client;
 use crate::render::Report;
+use crate::render::alarms::Alarms;
 use crate::render::buffers::Buffers;
 use crate::render::errors::Errors;
 use crate::render::interfaces::Interfaces;
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
+use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
 use crate::render::sav::entries::Entries;
 use crate::render::tables::Tables;
@@ -70,6 +72,10 @@ enum What {
         #[arg(long, value_name = "N", requires = "policy")]
         limit: Option<usize>,
     },
+    /// Samples of packets: what was taken, where it went, what was lost
+    Samplers,
+    /// Interfaces that are watched for packets that are not valid, and what happened
+    Alarms,
     /// Traced packets and the nodes they passed
     Trace,
     /// Packet buffers and how many are free
@@ -98,6 +104,8 @@ impl Show {
                 let path = format!("/v1/show/sav/{}", escaped(policy));
                 asker.show::<Entries>(&target(&path, [("prefix", prefix.clone()), ("limit", limit)]))
             }
+            What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
+            What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),
             What::Buffers => asker.show::<Buffers>("/v1/show/buffers"),
             What::Tables => asker.show::<Tables>("/v1/show/tables"),

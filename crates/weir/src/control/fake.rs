@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use ipnet::IpNet;
+use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError};
 use weir_plane::stats;
 
@@ -14,6 +15,7 @@ use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
 use crate::render::version::Version;
+use crate::sampler;
 
 /// Answers from the samples, and notes what it was told.
 #[derive(Default)]
@@ -95,6 +97,14 @@ impl Gateway for Fake {
 
     fn sav_learn(&self, min_packets: u64) -> Learned {
         learned::sample(min_packets)
+    }
+
+    fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>) {
+        sample::samplers()
+    }
+
+    fn alarms(&self) -> alarm::Alarms {
+        sample::alarms()
     }
 
     fn failures(&self) -> Vec<String> {

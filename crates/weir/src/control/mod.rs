@@ -16,6 +16,7 @@ mod tests;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
 use weir_plane::stats;
 
@@ -24,6 +25,7 @@ use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
+use crate::sampler;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {
@@ -55,6 +57,10 @@ pub trait Gateway: Send + Sync + 'static {
     fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
     fn sav_learn(&self, min_packets: u64) -> Learned;
+    /// What samplers took, in the order of the configuration, and what became of it.
+    fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>);
+    /// The alarms of interfaces.
+    fn alarms(&self) -> alarm::Alarms;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
-use weir_base::clock::Clock;
+use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
+use weir_plane::alarm::{self, Alarms};
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins};
@@ -22,6 +23,7 @@ use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
+use crate::sampler;
 
 /// An engine, and where its configuration comes from.
 pub struct Running {
@@ -34,6 +36,9 @@ pub struct Running {
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
     failures: Mutex<Vec<String>>,
+    /// Writes samples. Behind the engine: it ends when nothing more is taken.
+    sampler: sampler::Thread,
+    alarms: Mutex<Alarms>,
 }
 
 /// Why a gateway did not start.
@@ -42,6 +47,12 @@ pub enum StartError {
     /// The operating system gave no randomness.
     #[error("no randomness for the seeds of hashes: {0}")]
     Random(std::io::Error),
+    /// A sampler's file cannot be created; in front of it the place in the configuration.
+    #[error("{0}")]
+    Sampler(String),
+    /// There is no thread to write samples.
+    #[error("cannot start the thread that writes samples: {0}")]
+    Thread(std::io::Error),
     /// The engine says why; in front of it the place in the configuration, where there is one.
     #[error("{0}")]
     Engine(String),
@@ -61,8 +72,14 @@ impl Running {
         let random = Random::from_system().map_err(StartError::Random)?;
         let options = engine::Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true };
         let origins = gateway.origins.clone();
-        let engine = Engine::start_after(gateway, options, before_threads)
+        let outlets = sampler::Outlets::open(&gateway.samplers).map_err(|error| {
+            let place = origins.place(error.origin).map_or_else(String::new, |place| format!("{place}: "));
+            StartError::Sampler(format!("{place}{error}"))
+        })?;
+        let mut engine = Engine::start_after(gateway, options, before_threads)
             .map_err(|error| StartError::Engine(placed(&error, &origins)))?;
+        let reader = engine.take_samples().expect("nobody has taken them from an engine that was just started");
+        let sampler = sampler::Thread::start(outlets, reader).map_err(StartError::Thread)?;
         Ok(Running {
             engine,
             file: file.map(Path::to_owned),
@@ -70,19 +87,34 @@ impl Running {
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
+            sampler,
+            alarms: Mutex::default(),
         })
     }
 
     /// Takes note of ports that failed; returns those that had not been noted yet.
     pub fn note_failures(&self) -> Vec<String> {
-        let new = self.engine.faults();
-        self.failures_so_far().extend(new.iter().cloned());
+        let mut new = self.engine.faults();
+        let mut so_far = self.failures_so_far();
+        let ended = "the thread that writes samples ended by mistake: restart the gateway";
+        if self.sampler.has_failed() && !so_far.iter().any(|failure| failure == ended) {
+            new.push(ended.to_owned());
+        }
+        so_far.extend(new.iter().cloned());
         new
     }
 
     /// What happened to links and neighbours since the last call, each once.
     pub fn news(&self) -> Vec<engine::News> {
         self.engine.news()
+    }
+
+    /// Holds what interfaces have counted against their alarms; gives what follows. To be called about once a second.
+    pub fn look_at_alarms(&self) -> Vec<alarm::Event> {
+        // While a reload is under way the next look will do.
+        let Some(readings) = self.engine.alarms() else { return Vec::new() };
+        let now = Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.alarms_so_far().step(now, unix_time(), &readings)
     }
 
     /// Workers that have not gone round since the last call, which was to be some seconds ago, and threads that failed.
@@ -102,13 +134,20 @@ impl Running {
 
     /// Stops the workers once all that was received has been dealt with.
     pub fn stop(self) -> Stopped {
-        let Running { mut engine, started, failures, .. } = self;
+        let Running { mut engine, started, failures, sampler, .. } = self;
         let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         engine.halt();
+        // Writes what is left.
+        drop(sampler);
         // Asked now: the last flush of a port may have failed.
         failures.extend(engine.faults());
         let generation = engine.generation();
         Stopped { snapshot: engine.snapshot(), generation, uptime: started.elapsed().as_secs_f64(), failures }
+    }
+
+    fn alarms_so_far(&self) -> MutexGuard<'_, Alarms> {
+        // A panic in between left at worst an event that nobody is told.
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failures_so_far(&self) -> MutexGuard<'_, Vec<String>> {
@@ -186,6 +225,14 @@ impl Gateway for Running {
         crate::foresight::live::learn(&self.engine, min_packets)
     }
 
+    fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>) {
+        (self.engine.samplers(), self.sampler.status())
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.alarms_so_far().clone()
+    }
+
     fn failures(&self) -> Vec<String> {
         self.failures_so_far().clone()
     }
@@ -237,12 +284,13 @@ impl Running {
             let what = "the user or group of `[service]` can not change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
-        let origins = gateway.origins.clone();
+        let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before) } =
             self.engine.reload(gateway).map_err(|error| match &error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
                 _ => ReloadError::Failed(placed(&error, &origins)),
             })?;
+        self.sampler.follow(&samplers);
         let interfaces = |names: Vec<String>| names.into_iter().map(|name| format!("interface {name}")).collect();
         let warnings = Findings::of(&loaded);
         Ok(Reloaded {

@@ -17,7 +17,9 @@ use serde::de::DeserializeOwned;
 
 use super::refusal::{Kind, Refusal};
 use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
+use crate::render::alarms::Alarms;
 use crate::render::routes::Filter;
+use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
 use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables, trace};
@@ -96,6 +98,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
+        .route("/v1/show/samplers", get(|g| show(g, |g| samplers(g))))
+        .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
         .route("/v1/sav/learn", get(sav::learn))
@@ -108,6 +112,11 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(Extension(body::Room::default()))
         .with_state(gateway)
+}
+
+fn samplers(gateway: &dyn Gateway) -> Samplers {
+    let (taken, status) = gateway.samplers();
+    Samplers::new(taken, &status)
 }
 
 /// The query of shows that leave out what did not occur.

@@ -18,7 +18,9 @@ use super::{Clear, ClearRequest, ReloadRequest, TraceRequest, server};
 use crate::config;
 use crate::render::reloaded::Reloaded;
 use crate::render::{self, Report};
-use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, sample, sav, tables, trace, version};
+use crate::render::{
+    alarms, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav, tables, trace, version,
+};
 
 /// A served fake gateway, for as long as it is held.
 struct Served {
@@ -104,6 +106,9 @@ fn every_show_says_what_the_gateway_said() {
     let snapshot = sample::snapshot();
     agrees(&client, "/v1/show/runtime", &runtime::Runtime::new(&snapshot, false));
     agrees(&client, "/v1/show/runtime?all=true", &runtime::Runtime::new(&snapshot, true));
+    let (taken, status) = sample::samplers();
+    agrees(&client, "/v1/show/samplers", &samplers::Samplers::new(taken, &status));
+    agrees(&client, "/v1/show/alarms", &alarms::Alarms::new(&sample::alarms()));
     agrees(&client, "/v1/show/errors", &errors::Errors::new(&snapshot, false));
     agrees(&client, "/v1/show/errors?all=true", &errors::Errors::new(&snapshot, true));
     agrees(&client, "/v1/show/interfaces", &interfaces::Interfaces::new(&snapshot, vec!["lan: unplugged".into()]));

@@ -236,3 +236,54 @@ pub(crate) fn traces() -> Vec<TraceRow> {
         steps: vec![step("ethernet-input", ""), step("drop", "ttl-expired")],
     }]
 }
+
+pub(crate) fn samplers() -> (Vec<SamplerStats>, Vec<crate::sampler::Status>) {
+    use crate::sampler::{IpfixStatus, PcapStatus, Sent, Status, Written};
+    let stats = vec![
+        SamplerStats { name: "spoofed".into(), offered: 100_000, taken: 990, over_rate: 7, ring_full: 3 },
+        SamplerStats { name: "quiet".into(), ..SamplerStats::default() },
+    ];
+    let status = vec![
+        Status {
+            name: "spoofed".into(),
+            pcap: Some(PcapStatus {
+                path: "/var/log/weir/spoofed.pcap".into(),
+                length: 1536,
+                written: Written { samples: 980, bytes: 101_536, lost: 10, rotations: 2 },
+                failure: Some("/var/log/weir/spoofed.pcap: No space left on device".into()),
+            }),
+            ipfix: Some(IpfixStatus {
+                address: "192.0.2.1:4739".parse().unwrap(),
+                sent: Sent { samples: 985, messages: 250, bytes: 100_000, lost: 5, refused: 0 },
+                failure: None,
+            }),
+            astray: 0,
+        },
+        Status {
+            name: "quiet".into(),
+            pcap: None,
+            ipfix: Some(IpfixStatus {
+                address: "[2001:db8::1]:4739".parse().unwrap(),
+                sent: Sent::default(),
+                failure: None,
+            }),
+            astray: 0,
+        },
+    ];
+    (stats, status)
+}
+
+pub(crate) fn alarms() -> weir_plane::alarm::Alarms {
+    use weir_base::clock::Time;
+    use weir_plane::alarm::{Alarms, Reading};
+    let reading = |interface: &str, packets| Reading {
+        interface: interface.into(),
+        policy: "edge".into(),
+        alarm: weir_plane::model::Alarm { packets: 100, window: 10 },
+        packets,
+    };
+    let mut alarms = Alarms::default();
+    alarms.step(Time(0), 1_795_255_200, &[reading("wan", 5), reading("lan", 5)]);
+    alarms.step(Time(10_000_000_000), 1_795_255_210, &[reading("wan", 5), reading("lan", 2005)]);
+    alarms
+}
