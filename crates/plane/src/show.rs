@@ -10,7 +10,7 @@ use weir_packet::wire::MacAddress;
 use crate::compile::{Compiler, Map, Occupancy};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
-use crate::model::{Gateway, Match, Mechanism, Order, SavLayout, SavPolicy};
+use crate::model::{Gateway, LinkCheck, Match, Mechanism, NextHop, Order, SavLayout, SavPolicy};
 use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
@@ -98,6 +98,10 @@ pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<Neig
 
 /// The policies of source address validation, in the order of the configuration.
 pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolicyStats> {
+    let target = |family, hop: NextHop| {
+        let interface = model.interfaces.get(hop.interface.0 as usize);
+        (family, hop.address, interface.map_or_else(String::new, |interface| interface.name.clone()))
+    };
     let row = |policy: &SavPolicy| {
         let limits = (model.limits.sav_prefixes as usize, model.limits.sav_sets as usize);
         let rules = policy.mechanism.rules();
@@ -130,6 +134,26 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
                 SavLayout::Cards(Order::Parallel) => "cards-parallel",
             }),
             incremental: rules.is_some_and(|rules| rules.incremental),
+            rules: matching.and(rules).map(|rules| {
+                let mut counts = [0; 4];
+                rules.list.iter().for_each(|rule| counts[rule.mode() as usize - 1] += 1);
+                counts
+            }),
+            rate_limit: policy.rate_limit,
+            redirect: [("ipv4", policy.redirect.v4), ("ipv6", policy.redirect.v6)]
+                .into_iter()
+                .filter_map(|(family, hop)| hop.map(|hop| target(family, hop)))
+                .collect(),
+            sample: policy.sample.and_then(|sampling| {
+                Some((sampling.one_in, model.samplers.get(usize::from(sampling.to.0))?.name.clone()))
+            }),
+            exempt: policy.exempt.len(),
+            link_check: match policy.link_check {
+                LinkCheck::Off => "off",
+                LinkCheck::Known => "known",
+                LinkCheck::Strict => "strict",
+            },
+            alarm: policy.alarm,
             origin: model.origins.place(policy.origin).map_or_else(String::new, |place| place.to_string()),
             tables: occupancy.into_iter().flat_map(|of| [table("ipv4", of.v4), table("ipv6", of.v6)]).collect(),
             sources: configured.into_iter().chain(said).collect(),

@@ -368,6 +368,20 @@ pub struct SavPolicyStats {
     pub layout: Option<&'static str>,
     /// Sources that no rule knows are valid.
     pub incremental: bool,
+    /// Configured rules of a table, by the kinds of lists that they stand in: those of [`Mode::ALL`](crate::model::Mode::ALL).
+    pub rules: Option<[usize; 4]>,
+    /// How many packets pass where they are limited.
+    pub rate_limit: Option<crate::model::RateLimit>,
+    /// Where packets go where they are redirected: family, address unless they go straight to their destinations, interface.
+    pub redirect: Vec<(&'static str, Option<IpAddr>, String)>,
+    /// Of how many packets one is sampled, and by which sampler.
+    pub sample: Option<(u32, String)>,
+    /// Rules that say which packets are not validated.
+    pub exempt: usize,
+    /// `off`, `known` or `strict`: what is asked of source hardware addresses.
+    pub link_check: &'static str,
+    /// When somebody is told.
+    pub alarm: Option<crate::model::Alarm>,
     /// Where it was declared.
     pub origin: String,
     /// Its tables, IPv4 and IPv6; none for those that ask routes.

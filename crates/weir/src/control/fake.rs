@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use ipnet::IpNet;
 use weir_plane::alarm;
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
+use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
 use super::{Clear, Gateway, ReloadError, UnknownNode};
@@ -105,6 +106,19 @@ impl Gateway for Fake {
 
     fn alarms(&self) -> alarm::Alarms {
         sample::alarms()
+    }
+
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
+        match (policy, action) {
+            ("edge", Some(SavAction::Redirect)) => {
+                Err(StageError::NoRedirect { policy: policy.into(), family: IpFamily::V6 })
+            }
+            ("edge" | "core", _) => {
+                self.note(format!("stage {policy} {action:?}"));
+                Ok(())
+            }
+            _ => Err(StageError::NoSuchPolicy { policy: policy.into(), policies: vec!["edge".into(), "core".into()] }),
+        }
     }
 
     fn failures(&self) -> Vec<String> {

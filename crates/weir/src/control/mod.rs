@@ -17,7 +17,8 @@ mod tests;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
+use weir_plane::model::SavAction;
 use weir_plane::stats;
 
 use crate::config::Loaded;
@@ -61,6 +62,11 @@ pub trait Gateway: Send + Sync + 'static {
     fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>);
     /// The alarms of interfaces.
     fn alarms(&self) -> alarm::Alarms;
+    /// Puts another action for packets that are not valid into force for a policy; `None`: the configured one.
+    ///
+    /// # Errors
+    /// When there is no such policy, or it lacks what the action needs.
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

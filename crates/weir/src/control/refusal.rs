@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use weir_plane::compile::{Problem, SavError};
+use weir_plane::compile::{Problem, SavError, StageError};
 
 use super::sav::Remarks;
 use super::{ReloadError, UnknownNode};
@@ -157,6 +157,17 @@ impl Refusal {
                 Refusal { problems: vec![remark], ..Refusal::new(kind, message) }
             }
             _ => Refusal::new(Kind::NoRoom, format!("{message}; nothing was changed")),
+        }
+    }
+}
+
+impl Refusal {
+    /// Of a stage that a policy can not have.
+    pub fn of_stage(error: StageError) -> Self {
+        let message = error.to_string();
+        match error {
+            StageError::NoSuchPolicy { policy, policies } => Refusal::of_policy(&policy, policies),
+            _ => Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")),
         }
     }
 }

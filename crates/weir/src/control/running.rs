@@ -9,9 +9,9 @@ use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
 use weir_plane::alarm::{self, Alarms};
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
 use weir_plane::engine::{self, Engine, EngineError};
-use weir_plane::model::{self, Origins};
+use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
 
@@ -231,6 +231,16 @@ impl Gateway for Running {
 
     fn alarms(&self) -> Alarms {
         self.alarms_so_far().clone()
+    }
+
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
+        let result = self.engine.stage_sav(policy, action, unix_time());
+        let word = action.map_or("as configured", SavAction::name);
+        match &result {
+            Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
+            Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
+        }
+        result
     }
 
     fn failures(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod body;
 mod sav;
+mod stage;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +105,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/sav/dry-run", get(sav::dry_run))
         .route("/v1/sav/learn", get(sav::learn))
         .route("/v1/sav/{policy}/entries", post(sav::change).put(sav::import))
+        .route("/v1/sav/{policy}/stage", post(stage::set))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
         .route("/v1/reload", post(reload))

@@ -13,6 +13,7 @@ use super::client::{Client, ClientError};
 use super::fake::Fake;
 use super::path::SocketPath;
 use super::refusal::{Kind, Refusal};
+use super::sav::stage::StageRequest;
 use super::socket::Socket;
 use super::{Clear, ClearRequest, ReloadRequest, TraceRequest, server};
 use crate::config;
@@ -202,6 +203,11 @@ fn what_is_not_understood_is_refused_in_json() {
         ("POST /v1/reload", "[]]", 400, Kind::BadRequest),
         ("POST /v1/trace", &long, 413, Kind::TooLarge),
         ("GET /v1/sav/edge/entries", "", 405, Kind::MethodNotAllowed),
+        ("GET /v1/sav/edge/stage", "", 405, Kind::MethodNotAllowed),
+        ("POST /v1/sav/edge/stage", "", 400, Kind::BadRequest),
+        ("POST /v1/sav/edge/stage", r#"{"stage":"off"}"#, 400, Kind::BadRequest),
+        ("POST /v1/sav/edge/stage", r#"{"stage":"redirect"}"#, 409, Kind::Conflict),
+        ("POST /v1/sav/egde/stage", r#"{"stage":"monitor"}"#, 404, Kind::UnknownPolicy),
         ("DELETE /v1/sav/edge/entries", "", 405, Kind::MethodNotAllowed),
         ("POST /v1/sav/edge/entries", "", 400, Kind::BadRequest),
         ("POST /v1/show/sav/edge", "", 405, Kind::MethodNotAllowed),
@@ -217,6 +223,18 @@ fn what_is_not_understood_is_refused_in_json() {
         assert_eq!(refusal.kind.status(), status);
     }
     assert!(served.told().is_empty());
+}
+
+#[test]
+fn stages_are_set() {
+    let served = Served::new();
+    let client = served.client();
+    let order = |stage: &str| StageRequest { stage: stage.to_owned() };
+    let answer = client.post("/v1/sav/edge/stage", &order("monitor")).unwrap();
+    let staged: sav::stage::Staged = client.read(&answer).unwrap();
+    assert_eq!((staged.policy.as_str(), staged.before.as_str(), staged.configured.as_str()), ("edge", "discard", "discard"));
+    client.post("/v1/sav/core/stage", &order("configured")).unwrap();
+    assert_eq!(served.told(), ["stage edge Some(Permit)", "stage core None"]);
 }
 
 fn changed(served: &Served, answer: &str) -> sav::changed::Changed {

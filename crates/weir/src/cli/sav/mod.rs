@@ -5,6 +5,7 @@ mod dry_run;
 mod entries;
 mod learn;
 mod progress;
+mod stage;
 
 use clap::{Args, Subcommand};
 
@@ -28,6 +29,7 @@ enum What {
     DryRun(dry_run::DryRun),
     Learn(learn::Learn),
     Diff(diff::Diff),
+    Stage(stage::Stage),
     #[command(flatten)]
     Entries(entries::Entries),
 }
@@ -38,6 +40,7 @@ impl Sav {
             What::DryRun(run) => run.run(&self.connection, self.json),
             What::Learn(learn) => learn.run(&self.connection, self.json),
             What::Diff(diff) => diff.run(self.json),
+            What::Stage(stage) => stage.run(&self.connection, self.json),
             What::Entries(entries) => entries.run(&self.connection, self.json),
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod batch;
 pub mod import;
+pub mod stage;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -5,12 +5,15 @@ pub mod diff;
 pub mod dry_run;
 pub mod entries;
 pub mod learned;
+pub mod policy;
+pub mod stage;
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
+pub use policy::Policy;
+
 use super::Report;
-use super::number::octets;
 use super::table::{Align, Table};
 
 /// Source address validation.
@@ -20,64 +23,6 @@ pub struct Sav {
     pub policies: Vec<Policy>,
     /// Each interface and family that has a policy, or had one and counted.
     pub interfaces: Vec<Interface>,
-}
-
-/// A policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Policy {
-    /// Its name.
-    pub name: String,
-    /// `acl`, `urpf-strict`, `urpf-loose`, `urpf-feasible` or `table`.
-    pub mechanism: String,
-    /// What becomes of packets that are not valid: `permit` or `discard`.
-    pub action: String,
-    /// How nested prefixes are taken; of a table.
-    #[serde(rename = "match")]
-    pub matching: Option<String>,
-    /// `merged`, `cards-serial` or `cards-parallel`; of a table.
-    pub layout: Option<String>,
-    /// Sources that no rule knows are valid.
-    pub incremental: bool,
-    /// Where it was declared.
-    pub origin: String,
-    /// What it looks sources up in; none where it asks routes.
-    pub tables: Vec<Lookup>,
-    /// Who says how many entries: `file`, then the others.
-    pub sources: Vec<Source>,
-    /// Octets of what is kept of entries that came while the gateway ran.
-    pub dynamic_bytes: u64,
-    /// Octets of counters of hits.
-    pub hits_bytes: u64,
-}
-
-/// How full a table is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Lookup {
-    /// `ipv4` or `ipv6`.
-    pub family: String,
-    /// Prefixes.
-    pub prefixes: u64,
-    /// How many there may be.
-    pub prefixes_limit: u64,
-    /// Different sets of interfaces.
-    pub sets: u64,
-    /// How many there may be.
-    pub sets_limit: u64,
-    /// Octets of what lookups touch.
-    pub lookup_bytes: u64,
-    /// Octets of what is kept beside it, so that it can be changed.
-    pub control_bytes: u64,
-}
-
-/// Who says something of a policy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// `file`, or who said it while the gateway ran.
-    pub source: String,
-    /// How many entries.
-    pub entries: u64,
 }
 
 /// What an interface counted of one family.
@@ -91,8 +36,17 @@ pub struct Interface {
     pub policy: String,
     /// Packets that were validated.
     pub checked: u64,
+    /// Packets that were not, being exempt.
+    #[serde(default)]
+    pub exempt: u64,
     /// Of these, those whose source no rule knows, and that went on for it.
     pub unknown: u64,
+    /// Of those that were not valid, how many were dropped because more of them came than may pass.
+    #[serde(default)]
+    pub limited: u64,
+    /// Of those that were not valid, how many were sent elsewhere.
+    #[serde(default)]
+    pub redirected: u64,
     /// Those that were not valid, by what found them so: every mechanism, in order.
     pub invalid: Vec<Invalid>,
 }
@@ -118,39 +72,6 @@ impl Sav {
     }
 }
 
-impl Policy {
-    fn new(stats: stats::SavPolicyStats) -> Self {
-        let source = |(source, entries): (String, usize)| Source { source, entries: entries as u64 };
-        Policy {
-            name: stats.name,
-            mechanism: stats.mechanism.to_owned(),
-            action: stats.action.to_owned(),
-            matching: stats.matching.map(str::to_owned),
-            layout: stats.layout.map(str::to_owned),
-            incremental: stats.incremental,
-            origin: stats.origin,
-            tables: stats.tables.iter().map(Lookup::new).collect(),
-            sources: stats.sources.into_iter().map(source).collect(),
-            dynamic_bytes: stats.dynamic_octets as u64,
-            hits_bytes: stats.hits_octets as u64,
-        }
-    }
-}
-
-impl Lookup {
-    fn new(stats: &stats::SavTableStats) -> Self {
-        Lookup {
-            family: stats.family.to_owned(),
-            prefixes: stats.prefixes.0 as u64,
-            prefixes_limit: stats.prefixes.1 as u64,
-            sets: stats.sets.0 as u64,
-            sets_limit: stats.sets.1 as u64,
-            lookup_bytes: stats.lookup_octets as u64,
-            control_bytes: stats.control_octets as u64,
-        }
-    }
-}
-
 impl Interface {
     fn new(stats: &stats::SavInterfaceStats) -> Self {
         let invalid = |&(mechanism, stats::Traffic { packets, bytes }): &(&str, stats::Traffic)| Invalid {
@@ -163,80 +84,13 @@ impl Interface {
             family: stats.family.to_owned(),
             policy: stats.policy.clone(),
             checked: stats.checked,
+            exempt: stats.exempt,
+            limited: stats.limited,
+            redirected: stats.redirected,
             unknown: stats.unknown,
             invalid: stats.invalid.iter().map(invalid).collect(),
         }
     }
-}
-
-/// What the policies are.
-fn policies(policies: &[Policy]) -> String {
-    let columns = ["Policy", "Mechanism", "Action", "Match", "Layout", "Incremental", "Declared"];
-    let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
-    for policy in policies.iter().cloned() {
-        let incremental = match policy.tables.is_empty() {
-            true => "",
-            false if policy.incremental => "yes",
-            false => "no",
-        };
-        table.row([
-            policy.name,
-            policy.mechanism,
-            policy.action,
-            policy.matching.unwrap_or_default(),
-            policy.layout.unwrap_or_default(),
-            incremental.to_owned(),
-            policy.origin,
-        ]);
-    }
-    table.text()
-}
-
-/// How full their tables are, and what they take.
-fn lookups(policies: &[Policy]) -> String {
-    let mut table = Table::new(&[
-        ("Policy", Align::Left),
-        ("Family", Align::Left),
-        ("Prefixes", Align::Right),
-        ("Limit", Align::Right),
-        ("Sets", Align::Right),
-        ("Limit", Align::Right),
-        ("Lookup memory", Align::Right),
-        ("Control memory", Align::Right),
-    ]);
-    for (policy, lookup) in policies.iter().flat_map(|policy| policy.tables.iter().map(move |table| (policy, table))) {
-        table.row([
-            policy.name.clone(),
-            lookup.family.clone(),
-            lookup.prefixes.to_string(),
-            lookup.prefixes_limit.to_string(),
-            lookup.sets.to_string(),
-            lookup.sets_limit.to_string(),
-            octets(lookup.lookup_bytes),
-            octets(lookup.control_bytes),
-        ]);
-    }
-    table.text()
-}
-
-/// Who says what of them.
-fn sources(policies: &[Policy]) -> String {
-    let mut table = Table::new(&[
-        ("Policy", Align::Left),
-        ("Source", Align::Left),
-        ("Entries", Align::Right),
-        ("Dynamic memory", Align::Right),
-        ("Hits memory", Align::Right),
-    ]);
-    for policy in policies {
-        for (number, Source { source, entries }) in policy.sources.iter().enumerate() {
-            // What all of them take stands in the first line.
-            let memory = |bytes| if number == 0 { octets(bytes) } else { String::new() };
-            let (dynamic, hits) = (memory(policy.dynamic_bytes), memory(policy.hits_bytes));
-            table.row([policy.name.clone(), source.clone(), entries.to_string(), dynamic, hits]);
-        }
-    }
-    table.text()
 }
 
 /// What the interfaces counted.
@@ -245,10 +99,13 @@ fn counted(interfaces: &[Interface]) -> String {
         ("Interface", Align::Left),
         ("Family", Align::Left),
         ("Policy", Align::Left),
+        ("Exempt", Align::Right),
         ("Checked", Align::Right),
         ("Unknown", Align::Right),
         ("Invalid", Align::Right),
         ("Invalid bytes", Align::Right),
+        ("Limited", Align::Right),
+        ("Redirected", Align::Right),
     ]);
     for interface in interfaces {
         let sum = |of: fn(&Invalid) -> u64| interface.invalid.iter().map(of).sum::<u64>().to_string();
@@ -256,10 +113,13 @@ fn counted(interfaces: &[Interface]) -> String {
             interface.interface.clone(),
             interface.family.clone(),
             interface.policy.clone(),
+            interface.exempt.to_string(),
             interface.checked.to_string(),
             interface.unknown.to_string(),
             sum(|invalid| invalid.packets),
             sum(|invalid| invalid.bytes),
+            interface.limited.to_string(),
+            interface.redirected.to_string(),
         ]);
     }
     table.text()
@@ -292,11 +152,7 @@ impl Report for Sav {
         if self.policies.is_empty() && self.interfaces.is_empty() {
             return "no policy validates sources\n".to_owned();
         }
-        let mut parts = vec![policies(&self.policies)];
-        if self.policies.iter().any(|policy| !policy.tables.is_empty()) {
-            parts.push(lookups(&self.policies));
-            parts.push(sources(&self.policies));
-        }
+        let mut parts = policy::text(&self.policies);
         if !self.interfaces.is_empty() {
             parts.push(counted(&self.interfaces));
         }
