@@ -173,9 +173,15 @@ mod tests {
         assert_eq!(
             sav.text(),
             "\
-Policy  Mechanism    Action   Match          Layout  Incremental  Declared
-edge    table        discard  most-specific  merged  yes          edge.toml:40
-core    urpf-strict  permit   -              -       -            edge.toml:44
+Policy  Mechanism    Action   Stage       Since                 Match          Layout  Incremental  Declared
+edge    table        discard  -           -                     most-specific  merged  yes          edge.toml:40
+core    urpf-strict  permit   rate-limit  2025-11-21T09:46:41Z  -              -       -            edge.toml:44
+
+Policy  Rate limit                                       Redirect                          Sample           Exempt   Link check  Alarm
+core    10000000 bits/s, 1000000 at once, per interface  198.51.100.9 on wan, ipv6 on lan  1 in 100 to lab  2 rules  known       1000 packets/s over 10 s
+
+Policy  Interface permit  Interface deny  Permit  Deny
+edge                   1               0       2     0
 
 Policy  Family  Prefixes    Limit  Sets  Limit  Lookup memory  Control memory
 edge    ipv4           3  2000000     2  16384       1.50 MiB           640 B
@@ -185,9 +191,9 @@ Policy  Source  Entries  Dynamic memory  Hits memory
 edge    file          3           224 B     1.00 KiB
 edge    api           1               -            -
 
-Interface  Family  Policy  Checked  Unknown  Invalid  Invalid bytes
-wan        ipv4    edge       1000       10      100           6400
-wan        ipv6    -             5        0        0              0
+Interface  Family  Policy  Exempt  Checked  Unknown  Invalid  Invalid bytes  Limited  Redirected
+wan        ipv4    edge         0     1000       10      100           6400        0           0
+wan        ipv6    -            0        5        0        0              0        0           0
 
 Interface  Family  Mechanism  Invalid  Invalid bytes
 wan        ipv4    table           90           5760
@@ -206,8 +212,11 @@ wan        ipv4    special         10            640
         assert_eq!(
             sav.text(),
             "\
-Policy  Mechanism    Action  Match  Layout  Incremental  Declared
-core    urpf-strict  permit  -      -       -            edge.toml:44
+Policy  Mechanism    Action  Stage       Since                 Match  Layout  Incremental  Declared
+core    urpf-strict  permit  rate-limit  2025-11-21T09:46:41Z  -      -       -            edge.toml:44
+
+Policy  Rate limit                                       Redirect                          Sample           Exempt   Link check  Alarm
+core    10000000 bits/s, 1000000 at once, per interface  198.51.100.9 on wan, ipv6 on lan  1 in 100 to lab  2 rules  known       1000 packets/s over 10 s
 "
         );
     }
