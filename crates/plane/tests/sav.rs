@@ -648,7 +648,7 @@ fn decisions_name_what_decided_and_what_nearly_did() {
     );
     assert_eq!(
         decide("list", "if1", "198.17.255.1"),
-        text("unknown", "[sav.list]", "permit from 198.18.0.0/15 on if1, if2")
+        text("invalid", "[sav.list]", "permit from 198.18.0.0/15 on if1, if2")
     );
     assert_eq!(
         decide("nested", "if1", "198.18.1.9"),

@@ -336,7 +336,7 @@ impl Explanation {
 
 fn write_validation(f: &mut fmt::Formatter<'_>, sav: &Validation) -> fmt::Result {
     let Validation { policy, mechanism, interface, source, verdict, why, by, nearest, .. } = sav;
-    let goes_on = if sav.only_counted() { ", and only counted" } else { "" };
+    let goes_on = sav.fate().map_or_else(String::new, |fate| format!(", and {fate}"));
     let text = format!("{policy} ({mechanism}): {source} on {interface} is {verdict}{goes_on}: {why}");
     section(f, "sav", &text, None)?;
     let mut more = |rule: &Rule| rule.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""));

@@ -45,8 +45,9 @@ impl fmt::Display for Line<'_> {
             write!(f, "  by {by}")?;
         }
         let Some(sav) = &self.sav else { return Ok(()) };
-        if sav.only_counted() {
-            write!(f, "  sav {} invalid", sav.policy)?;
+        let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
+        if sav.verdict == "exempt" || sav.verdict == "invalid" && !refused {
+            write!(f, "  sav {} {}", sav.policy, sav.verdict)?;
             if let Some(by) = sav.by.first() {
                 write!(f, " by {}", by.whence())?;
             }
@@ -114,6 +115,7 @@ mod tests {
             source: "10.0.0.1".parse().unwrap(),
             verdict: "invalid",
             passes: true,
+            action: "permit",
             why: "W".into(),
             by: vec![rule("a:1")],
             nearest: Some(Nearest { rule: rule("b:2"), why: "N".into() }),
@@ -143,8 +145,11 @@ mod tests {
             ..line
         };
         assert_eq!(line.to_string(), "1 wan T P -> drop sav-table  by a:1  nearest b:2");
-        line.sav = Some(Validation { verdict: "valid", nearest: None, ..sav });
+        line.sav = Some(Validation { verdict: "valid", nearest: None, ..sav.clone() });
         assert_eq!(line.to_string(), "1 wan T P -> drop sav-table  by a:1");
+        (line.verdict, line.reason, line.by) = ("forward", None, Some("r:9".into()));
+        line.sav = Some(Validation { verdict: "exempt", nearest: None, ..sav });
+        assert_eq!(line.to_string(), "1 wan T P -> forward  by r:9  sav edge exempt by a:1");
     }
 
     #[test]

@@ -20,10 +20,13 @@ pub struct Validation {
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, or `unknown` where no rule knows the source, and that is no fault: the rules are not complete.
+    /// `valid`, `invalid`, `unknown` where no rule knows the source and that is no fault, or `exempt` where it was not asked
+    /// about.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
+    /// What becomes of packets that are not valid: the policy's action.
+    pub action: &'static str,
     /// Why, in words.
     pub why: String,
     /// What decided, most often one rule.
@@ -62,18 +65,14 @@ impl Validation {
     pub(crate) fn new(harness: &Harness, decision: &Decision) -> Validation {
         let rule = |named: &Named| Rule::new(harness, named);
         let policy = harness.model().sav.iter().find(|policy| policy.name == decision.policy);
-        let rules = policy.and_then(|policy| policy.mechanism.rules());
-        let verdict = match decision.verdict {
-            "unknown" if !rules.is_some_and(|rules| rules.incremental) => "invalid",
-            verdict => verdict,
-        };
         Validation {
             policy: decision.policy.clone(),
             mechanism: decision.mechanism,
             interface: decision.interface.clone(),
             source: decision.source,
-            verdict,
+            verdict: decision.verdict,
             passes: decision.passes,
+            action: policy.map_or("", |policy| policy.action.name()),
             why: decision.why.clone(),
             by: decision.by.iter().map(rule).collect(),
             nearest: decision
@@ -83,9 +82,14 @@ impl Validation {
         }
     }
 
-    /// The packet was not valid and may go on.
-    pub(super) fn only_counted(&self) -> bool {
-        self.passes && self.verdict == "invalid"
+    /// What becomes of the packet beside being dropped, if it is not valid.
+    pub(super) fn fate(&self) -> Option<&'static str> {
+        match (self.verdict, self.action) {
+            ("invalid", "permit") => Some("only counted"),
+            ("invalid", "rate-limit") => Some("its rate is limited"),
+            ("invalid", "redirect") => Some("redirected"),
+            _ => None,
+        }
     }
 }
 

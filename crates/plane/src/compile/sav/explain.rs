@@ -25,7 +25,8 @@ pub struct Decision {
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, `unknown` where no rule knows the source, or `exempt` where it was not asked about.
+    /// `valid`, `invalid`, `unknown` where no rule knows the source and that is no fault, or `exempt` where it was not asked
+    /// about.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
@@ -142,7 +143,7 @@ impl Store {
             Verdict::Invalid => ("invalid", decision.passes),
             Verdict::Unknown => {
                 let kept = self.place(&policy.name).map(|place| &self.kept[place]);
-                ("unknown", unknown_is_valid(policy, kept) || decision.passes)
+                if unknown_is_valid(policy, kept) { ("unknown", true) } else { ("invalid", decision.passes) }
             }
         };
         if let record::Said::Mechanism(_) = said {
