@@ -5,9 +5,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use weir_plane::model::{
-    Gateway, InterfaceIndex, InterfaceKind, Match, Mechanism, NeighborDiscovery, NextHop, Order, Origin, PerFamily,
-    RouteTarget, RouterAdvertisement, SavAction, SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag,
-    Urpf, UrpfMode, VrfIndex,
+    Alarm, Gateway, InterfaceIndex, InterfaceKind, IpFamily, LinkCheck, Match, Mechanism, Mode, NeighborDiscovery, NextHop,
+    Order, Origin, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, RouterAdvertisement, SamplerIndex, SavAction,
+    SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag, Urpf, UrpfMode, VrfIndex,
 };
 use weir_port::spec::{AfPacketSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, TapSpec, Transport};
 
@@ -420,6 +420,50 @@ fn policies_of_source_address_validation() {
     assert_eq!(sav(1), PerFamily::default());
     let cards: Vec<_> = gateway.line_cards.iter().map(|card| (card.name.as_str(), &card.interfaces[..])).collect();
     assert_eq!(cards, [("lc1", &[InterfaceIndex(1), InterfaceIndex(2)][..])], "the VLAN sits where its parent does");
+}
+
+#[test]
+fn what_becomes_of_invalid_packets() {
+    let text = with_customers(
+        "sav = 'edge'",
+        r#"
+        [sav.edge]
+        mechanism = "table"
+        action = "redirect"
+        rate-limit = { bits = "2.5M", per = "rule" }
+        redirect = [{ interface = "cust2.7" }, { address = "10.0.2.9" }]
+        sample = { one-in = 100, to = "lab" }
+        exempt = ["permit icmp from any to any type echo-request", "deny ip6 from any to any"]
+        link-check = "strict"
+        alarm = { packets = "1k", window = "1m" }
+        rules = ["interface permit from 10.0.0.0/8 on cust1", "deny from 10.0.0.0/8 on cust2"]
+        [sav.loose]
+        mechanism = "urpf-loose"
+        rate-limit = { packets = 7 }
+        redirect = { address = "10.0.7.9" }
+        [sampler.lab]
+        ipfix = "127.0.0.1:4739"
+        "#,
+    );
+    let gateway = gateway(&text);
+    let [edge, loose] = &gateway.sav[..] else { panic!("{:?}", gateway.sav) };
+    let limit = |unit, rate, burst, per| Some(RateLimit { unit, rate, burst, per });
+    assert_eq!(edge.action, SavAction::Redirect);
+    assert_eq!(edge.rate_limit, limit(RateUnit::Bits, 2_500_000, 65_535 * 8, RatePer::Rule));
+    assert_eq!(loose.rate_limit, limit(RateUnit::Packets, 7, 1, RatePer::Interface));
+    let hop = |interface, address: Option<&str>| {
+        let address = address.map(|address| address.parse().expect("an address"));
+        Some(NextHop { interface: InterfaceIndex(interface), address, weight: 1 })
+    };
+    assert_eq!(edge.redirect, PerFamily { v4: hop(1, Some("10.0.2.9")), v6: hop(2, None) });
+    assert_eq!(loose.redirect, PerFamily { v4: hop(2, Some("10.0.7.9")), v6: None });
+    assert_eq!(edge.sample.map(|sample| (sample.one_in, sample.to)), Some((100, SamplerIndex(0))));
+    let exempt: Vec<_> = edge.exempt.iter().map(|rule| (rule.permit, rule.family)).collect();
+    assert_eq!(exempt, [(true, Some(IpFamily::V4)), (false, Some(IpFamily::V6))]);
+    assert_eq!((edge.link_check, loose.link_check), (LinkCheck::Strict, LinkCheck::Off));
+    assert_eq!(edge.alarm, Some(Alarm { packets: 1000, window: 60 }));
+    let modes: Vec<_> = edge.mechanism.rules().expect("a table").list.iter().map(SavRule::mode).collect();
+    assert_eq!(modes, [Mode::InterfaceAllow, Mode::PrefixBlock]);
 }
 
 #[test]
