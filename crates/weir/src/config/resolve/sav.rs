@@ -122,8 +122,10 @@ impl<'a> Resolver<'a> {
                 }
             };
             let response = &policy.response;
-            let redirect = self.redirect(policy);
-            self.redirects_all(index, policy, &redirect, interfaces);
+            let (redirect, complete) = self.redirect(policy);
+            if complete {
+                self.redirects_all(index, policy, &redirect, interfaces);
+            }
             let sample = policy.sample.as_ref().and_then(|sample| self.sampling(sample));
             let origin = self.origin(policy.name.span);
             policies.push(SavPolicy {

@@ -8,8 +8,10 @@ use super::super::super::source::Span;
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// Where packets go that are redirected. A target without an address is that of the families that have no other.
-    pub(super) fn redirect(&mut self, policy: &Policy) -> PerFamily<Option<NextHop>> {
+    /// Where packets go that are redirected, and whether that is all that the policy says. A target without an address is that
+    /// of the families that have no other.
+    pub(super) fn redirect(&mut self, policy: &Policy) -> (PerFamily<Option<NextHop>>, bool) {
+        let mut complete = !policy.response.lost_redirect;
         let mut targets = PerFamily::<Option<(NextHop, Span)>>::default();
         let (addressed, others): (Vec<_>, Vec<_>) =
             policy.response.redirect.iter().partition(|target| target.address.is_some());
@@ -17,7 +19,10 @@ impl Resolver<'_> {
             let named = target.interface.as_ref().and_then(|name| self.interfaces.get(name.value.as_str()));
             // A gateway that is known by its address alone is looked for in the VRF that is always there.
             let vrf = named.and_then(|&at| self.vrf_of[at]).unwrap_or(VrfIndex(0));
-            let Some(interface) = self.path(vrf, target).and_then(|at| self.index_of[at]) else { continue };
+            let Some(interface) = self.path(vrf, target).and_then(|at| self.index_of[at]) else {
+                complete = false;
+                continue;
+            };
             let hop = NextHop { interface, address: target.address.map(|address| address.value), weight: 1 };
             let found = Some((hop, target.span));
             let first = match hop.address {
@@ -38,7 +43,7 @@ impl Resolver<'_> {
             }
         }
         let hop = |target: Option<(NextHop, Span)>| target.map(|(hop, _)| hop);
-        PerFamily { v4: hop(targets.v4), v6: hop(targets.v6) }
+        (PerFamily { v4: hop(targets.v4), v6: hop(targets.v6) }, complete)
     }
 
     /// Refuses a policy that redirects packets of a family, by some interface, for which it has no target.
@@ -50,7 +55,7 @@ impl Resolver<'_> {
         interfaces: &[Interface],
     ) {
         let response = &policy.response;
-        if response.action != SavAction::Redirect || response.lost_redirect || response.redirect.is_empty() {
+        if response.action != SavAction::Redirect || response.redirect.is_empty() {
             return;
         }
         let declared = self.declared;
