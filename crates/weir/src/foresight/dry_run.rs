@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 use weir_plane::harness::Validated;
-use weir_plane::model::{Gateway, SavAction};
+use weir_plane::model::{Gateway, LinkCheck, SavAction};
 use weir_plane::stats::SavInterfaceStats;
 
 use super::address::Address;
@@ -94,11 +94,15 @@ impl DryRun {
     }
 }
 
-/// Makes every policy discard what is not valid, at once and without a sample; gives what they were to do.
+/// Makes every policy discard what is not valid, at once and without a sample; gives what they were to do. Nobody can be asked
+/// for hardware addresses: who is not in the configuration is a neighbour that nobody knows yet, and passes the link check.
 fn discard(gateway: &mut Gateway) -> Vec<(String, SavAction)> {
     let policies = gateway.sav.iter_mut();
     let discarding = policies.map(|policy| {
         policy.sample = None;
+        if policy.link_check == LinkCheck::Strict {
+            policy.link_check = LinkCheck::Known;
+        }
         (policy.name.clone(), std::mem::replace(&mut policy.action, SavAction::Discard))
     });
     discarding.collect()

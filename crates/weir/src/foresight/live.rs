@@ -4,12 +4,11 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_plane::engine::Engine;
+use weir_plane::engine::{Engine, WayBack};
 use weir_plane::reason::Reason;
+use weir_plane::rib;
 use weir_plane::sav::By;
 use weir_plane::stats::{InvalidSourceRow, InvalidSources};
-
-use weir_plane::rib;
 
 use super::blocks::Sum;
 use super::dry_run::interface;
@@ -17,6 +16,9 @@ use super::learn::{LeftOutSums, Place, Prefixes, Sight};
 use crate::render::sav::dry_run::{DryRun, Forgotten, Source, Table};
 use crate::render::sav::learned::Learned;
 use crate::replay::validation::{Nearest, Rule};
+
+/// Addresses of a prefix that are asked about, at most.
+const ASKED: usize = 16;
 
 /// The report: of the sources the `top` that sent most.
 pub fn dry_run(engine: &Engine, top: usize) -> DryRun {
@@ -46,7 +48,7 @@ fn table(found: &InvalidSources) -> Table {
 }
 
 /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least. What
-/// routes say of a prefix is asked now, about one address of it.
+/// routes say of a prefix is asked now, about its first hosts.
 pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
     let found = engine.invalid_sources();
     let names: Vec<String> = engine.snapshot().interfaces.into_iter().map(|interface| interface.name).collect();
@@ -59,9 +61,11 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
             left_out.add(&row.interface, row.by, sum);
             continue;
         }
-        let place = match engine.way_back(&row.interface, example(row.prefix)) {
+        // The gateway's own address is none that others send from.
+        let is_own = |back: &WayBack| matches!(back.source, rib::Source::Local | rib::Source::Broadcast);
+        let backs = hosts(row.prefix).map(|source| engine.way_back(&row.interface, source));
+        let place = match backs.into_iter().flatten().find(|back| !is_own(back)) {
             Some(back) => match back.source {
-                rib::Source::Local | rib::Source::Broadcast => Err("own"),
                 rib::Source::Blackhole | rib::Source::Unreachable => Err("discarded"),
                 // A default route says nothing.
                 _ if back.prefix.prefix_len() > 0 && back.route.is_some() => {
@@ -87,12 +91,15 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
     }
 }
 
-/// What is told of a prefix. What decides is asked now, about one address of it.
+/// What is told of a prefix. What decides is asked now, about its first hosts.
 fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
-    let example = example(row.prefix);
     let by = By::ALL.into_iter().find(|by| by.name() == row.by);
     let reason = by.map_or(Reason::SavSpecial, By::reason);
-    let refusal = engine.refusal(&row.interface, example);
+    let refused = |source| Some((source, engine.refusal(&row.interface, source)?));
+    let (example, refusal) = match hosts(row.prefix).find_map(refused) {
+        Some((source, refusal)) => (source, Some(refusal)),
+        None => (hosts(row.prefix).next().unwrap_or(row.prefix.addr()), None),
+    };
     let mut source = Source {
         interface: row.interface.clone(),
         prefix: row.prefix.to_string(),
@@ -118,10 +125,9 @@ fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
     source
 }
 
-/// An address that may be a host's.
-fn example(prefix: IpNet) -> IpAddr {
-    match prefix {
-        IpNet::V4(net) => net.hosts().next().unwrap_or(net.network()).into(),
-        IpNet::V6(net) => net.hosts().nth(1).unwrap_or(net.network()).into(),
-    }
+/// Some addresses that may be hosts', the first of a prefix.
+fn hosts(prefix: IpNet) -> impl Iterator<Item = IpAddr> {
+    // The network's own address, of IPv6 that of any router, is none.
+    let skipped = usize::from(prefix.addr().is_ipv6());
+    prefix.hosts().skip(skipped).take(ASKED)
 }
