@@ -25,5 +25,6 @@ mod links;
 mod mtu;
 mod ping;
 mod reload;
+mod sav;
 mod traceroute;
 mod vlan;
