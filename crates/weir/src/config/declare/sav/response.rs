@@ -79,8 +79,8 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Response {
 fn rate_limit(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Limit> {
     let table = reader.table(value, "`rate-limit`", &["packets", "bits", "burst", "per"])?;
     let (unit, rate) = match (table.get("packets"), table.get("bits")) {
-        (Some(packets), None) => (RateUnit::Packets, reader.quantity(packets, "the packets of a second")),
-        (None, Some(bits)) => (RateUnit::Bits, reader.quantity(bits, "the bits of a second")),
+        (Some(packets), None) => (RateUnit::Packets, reader.quantity(packets, "a number of packets")),
+        (None, Some(bits)) => (RateUnit::Bits, reader.quantity(bits, "a number of bits")),
         (Some(packets), Some(bits)) => {
             let (packets, bits) = (reader.span(packets.span()), reader.span(bits.span()));
             let message = "a rate is of either `packets` or `bits`";
@@ -98,13 +98,13 @@ fn rate_limit(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Limit> {
         }
     };
     let burst = match table.get("burst") {
-        Some(value) => Some(reader.quantity(value, "what passes at once")?),
+        Some(value) => Some(reader.quantity(value, "a burst")?),
         None => None,
     };
     let per = table.get("per");
     let place = per.map(|value| reader.span(value.span()));
     let pers = &[("interface", RatePer::Interface), ("rule", RatePer::Rule)];
-    let per = per.and_then(|value| reader.choice(value, "what has a limit of its own", pers));
+    let per = per.and_then(|value| reader.choice(value, "owner of a limit", pers));
     let rate = rate?;
     let least = match unit {
         RateUnit::Packets => 1,
@@ -117,7 +117,7 @@ fn rate_limit(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Limit> {
 fn alarm(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Alarm> {
     let table = reader.table(value, "`alarm`", &["packets", "window"])?;
     let packets = reader.require(&table, "packets");
-    let packets = packets.and_then(|value| reader.quantity(value, "the packets of a second"));
+    let packets = packets.and_then(|value| reader.quantity(value, "a number of packets"));
     let second = Duration::from_secs(1);
     let window = match table.get("window") {
         Some(value) => reader.duration(value, "an alarm's window", second..=LONGEST_WINDOW, second)?,
