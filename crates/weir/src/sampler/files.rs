@@ -101,6 +101,11 @@ impl Files {
         self.written
     }
 
+    /// Goes on counting from what other files have counted.
+    pub(super) fn count_from(&mut self, written: Written) {
+        self.written = written;
+    }
+
     /// Octets of the file that is being written.
     pub(super) fn length(&self) -> u64 {
         self.length

@@ -260,8 +260,9 @@ mod tests {
         let status = outlets.status();
         let files: Vec<_> = status.iter().map(|status| status.pcap.clone().unwrap()).collect();
         let written = |at: usize| (files[at].written.samples, files[at].written.lost, files[at].failure.is_some());
-        // The first goes on, the second begins another file, the third is tried again.
-        assert_eq!([written(0), written(1), written(2)], [(2, 0, false), (1, 0, false), (0, 1, true)]);
+        // The first goes on, the second begins another file and goes on counting, the third is tried again.
+        assert_eq!([written(0), written(1), written(2)], [(2, 0, false), (2, 0, false), (0, 1, true)]);
+        assert_eq!(files[1].length, 24 + 16 + 64);
         assert_eq!(status.iter().map(|status| &*status.name).collect::<Vec<_>>(), ["a", "b", "c"]);
         assert!(folder.path().join("other").exists() && !folder.path().join("a.1").exists());
         outlets.follow(&[sampler("c", None, 1)], Time(7));

@@ -97,15 +97,21 @@ impl Outlet {
                 files.set_bounds(spec);
                 Some(files)
             }
-            (_, Some(spec)) => {
+            (before, Some(spec)) => {
                 let opened = Files::open(spec.clone());
-                Some(opened.unwrap_or_else(|error| Files::failed(spec.clone(), &error, now)))
+                let mut files = opened.unwrap_or_else(|error| Files::failed(spec.clone(), &error, now));
+                files.count_from(before.as_ref().map(Files::written).unwrap_or_default());
+                Some(files)
             }
             (_, None) => None,
         };
         self.collector = match (self.collector.take(), sampler.ipfix) {
             (Some(collector), Some(address)) if collector.address() == address => Some(collector),
-            (_, Some(address)) => Some(Collector::open(address, now)),
+            (before, Some(address)) => {
+                let mut collector = Collector::open(address, now);
+                collector.count_from(before.as_ref().map(Collector::sent).unwrap_or_default());
+                Some(collector)
+            }
             (_, None) => None,
         };
     }

@@ -101,6 +101,11 @@ impl Collector {
         self.sent
     }
 
+    /// Goes on counting from what another collector was sent.
+    pub(super) fn count_from(&mut self, sent: Sent) {
+        self.sent = sent;
+    }
+
     /// What is wrong, if something is.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
