@@ -255,7 +255,9 @@ fn a_batch_of_entries_is_read_and_carried_out_as_a_whole() {
     assert_eq!(done.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(), [warning]);
     assert_eq!(
         served.told(),
-        [r#"edit edge api [Add(10.0.0.0/8, ["wan", "lan"]), Replace(10.0.0.0/16, ["wan", "lan"])]"#]
+        [
+            r#"edit edge api [Add(EntryKey { prefix: 10.0.0.0/8, mode: PrefixAllow }, ["wan", "lan"]), Replace(EntryKey { prefix: 10.0.0.0/16, mode: PrefixAllow }, ["wan", "lan"])]"#
+        ]
     );
 
     let refused = |body: &str, kind: Kind, message: &str| {
@@ -297,7 +299,7 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
     }
     // What the query says counts more than the type.
     put("?format=csv", "application/x-www-form-urlencoded", "prefix,interfaces\n").unwrap();
-    let one = r#"replace edge a/b 1 Some((10.0.0.0/8, ["lan"]))"#;
+    let one = r#"replace edge a/b 1 Some((EntryKey { prefix: 10.0.0.0/8, mode: PrefixAllow }, ["lan"]))"#;
     assert_eq!(served.told(), [one, one, one, "replace edge api 0 None"]);
 
     let refused = |query: &str, content_type, text: &str| refusal(put(query, content_type, text).unwrap_err());

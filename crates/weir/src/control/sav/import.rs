@@ -150,10 +150,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_line_whatever_the_format() {
         let rules =
-            "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ninterface from any on any\n";
+            "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ninterface deny from any on cus1\n";
         assert_eq!(
             texts(&read(Format::Rules, rules, &interfaces()).unwrap_err()),
-            ["line 2, column 37: there is no interface `cus2` (did you mean `cust2`?)",]
+            [
+                "line 2, column 37: there is no interface `cus2` (did you mean `cust2`?)",
+                "line 3, column 28: there is no interface `cus1` (did you mean `cust1`?)",
+            ]
         );
         let csv = "prefix,interfaces\n10.0.0.0/8,cust1\n10.1.0.0/16,cust1 cus2\n";
         let found = texts(&read(Format::Csv, csv, &interfaces()).unwrap_err());
