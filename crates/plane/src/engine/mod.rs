@@ -364,6 +364,7 @@ impl Engine {
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
+            sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
         };
         Snapshot {
             elapsed: 0.0,

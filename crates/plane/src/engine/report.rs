@@ -1,6 +1,7 @@
 //! What the control thread tells of interfaces, tables and reloads.
 
 use weir_port::Link;
+use weir_table::classify::MOST_RULES;
 
 use super::{Control, Reloaded};
 use crate::collect;
@@ -11,6 +12,7 @@ use crate::neighbor::Table;
 use crate::reassembly::Reassembly;
 use crate::rib::Rib;
 use crate::root::Root;
+use crate::sav::{PLACES, Sources};
 use crate::stats;
 
 pub(super) fn count(compiler: &Compiler) -> usize {
@@ -91,12 +93,14 @@ fn has_faults(interface: &model::Interface) -> bool {
     matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
 }
 
-/// What waits in workers, all of them together.
+/// What is in workers, all of them together.
 pub(super) struct Waiting {
     /// Packets, for neighbours.
     pub(super) packets: u64,
     /// Datagrams for ourselves, for the rest of their fragments.
     pub(super) datagrams: u64,
+    /// Prefixes that packets came from which were not valid.
+    pub(super) sources: usize,
 }
 
 pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Vec<stats::TableStats> {
@@ -124,6 +128,24 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
                 when_full: "the reload or the batch that adds entries is refused as a whole",
             });
         }
+    }
+    for policy in control.model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
+        rows.push(stats::TableStats {
+            name: format!("sav exempt {}", policy.name),
+            used: policy.exempt.len() as u64,
+            limit: MOST_RULES as u64,
+            bytes: control.compiler.sav_exempt_octets(&policy.name) as u64,
+            when_full: "the reload that adds rules is refused as a whole",
+        });
+    }
+    if !control.model.sav.is_empty() {
+        rows.push(stats::TableStats {
+            name: "invalid sources".into(),
+            used: waiting.sources as u64,
+            limit: (PLACES * workers) as u64,
+            bytes: (Sources::octets() * workers) as u64,
+            when_full: "the prefix of the same set that sent least makes room, and counts as lost",
+        });
     }
     let learned = control.keeper.table.stats().entries;
     rows.push(stats::TableStats {

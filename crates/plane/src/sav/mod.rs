@@ -23,6 +23,7 @@ pub use exempt::Exempt;
 pub(crate) use exempt::fields;
 pub use hits::Hits;
 pub use meters::{Clock, Meters};
+pub(crate) use sources::ENTRIES;
 pub use sources::{Lost, PLACES, PREFIX_LENGTHS, Sources, Spoofed};
 pub use special::{Broadcasts, Class, class_v4, class_v6};
 pub use validator::{Check, Family, Finding, Paths, Reverse, Validator};

@@ -4,6 +4,10 @@
 //! a seeded hash, and the one with the fewest packets makes room for a prefix that has none: whoever sends much
 //! stays, however many others are forged around him. What was counted for those that made room is known as a sum.
 //!
+//! Of a vector [`ENTRIES`] packets are entered at most, so that a flood costs its packets little: where more are not valid,
+//! each group of as many as follow one another is entered as one of them, taken at random. So sums are exact where few
+//! packets of a vector are not valid, and what is expected of them is right in any case.
+//!
 //! Readers take a place as it is between two changes of who it belongs to (a sequence lock): the word that says so is odd
 //! while it changes hands. Clearing the table begins another round, and places of earlier ones count as free.
 
@@ -21,6 +25,9 @@ const WAYS: usize = 8;
 const SETS: usize = 512;
 /// Places of a worker's table.
 pub const PLACES: usize = WAYS * SETS;
+
+/// Packets of a vector that are entered at most.
+pub(crate) const ENTRIES: usize = 32;
 
 /// Bits of a prefix that count for one source, of IPv4 and of IPv6.
 pub const PREFIX_LENGTHS: (u8, u8) = (24, 48);
@@ -137,9 +144,9 @@ impl Sources {
         (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SETS.ilog2())) as usize * WAYS
     }
 
-    /// Counts a packet; for the one worker.
+    /// Counts so many packets with these octets together; for the one worker.
     #[inline]
-    pub fn add(&self, interface: u32, source: IpAddr, octets: u64, by: By, now: Time) {
+    pub fn add(&self, interface: u32, source: IpAddr, (packets, octets): (u64, u64), by: By, now: Time) {
         let round = self.wanted.load(Ordering::Relaxed);
         if self.round.load(Ordering::Relaxed) != round {
             self.lost.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
@@ -157,7 +164,7 @@ impl Sources {
             None => self.take_over(set, round, owner, bits),
         };
         let add = |sum: &AtomicU64, by: u64| sum.store(sum.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-        add(&place.packets, 1);
+        add(&place.packets, packets);
         add(&place.octets, octets);
         place.last.store(now.0, Ordering::Relaxed);
         place.by.store(by as u64, Ordering::Relaxed);
@@ -249,12 +256,12 @@ mod tests {
     fn prefixes_of_an_interface_are_counted_together() {
         let sources = Sources::new([3, 5]);
         for host in 0..=255 {
-            sources.add(7, v4(0x0a_00_01, host), 60, By::Acl, Time(u64::from(host)));
+            sources.add(7, v4(0x0a_00_01, host), (1, 60), By::Acl, Time(u64::from(host)));
         }
-        sources.add(8, v4(0x0a_00_01, 9), 60, By::Table, Time(300));
+        sources.add(8, v4(0x0a_00_01, 9), (1, 60), By::Table, Time(300));
         let addresses = ["2001:db8:1:2::3", "2001:db8:1:9::4", "2001:db8:2::1"];
         for (time, address) in (400..).zip(addresses) {
-            sources.add(7, address.parse().unwrap(), 100, By::Special, Time(time));
+            sources.add(7, address.parse().unwrap(), (1, 100), By::Special, Time(time));
         }
         let mut all: Vec<Spoofed> = sources.read().collect();
         all.sort_by_key(|row| (row.interface, row.prefix));
@@ -271,7 +278,7 @@ mod tests {
         assert_eq!((all, sources.lost()), (expected.to_vec(), Lost::default()));
         sources.clear();
         assert_eq!(sources.read().count(), 0);
-        sources.add(8, v4(0x0a_00_01, 9), 60, By::Table, Time(500));
+        sources.add(8, v4(0x0a_00_01, 9), (1, 60), By::Table, Time(500));
         assert_eq!(sources.read().collect::<Vec<_>>(), [row(8, "10.0.1.0/24", 1, 60, By::Table, 500)]);
     }
 
@@ -281,9 +288,9 @@ mod tests {
         let sources = Sources::new([random.next(), random.next()]);
         let heavy: BTreeMap<u32, u64> = (0..100).map(|prefix| (prefix, 1000)).collect();
         for round in 0..1000u64 {
-            heavy.keys().for_each(|&prefix| sources.add(1, v4(prefix, 1), 60, By::Table, Time(round)));
+            heavy.keys().for_each(|&prefix| sources.add(1, v4(prefix, 1), (1, 60), By::Table, Time(round)));
             for _ in 0..1000 {
-                sources.add(1, v4(1 << 16 | random.below(1 << 20) as u32, 1), 60, By::Table, Time(round));
+                sources.add(1, v4(1 << 16 | random.below(1 << 20) as u32, 1), (1, 60), By::Table, Time(round));
             }
         }
         let seen: BTreeMap<u32, u64> = sources
@@ -324,7 +331,7 @@ mod tests {
             let mut random = Random::from_seed(4);
             for _ in 0..400_000 {
                 let prefix = random.below(20_000) as u32;
-                sources.add(0, v4(prefix, 1), 100 + u64::from(prefix) % 1000, By::Acl, Time(1));
+                sources.add(0, v4(prefix, 1), (1, 100 + u64::from(prefix) % 1000), By::Acl, Time(1));
             }
             done.store(true, Ordering::Relaxed);
             assert!(reader.join().unwrap() > 0);

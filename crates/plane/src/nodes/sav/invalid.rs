@@ -16,7 +16,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Adjacency, Forwarding, Kind, Root};
 use crate::sample::{About, Treatment};
-use crate::sav::{By, Family, Finding, Validator};
+use crate::sav::{By, ENTRIES, Family, Finding, Validator};
 
 /// What becomes of a packet that is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Marks {
 
 /// Passes sentence on a packet by what the policy does with those that are not valid: `over` says whether more have come
 /// than may pass, where that matters. One that no gateway would forward, because it is for its link or because of what it
-/// asks for, is not redirected but dropped for what found it not valid. Everything is counted.
+/// asks for, is not redirected but dropped for what found it not valid. Everything is counted but where it comes from.
 #[inline]
 pub(super) fn sentence<K: Family>(
     context: &mut Context<'_>,
@@ -62,7 +62,6 @@ pub(super) fn sentence<K: Family>(
     if let Some(counters) = counters {
         counters.invalid[by as usize].add(1, octets);
     }
-    context.counters.spoofed.add(packet.interface(), source(packet), octets, by, context.now);
     let (sentence, treatment) = match validator.action {
         SavAction::Permit => (Sentence::Pass, Treatment::Passed),
         SavAction::Redirect if may_leave(packet) => (Sentence::Redirect, Treatment::Redirected),
@@ -80,6 +79,36 @@ pub(super) fn sentence<K: Family>(
         context.samples.offer(context.root, context.now, packet, choice, about);
     }
     sentence
+}
+
+/// Enters where a packet comes from.
+#[cold]
+pub(super) fn enter(context: &Context<'_>, packet: &Packet, by: By) {
+    let traffic = (1, packet.len() as u64);
+    context.counters.spoofed.add(packet.interface(), source(packet), traffic, by, context.now);
+}
+
+/// Enters where packets of a list come from, by their places in it: all, or some for all where they are many.
+#[inline(never)]
+pub(super) fn enter_some<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    frame: &Frame,
+    indexes: &[u8],
+    by: impl Fn(usize) -> By,
+) {
+    let places = frame.places();
+    for group in indexes.chunks(indexes.len().div_ceil(ENTRIES).max(1)) {
+        let chosen = match group.len() {
+            1 => 0,
+            several => context.random.below(several as u64) as usize,
+        };
+        let index = usize::from(group[chosen]);
+        let packet = &vector[places[index]];
+        let packets = group.len() as u64;
+        let (source, traffic) = ((*F::source(packet)).into(), (packets, packets * packet.len() as u64));
+        context.counters.spoofed.add(packet.interface(), source, traffic, by(index), context.now);
+    }
 }
 
 /// Whether more packets that are not valid have come than may pass, this one included, of which `found` was found.

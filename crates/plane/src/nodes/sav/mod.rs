@@ -257,22 +257,11 @@ fn judge<F: Ip>(
         verdicts[index] = found.verdict;
         valid &= found.verdict == Verdict::Valid;
     });
-    let mut strangers = Marks::default();
-    if validator.link != LinkCheck::Off {
-        strangers = link::strangers::<F>(context, vector, frame, validator, &verdicts);
-        valid &= strangers == Marks::default();
-    }
-    if context.recorder.is_some() {
-        for (index, (&place, &verdict)) in frame.places().iter().zip(&verdicts).enumerate() {
-            let (packet, source) = (&vector[place], *F::source(&vector[place]));
-            let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
-            note(context, packet, validator, source.into(), strange.map_or(Said::Mechanism(verdict), Said::Link));
-        }
-    }
-    if valid {
+    // In the usual case nothing else is looked at.
+    if valid & (validator.link == LinkCheck::Off) & context.recorder.is_none() {
         context.next.extend(F::NEXT, frame);
     } else {
-        sort::<F>(context, vector, frame, validator, &verdicts, &strangers);
+        sort::<F>(context, vector, frame, validator, &verdicts);
     }
 }
 
@@ -284,14 +273,25 @@ fn sort<F: Ip>(
     frame: &Frame,
     validator: &Validator<F::Key>,
     verdicts: &[Verdict; VECTOR],
-    strangers: &Marks,
 ) {
+    let strangers = match validator.link {
+        LinkCheck::Off => Marks::default(),
+        _ => link::strangers::<F>(context, vector, frame, validator, verdicts),
+    };
+    if context.recorder.is_some() {
+        for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
+            let (packet, source) = (&vector[place], *F::source(&vector[place]));
+            let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
+            note(context, packet, validator, source.into(), strange.map_or(Said::Mechanism(verdict), Said::Link));
+        }
+    }
     let is_invalid = |index: usize| !validator.passes(verdicts[index]) || strangers.has(index);
     let over = match validator.action {
         SavAction::RateLimit => invalid::those_over::<F>(context, vector, frame, validator, is_invalid),
         _ => Marks::default(),
     };
     let mut usual = Frame::new();
+    let (mut indexes, mut count) = ([0u8; VECTOR], 0);
     for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
         let packet = &mut vector[place];
         let passes = validator.passes(verdict);
@@ -302,6 +302,8 @@ fn sort<F: Ip>(
             usual.push(place);
             continue;
         }
+        indexes[count] = index as u8; // below 256
+        count += 1;
         let by = if passes { By::Link } else { validator.by };
         match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
             Sentence::Pass => usual.push(place),
@@ -310,6 +312,9 @@ fn sort<F: Ip>(
         }
     }
     context.next.extend(F::NEXT, &usual);
+    invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| {
+        if validator.passes(verdicts[index]) { By::Link } else { validator.by }
+    });
 }
 
 /// What is strange about the station that a packet came from, if something is.
@@ -351,6 +356,7 @@ fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &V
 /// Passes sentence on a packet whose source is of a class that is denied, or by what else found it not valid before its
 /// source was looked up.
 fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, by: By) -> Sentence {
+    invalid::enter(context, packet, by);
     invalid::sentence(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
 }
 
@@ -444,6 +450,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
             return None;
         }
         let by = if passes { By::Link } else { validator.by };
+        invalid::enter(context, packet, by);
         let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
         (by, invalid::sentence(context, packet, validator, by, over))
     };
