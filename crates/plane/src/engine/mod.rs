@@ -38,9 +38,9 @@ use crate::worker::Order;
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
-pub use why::{Refusal, WayBack};
 use ports::{OpenPort, open_ports};
 use report::{count, difference, interfaces, tables};
+pub use why::{Refusal, WayBack};
 
 /// How a gateway is to run.
 pub struct Options {
