@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(rig.alarms.step(Time(rig.now * SECOND), UNIX, &both), []);
         let more = [own.clone(), Reading { packets: 50, ..other.clone() }];
         assert_eq!(rig.alarms.step(Time((rig.now + 1) * SECOND), UNIX, &more).len(), 1);
-        let cleared = rig.alarms.step(Time((rig.now + 2) * SECOND), UNIX, &[own.clone()]);
+        let cleared = rig.alarms.step(Time((rig.now + 2) * SECOND), UNIX, std::slice::from_ref(&own));
         assert!(matches!(&cleared[..], [Event { raised: false, interface, .. }] if interface == "other"));
         assert_eq!(rig.alarms.rows().len(), 1);
         assert!(rig.row().raised.is_some(), "the first goes on");
