@@ -68,7 +68,7 @@ port = {{ generator = [
 mac = "02:00:00:00:0b:01"
 mtu = 9000
 address = ["10.2.0.1/24", "2001:db8:2::1/64"]
-sav = {{ ipv6 = "list" }}
+sav = {{ ipv4 = "limited", ipv6 = "list" }}
 fault = {right_faults}
 
 [[interface]]
@@ -104,6 +104,8 @@ rules = ["deny from 2001:db8:2:0:8000::/65 on right", "permit from any on right"
 
 [sav.strict]
 mechanism = "urpf-strict"
+# None of these stations is known.
+link-check = "strict"
 
 # Nothing damages sources of IPv4 without a trace: what is looked up where there are no routes is never valid.
 [[vrf]]
@@ -112,6 +114,13 @@ name = "empty"
 [sav.loose]
 mechanism = "urpf-loose"
 vrf = "empty"
+
+[sav.limited]
+mechanism = "urpf-loose"
+vrf = "empty"
+action = "rate-limit"
+rate-limit = {{ packets = 1 }}
+exempt = ["deny tcp from any port 5001 to 10.7.0.0/24", "permit ip from any to any"]
 
 [sav.feasible]
 mechanism = "urpf-feasible"
@@ -180,6 +189,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "tentative-address",
         "echo-limited",
         "neighbor-limited",
+        "sav-redirect",
         "punt-limited",
         "handover-full",
         "worker-gone",
