@@ -5,9 +5,9 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use weir_plane::model::{
-    Alarm, Gateway, InterfaceIndex, InterfaceKind, IpFamily, LinkCheck, Match, Mechanism, Mode, NeighborDiscovery, NextHop,
-    Order, Origin, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, RouterAdvertisement, SamplerIndex, SavAction,
-    SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag, Urpf, UrpfMode, VrfIndex,
+    Alarm, Gateway, InterfaceIndex, InterfaceKind, IpFamily, LinkCheck, Match, Mechanism, Mode, NeighborDiscovery,
+    NextHop, Order, Origin, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, RouterAdvertisement, SamplerIndex,
+    SavAction, SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag, Urpf, UrpfMode, VrfIndex,
 };
 use weir_port::spec::{AfPacketSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, TapSpec, Transport};
 

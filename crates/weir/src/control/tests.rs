@@ -232,7 +232,10 @@ fn stages_are_set() {
     let order = |stage: &str| StageRequest { stage: stage.to_owned() };
     let answer = client.post("/v1/sav/edge/stage", &order("monitor")).unwrap();
     let staged: sav::stage::Staged = client.read(&answer).unwrap();
-    assert_eq!((staged.policy.as_str(), staged.before.as_str(), staged.configured.as_str()), ("edge", "discard", "discard"));
+    assert_eq!(
+        (staged.policy.as_str(), staged.before.as_str(), staged.configured.as_str()),
+        ("edge", "discard", "discard")
+    );
     client.post("/v1/sav/core/stage", &order("configured")).unwrap();
     assert_eq!(served.told(), ["stage edge Some(Permit)", "stage core None"]);
 }

@@ -149,8 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line_whatever_the_format() {
-        let rules =
-            "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ninterface deny from any on cus1\n";
+        let rules = "permit from 10.0.0.0/8 on cust1\n  permit from 10.1.0.0/16 on cust1, cus2\ninterface deny from any on cus1\n";
         assert_eq!(
             texts(&read(Format::Rules, rules, &interfaces()).unwrap_err()),
             [
