@@ -17,7 +17,7 @@ pub(super) fn routes(world: &World) -> Vec<Rib> {
     let mut ribs = vec![Rib::new(); world.names.len()];
     for origin in &world.origins {
         let attached: Vec<(usize, By)> = attachments(world, origin);
-        for node in 0..world.names.len() {
+        for (node, rib) in ribs.iter_mut().enumerate() {
             let routes = if node == origin.node {
                 vec![By::Own]
             } else if is_router(world, node) {
@@ -28,7 +28,7 @@ pub(super) fn routes(world: &World) -> Vec<Rib> {
             let learned = |by| Learned { by, origin: origin.node };
             let routes: Vec<Learned> = routes.into_iter().map(learned).collect();
             if !routes.is_empty() {
-                ribs[node].extend(origin.prefixes.iter().map(|prefix: &Ipv6Net| (*prefix, routes.clone())));
+                rib.extend(origin.prefixes.iter().map(|prefix: &Ipv6Net| (*prefix, routes.clone())));
             }
         }
     }
