@@ -99,7 +99,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
-        .route("/v1/show/samplers", get(|g| show(g, |g| samplers(g))))
+        .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))

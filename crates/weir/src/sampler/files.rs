@@ -384,7 +384,7 @@ mod tests {
         let mut files = Files::open(spec.clone()).unwrap();
         write(&mut files, 0..5, Time(0));
         // What cannot be written to is as full as it gets.
-        let good = std::mem::replace(&mut files.file, Some(File::open("/dev/full").unwrap()));
+        let good = files.file.replace(File::open("/dev/full").unwrap());
         write(&mut files, 5..8, Time(0));
         assert!(files.failure().is_some());
         assert_eq!((files.written().samples, files.written().lost), (5, 3));

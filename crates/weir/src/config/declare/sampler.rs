@@ -55,7 +55,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         reader.u16(value, "the octets kept of a packet", LEAST_SNAP_LENGTH..=SNAP as u16)
     });
     let rate = number(reader, &table, "rate", |reader, value| reader.u32(value, "a rate of samples", 1..=MOST_RATE));
-    let max_bytes = number(reader, &table, "max-bytes", |reader, value| bytes(reader, value));
+    let max_bytes = number(reader, &table, "max-bytes", bytes);
     let max_files = number(reader, &table, "max-files", |reader, value| {
         reader.u16(value, "the number of files", 1..=MOST_MAX_FILES)
     });

@@ -179,11 +179,11 @@ mod tests {
     #[test]
     fn times_count_from_1900() {
         assert_eq!(ntp(0), NTP_TO_UNIX << 32);
-        assert_eq!(ntp(1_500_000_000), (NTP_TO_UNIX + 1) << 32 | 1 << 31);
+        assert_eq!(ntp(1_500_000_000), ((NTP_TO_UNIX + 1) << 32) | (1 << 31));
         // RFC 5905, figure 4: 7 February 2036, 06:28:16, where the next era begins.
         assert_eq!(ntp(2_085_978_496_000_000_000) >> 32, 0);
         for nanoseconds in [1, 999, 123_456_789, 999_999_999] {
-            assert_eq!((ntp(nanoseconds) & 0xffff_ffff) * 1_000_000_000 >> 32, nanoseconds);
+            assert_eq!(((ntp(nanoseconds) & 0xffff_ffff) * 1_000_000_000) >> 32, nanoseconds);
         }
     }
 
