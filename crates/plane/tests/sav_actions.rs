@@ -198,6 +198,7 @@ fn what_no_gateway_forwards_is_not_redirected_either() {
         ("udp from 169.254.0.9 port 1 to 203.0.113.1 port 2", Reason::SavSpecial),
         ("udp from 2001:db8:66::1 port 1 to fe80::1 port 2", Reason::SavTable),
         ("udp from 127.0.0.1 port 1 to 240.0.0.1 port 2", Reason::SavSpecial),
+        ("udp from 127.0.0.1 port 1 to 255.255.255.255 port 2", Reason::SavSpecial),
         ("udp from 127.0.0.1 port 1 to 203.0.113.1 port 2 mac-to ff:ff:ff:ff:ff:ff", Reason::SavSpecial),
     ] {
         rig.drops("lan", text, reason);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
-use weir_packet::parse::{ParseFlags, martian};
+use weir_packet::parse::{self, ParseFlags, martian};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 
@@ -235,12 +235,15 @@ fn may_leave(packet: &Packet) -> bool {
     match (source(packet), destination(packet)) {
         (IpAddr::V4(source), Some(IpAddr::V4(to))) => {
             let options = packet.flags().contains(ParseFlags::OPTIONS);
-            !(source.is_link_local() || to.is_link_local() || to.is_multicast() || martian::destination_v4(to))
+            let of_link = source.is_link_local() || to.is_link_local() || to.is_broadcast() || to.is_multicast();
+            !(of_link || martian::destination_v4(to))
                 && (!options || ethernet_input::check_options(packet.l3()).is_ok())
         }
         (IpAddr::V6(source), Some(IpAddr::V6(to))) => {
             let link_local = source.is_unicast_link_local() || to.is_unicast_link_local();
-            !(link_local || to.is_multicast() || martian::destination_v6(to))
+            // What is malformed has no transport header for the parser, as some have none that is fine.
+            let is_whole = || packet.l4_offset() != 0 || parse::ipv6(packet.data(), packet.l3_offset()).is_ok();
+            !(link_local || to.is_multicast() || martian::destination_v6(to)) && is_whole()
         }
         _ => false,
     }
