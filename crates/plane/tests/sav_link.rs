@@ -9,7 +9,7 @@ use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{
     LinkCheck, Match, Mechanism, NextHop, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, SavAction, SavLayout,
-    SpecialAction, Urpf, UrpfMode,
+    SavRules, SpecialAction, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 
@@ -189,6 +189,18 @@ fn every_action_and_mechanism_has_it() {
             }
         }
     }
+}
+
+#[test]
+fn what_strangers_send_is_not_unknown_too() {
+    let mut build = gateway(LinkCheck::Known);
+    let rules = SavRules { incremental: true, ..build.rules(&["permit from 198.51.100.0/24 on lan"]) };
+    build.0.sav[0].mechanism = Mechanism::Table { rules, matching: Match::MostSpecific, layout: SavLayout::Merged };
+    let mut rig = build.rig();
+    assert_eq!(ways(&mut rig, "10.0.0.3", &STATIONS), [DROP, PASS, DROP]);
+    let row = rig.harness.sav().into_iter().find(|row| (&*row.interface, row.family) == ("lan", "ipv4")).unwrap();
+    let invalid: u64 = row.invalid.iter().map(|(_, traffic)| traffic.packets).sum();
+    assert_eq!((row.checked, row.unknown, invalid), (3, 1, 2));
 }
 
 #[test]

@@ -295,10 +295,10 @@ fn sort<F: Ip>(
     for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
         let packet = &mut vector[place];
         let passes = validator.passes(verdict);
-        if passes && verdict == Verdict::Unknown {
-            count_unknown(context, packet, validator);
-        }
         if passes && !strangers.has(index) {
+            if verdict == Verdict::Unknown {
+                count_unknown(context, packet, validator);
+            }
             usual.push(place);
             continue;
         }
@@ -443,10 +443,10 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
         let said = strange.map_or(Said::Mechanism(found.verdict), Said::Link);
         note(context, packet, validator, source.into(), said);
         validator.hit(worker, found);
-        if passes && found.verdict == Verdict::Unknown {
-            count_unknown(context, packet, validator);
-        }
         if passes && strange.is_none() {
+            if found.verdict == Verdict::Unknown {
+                count_unknown(context, packet, validator);
+            }
             return None;
         }
         let by = if passes { By::Link } else { validator.by };
