@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
-use crate::compile::{Compiler, Map, Occupancy};
+use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
 use crate::model::{Gateway, LinkCheck, Match, Mechanism, NextHop, Order, SavLayout, SavPolicy};
@@ -108,7 +108,7 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
         let table = |family, of: Occupancy| SavTableStats {
             family,
             prefixes: (of.prefixes, limits.0),
-            sets: (of.sets, if rules.is_some_and(|rules| rules.hits) { limits.0 } else { limits.1 }),
+            sets: (of.sets, if is_distinct(policy) { limits.0 } else { limits.1 }),
             lookup_octets: of.lookup_octets,
             control_octets: of.control_octets,
         };

@@ -29,6 +29,7 @@ pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
+pub(crate) use sav::is_distinct;
 pub use sav::{
     Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, Stage,
     StageError,

@@ -203,8 +203,8 @@ impl Store {
     }
 }
 
-/// Whether the prefixes of a policy need numbers of their own.
-pub(super) fn is_distinct(policy: &SavPolicy) -> bool {
+/// Whether the prefixes of a policy need numbers of their own, and with them rows.
+pub(crate) fn is_distinct(policy: &SavPolicy) -> bool {
     let per_rule = policy.rate_limit.is_some_and(|limit| limit.per == RatePer::Rule);
     per_rule || policy.mechanism.rules().is_some_and(|rules| rules.hits)
 }

@@ -23,13 +23,14 @@ use ipnet::IpNet;
 use weir_base::reclaim::Domain;
 use weir_table::sav::{Limits, NoRoom, Set};
 
+pub(crate) use actions::is_distinct;
 pub use actions::{Stage, StageError};
 pub use dynamic::{Edit, EntryKey, MAX_SOURCES, Names, Said};
 pub use edit::{Edited, Problem, SavError};
 pub use engine::Occupancy;
 pub use explain::{Decision, Named, Nearest};
 
-use actions::{Actions, is_distinct};
+use actions::Actions;
 use dynamic::Dynamic;
 use edit::Means;
 use engine::{Engine, Entries, Meaning, Shape};
