@@ -233,7 +233,7 @@ fn random_rules_exempt_what_their_words_say() {
         let mut rules = Vec::new();
         for _ in 0..=random.below(60) {
             let v6 = random.chance(0.5);
-            let mut addresses = |random: &mut Random, base: u32| {
+            let addresses = |random: &mut Random, base: u32| {
                 let asked = Asked { v6, from: 0, to: 0, protocol: "udp", ports: (0, 0), later: false, dscp: 0 };
                 let number = base + random.below(8) as u32;
                 match random.below(4) {

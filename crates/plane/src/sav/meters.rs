@@ -15,6 +15,10 @@ use crate::model::{RateLimit, RateUnit};
 /// Rates and bursts beyond this are no limits: it leaves room to add them up.
 const MOST: u64 = 1 << 61;
 
+/// Seconds that a worker may be late, between its look at the clock and its question, and still see what others took. It is
+/// short beside the time after which the clock runs over: 21 days at 10¹³ bits a second.
+const LATE: u64 = 16;
+
 /// Words between buckets that workers should not disturb each other by.
 const APART: usize = 8;
 
@@ -24,6 +28,8 @@ struct Pace {
     bits: bool,
     rate: u64,
     burst: u64,
+    /// How far a time may be ahead of a worker's clock.
+    ahead: u64,
 }
 
 /// The buckets of a policy. All have the same rate.
@@ -39,11 +45,9 @@ impl Meters {
     /// So many full buckets. `apart`: each has a cache line of its own, as few that all workers ask should have.
     pub fn new(limit: RateLimit, buckets: usize, apart: bool) -> Meters {
         let stride = if apart { APART } else { 1 };
-        let pace = Pace {
-            bits: limit.unit == RateUnit::Bits,
-            rate: limit.rate.clamp(1, MOST),
-            burst: limit.burst.clamp(1, MOST),
-        };
+        let (rate, burst) = (limit.rate.clamp(1, MOST), limit.burst.clamp(1, MOST));
+        let ahead = burst + rate.saturating_mul(LATE).min(MOST);
+        let pace = Pace { bits: limit.unit == RateUnit::Bits, rate, burst, ahead };
         Meters { limit, pace, words: (0..buckets * stride).map(|_| AtomicU64::new(0)).collect(), stride }
     }
 
@@ -96,13 +100,12 @@ impl Meters {
         let Some(word) = self.words.get(bucket * self.stride) else {
             return (0..lengths.count()).for_each(|index| passes(index, false));
         };
-        let Pace { bits, rate, burst } = self.pace;
+        let Pace { bits, burst, ahead: most, .. } = self.pace;
         let cost = |length: u64| if bits { length * 8 } else { 1 };
         let mut full_at = word.load(Ordering::Relaxed);
         loop {
             let ahead = full_at.wrapping_sub(now);
-            // A second beyond the burst: who asks may have looked at the clock before others did.
-            let used = if ahead <= burst + rate { ahead } else { 0 };
+            let used = if ahead <= most { ahead } else { 0 };
             let mut left = burst.saturating_sub(used);
             let before = left;
             for cost in lengths.clone().map(cost) {
