@@ -24,11 +24,13 @@ const SECOND: u64 = 1_000_000_000;
 pub struct Reading {
     /// The interface.
     pub interface: String,
-    /// The policy, which may be that of both families.
+    /// The policy.
     pub policy: String,
+    /// Of which families that is the interface's, and packets are counted.
+    pub families: model::PerFamily<bool>,
     /// The policy's alarm.
     pub alarm: model::Alarm,
-    /// Packets, ever since: never less than before.
+    /// Packets, ever since, whatever policy found them so: of the same families never less than before.
     pub packets: u64,
 }
 
@@ -79,7 +81,7 @@ pub struct Alarms {
 impl Alarms {
     /// Takes in what interfaces have counted, at a time of the gateway's clock and of the Unix epoch (in seconds). Gives the
     /// events that follow. Alarms that are not among the readings any more end, and are cleared if they were raised; one
-    /// with another threshold or window begins anew.
+    /// with another threshold or window, or of other families, begins anew.
     pub fn step(&mut self, now: Time, unix: u64, readings: &[Reading]) -> Vec<Event> {
         let first = self.events.len();
         let mut watches = BTreeMap::new();
@@ -88,10 +90,10 @@ impl Alarms {
             let key = (reading.interface.clone(), reading.policy.clone());
             let before = self.watches.remove(&key);
             let mut watch = match before {
-                Some(watch) if watch.alarm == reading.alarm => watch,
+                Some(watch) if watch.is_of(reading) => watch,
                 before => {
                     events.extend(before.as_ref().and_then(|watch| watch.end(unix, &key)));
-                    Watch::new(reading.alarm, now, reading.packets, before.map_or(0, |watch| watch.count))
+                    Watch::new(reading, now, before.map_or(0, |watch| watch.count))
                 }
             };
             events.extend(watch.step(now, unix, reading.packets, &key));
@@ -129,6 +131,7 @@ impl Alarms {
 #[derive(Debug, Clone)]
 struct Watch {
     alarm: model::Alarm,
+    families: model::PerFamily<bool>,
     /// What was counted when: the first where the window begins, or before, if it has been watched for so long.
     points: VecDeque<(Time, u64)>,
     rate: u64,
@@ -139,9 +142,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(alarm: model::Alarm, now: Time, packets: u64, count: u64) -> Watch {
+    fn new(&Reading { alarm, families, packets, .. }: &Reading, now: Time, count: u64) -> Watch {
         let points = VecDeque::from([(now, packets)]);
-        Watch { alarm, points, rate: 0, raised: None, calm: None, count }
+        Watch { alarm, families, points, rate: 0, raised: None, calm: None, count }
+    }
+
+    /// What was counted before can be told from what this says.
+    fn is_of(&self, reading: &Reading) -> bool {
+        (self.alarm, self.families) == (reading.alarm, reading.families)
     }
 
     /// The length of the window in nanoseconds.
@@ -198,6 +206,8 @@ mod tests {
 
     const UNIX: u64 = 1_800_000_000;
 
+    const BOTH: model::PerFamily<bool> = model::PerFamily { v4: true, v6: true };
+
     /// A gateway whose interface counts, and whose alarms are stepped once a second.
     struct Rig {
         alarms: Alarms,
@@ -215,9 +225,12 @@ mod tests {
         }
 
         fn step(&mut self) -> Vec<Event> {
-            let reading =
-                Reading { interface: "edge".into(), policy: "p".into(), alarm: self.alarm, packets: self.packets };
-            self.alarms.step(Time(self.now * SECOND), UNIX + self.now, &[reading])
+            self.alarms.step(Time(self.now * SECOND), UNIX + self.now, &[self.reading()])
+        }
+
+        fn reading(&self) -> Reading {
+            let (interface, policy) = ("edge".into(), "p".into());
+            Reading { interface, policy, families: BOTH, alarm: self.alarm, packets: self.packets }
         }
 
         /// So many seconds with so many packets in each; gives the seconds at which something happened, and what.
@@ -305,11 +318,11 @@ mod tests {
         // Another interface comes, and goes.
         let other = Reading {
             interface: "other".into(),
-            policy: "p".into(),
             alarm: model::Alarm { packets: 1, window: 1 },
             packets: 5,
+            ..rig.reading()
         };
-        let own = Reading { interface: "edge".into(), policy: "p".into(), alarm: rig.alarm, packets: rig.packets };
+        let own = rig.reading();
         rig.now += 1;
         let both = [own.clone(), other.clone()];
         assert_eq!(rig.alarms.step(Time(rig.now * SECOND), UNIX, &both), []);
@@ -324,6 +337,18 @@ mod tests {
         let cleared = rig.alarms.step(Time((rig.now + 3) * SECOND), UNIX, &[changed]);
         assert!(matches!(&cleared[..], [Event { raised: false, interface, .. }] if interface == "edge"));
         assert_eq!((rig.row().raised, rig.row().count, rig.row().threshold), (None, 1, 5000));
+    }
+
+    #[test]
+    fn what_was_counted_of_another_family_under_another_policy_is_no_flood() {
+        let mut rig = Rig::new(100, 10);
+        let one = model::PerFamily { v4: true, v6: false };
+        for (families, packets) in [(one, 50), (BOTH, 900_050), (BOTH, 900_060), (one, 60), (one, 70)] {
+            rig.now += 1;
+            let reading = Reading { families, packets, ..rig.reading() };
+            assert_eq!(rig.alarms.step(Time(rig.now * SECOND), UNIX, &[reading]), []);
+        }
+        assert_eq!(rig.row().rate, 1);
     }
 
     #[test]

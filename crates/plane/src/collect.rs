@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::alarm::Reading;
 use crate::compile::Map;
 use crate::counters::{InterfaceCounters, TrafficCounter, WorkerCounters};
-use crate::model::{Gateway, SavIndex};
+use crate::model::{Gateway, PerFamily, SavIndex};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, Root};
@@ -135,8 +135,8 @@ pub(crate) fn alarms(model: &Gateway, map: &Map, root: &Root) -> Vec<Reading> {
         let Some(compiled) = root.interfaces.get(number as usize) else { continue };
         let families: [(_, OfFamily); 2] =
             [(interface.sav.v4, |counters| &counters.sav.v4), (interface.sav.v6, |counters| &counters.sav.v6)];
-        for (policy, of) in families {
-            let Some(policy) = policy.map(|policy| &model.sav[usize::from(policy.0)]) else { continue };
+        for (own, of) in families {
+            let Some(policy) = own.map(|policy| &model.sav[usize::from(policy.0)]) else { continue };
             let Some(alarm) = policy.alarm else { continue };
             let counters = compiled.counters.iter().flat_map(|worker| &of(worker).invalid);
             let packets = counters.map(|counter| counter.packets.value()).sum();
@@ -145,6 +145,7 @@ pub(crate) fn alarms(model: &Gateway, map: &Map, root: &Root) -> Vec<Reading> {
                 _ => readings.push(Reading {
                     interface: interface.name.clone(),
                     policy: policy.name.clone(),
+                    families: PerFamily { v4: interface.sav.v4 == own, v6: interface.sav.v6 == own },
                     alarm,
                     packets,
                 }),

@@ -298,6 +298,7 @@ pub(crate) fn alarms() -> weir_plane::alarm::Alarms {
     let reading = |interface: &str, packets| Reading {
         interface: interface.into(),
         policy: "edge".into(),
+        families: weir_plane::model::PerFamily { v4: true, v6: true },
         alarm: weir_plane::model::Alarm { packets: 100, window: 10 },
         packets,
     };
