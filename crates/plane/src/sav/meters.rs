@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn threads_together_take_no_more_than_one() {
-        let meters = meters(RateUnit::Packets, 1_000_000, 1000);
+        let meters = meters(RateUnit::Packets, 1_000_000, 20_000);
         let (passed, step) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -248,6 +248,7 @@ mod tests {
             }
         });
         let passed = passed.into_inner();
-        assert!(passed.abs_diff(10_000_000 + 1000) <= 700, "{passed}");
+        // Those who took their time last may leave something in it.
+        assert!((10_000_000 + 15_000..=10_000_000 + 20_000).contains(&passed), "{passed}");
     }
 }
