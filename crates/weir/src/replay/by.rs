@@ -10,7 +10,7 @@ use weir_plane::sav::By;
 /// source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     if let Verdict::Drop(reason) = outcome.verdict
-        && By::of_reason(reason).is_some()
+        && (By::of_reason(reason).is_some() || matches!(reason, Reason::SavRateLimit | Reason::SavRedirect))
     {
         // Rules of the same prefix decide together: the first that has a place stands for them.
         return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
