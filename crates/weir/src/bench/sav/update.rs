@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_base::affinity;
 use weir_base::clock::{Clock, Time};
