@@ -265,11 +265,12 @@ impl Kept {
         configured.chain(said).collect()
     }
 
-    /// The rule that has most bits in common with a source that none covers.
+    /// The rule that permits and has most bits in common with a source that none covers.
     pub(super) fn beside(&self, gateway: &Gateway, source: IpAddr) -> Option<Nearest> {
         let configured = self.rules.beside(IpNet::from(source)).map(|rule| (rule.prefix, of_rule(gateway, rule)));
         let configured = configured.filter(|(prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
-        let said = self.dynamic.iter().filter(|(_, key, _)| key.prefix.addr().is_ipv4() == source.is_ipv4());
+        let permits = |key: &EntryKey| key.mode.permits() && key.prefix.addr().is_ipv4() == source.is_ipv4();
+        let said = self.dynamic.iter().filter(|(_, key, _)| permits(key));
         let closest = said.max_by_key(|(_, key, _)| common(key.prefix.addr(), source));
         let said = closest.map(|(who, key, said)| (key.prefix, of_said(key, who, said)));
         let (prefix, named) = configured.chain(said).max_by_key(|(prefix, _)| common(prefix.addr(), source))?;

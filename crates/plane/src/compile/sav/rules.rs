@@ -127,11 +127,13 @@ impl Rules {
         self.order[start..end].iter().map(|&at| (at as usize, &self.list[at as usize]))
     }
 
-    /// The rules next to where this prefix would stand in their order: before it, and after it.
+    /// The rules that permit next to where this prefix would stand in their order: before it, and after it.
     pub(super) fn beside(&self, prefix: IpNet) -> impl Iterator<Item = &SavRule> {
         let place = self.order.partition_point(|&at| self.list[at as usize].prefix < prefix);
-        let before = place.checked_sub(1).and_then(|before| self.order.get(before));
-        before.into_iter().chain(self.order.get(place)).map(|&at| &self.list[at as usize])
+        let (before, behind) = self.order.split_at(place);
+        let permits = |&at: &u32| Some(&self.list[at as usize]).filter(|rule| rule.permit);
+        let (before, behind) = (before.iter().rev().find_map(permits), behind.iter().find_map(permits));
+        before.into_iter().chain(behind)
     }
 
     /// What stands at each prefix of a family, as an ordered list has it.
