@@ -95,7 +95,9 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
 fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
     let by = By::ALL.into_iter().find(|by| by.name() == row.by);
     let reason = by.map_or(Reason::SavSpecial, By::reason);
-    let refused = |source| Some((source, engine.refusal(&row.interface, source)?));
+    // Of a hardware address nobody can be asked once its packet is gone.
+    let is_of_link = by == Some(By::Link);
+    let refused = |source| Some((source, engine.refusal(&row.interface, source).filter(|_| !is_of_link)?));
     let (example, refusal) = match hosts(row.prefix).find_map(refused) {
         Some((source, refusal)) => (source, Some(refusal)),
         None => (hosts(row.prefix).next().unwrap_or(row.prefix.addr()), None),
@@ -110,7 +112,10 @@ fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
         policy: String::new(),
         mechanism: row.by.to_owned(),
         reason: reason.name().to_owned(),
-        why: format!("{} One of them, {example}, is valid by now.", reason.description()),
+        why: match is_of_link {
+            true => reason.description().to_owned(),
+            false => format!("{} One of them, {example}, is valid by now.", reason.description()),
+        },
         by: Vec::new(),
         nearest: None,
     };
