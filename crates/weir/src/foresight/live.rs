@@ -13,7 +13,7 @@ use weir_plane::stats::{InvalidSourceRow, InvalidSources};
 use super::blocks::Sum;
 use super::dry_run::interface;
 use super::learn::{LeftOutSums, Place, Prefixes, Sight};
-use crate::render::sav::dry_run::{DryRun, Forgotten, Source, Table};
+use crate::render::sav::dry_run::{DryRun, Forgotten, Interface, Source, Table};
 use crate::render::sav::learned::Learned;
 use crate::replay::validation::{Nearest, Rule};
 
@@ -26,10 +26,17 @@ pub fn dry_run(engine: &Engine, top: usize) -> DryRun {
     let action = |name: &str| policies.iter().find(|policy| policy.name == name).map_or("", |policy| policy.action);
     let found = engine.invalid_sources();
     let (shown, more) = found.rows.split_at(top.min(found.rows.len()));
+    let interfaces: Vec<Interface> = engine.snapshot().sav.into_iter().map(|stats| interface(stats, &action)).collect();
+    let policy = |row: &InvalidSourceRow| {
+        let family = if row.prefix.addr().is_ipv4() { "ipv4" } else { "ipv6" };
+        let own = interfaces.iter().find(|own| own.interface == row.interface && own.family == family);
+        own.map_or_else(String::new, |own| own.policy.clone())
+    };
+    let sources = shown.iter().map(|row| source(engine, row, policy(row))).collect();
     DryRun {
         captured: None,
-        interfaces: engine.snapshot().sav.into_iter().map(|stats| interface(stats, &action)).collect(),
-        sources: shown.iter().map(|row| source(engine, row)).collect(),
+        interfaces,
+        sources,
         more_sources: more.len() as u64,
         more_packets: more.iter().map(|row| row.traffic.packets).sum(),
         table: table(&found),
@@ -91,8 +98,8 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
     }
 }
 
-/// What is told of a prefix. What decides is asked now, about its first hosts.
-fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
+/// What is told of a prefix, of an interface that has this policy. What decides is asked now, about its first hosts.
+fn source(engine: &Engine, row: &InvalidSourceRow, policy: String) -> Source {
     let by = By::ALL.into_iter().find(|by| by.name() == row.by);
     let reason = by.map_or(Reason::SavSpecial, By::reason);
     // Of a hardware address nobody can be asked once its packet is gone.
@@ -109,7 +116,7 @@ fn source(engine: &Engine, row: &InvalidSourceRow) -> Source {
         example,
         packets: row.traffic.packets,
         bytes: row.traffic.bytes,
-        policy: String::new(),
+        policy,
         mechanism: row.by.to_owned(),
         reason: reason.name().to_owned(),
         why: match is_of_link {
