@@ -24,7 +24,8 @@ fn gateway() -> Build {
         .via("2001:db8:66::/48", &["wan 2001:db8:b::2"])
 }
 
-/// Every mechanism, with what drops for it: none takes 198.51.100.0/24 or 2001:db8:66::/48 on `lan` for valid.
+/// Every mechanism, tables of each mode by either match, with what drops for it: none takes 198.51.100.0/24 or
+/// 2001:db8:66::/48 on `lan` for valid.
 fn mechanisms() -> Vec<(Build, Mechanism, Reason)> {
     let mut build = gateway();
     let rules = build.rules(&[
@@ -38,7 +39,7 @@ fn mechanisms() -> Vec<(Build, Mechanism, Reason)> {
         .clone()
         .route("198.51.100.0/25", weir_plane::model::RouteTarget::Blackhole)
         .route("2001:db8:66:1::/64", weir_plane::model::RouteTarget::Blackhole);
-    vec![
+    let mut all = vec![
         (build.clone(), Mechanism::Acl(rules.clone()), Reason::SavAcl),
         (build.clone(), table(Match::MostSpecific, SavLayout::Merged), Reason::SavTable),
         (build.clone(), table(Match::AnyCovering, SavLayout::Merged), Reason::SavTable),
@@ -46,8 +47,21 @@ fn mechanisms() -> Vec<(Build, Mechanism, Reason)> {
         (build.clone(), table(Match::MostSpecific, SavLayout::Cards(Order::Parallel)), Reason::SavTable),
         (build.clone(), urpf(UrpfMode::Strict), Reason::SavUrpfStrict),
         (loose, urpf(UrpfMode::Loose), Reason::SavUrpfLoose),
-        (build, urpf(UrpfMode::Feasible), Reason::SavUrpfFeasible),
-    ]
+        (build.clone(), urpf(UrpfMode::Feasible), Reason::SavUrpfFeasible),
+    ];
+    // Modes 1, 2 and 4; the tables above are of mode 3.
+    for lists in [
+        ["interface permit from 10.0.0.0/24 on lan", "interface permit from 2001:db8:a::/64 on lan"],
+        ["interface deny from 198.51.100.0/24 on lan", "interface deny from 2001:db8:66::/48 on lan"],
+        ["deny from 198.51.100.0/24 on lan", "deny from 2001:db8:66::/48 on lan"],
+    ] {
+        let rules = build.rules(&lists);
+        for matching in [Match::MostSpecific, Match::AnyCovering] {
+            let mechanism = Mechanism::Table { rules: rules.clone(), matching, layout: SavLayout::Merged };
+            all.push((build.clone(), mechanism, Reason::SavTable));
+        }
+    }
+    all
 }
 
 const FORGED: [&str; 2] = ["198.51.100.1", "2001:db8:66:1::1"];
