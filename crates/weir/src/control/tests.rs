@@ -274,7 +274,7 @@ fn a_batch_of_entries_is_read_and_carried_out_as_a_whole() {
     let refusal = refused(wrong, Kind::InvalidEntries, "; 1 more like this; nothing was changed");
     let problems: Vec<String> = refusal.problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems[0], "change 2, column 28: there is no interface `wam` (did you mean `wan`?)");
-    assert!(problems[1].starts_with("change 3: `lan` is no prefix"), "{problems:?}");
+    assert!(problems[1].starts_with("change 3, column 1: `lan` is no prefix"), "{problems:?}");
     // The number of an edit is that of its change: `any` is two of them.
     let absent = r#"{"changes":[{"add":"permit from any on wan"},{"delete":"10.0.0.0/8"}]}"#;
     let refusal = refused(absent, Kind::Conflict, "change 2: 10.0.0.0/8: there is no entry of this source");
