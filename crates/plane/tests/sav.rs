@@ -640,7 +640,10 @@ fn decisions_name_what_decided_and_what_nearly_did() {
         (decision.verdict, by, decision.nearest.map_or(String::new(), |nearest| nearest.named.text))
     };
     let text = |verdict, by: &str, nearest: &str| (verdict, by.to_owned(), nearest.to_owned());
-    assert_eq!(decide("list", "if1", "198.18.1.9"), text("invalid", "deny from 198.18.1.0/24 on if1", ""));
+    assert_eq!(
+        decide("list", "if1", "198.18.1.9"),
+        text("invalid", "deny from 198.18.1.0/24 on if1", "permit from 198.18.0.0/15 on if1, if2")
+    );
     assert_eq!(decide("list", "if2", "198.18.1.9"), text("valid", "permit from 198.18.0.0/15 on if1, if2", ""));
     assert_eq!(
         decide("list", "if3", "198.18.2.9"),

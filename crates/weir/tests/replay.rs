@@ -337,6 +337,8 @@ fn the_rule_that_decides_about_a_source_is_named_or_the_nearest() {
     assert_eq!((&json["by"]["place"], &json["by"]["text"]), (&deny.0.clone().into(), &deny.1.clone().into()));
     assert_eq!(sav["by"][0]["rule"], "deny from 192.0.2.128/25 on wan, lan, lan.7");
     assert!(text.contains(&format!("          {}: {}\n", deny.0, deny.1)), "{text}");
+    // What would have permitted it comes too late.
+    assert_eq!(sav["nearest"]["place"], permit.0);
 
     // Rules cover it, and none of them names the interface.
     let (json, text) = explained(&bench, "100.64.0.1");
@@ -370,7 +372,8 @@ fn the_rule_that_decides_about_a_source_is_named_or_the_nearest() {
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let text = lines(&[]);
-    assert!(text[0].ends_with(&format!("-> drop sav-acl  by {}", deny.0)), "{}", text[0]);
+    let (first, later) = (&deny.0, &permit.0);
+    assert!(text[0].ends_with(&format!("-> drop sav-acl  by {first}  nearest {later}")), "{}", text[0]);
     assert!(text[1].ends_with(&format!("  nearest {}", elsewhere.0)), "{}", text[1]);
     assert!(!text[2].contains("sav") && text[2].contains("-> forward lan"), "{}", text[2]);
     let json: Value = serde_json::from_str(&lines(&["--json"])[0]).unwrap();

@@ -202,11 +202,18 @@ fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &Sav
                 let does = if first.mode.permits() { "permits" } else { "denies" };
                 decision.why = format!("the first rule that covers the source and names {interface} {does} it");
                 decision.by.push(first.named.clone());
+                if !first.mode.permits() {
+                    let permits = covering.iter().filter(|rule| rule.here && rule.mode.permits());
+                    let later = permits.min_by_key(|rule| rule.place);
+                    decision.nearest =
+                        later.map(|rule| rule.near(format!("it permits the source on {interface}, but comes later")));
+                }
             }
             None => {
                 decision.why = format!("rules cover the source, but none of them names {interface}");
                 decision.by.push(of_policy(policy));
-                decision.nearest = covering.iter().min_by_key(|rule| rule.place).map(not_here);
+                let permits = covering.iter().filter(|rule| rule.mode.permits());
+                decision.nearest = permits.min_by_key(|rule| rule.place).map(not_here);
             }
         },
         Mechanism::Table { matching: Match::MostSpecific, .. } => {
