@@ -70,6 +70,9 @@ struct SavArgs {
     /// draft-ietf-bmwg-savnet-sav-benchmarking
     #[arg(long, conflicts_with_all = ["prefixes", "floods", "updates"])]
     accuracy: bool,
+    /// Instead: what is asked beside the source, and what becomes of packets that are not valid
+    #[arg(long, conflicts_with_all = ["svg", "prefixes", "accuracy", "floods", "updates"])]
+    actions: bool,
     /// Instead: floods of sources that are not valid, and deeply nested prefixes
     #[arg(long, conflicts_with_all = ["svg", "prefixes"])]
     floods: bool,
@@ -142,18 +145,31 @@ impl ForwardArgs {
 }
 
 impl SavArgs {
+    fn effort(&self) -> sav::Effort {
+        match self.quick {
+            true => sav::Effort { turns: 4, windows: 2, sources: 10_000, prefixes: 10_000 },
+            false => sav::Effort { turns: 40, windows: 8, sources: 100_000, prefixes: 1_000_000 },
+        }
+    }
+
+    fn actions(&self) -> Result<(), Error> {
+        pin(self.cpu, &weir_base::affinity::allowed().unwrap_or_default())?;
+        let report = sav::actions(&self.effort(), cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+    }
+
     fn run(&self) -> Result<(), Error> {
         if self.accuracy {
             return self.accuracy();
+        }
+        if self.actions {
+            return self.actions();
         }
         let prefixes = self.prefixes.as_deref().map(read).transpose()?;
         let made =
             || Prefixes { origin: "made with the lengths of the Internet's table".to_owned(), ..Default::default() };
         let prefixes = prefixes.unwrap_or_else(made);
-        let effort = match self.quick {
-            true => sav::Effort { turns: 4, windows: 2, sources: 10_000, prefixes: 10_000 },
-            false => sav::Effort { turns: 40, windows: 8, sources: 100_000, prefixes: 1_000_000 },
-        };
+        let effort = self.effort();
         let failed = |error: sav::SavError| Error::Failed(error.to_string());
         let allowed = weir_base::affinity::allowed().unwrap_or_default();
         let mut report = Sav {

@@ -1,11 +1,13 @@
 //! What validation adds to a packet: Figures 8 and 10 of the draft.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 use weir_base::tsc;
 use weir_packet::vector::VECTOR;
 use weir_plane::bench::{Bench, NodeWindow};
-use weir_plane::model::SavRule;
+use weir_plane::model::{Gateway, SavRule};
 use weir_plane::node::Node;
 use weir_plane::root::Root;
 use weir_table::lpm::Prefix;
@@ -175,13 +177,23 @@ impl Run {
         sources: &[K],
         random: &mut Random,
     ) -> Result<Run, SavError> {
+        Run::prepared(|captures| gateway(prefixes, policies, captures), policies.len(), sources, random)
+    }
+
+    /// Of a gateway with so many policies that is made when there are captures for it.
+    pub(super) fn prepared<K: Ip>(
+        gateway: impl FnOnce(&[&Path]) -> Gateway,
+        policies: usize,
+        sources: &[K],
+        random: &mut Random,
+    ) -> Result<Run, SavError> {
         let directory = tempfile::tempdir().map_err(SavError::Scratch)?;
         let captures = traffic::captures(sources, directory.path(), random)?;
         let captures: Vec<_> = captures.iter().map(|path| path.as_path()).collect();
-        let mut model = gateway(prefixes, policies, &captures);
+        let mut model = gateway(&captures);
         let mut bench = Bench::new(&model, 1)?;
         let mut versions = Vec::new();
-        for policy in std::iter::once(None).chain((0..policies.len()).map(Some)) {
+        for policy in std::iter::once(None).chain((0..policies).map(Some)) {
             validate::<K>(&mut model, policy);
             versions.push(bench.compile(&model)?);
         }
@@ -190,16 +202,25 @@ impl Run {
 
     /// Gives each version its turns. A turn begins with as many packets as bring the caches into the state that they keep.
     pub(super) fn turns<K: Ip>(&mut self, effort: &Effort, expected: Expected) -> Result<Vec<Samples>, SavError> {
+        self.turns_each::<K>(effort, &vec![expected; self.versions.len() - 1])
+    }
+
+    /// The same, where policies differ in what is to become of packets.
+    pub(super) fn turns_each<K: Ip>(
+        &mut self,
+        effort: &Effort,
+        expected: &[Expected],
+    ) -> Result<Vec<Samples>, SavError> {
         let warm = effort.sources.clamp(1 << 12, 1 << 18) / VECTOR;
         let mut samples: Vec<Samples> = self.versions.iter().map(|_| Samples::default()).collect();
         for _ in 0..effort.turns {
             for (number, samples) in samples.iter_mut().enumerate() {
                 self.bench.enforce(&self.versions[number]);
                 self.bench.window(warm);
-                let validates = number > 0;
-                let windows: Result<Vec<Turn>, SavError> = (0..effort.windows)
-                    .map(|_| self.window::<K>(validates, expected == Expected::All || !validates))
-                    .collect();
+                let expected = number.checked_sub(1).map(|policy| expected[policy]);
+                let passes = expected != Some(Expected::None);
+                let windows: Result<Vec<Turn>, SavError> =
+                    (0..effort.windows).map(|_| self.window::<K>(expected.is_some(), passes)).collect();
                 samples.add(&windows?);
             }
         }
@@ -258,9 +279,9 @@ impl Run {
 pub(super) struct Turn {
     packets: u64,
     /// In the nodes from `ethernet-input` on.
-    graph: f64,
+    pub(super) graph: f64,
     /// In the node that validates.
-    node: f64,
+    pub(super) node: f64,
     /// In all: with the ports' work, the making of the packets, and what the worker does around the graph.
     pub(super) wall: f64,
 }

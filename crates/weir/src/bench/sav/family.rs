@@ -16,7 +16,8 @@ use super::network::NEIGHBORS;
 pub(super) const DESTINATIONS: u32 = 1000;
 
 /// Who sends the frames: nobody asks.
-const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+/// Whoever sends.
+pub(super) const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
 /// A family.
 pub(super) trait Ip: Draw + Family {

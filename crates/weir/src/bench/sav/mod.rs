@@ -6,6 +6,7 @@
 //! is one of the versions and has the same full tables.
 
 pub mod accuracy;
+mod actions;
 mod cost;
 mod family;
 mod flood;
@@ -24,6 +25,7 @@ use weir_table::lpm::Prefix;
 use super::prefixes::Prefixes;
 use family::Ip;
 
+pub use actions::{ActionRow, Actions, OfFamily};
 pub use cost::{Effort, Memory, Row, Scale};
 pub use flood::{Deep, Flood, Floods};
 pub use network::Way;
@@ -124,6 +126,7 @@ pub fn scales(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavError> 
     Ok(all)
 }
 
+pub use actions::measure as actions;
 pub use flood::measure as floods;
 pub use update::measure as updates;
 
