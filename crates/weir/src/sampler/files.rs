@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -209,6 +209,9 @@ impl Files {
         match fs::symlink_metadata(path) {
             // Renaming a device or a pipe would be a surprise, and following a link an invitation.
             Ok(found) if !found.is_file() => return Err(io::Error::other("this is no regular file")),
+            Ok(found) if found.len() > 0 && !is_capture(path, &start)? => {
+                return Err(io::Error::other("this is no capture, and is left alone"));
+            }
             Ok(found) if found.len() > START && self.spec.max_files > 1 => {
                 for number in (1..self.spec.max_files - 1).rev() {
                     rename(&older(path, number), &older(path, number + 1))?;
@@ -240,11 +243,23 @@ impl Files {
     }
 }
 
-/// `PATH.NUMBER`.
-fn older(path: &Path, number: u16) -> PathBuf {
+/// `PATH.NUMBER`: what a file becomes that makes room.
+pub(crate) fn older(path: &Path, number: u16) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     name.into()
+}
+
+/// A file begins as those of samples do. What we may not read was made by somebody with other powers, ourselves before we
+/// gave them up most likely.
+fn is_capture(path: &Path, start: &[u8]) -> io::Result<bool> {
+    const MAGIC: usize = 4;
+    let mut found = Vec::new();
+    match File::open(path).and_then(|file| file.take(MAGIC as u64).read_to_end(&mut found)) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
+        Err(error) => Err(error),
+        Ok(_) => Ok(found[..] == start[..MAGIC]),
+    }
 }
 
 /// Renames a file, if there is one.
@@ -357,6 +372,23 @@ mod tests {
         assert_eq!(error.to_string(), "this is no regular file");
         assert_eq!(fs::read(&other).unwrap(), b"precious");
         assert!(fs::symlink_metadata(&spec.path).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn what_is_no_capture_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for max_files in [1, 3] {
+            let spec = spec(folder.path(), 10_000, max_files);
+            for precious in ["version = 1\n", "abc"] {
+                fs::write(&spec.path, precious).unwrap();
+                let error = Files::open(spec.clone()).unwrap_err();
+                assert_eq!(error.to_string(), "this is no capture, and is left alone");
+                assert_eq!(fs::read_to_string(&spec.path).unwrap(), precious);
+            }
+            fs::write(&spec.path, "").unwrap();
+            assert!(Files::open(spec.clone()).is_ok());
+            assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ use weir_plane::model::{Origin, Sampler};
 use weir_plane::sample::Reader;
 
 pub use files::Written;
+pub(crate) use files::older;
 pub use ipfix::Sent;
 pub use outlet::{IpfixStatus, PcapStatus, Status};
 use outlet::{Moment, Outlet};

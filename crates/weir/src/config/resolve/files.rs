@@ -7,6 +7,7 @@ use super::super::declare::{FileUse, Kind};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Files;
 use super::Resolver;
+use crate::sampler as samples;
 
 impl Resolver<'_> {
     /// Refuses a file that is written twice or written and read; warns of captures that are not there.
@@ -35,6 +36,16 @@ impl Resolver<'_> {
             if !used.written && files.is_missing(&used.path) {
                 let message = format!("there is no file `{}` now", used.path.display());
                 self.report(Diagnostic::warning(Code::CaptureMissing, used.span, message));
+            }
+        }
+        for sampler in &declared.samplers {
+            let (Some(pcap), Some(used)) = (&sampler.pcap, &sampler.file) else { continue };
+            for older in (1..pcap.max_files).map(|number| samples::older(&used.path, number)) {
+                if let Some(other) = first.get(&files.identity(&older)) {
+                    let message = format!("`{}` is also an older file of this sampler", older.display());
+                    let found = Diagnostic::error(Code::FileConflict, other.span, message);
+                    self.report(found.related(used.span, "the sampler's file"));
+                }
             }
         }
     }

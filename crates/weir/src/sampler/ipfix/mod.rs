@@ -59,6 +59,8 @@ pub(super) struct Collector {
     named: HashSet<u32>,
     sent: Sent,
     failure: Option<String>,
+    /// When the collector's host last said that nobody listens.
+    refused_at: Option<Time>,
     retry: Time,
 }
 
@@ -86,6 +88,7 @@ impl Collector {
             named: HashSet::new(),
             sent: Sent::default(),
             failure: None,
+            refused_at: None,
             retry: Time(0),
         };
         collector.connect(now);
@@ -125,7 +128,11 @@ impl Collector {
             // In messages of their own: what follows may refer to them.
             self.flush(known.now, known.unix);
             self.message.templates();
-            self.transmit(known.now, known.unix);
+            if !self.transmit(known.now, known.unix) {
+                // Without them nobody could read it.
+                self.sent.lost += 1;
+                return;
+            }
             self.templates = Some(Time(known.now.0.saturating_add(REFRESH)));
             self.named.clear();
         }
@@ -152,34 +159,39 @@ impl Collector {
         }
     }
 
-    fn transmit(&mut self, now: Time, unix: u64) {
+    /// Sends the message and begins the next; whether it is under way.
+    fn transmit(&mut self, now: Time, unix: u64) -> bool {
         let samples = std::mem::take(&mut self.waiting);
         let message = self.message.finish(unix);
-        let Some(socket) = &self.socket else { return };
+        let Some(socket) = &self.socket else { return false };
         let mut result = socket.send(message);
         let refused = matches!(&result, Err(error) if error.kind() == ErrorKind::ConnectionRefused);
         if refused {
             // What was refused is an earlier message; this one has not been tried.
             self.sent.refused += 1;
+            self.refused_at = Some(now);
+            // Whoever listens then has seen no templates.
+            self.templates = None;
             result = socket.send(message);
         }
+        let is_sent = result.is_ok();
         match result {
             Ok(octets) => {
                 self.sent.samples += samples;
                 self.sent.messages += 1;
                 self.sent.bytes += octets as u64;
-                self.failure = refused.then(|| format!("{}: nobody listens", self.address));
+                // Hosts say so of some messages only, one a second for instance: silence for a while is good news.
+                let away = self.refused_at.is_some_and(|at| now.since(at) < RETRY);
+                self.failure = away.then(|| format!("{}: nobody listens", self.address));
             }
             Err(error) => {
                 self.sent.lost += samples;
+                self.templates = None;
                 self.fail(&error, now);
             }
         }
-        if self.failure.is_some() {
-            // Whoever listens then has seen none.
-            self.templates = None;
-        }
         self.message.clear();
+        is_sent
     }
 
     fn connect(&mut self, now: Time) {
@@ -198,7 +210,7 @@ impl Collector {
             Ok(socket) => {
                 (self.socket, self.message, self.templates) = (Some(socket), Message::new(), None);
                 self.named.clear();
-                self.failure = None;
+                (self.failure, self.refused_at) = (None, None);
             }
             Err(error) => self.fail(&error, now),
         }

@@ -257,23 +257,28 @@ fn a_collector_that_is_away_is_noticed_and_gets_templates_when_it_is_back() {
     drop(listener);
     let mut collector = Collector::open(address, Time(0));
     let sample = sample("udp from 192.0.2.7 port 1 to 192.0.2.8 port 2", 64);
-    let mut send = || {
-        collector.send(&sample, &known(0, 0));
-        collector.flush(Time(0), 1_800_000_000);
+    let mut send = |now| {
+        collector.send(&sample, &known(0, now));
+        collector.flush(Time(now), 1_800_000_000);
         // The refusal is on its way.
         std::thread::sleep(Duration::from_millis(20));
         (collector.failure().map(str::to_owned), collector.sent())
     };
-    let (mut failure, mut sent) = send();
-    for _ in 0..10 {
-        (failure, sent) = send();
+    let (mut failure, mut sent) = send(0);
+    for now in 1..=10 {
+        (failure, sent) = send(now);
     }
     assert_eq!(failure.as_deref(), Some(&*format!("{address}: nobody listens")));
     assert!(sent.refused > 0 && sent.lost == 0, "{sent:?}");
     let socket = UdpSocket::bind(address).unwrap();
     let (mut back, mut templates) = (Listener::on(socket), 0);
-    for _ in 0..10 {
-        failure = send().0;
+    for now in 11..=20 {
+        // No word from there is no news yet.
+        failure = send(now).0;
+        assert!(failure.is_some());
+    }
+    for now in 20..30 {
+        failure = send(now + RETRY).0;
     }
     assert_eq!(failure, None);
     let mut buffer = [0; 2048];
