@@ -166,7 +166,8 @@ impl Watch {
         // The whole window from the first: a burst right after the start is none of a whole window.
         let elapsed = u128::from(now.since(start).max(window));
         let counted = u128::from(packets.saturating_sub(before)) * u128::from(SECOND);
-        self.rate = u64::try_from(counted / elapsed).unwrap_or(u64::MAX);
+        // Rounded up, so that more than the threshold is more than the threshold when it is told.
+        self.rate = u64::try_from(counted.div_ceil(elapsed)).unwrap_or(u64::MAX);
         let is_above = counted > u128::from(self.alarm.packets) * elapsed;
         let is_calm = counted * 2 < u128::from(self.alarm.packets) * elapsed;
         let step = (window / POINTS).max(SECOND);
