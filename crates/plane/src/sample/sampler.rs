@@ -57,14 +57,12 @@ impl Sampler {
     pub(crate) fn new(model: &model::Sampler, workers: usize, before: Option<&Sampler>) -> Sampler {
         let state = before.map_or_else(Arc::default, |before| Arc::clone(&before.limit.state));
         let counters = || (0..workers).map(|_| SamplerCounters::default()).collect();
-        // Of one that was gone nothing is known any more, neither here nor where its samples went.
-        let counted = before.filter(|before| before.present);
         Sampler {
             present: true,
             name: before.map_or_else(|| model.name.as_str().into(), |before| Arc::clone(&before.name)),
             snap: model.snap_length.min(SNAP as u16),
             limit: Limit::new(model.rate, state),
-            counters: counted.map_or_else(counters, |before| Arc::clone(&before.counters)),
+            counters: before.map_or_else(counters, |before| Arc::clone(&before.counters)),
         }
     }
 
