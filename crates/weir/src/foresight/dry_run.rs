@@ -9,7 +9,7 @@ use super::address::Address;
 use super::blocks::{Block, Blocks, Counted, Counts, MOST, Sum};
 use super::boundaries::boundaries;
 use super::monitor::{Monitor, Progress};
-use crate::render::sav::dry_run::{Captured, DryRun as Report, Forgotten, Interface, Source, Table};
+use crate::render::sav::dry_run::{DryRun as Report, Interface, Source};
 use crate::replay::validation::{Nearest, Rule};
 use crate::replay::{Input, ReplayError};
 
@@ -63,33 +63,13 @@ impl DryRun {
         let more = joined.split_off(top.min(joined.len()));
         let mut others = Sum::default();
         more.iter().for_each(|joined| others.add(joined.counted.sum));
-        let read = monitor.read();
-        let seconds = read.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
         Report {
-            captured: Some(Captured {
-                packets: read.packets,
-                cut: read.cut,
-                unasked: read.unasked,
-                strangers: read.strangers,
-                seconds,
-            }),
+            captured: Some(monitor.captured()),
             interfaces: interfaces(&monitor, &actions),
             sources: joined.iter().filter_map(|joined| source(&monitor, joined)).collect(),
             more_sources: more.len() as u64,
             more_packets: others.packets,
-            table: Table {
-                blocks: in_table,
-                limit: MOST as u64,
-                made_room,
-                forgotten: forgotten
-                    .into_iter()
-                    .map(|(interface, Sum { packets, octets })| Forgotten {
-                        interface: monitor.name(interface).to_owned(),
-                        packets,
-                        bytes: octets,
-                    })
-                    .collect(),
-            },
+            table: monitor.table(in_table, made_room, forgotten),
         }
     }
 }

@@ -27,7 +27,6 @@ use super::address::Address;
 use super::blocks::{Block, Blocks, Boundaries, Counted, Counts, MOST, Sum};
 use super::boundaries::{Ground, order};
 use super::monitor::{Monitor, Progress};
-use crate::render::sav::dry_run::{Captured, Forgotten, Table};
 use crate::render::sav::learned::{Learned, LeftOut, On, Proposed, Why};
 use crate::replay::{Input, ReplayError};
 
@@ -91,32 +90,12 @@ impl Learn {
         }
         let (table, rare) = Prefixes::of(sights, min_packets);
         let name = |index: u32| monitor.harness.model().interfaces[index as usize].name.as_str();
-        let read = monitor.read();
-        let seconds = read.span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
         Learned {
-            captured: Some(Captured {
-                packets: read.packets,
-                cut: read.cut,
-                unasked: read.unasked,
-                strangers: read.strangers,
-                seconds,
-            }),
+            captured: Some(monitor.captured()),
             rules: table.proposed(name),
             rare: rare.proposed(name),
             left_out: left_out.0,
-            table: Table {
-                blocks: in_table,
-                limit: MOST as u64,
-                made_room,
-                forgotten: forgotten
-                    .into_iter()
-                    .map(|(interface, Sum { packets, octets })| Forgotten {
-                        interface: monitor.name(interface).to_owned(),
-                        packets,
-                        bytes: octets,
-                    })
-                    .collect(),
-            },
+            table: monitor.table(in_table, made_room, forgotten),
         }
     }
 }

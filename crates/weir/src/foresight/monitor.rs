@@ -9,11 +9,12 @@ use weir_plane::harness::{Harness, Validated};
 use weir_plane::model::Gateway;
 use weir_plane::reason::Reason;
 
+use crate::render::sav::dry_run::{Captured, Forgotten, Table};
 use crate::replay::merge::Merge;
 use crate::replay::sink::{self, Nowhere};
 use crate::replay::{self, Input, Options, ReplayError, port};
 
-use super::blocks::Boundaries;
+use super::blocks::{Boundaries, MOST, Sum};
 use super::boundaries::boundaries;
 
 /// How far a run has come.
@@ -27,17 +28,17 @@ pub struct Progress {
 
 /// What was read, and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Read {
+struct Read {
     /// Packets read.
-    pub packets: u64,
+    packets: u64,
     /// Of them, those of which the captures hold only the beginning.
-    pub cut: u64,
+    cut: u64,
     /// Packets that were not validated: dropped before, or of interfaces without a policy.
-    pub unasked: u64,
+    unasked: u64,
     /// Of these, those that were dropped for the station that they were sent to.
-    pub strangers: u64,
+    strangers: u64,
     /// Timestamps of the first packet and of the latest.
-    pub span: Option<(Time, Time)>,
+    span: Option<(Time, Time)>,
 }
 
 /// Captures, and the gateway that they go through.
@@ -123,9 +124,21 @@ impl Monitor {
         injected
     }
 
-    /// What was read so far.
-    pub(super) fn read(&self) -> Read {
-        self.read
+    /// What was read so far, as reports have it.
+    pub(super) fn captured(&self) -> Captured {
+        let Read { packets, cut, unasked, strangers, span } = self.read;
+        let seconds = span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
+        Captured { packets, cut, unasked, strangers, seconds }
+    }
+
+    /// How full the table of sources was, as reports have it.
+    pub(super) fn table(&self, blocks: u64, made_room: u64, forgotten: Vec<(u32, Sum)>) -> Table {
+        let forgotten = forgotten.into_iter().map(|(interface, Sum { packets, octets })| Forgotten {
+            interface: self.name(interface).to_owned(),
+            packets,
+            bytes: octets,
+        });
+        Table { blocks, limit: MOST as u64, made_room, forgotten: forgotten.collect() }
     }
 
     /// The model's index of the interface of a number.
