@@ -27,24 +27,6 @@ fn start(model: Gateway) -> Engine {
     Engine::start(model, options(1)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn template(source: (&str, &str), destination: (&str, &str)) -> TemplateSpec {
-    TemplateSpec {
-        source: (ip(source.0), ip(source.1)),
-        destination: (ip(destination.0), ip(destination.1)),
-        protocol: Transport::Udp,
-        source_port: (1000, 60_000),
-        destination_port: (53, 53),
-        size: SizeSpec::Fixed(100),
-        flows: 256,
-        ttl: 64,
-        dont_fragment: false,
-        vlan: Vec::new(),
-        source_mac: None,
-        destination_mac: None,
-        seed: 3,
-    }
-}
-
 fn stream(template: TemplateSpec, count: impl Into<Option<u64>>) -> StreamSpec {
     StreamSpec { source: StreamSource::Template(template), rate: None, count: count.into() }
 }

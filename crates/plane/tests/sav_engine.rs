@@ -10,28 +10,14 @@ use weir_base::random::Random;
 use weir_plane::engine::{Clear, Engine, News, Options};
 use weir_plane::model::{InterfaceKind, NextHop, PerFamily, RateLimit, RatePer, RateUnit, SavAction, Workers};
 use weir_plane::stats::{SavInterfaceStats, Snapshot};
-use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
+use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 
 const SECOND: u64 = 1_000_000_000;
 
 /// Forged packets of both families, so many of each, or without end.
 fn forged(count: Option<u64>) -> PortSpec {
     let stream = |source: (&str, &str), to: &str| StreamSpec {
-        source: StreamSource::Template(TemplateSpec {
-            source: (ip(source.0), ip(source.1)),
-            destination: (ip(to), ip(to)),
-            protocol: Transport::Udp,
-            source_port: (1000, 60_000),
-            destination_port: (53, 53),
-            size: SizeSpec::Fixed(100),
-            flows: 256,
-            ttl: 64,
-            dont_fragment: false,
-            vlan: Vec::new(),
-            source_mac: None,
-            destination_mac: None,
-            seed: 3,
-        }),
+        source: StreamSource::Template(template(source, (to, to))),
         rate: None,
         count,
     };

@@ -210,10 +210,7 @@ fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Re
     match refusal {
         Refusal::Silent(reason) => context.next.refuse(packet, place, reason),
         Refusal::Aloud(reason) => context.next.refuse_aloud(packet, place, reason),
-        Refusal::Redirect if packet.flags().contains(ParseFlags::IP4) => {
-            sav::redirect::<sav::V4>(context, packet, place);
-        }
-        Refusal::Redirect => sav::redirect::<sav::V6>(context, packet, place),
+        Refusal::Redirect => sav::redirect(context, packet, place),
     }
 }
 

@@ -214,6 +214,11 @@ impl<K: Family> Validator<K> {
         }
     }
 
+    /// What found a packet not valid of whose source this is said: the check of links, where the source itself passes.
+    pub(crate) fn found_by(&self, verdict: Verdict) -> By {
+        if self.passes(verdict) { By::Link } else { self.by }
+    }
+
     /// Asks about each source, of which there are [`VECTOR`] at most, and the interface at its place, and calls `found` with
     /// the places in order.
     #[inline(always)]

@@ -26,7 +26,7 @@ use weir_plane::model::{
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
 use weir_port::Transmitter;
-use weir_port::spec::{Middleware, PortSpec, TapSpec};
+use weir_port::spec::{Middleware, PortSpec, SizeSpec, TapSpec, TemplateSpec, Transport};
 
 /// The hardware address of whoever sends to us.
 pub const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 1]);
@@ -43,6 +43,25 @@ pub fn mac(last: u8) -> MacAddress {
 
 pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap_or_else(|_| panic!("{text}: no address"))
+}
+
+/// Datagrams of 100 octets, of 256 flows, from and to ranges of addresses.
+pub fn template(source: (&str, &str), destination: (&str, &str)) -> TemplateSpec {
+    TemplateSpec {
+        source: (ip(source.0), ip(source.1)),
+        destination: (ip(destination.0), ip(destination.1)),
+        protocol: Transport::Udp,
+        source_port: (1000, 60_000),
+        destination_port: (53, 53),
+        size: SizeSpec::Fixed(100),
+        flows: 256,
+        ttl: 64,
+        dont_fragment: false,
+        vlan: Vec::new(),
+        source_mac: None,
+        destination_mac: None,
+        seed: 3,
+    }
 }
 
 /// Grows a model, line by line as a configuration would.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use weir_base::clock::{ManualClock, Time};
 use weir_packet::buffer::{Cache, PoolSize};
 use weir_packet::vector::{Frame, Vector};
-use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
+use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use super::*;
@@ -200,21 +200,7 @@ fn datagram(flow: u16) -> Vec<u8> {
 
 /// The receive queue of a generator.
 fn generator(rate: Option<u64>, count: Option<u64>) -> Box<dyn Receiver> {
-    let template = TemplateSpec {
-        source: (ip("10.0.0.2"), ip("10.0.0.200")),
-        destination: (ip("198.51.100.1"), ip("198.51.100.200")),
-        protocol: Transport::Udp,
-        source_port: (1000, 60_000),
-        destination_port: (53, 53),
-        size: SizeSpec::Fixed(100),
-        flows: 256,
-        ttl: 64,
-        dont_fragment: false,
-        vlan: Vec::new(),
-        source_mac: None,
-        destination_mac: None,
-        seed: 3,
-    };
+    let template = template(("10.0.0.2", "10.0.0.200"), ("198.51.100.1", "198.51.100.200"));
     let streams = vec![StreamSpec { source: StreamSource::Template(template), rate, count }];
     let context = weir_port::Context { name: "lan".into(), mac: own_mac(0).0, max_frame: 1514 };
     let spec = PortSpec::Generator(GeneratorSpec { streams });

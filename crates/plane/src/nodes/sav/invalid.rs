@@ -1,16 +1,15 @@
 //! What becomes of packets whose source is not valid: they are counted and offered to samplers, and then go on, are
 //! dropped, or go elsewhere, as the policy of their interface says.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, martian};
 use weir_packet::vector::{Frame, VECTOR, Vector};
-use weir_packet::wire::{ipv4, ipv6};
 
 use super::super::{Context, REDIRECTED, VALIDATED, ethernet_input};
-use super::Ip;
+use super::{Ip, V4, V6};
 use crate::model::{RatePer, SavAction};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -172,13 +171,15 @@ pub(super) fn those_over<F: Ip>(
 
 /// Sends a packet that is not valid where the policy of its interface says.
 #[cold]
-pub(in crate::nodes) fn redirect<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+pub(in crate::nodes) fn redirect(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     packet.set_flags(packet.flags() | VALIDATED | REDIRECTED);
     let node = redirect_again(context.root, context.guard, packet);
     if node != Node::Drop
         && let Some(interface) = context.root.interfaces.get(packet.interface() as usize)
     {
-        Validator::<F::Key>::counters(interface, context.worker).redirected.add(1);
+        let both = &interface.counters[context.worker].sav;
+        let own = if packet.flags().contains(ParseFlags::IP4) { &both.v4 } else { &both.v6 };
+        own.redirected.add(1);
     }
     context.next.push(node, place);
 }
@@ -249,16 +250,9 @@ fn may_leave(packet: &Packet) -> bool {
     }
 }
 
-/// The source of a packet; no address, if it has none.
-#[inline]
+/// The source of a packet of either family.
 fn source(packet: &Packet) -> IpAddr {
-    if packet.flags().contains(ParseFlags::IP4) {
-        let octets = packet.l3().get(ipv4::SOURCE..).and_then(|octets| octets.first_chunk::<4>());
-        IpAddr::V4(octets.map_or(Ipv4Addr::UNSPECIFIED, |octets| Ipv4Addr::from(*octets)))
-    } else {
-        let octets = packet.l3().get(ipv6::SOURCE..).and_then(|octets| octets.first_chunk::<16>());
-        IpAddr::V6(octets.map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets)))
-    }
+    if packet.flags().contains(ParseFlags::IP4) { (*V4::source(packet)).into() } else { (*V6::source(packet)).into() }
 }
 
 fn destination(packet: &Packet) -> Option<IpAddr> {

@@ -92,18 +92,18 @@ pub(super) fn strangers<F: Ip>(
     let mut start = 0;
     for run in places.chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
         let interface = vector[run[0]].interface();
-        let range = start..start + run.len();
-        start = range.end;
+        let first = start;
+        start += run.len();
         let vrf = root.interfaces.get(interface as usize).map_or(0, |interface| interface.vrf);
         let Some(tables) = root.vrfs.get(usize::from(vrf)) else { continue };
-        let (sources, words) = (&sources[range.clone()], &mut words[range.clone()]);
+        let (sources, words) = (&sources[first..start], &mut words[first..start]);
         F::Key::table(tables).lookup_each(context.guard, |index| sources[index].as_key(), words);
-        for (index, &place) in range.zip(run) {
+        for (at, (&place, (&source, &word))) in run.iter().zip(sources.iter().zip(&*words)).enumerate() {
+            let index = first + at;
             if !validator.passes(verdicts[index]) {
                 continue;
             }
-            let word = of_link_local(root, interface, sources[index - (start - run.len())].into());
-            let word = word.unwrap_or(words[index - (start - run.len())]);
+            let word = of_link_local(root, interface, source.into()).unwrap_or(word);
             let expected = expected(root, interface, word, mac(&vector[place]));
             if is_strange(validator.link, expected).is_some() {
                 strangers.set(index);

@@ -297,24 +297,22 @@ fn sort<F: Ip>(
         let passes = validator.passes(verdict);
         if passes && !strangers.has(index) {
             if verdict == Verdict::Unknown {
-                count_unknown(context, packet, validator);
+                count_unknown::<F::Key>(context, packet);
             }
             usual.push(place);
             continue;
         }
         indexes[count] = index as u8; // below 256
         count += 1;
-        let by = if passes { By::Link } else { validator.by };
+        let by = validator.found_by(verdict);
         match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
             Sentence::Pass => usual.push(place),
             Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-            Sentence::Redirect => invalid::redirect::<F>(context, packet, place),
+            Sentence::Redirect => invalid::redirect(context, packet, place),
         }
     }
     context.next.extend(F::NEXT, &usual);
-    invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| {
-        if validator.passes(verdicts[index]) { By::Link } else { validator.by }
-    });
+    invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
 }
 
 /// What is strange about the station that a packet came from, if something is.
@@ -327,7 +325,7 @@ fn of_stranger<F: Ip>(context: &Context<'_>, packet: &Packet, validator: &Valida
 
 /// Counts a packet whose source no rule knows, and which is let pass for it.
 #[inline]
-fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet, _: &Validator<K>) {
+fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
     if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
         Validator::<K>::counters(interface, context.worker).unknown.add(1);
     }
@@ -338,7 +336,7 @@ fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet, _: &Validato
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
     match of_broadcast::<F>(context, packet, validator) {
         Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-        Sentence::Redirect => invalid::redirect::<F>(context, packet, place),
+        Sentence::Redirect => invalid::redirect(context, packet, place),
         Sentence::Pass => context.next.push(F::NEXT, place),
     }
 }
@@ -445,11 +443,11 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
         validator.hit(worker, found);
         if passes && strange.is_none() {
             if found.verdict == Verdict::Unknown {
-                count_unknown(context, packet, validator);
+                count_unknown::<F::Key>(context, packet);
             }
             return None;
         }
-        let by = if passes { By::Link } else { validator.by };
+        let by = validator.found_by(found.verdict);
         invalid::enter(context, packet, by);
         let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
         (by, invalid::sentence(context, packet, validator, by, over))
