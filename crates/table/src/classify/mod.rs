@@ -25,16 +25,25 @@
 //! [`Small`] is for lists that do not change and have up to some thousand rules. [`naive`] is the specification.
 
 mod address;
+mod arch;
+mod block;
+mod facts;
 mod fields;
 pub mod naive;
+mod plan;
 mod rule;
 pub mod sample;
 mod small;
+mod table;
+mod tree;
+mod writer;
 
 pub use address::Address;
 pub use fields::{Fields, Fragment};
 pub use rule::{Fragments, Masked, Rule, Span, Upper};
 pub use small::{MOST_RULES, Small};
+pub use table::Table;
+pub use writer::{Limits, Stats, Writer};
 
 /// The answer if no rule matches. No rule can have it as its identity.
 pub const NO_RULE: u32 = u32::MAX;
@@ -57,4 +66,21 @@ pub enum Error {
         /// Its place.
         place: u64,
     },
+    /// There is a rule at a place already; the last of all places is nobody's.
+    #[error("place {place} is taken")]
+    PlaceTaken {
+        /// The place.
+        place: u64,
+    },
+    /// What lookups read has no room for more.
+    #[error("the {octets} octets that rules may take have no room for more than the {rules} there are")]
+    Full {
+        /// How many octets there may be.
+        octets: usize,
+        /// How many rules there are.
+        rules: usize,
+    },
+    /// The system has no address space.
+    #[error("no address space for rules: {0}")]
+    AddressSpace(std::io::ErrorKind),
 }

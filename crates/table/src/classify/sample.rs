@@ -13,6 +13,54 @@ pub trait Packets: Draw + Address {}
 
 impl<K: Draw + Address> Packets for K {}
 
+/// Reads rules as ClassBench writes them, one a line: `@src/len dst/len sport : sport dport : dport proto/mask flags/mask`.
+/// All ports are no condition.
+///
+/// # Errors
+/// The first line that is no rule.
+pub fn classbench(text: &str) -> Result<Vec<Rule<u32>>, String> {
+    text.lines().map(|line| classbench_rule(line).ok_or_else(|| line.to_owned())).collect()
+}
+
+fn classbench_rule(line: &str) -> Option<Rule<u32>> {
+    let mut words = line.strip_prefix('@')?.split_whitespace().filter(|word| *word != ":");
+    let mut prefix = || words.next()?.parse::<Prefix<u32>>().ok().map(Span::from);
+    let (source, destination) = (prefix()?, prefix()?);
+    let mut span = || Span::new(words.next()?.parse::<u16>().ok()?, words.next()?.parse().ok()?);
+    let (from, to) = (span()?, span()?);
+    let mut masked = || {
+        let (value, mask) = words.next()?.split_once('/')?;
+        let number = |text: &str| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        Some(Masked::new(number(mask)?, number(value)?))
+    };
+    let (protocol, flags) = (masked()?, masked()?);
+    let upper = match (from, to) {
+        (from, to) if from == Span::<u16>::ALL && to == Span::<u16>::ALL => Upper::Any,
+        (source, destination) => Upper::Ports { source, destination },
+    };
+    let protocol = (protocol.mask() == 0xff).then_some(protocol.value() as u8);
+    Some(Rule { source, destination, protocol, upper, flags, ..Rule::any() })
+}
+
+/// A packet that a rule matches, drawn uniformly, with ports and flags. No fragment; no DSCP, by interface 0.
+pub fn matching<K: Packets>(rule: &Rule<K>, random: &mut Random) -> Fields<K> {
+    let address = |span: &Span<K>, random: &mut Random| {
+        let len = (0..=K::BITS)
+            .find(|len| span.low().truncate(*len) == span.low() && span.low().saturate(*len) <= span.high());
+        // A single address is a span in which the longest prefix lies.
+        inside_one(&Prefix::new(span.low(), len.unwrap_or(K::BITS)).expect("the length is in range"), random)
+    };
+    let value = |span: &Span<u16>, random: &mut Random| {
+        span.low() + random.below(u64::from(span.high() - span.low()) + 1) as u16
+    };
+    let protocol = rule.protocol.unwrap_or_else(|| pick(&PROTOCOLS, random));
+    let [from, to] = rule.words();
+    let flags = random.next() as u16 & !rule.flags.mask() | rule.flags.value();
+    Fields::new(address(&rule.source, random), address(&rule.destination, random), protocol)
+        .with_ports(value(&from, random), value(&to, random))
+        .with_flags(flags)
+}
+
 /// Ports that rules name more often than others.
 const PORTS: [u16; 8] = [22, 25, 53, 80, 123, 443, 1433, 8080];
 
