@@ -4,8 +4,8 @@
 //! aligned to at least 128 octets, so these bits are free. The reference zero leads nowhere.
 //!
 //! ```text
-//! hash node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · changes 4 · shift 4 · spread 4 · slots…
-//! cut node    lane 4, 44 unused ·    as above                                                         · ends 32 · slots…
+//! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · unused 4 · slots…
+//! cut node    lane 4, 44 unused ·    as above                                                         · ends 56 · slots…
 //! leaf        groups of lanes, 128 each: low ends 64, spans 64 · rules, 16 each: place 8, identity 4, exact 4
 //! long leaf   groups 4, 60 unused · as a leaf
 //! exact       source: low, high · destination: low, high · DSCP 4 · interfaces 4 · interface 4, …
@@ -23,8 +23,8 @@ pub(super) const KINDS: u32 = 7;
 /// A leaf of the second kind of size is one more, and so on.
 pub(super) const LEAF: u32 = 1;
 
-/// A node that picks a slot by hashing some bits of a packet.
-pub(super) const HASH: u32 = 4;
+/// A node whose slot is picked by some bits of a packet.
+pub(super) const BITS: u32 = 4;
 
 /// A node that picks a slot by the interval that a lane of a packet lies in.
 pub(super) const CUT: u32 = 5;
@@ -48,7 +48,7 @@ pub(super) const LONG_HEADER: usize = 64;
 pub(super) const HEADER: usize = 80;
 
 /// Where intervals of a cut node end, at most.
-pub(super) const ENDS: usize = 16;
+pub(super) const ENDS: usize = 28;
 
 /// Octets of a cut node before its slots.
 pub(super) const CUT_HEADER: usize = HEADER + 2 * ENDS;
@@ -59,7 +59,7 @@ pub(super) mod at {
 }
 
 /// Nodes on a way from the root to a leaf, at most.
-pub(super) const DEPTH: usize = 24;
+pub(super) const DEPTH: usize = 20;
 
 /// A rule of a leaf, beside its lanes.
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +78,9 @@ pub(super) struct Node {
     pub(super) rest: AtomicU32,
     pub(super) first: AtomicU64,
     pub(super) built: u32,
-    pub(super) changes: AtomicU32,
-    pub(super) shift: u32,
-    pub(super) spread: u32,
+    pub(super) rules: AtomicU32,
+    pub(super) open: u32,
+    pub(super) unused: u32,
 }
 
 /// The part of a rule that lanes do not show.

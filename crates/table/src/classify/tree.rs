@@ -16,13 +16,12 @@ use crate::lpm::buddy::{Buddy, Order};
 use crate::lpm::limbo::{self, Limbo};
 
 use super::address::{Address, LANES};
-use super::arch::{hash, slot};
 use super::block::{
-    ANY, CUT, CUT_HEADER, DEPTH, ENDS, Entry, Exact, GROUP, HASH, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER, MOST,
-    Node, at, join, leaf_octets, most_groups, split,
+    ANY, BITS, CUT, CUT_HEADER, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER, Node,
+    at, join, leaf_octets, most_groups, split,
 };
 use super::facts::Facts;
-use super::plan::{Plan, Planner, slots};
+use super::plan::{Plan, each_slot, fits, plan, slots};
 use super::rule::Rule;
 use super::table::Table;
 
@@ -30,14 +29,14 @@ use super::table::Table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
-/// Copies of a rule that a tree may hold, at most.
-const COPIES: u32 = 16;
+/// Copies of a rule that a tree may hold, at most, as a power of two.
+const COPIES: u32 = 8;
 
 /// In a node: it does not part rules.
-const CHAIN: u32 = 0;
+const CHAIN: u32 = u32::MAX;
 
-/// Copies that one node may make.
-const SPREAD: u32 = 4;
+/// Copies that a cut may make, as a power of two.
+const CUT_COPIES: u32 = 2;
 
 /// A rule that is in the tree.
 pub(super) struct Stored<K> {
@@ -60,7 +59,6 @@ pub(super) struct Tree<K> {
     limbo: Limbo,
     table: Arc<Table<K>>,
     rules: HashMap<u64, Stored<K>, Folding>,
-    planner: Planner,
     limit: usize,
     /// What is planned.
     edits: Vec<Edit>,
@@ -76,12 +74,12 @@ struct Step {
     /// The word that refers to what is here; none for the root.
     word: Option<usize>,
     depth: usize,
-    /// Copies that may be made from here on.
+    /// Copies that may be made from here on, as a power of two.
     copies: u32,
 }
 
 impl<K: Address> Tree<K> {
-    pub(super) fn new(domain: &Domain, bytes: usize, seeds: [u64; 4]) -> std::io::Result<Tree<K>> {
+    pub(super) fn new(domain: &Domain, bytes: usize) -> std::io::Result<Tree<K>> {
         // Address space: while a part is built anew, the old one is still there, and removals may go past the limit.
         let reserve = bytes.saturating_mul(3).saturating_add(4 << 20).min(u32::MAX as usize / 2 * UNIT);
         let arena = Arc::new(Arena::new(reserve)?);
@@ -91,10 +89,9 @@ impl<K: Address> Tree<K> {
         Ok(Tree {
             buddy,
             limbo: Limbo::new(domain.clone()),
-            table: Arc::new(Table::new(domain, arena.clone(), seeds)),
+            table: Arc::new(Table::new(domain, arena.clone())),
             arena,
             rules: HashMap::with_hasher(Folding::random()),
-            planner: Planner::new::<K>(),
             limit: bytes,
             edits: Vec::new(),
             fresh: Vec::new(),
@@ -267,7 +264,7 @@ impl<K: Address> Tree<K> {
     /// The words of a node that refer to what is below it, its rest last.
     fn words(&self, reference: u32) -> Vec<usize> {
         let (kind, block) = split(reference);
-        let header = if kind == HASH { HEADER } else { CUT_HEADER };
+        let header = if kind == BITS { HEADER } else { CUT_HEADER };
         let slots = self.node(block).slots as usize;
         (0..slots).map(|slot| block.word(header + 4 * slot)).chain([block.word(at::REST)]).collect()
     }
@@ -276,7 +273,7 @@ impl<K: Address> Tree<K> {
     fn gather(&self, reference: u32, out: &mut Vec<u64>) {
         match reference & KINDS {
             _ if reference == 0 => {}
-            HASH | CUT => {
+            BITS | CUT => {
                 for word in self.words(reference) {
                     self.gather(self.arena.word(word).load(Ordering::Relaxed), out);
                 }
@@ -290,7 +287,7 @@ impl<K: Address> Tree<K> {
         if reference == 0 {
             return;
         }
-        if matches!(reference & KINDS, HASH | CUT) {
+        if matches!(reference & KINDS, BITS | CUT) {
             for word in self.words(reference) {
                 self.drop_all(self.arena.word(word).load(Ordering::Relaxed));
             }
@@ -301,7 +298,7 @@ impl<K: Address> Tree<K> {
     fn drop_block(&mut self, reference: u32) {
         let (kind, block) = split(reference);
         let octets = match kind {
-            HASH => HEADER + 4 * self.node(block).slots as usize,
+            BITS => HEADER + 4 * self.node(block).slots as usize,
             CUT => CUT_HEADER + 4 * self.node(block).slots as usize,
             LONG => LONG_HEADER + leaf_octets::<K>(self.leaf(reference).2),
             size => leaf_octets::<K>(K::GROUPS[(size - LEAF) as usize]),
@@ -433,53 +430,42 @@ impl<K: Address> Tree<K> {
         }
         let of = |rule: &u32| &facts[*rule as usize];
         let small = rules.len() <= K::GROUPS[2] * K::RULES;
-        let plan = if small || step.depth + 1 >= DEPTH {
-            None
-        } else {
-            self.planner.plan::<K>(facts, rules, step.copies.min(SPREAD))
-        };
+        let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
         match plan {
             None if rules.len() > most_groups::<K>() * K::RULES => self.build_chain(facts, rules, step),
             None => self.new_leaf(rules.iter().map(of)),
-            Some(Plan::Hash { masks }) => {
-                // Packets are hashed on their way through all of the first nodes: there, copies help most.
-                let spread = if step.copies == COPIES { SPREAD } else { 1 };
-                let shift = 13 * step.depth as u32 % 33;
-                let (mut hashes, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
+            Some(Plan::Bits { masks, open }) => {
+                let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
                 for rule in rules {
-                    if !each_hash::<K>(of(rule), &masks, &self.table.seeds, spread, |hash| hashes.push((hash, *rule))) {
-                        rest.push(*rule);
+                    let Facts { known, value, .. } = of(rule);
+                    match fits(known, &masks, open) {
+                        true => each_slot(known, value, &masks, |slot| parts.push((slot, *rule))),
+                        false => rest.push(*rule),
                     }
                 }
-                // A stable sort keeps rules in their order.
-                hashes.sort_by_key(|(hash, _)| *hash);
-                let distinct = hashes.chunk_by(|one, other| one.0 == other.0).count();
-                let octets = (HEADER + 6 * distinct).next_power_of_two().clamp(LEAST, MOST);
-                let slots = (octets - HEADER) / 4;
-                let slot_of = |hash: u64| slot(hash, shift, slots as u32);
-                hashes.sort_by_key(|(hash, rule)| (slot_of(*hash), *rule));
-                hashes.dedup_by_key(|(hash, rule)| (slot_of(*hash), *rule));
-                let block = self.allocate(octets)?;
-                let head = Head { masks, slots, shift, spread, kind: HASH };
-                self.write_head(block, &head, facts, rules);
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies / spread };
-                for part in hashes.chunk_by(|one, other| slot_of(one.0) == slot_of(other.0)) {
+                // Rules are numbered in their order.
+                parts.sort_unstable();
+                let slots = 1usize << masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
+                let block = self.allocate(HEADER + 4 * slots)?;
+                self.write_head(block, &Head { masks, slots, open, kind: BITS }, facts, rules);
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
+                for part in parts.chunk_by(|one, other| one.0 == other.0) {
                     let rules: Vec<u32> = part.iter().map(|(_, rule)| *rule).collect();
                     let child = self.build(facts, &rules, below)?;
-                    self.arena.word(block.word(HEADER + 4 * slot_of(part[0].0))).store(child, Ordering::Relaxed);
+                    self.arena.word(block.word(HEADER + 4 * part[0].0)).store(child, Ordering::Relaxed);
                 }
                 let rest = self.build(facts, &rest, Step { copies: step.copies, ..below })?;
                 self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
-                Ok(join(HASH, block))
+                Ok(join(BITS, block))
             }
             Some(Plan::Cut { lane, ends }) => {
-                let spread = step.copies.min(SPREAD);
+                let open = step.copies.min(CUT_COPIES);
                 let count = ends.len() + 1;
                 let mut parts = vec![Vec::new(); count];
                 let mut rest = Vec::new();
                 for rule in rules {
                     let (first, last) = slots(&ends, of(rule).lane(lane));
-                    match last - first < spread as usize {
+                    match last - first < 1 << open {
                         true => parts[first..=last].iter_mut().for_each(|part| part.push(*rule)),
                         false => rest.push(*rule),
                     }
@@ -487,14 +473,14 @@ impl<K: Address> Tree<K> {
                 let block = self.allocate(CUT_HEADER + 4 * count)?;
                 let mut masks = [0; 6];
                 masks[0] = lane as u64;
-                let head = Head { masks, slots: count, shift: 0, spread, kind: CUT };
+                let head = Head { masks, slots: count, open, kind: CUT };
                 self.write_head(block, &head, facts, rules);
                 // Past the last end, no value is.
                 let mut all = [u16::MAX; ENDS];
                 all[..ends.len()].copy_from_slice(&ends);
                 // SAFETY: the block is nobody else's yet, and has room for the ends.
                 unsafe { self.pointer(block).add(HEADER).cast::<[u16; ENDS]>().write(all) };
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies / spread };
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
                 for (part, rules) in parts.iter().enumerate() {
                     let child = self.build(facts, rules, below)?;
                     self.arena.word(block.word(CUT_HEADER + 4 * part)).store(child, Ordering::Relaxed);
@@ -513,13 +499,13 @@ impl<K: Address> Tree<K> {
         }
         let (here, rest) = rules.split_at(most_groups::<K>() * K::RULES);
         let block = self.allocate(LEAST)?;
-        let head = Head { masks: [0; 6], slots: 1, shift: 0, spread: CHAIN, kind: HASH };
+        let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
         self.write_head(block, &head, facts, rules);
         let leaf = self.new_leaf(here.iter().map(|rule| &facts[*rule as usize]))?;
         self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
         let rest = self.build(facts, rest, Step { depth: step.depth + 1, ..step })?;
         self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
-        Ok(join(HASH, block))
+        Ok(join(BITS, block))
     }
 
     fn write_head(&mut self, block: Block, head: &Head, facts: &[Facts], rules: &[u32]) {
@@ -530,44 +516,56 @@ impl<K: Address> Tree<K> {
             rest: AtomicU32::new(0),
             first: AtomicU64::new(first),
             built: rules.len() as u32,
-            changes: AtomicU32::new(0),
-            shift: head.shift,
-            spread: head.spread,
+            rules: AtomicU32::new(rules.len() as u32),
+            open: head.open,
+            unused: 0,
         };
         // SAFETY: the block is nobody else's yet, and has room for the node.
         unsafe { self.pointer(block).cast::<Node>().write(node) };
-        let slots = if head.kind == HASH { HEADER } else { CUT_HEADER };
+        let slots = if head.kind == BITS { HEADER } else { CUT_HEADER };
         (0..head.slots).for_each(|slot| self.arena.word(block.word(slots + 4 * slot)).store(0, Ordering::Relaxed));
     }
 
     // Changes.
 
-    /// Counts a change of a node; whether there have been as many as there were rules.
-    fn changed(&self, block: Block) -> bool {
+    /// Counts a rule that comes below a node; whether so many have come that it is better built anew.
+    fn grown(&self, block: Block) -> bool {
         let node = self.node(block);
-        node.changes.fetch_add(1, Ordering::Relaxed) > node.built + 32
+        node.rules.fetch_add(1, Ordering::Relaxed) >= node.built.saturating_mul(4) + 32
+    }
+
+    /// Counts a rule that goes; whether so few are left that the node is better built anew.
+    fn shrunk(&self, block: Block) -> bool {
+        let node = self.node(block);
+        // None is left, or few of many: then what is built is small.
+        let left = node.rules.load(Ordering::Relaxed).saturating_sub(1);
+        node.rules.store(left, Ordering::Relaxed);
+        left == 0 || left < node.built / 4
     }
 
     /// The steps from a node to where a rule belongs.
     fn steps(&self, reference: u32, step: Step, facts: &Facts) -> Vec<Step> {
         let (kind, block) = split(reference);
         let node = self.node(block);
-        if node.spread == CHAIN {
+        if node.open == CHAIN {
             return self.chain_steps(block, step, facts.place);
         }
-        let below = Step { word: None, depth: step.depth + 1, copies: step.copies / node.spread };
+        let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open };
         let mut steps = Vec::new();
-        let parted = if kind == HASH {
-            each_hash::<K>(facts, &node.masks, &self.table.seeds, node.spread, |hash| {
-                let slot = slot(hash, node.shift, node.slots);
-                steps.push(Step { word: Some(block.word(HEADER + 4 * slot)), ..below });
-            })
+        let parted = if kind == BITS {
+            let parted = fits(&facts.known, &node.masks, node.open);
+            if parted {
+                each_slot(&facts.known, &facts.value, &node.masks, |slot| {
+                    steps.push(Step { word: Some(block.word(HEADER + 4 * slot)), ..below });
+                });
+            }
+            parted
         } else {
             // SAFETY: a cut node has these.
             let ends = unsafe { &*self.pointer(block).add(HEADER).cast::<[u16; ENDS]>() };
             let ends = &ends[..node.slots as usize - 1];
             let (first, last) = slots(ends, facts.lane(node.masks[0] as usize));
-            let parted = last - first < node.spread as usize;
+            let parted = last - first < 1 << node.open;
             if parted {
                 steps
                     .extend((first..=last).map(|slot| Step { word: Some(block.word(CUT_HEADER + 4 * slot)), ..below }));
@@ -577,8 +575,6 @@ impl<K: Address> Tree<K> {
         if !parted {
             steps.push(Step { word: Some(block.word(at::REST)), copies: step.copies, ..below });
         }
-        steps.sort_unstable_by_key(|step| step.word);
-        steps.dedup_by_key(|step| step.word);
         steps
     }
 
@@ -628,8 +624,8 @@ impl<K: Address> Tree<K> {
                 self.edit(step, leaf);
                 Ok(())
             }
-            HASH | CUT => {
-                if self.changed(block) {
+            BITS | CUT => {
+                if self.grown(block) {
                     return self.rebuild(step, Some(facts.place), None);
                 }
                 // Before the rule is linked in: a lookup that does not see this does not see the rule either.
@@ -658,8 +654,8 @@ impl<K: Address> Tree<K> {
         let (kind, block) = split(reference);
         match kind {
             _ if reference == 0 => Ok(()),
-            HASH | CUT => {
-                if self.changed(block) {
+            BITS | CUT => {
+                if self.shrunk(block) {
                     return self.rebuild(step, None, Some(facts.place));
                 }
                 self.steps(reference, step, facts).into_iter().try_for_each(|step| self.take(step, facts))
@@ -678,8 +674,7 @@ impl<K: Address> Tree<K> {
 struct Head {
     masks: [u64; 6],
     slots: usize,
-    shift: u32,
-    spread: u32,
+    open: u32,
     kind: u32,
 }
 
@@ -721,34 +716,4 @@ unsafe fn copy_lanes<K: Address>(from: *const u8, rule: usize, to: *mut u8, posi
             ptr::copy_nonoverlapping(from.add(offset(rule) + half), to.add(offset(position) + half), width);
         }
     }
-}
-
-/// Calls with the hash of every combination of the masked bits that a rule has, if these are no more than `spread`. Whether
-/// they are.
-fn each_hash<K: Address>(
-    facts: &Facts,
-    masks: &[u64; 6],
-    seeds: &[u64; 4],
-    spread: u32,
-    mut each: impl FnMut(u64),
-) -> bool {
-    let missing: [u64; 6] = std::array::from_fn(|word| masks[word] & !facts.known[word]);
-    let bits: u32 = missing.iter().map(|word| word.count_ones()).sum();
-    if bits > 5 || 1 << bits > spread {
-        return false;
-    }
-    for combination in 0..1u32 << bits {
-        let (mut words, mut next) = (facts.value, 0);
-        for (word, missing) in words.iter_mut().zip(missing) {
-            let mut missing = missing;
-            while missing != 0 {
-                let bit = missing & missing.wrapping_neg();
-                *word |= if combination >> next & 1 == 0 { 0 } else { bit };
-                missing ^= bit;
-                next += 1;
-            }
-        }
-        each(hash::<K>(&words, masks, seeds));
-    }
-    true
 }

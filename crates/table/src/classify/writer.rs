@@ -1,7 +1,6 @@
 //! Who changes a classifier.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
@@ -50,9 +49,7 @@ impl<K: Address> Writer<K> {
     /// # Errors
     /// If the system has no address space for the limits.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Error> {
-        let state = RandomState::new();
-        let seeds = std::array::from_fn(|word| state.hash_one(word) | 1);
-        let tree = Tree::new(domain, limits.bytes, seeds).map_err(|error| Error::AddressSpace(error.kind()))?;
+        let tree = Tree::new(domain, limits.bytes).map_err(|error| Error::AddressSpace(error.kind()))?;
         Ok(Writer { tree, limits })
     }
 

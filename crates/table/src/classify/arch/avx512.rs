@@ -2,18 +2,43 @@
 
 use std::arch::x86_64::{
     __m512i, __mmask16, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_cmpeq_epi32_mask,
-    _mm512_load_si512, _mm512_mask_mov_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32,
-    _mm512_maskz_loadu_epi64, _mm512_set1_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16,
-    _mm512_testn_epi64_mask, _mm512_xor_si512,
+    _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_maskz_compress_epi32,
+    _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
+    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_testn_epi64_mask,
+    _pext_u64,
 };
 
 use super::super::address::Address;
-use super::super::block::KINDS;
+use super::super::block::{BITS, ENDS, KINDS};
 use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{self, GROUP, Lists, Raw};
 
 pub(super) struct Avx512;
+
+/// A bit for each end of an interval.
+const ENDS_MASK: u32 = (1 << ENDS) - 1;
+
+/// All ones in lanes that are compared by mask.
+#[repr(align(64))]
+struct Lanes {
+    #[expect(dead_code, reason = "read as a vector")]
+    lanes: [u32; 16],
+}
+
+struct Masked<K>(std::marker::PhantomData<K>);
+
+impl<K: Address> Masked<K> {
+    const LANES: &'static Lanes = &{
+        let mut lanes = [0; 16];
+        let mut lane = 0;
+        while lane < 16 {
+            lanes[lane] = if K::MASKED >> lane & 1 == 0 { 0 } else { u32::MAX };
+            lane += 1;
+        }
+        Lanes { lanes }
+    };
+}
 
 impl Isa for Avx512 {
     type Lanes = __m512i;
@@ -38,9 +63,29 @@ impl Isa for Avx512 {
             let low = _mm512_load_si512(group.cast());
             let span = _mm512_load_si512(group.add(64).cast());
             let range = _mm512_subs_epu16(_mm512_sub_epi16(packet, low), span);
-            let mask = _mm512_and_si512(_mm512_xor_si512(packet, low), span);
-            let wrong = _mm512_mask_mov_epi32(range, K::MASKED as __mmask16, mask);
+            // (packet ^ low) & span
+            let mask = _mm512_ternarylogic_epi32::<0x28>(packet, low, span);
+            // A vector chooses, not a mask register: setting one is slow, and the compiler does so for each group.
+            let masked = _mm512_load_si512(std::ptr::from_ref(Masked::<K>::LANES).cast());
+            // masked ? mask : range
+            let wrong = _mm512_ternarylogic_epi32::<0xca>(masked, mask, range);
             _mm512_testn_epi64_mask(wrong, wrong)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: the CPU has BMI2, by the caller's promise.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize {
+        // SAFETY: the CPU has AVX-512, and the ends are readable, by the caller's promise.
+        unsafe {
+            let ends = _mm512_maskz_loadu_epi16(ENDS_MASK, ends.cast());
+            let below = _mm512_cmplt_epu16_mask(ends, _mm512_set1_epi16(value as i16)) & ENDS_MASK;
+            below.count_ones() as usize
         }
     }
 
@@ -58,7 +103,11 @@ impl Isa for Avx512 {
                 let packet = _mm512_maskz_loadu_epi32(live, packets.add(item).cast());
                 // Lanes that were not loaded are zero, and so of no kind.
                 let kinds = _mm512_and_si512(reference, _mm512_set1_epi32(KINDS as i32));
+                let rare = _mm512_cmpgt_epu32_mask(kinds, _mm512_set1_epi32(BITS as i32)) != 0;
                 for kind in lists::KINDS {
+                    if kind > BITS && !rare {
+                        continue;
+                    }
                     let chosen = _mm512_cmpeq_epi32_mask(kinds, _mm512_set1_epi32(kind as i32));
                     let (to, of) = lists.pointers_mut(kind);
                     let at = counts[kind as usize];

@@ -2,20 +2,22 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::block::{CUT, DEPTH, HASH, LONG};
+use super::super::block::{BITS, CUT, DEPTH, LONG};
 use super::Words;
 
 /// Packets that go down together.
 pub(super) const VECTOR: usize = 256;
 
 /// Nodes that a pass takes at most.
-pub(super) const PASS: usize = 256;
+pub(super) const PASS: usize = 128;
 
 /// Sorting works in groups of this size, and may write as many words past the last one that counts.
 pub(super) const GROUP: usize = 16;
 
-/// What a pass gives at most: two references for each node.
+/// What a pass gives at most: two references for each node. At the beginning, it is one for each packet.
 const FRESH: usize = 2 * PASS;
+
+const _: () = assert!(FRESH == VECTOR);
 
 /// What a list of nodes holds at most. A pass takes the nodes that came last, so that those which wait lie on the ways to
 /// them: on each step of these, fewer than a pass has given.
@@ -63,11 +65,14 @@ impl<const N: usize> List<N> {
     }
 
     /// Writes an item.
+    ///
+    /// # Safety
+    /// There are as many.
     #[inline(always)]
-    pub(super) fn set(&mut self, item: usize, reference: u32, packet: u32) {
-        assert!(item < N);
+    pub(super) unsafe fn set(&mut self, item: usize, reference: u32, packet: u32) {
+        debug_assert!(item < N);
         let (references, packets) = self.pointers_mut();
-        // SAFETY: it is inside.
+        // SAFETY: the caller's promise.
         unsafe {
             references.add(item).write(reference);
             packets.add(item).write(packet);
@@ -88,7 +93,7 @@ impl Raw {
 /// A list for each kind of block.
 pub(super) struct Lists {
     pub(super) leaves: [Raw; 3],
-    pub(super) hash: List<{ WAITING + GROUP }>,
+    pub(super) bits: List<{ WAITING + GROUP }>,
     pub(super) cut: List<{ WAITING + GROUP }>,
     pub(super) long: Raw,
     /// How much is in each, by kind; the first is of no kind.
@@ -100,7 +105,7 @@ impl Lists {
     pub(super) const fn new() -> Lists {
         Lists {
             leaves: [List::new(), List::new(), List::new()],
-            hash: List::new(),
+            bits: List::new(),
             cut: List::new(),
             long: List::new(),
             counts: [0; 8],
@@ -122,7 +127,7 @@ impl Lists {
     /// The nodes of a kind.
     #[inline(always)]
     pub(super) fn nodes(&self, kind: u32) -> (usize, &List<{ WAITING + GROUP }>) {
-        (self.counts[kind as usize], if kind == HASH { &self.hash } else { &self.cut })
+        (self.counts[kind as usize], if kind == BITS { &self.bits } else { &self.cut })
     }
 
     /// Takes so many nodes off the end.
@@ -135,7 +140,7 @@ impl Lists {
     #[inline(always)]
     pub(super) fn pointers_mut(&mut self, kind: u32) -> (*mut u32, *mut u32) {
         match kind {
-            HASH => self.hash.pointers_mut(),
+            BITS => self.bits.pointers_mut(),
             CUT => self.cut.pointers_mut(),
             LONG => self.long.pointers_mut(),
             size => self.leaves[size as usize - 1].pointers_mut(),
@@ -144,15 +149,4 @@ impl Lists {
 }
 
 /// The kinds of references that lead somewhere.
-pub(super) const KINDS: [u32; 6] = [1, 2, 3, HASH, CUT, LONG];
-
-/// The number of every packet.
-pub(super) static IDENTITY: [u32; VECTOR] = {
-    let mut lanes = [0; VECTOR];
-    let mut index = 0;
-    while index < lanes.len() {
-        lanes[index] = index as u32;
-        index += 1;
-    }
-    lanes
-};
+pub(super) const KINDS: [u32; 6] = [1, 2, 3, BITS, CUT, LONG];

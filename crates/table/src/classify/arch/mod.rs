@@ -11,16 +11,15 @@ mod avx512;
 mod lists;
 mod portable;
 
+use std::hint::{assert_unchecked, select_unpredictable};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_base::prefetch;
-
-use self::lists::{IDENTITY, Lists, PASS, Raw, VECTOR};
+use self::lists::{Lists, PASS, Raw, VECTOR};
 use super::NO_RULE;
-use super::address::{Address, LANES};
+use super::address::{Address, LANES, WORDS};
 use super::block::{
-    ANY, CUT, CUT_HEADER, ENDS, Entry, Exact, GROUP, HASH, HEADER, LEAF, LONG, LONG_HEADER, Node, start,
+    ANY, BITS, CUT, CUT_HEADER, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LONG, LONG_HEADER, Node, start,
 };
 use super::fields::Fields;
 
@@ -28,9 +27,6 @@ use super::fields::Fields;
 pub(crate) struct View {
     pub(crate) base: *const u8,
     pub(crate) root: u32,
-    pub(crate) seeds: [u64; 4],
-    /// Whether blocks are to be fetched ahead.
-    pub(crate) far: bool,
 }
 
 /// What a CPU may have special instructions for.
@@ -47,6 +43,18 @@ trait Isa {
     /// # Safety
     /// The CPU has what the implementation is named for; a group begins at `group`, and nobody writes there.
     unsafe fn matching<K: Address>(packet: Self::Lanes, group: *const u8) -> u8;
+
+    /// The bits of a word that a mask has, side by side.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for.
+    unsafe fn extract(word: u64, mask: u64) -> u64;
+
+    /// How many ends of intervals are below a value.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for; the ends are readable, and nobody writes there.
+    unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize;
 
     /// Adds references that lead somewhere to the lists of their kinds.
     ///
@@ -124,94 +132,172 @@ unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], found: 
     found.fill(NO_RULE);
     let mut lists = Lists::new();
     let mut raw = Raw::empty();
-    for place in 0..packets.len() {
-        raw.set(place, view.root, IDENTITY[place]);
-    }
+    let mut reference = view.root;
     // SAFETY: the references are of the view, the packets' numbers below their count, by induction: whatever goes into
     // `raw` is a slot or a rest with the number that led there. A block is of the kind that its reference tells.
     unsafe {
-        I::sort(&raw, packets.len(), &mut lists);
-        loop {
-            for size in 0..3 {
-                let (count, list) = lists.take_leaves(size);
-                for item in 0..count {
-                    let (reference, packet) = (list.reference(item), list.packet(item));
-                    std::hint::assert_unchecked(packet < packets.len() && packets.len() == found.len());
-                    let lanes = I::lanes(&packets[packet]);
-                    let leaf = start(view.base, reference);
-                    let groups = match size {
-                        0 => K::GROUPS[0],
-                        1 => K::GROUPS[1],
-                        _ => K::GROUPS[2],
-                    };
-                    let hits = hits::<K, I>(lanes, leaf, groups);
-                    let entries = leaf.add(groups * GROUP).cast::<Entry>();
-                    settle(view, &packets[packet], entries, groups, hits, &mut best[packet], &mut found[packet]);
-                }
+        // The rests of the first node, of that one, and so on, concern all packets: no lists are needed for them.
+        while reference & KINDS == BITS {
+            let (node, head) = node(view, reference);
+            let head = Spine::new(head);
+            for (place, packet) in packets.iter().enumerate() {
+                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.bits);
+                let child = (*node.add(HEADER).cast::<AtomicU32>().add(slot)).load(Ordering::Acquire);
+                raw.set(place, select_unpredictable(head.first < best[place], child, 0), place as u32);
             }
+            I::sort(&raw, packets.len(), &mut lists);
+            drain::<K, I>(view, packets, found, &mut best, &mut lists, &mut raw);
+            reference = head.rest;
+        }
+        for place in 0..packets.len() {
+            raw.set(place, reference, place as u32);
+        }
+        I::sort(&raw, packets.len(), &mut lists);
+        drain::<K, I>(view, packets, found, &mut best, &mut lists, &mut raw);
+    }
+}
+
+/// What is needed of a node for all packets.
+struct Spine {
+    masks: [u64; WORDS],
+    bits: [u32; WORDS],
+    first: u64,
+    rest: u32,
+}
+
+impl Spine {
+    #[inline(always)]
+    fn new(head: &Node) -> Spine {
+        // Before the slots: a rule that lowers this is linked in later.
+        let first = head.first.load(Ordering::Acquire);
+        let (masks, bits) = (head.masks, head.masks.map(u64::count_ones));
+        Spine { masks, bits, first, rest: head.rest.load(Ordering::Acquire) }
+    }
+}
+
+/// Follows all that the lists have, to the end.
+///
+/// # Safety
+/// As for [`vector`]; what is in the lists is of the view and these packets.
+#[inline(always)]
+unsafe fn drain<K: Address, I: Isa>(
+    view: &View,
+    packets: &[Fields<K>],
+    found: &mut [u32],
+    best: &mut [u64; VECTOR],
+    lists: &mut Lists,
+    raw: &mut Raw,
+) {
+    // SAFETY: the caller's promise, and as in `vector`.
+    unsafe {
+        loop {
+            leaves::<K, I, 0>(view, packets, found, best, lists);
+            leaves::<K, I, 1>(view, packets, found, best, lists);
+            leaves::<K, I, 2>(view, packets, found, best, lists);
             let (count, list) = lists.take_long();
             for item in 0..count {
                 let (reference, packet) = (list.reference(item), list.packet(item));
                 search_long::<K, I>(view, reference, &packets[packet], &mut best[packet], &mut found[packet]);
             }
-            let passed = lists.nodes(HASH).0.min(PASS);
+            let passed = pass::<K>(view, packets, best, lists, raw, BITS, |node, head, packet| {
+                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones));
+                node.add(HEADER).cast::<AtomicU32>().add(slot)
+            });
             if passed > 0 {
-                let (count, list) = lists.nodes(HASH);
-                for item in 0..passed {
-                    let (reference, packet) =
-                        (list.reference(count - passed + item), list.packet(count - passed + item));
-                    std::hint::assert_unchecked(packet < packets.len());
-                    let node = start(view.base, reference);
-                    let head = &*node.cast::<Node>();
-                    let words = K::words(&packets[packet]);
-                    let slot = slot(hash::<K>(&words, &head.masks, &view.seeds), head.shift, head.slots);
-                    let slots = node.add(HEADER).cast::<AtomicU32>();
-                    let (child, rest) = follow(view, head, &*slots.add(slot), best[packet]);
-                    raw.set(item, child, packet as u32);
-                    raw.set(passed + item, rest, packet as u32);
-                }
-                lists.drop_nodes(HASH, passed);
-                I::sort(&raw, 2 * passed, &mut lists);
+                I::sort(raw, passed, lists);
                 continue;
             }
-            let (count, list) = lists.nodes(CUT);
-            let passed = count.min(PASS);
+            let passed = pass::<K>(view, packets, best, lists, raw, CUT, |node, head, packet| {
+                let lane = (head.masks[0] as usize).min(LANES - 1);
+                let slot = I::below(node.add(HEADER).cast(), lane_of(packet, lane));
+                node.add(CUT_HEADER).cast::<AtomicU32>().add(slot)
+            });
             if passed == 0 {
                 break;
             }
-            for item in 0..passed {
-                let (reference, packet) = (list.reference(count - passed + item), list.packet(count - passed + item));
-                std::hint::assert_unchecked(packet < packets.len());
-                let node = start(view.base, reference);
-                let head = &*node.cast::<Node>();
-                let lane = (head.masks[0] as usize).min(LANES - 1);
-                let value = lane_of(&packets[packet], lane);
-                let ends = &*node.add(HEADER).cast::<[AtomicU16; ENDS]>();
-                let slot: usize = ends.iter().map(|end| usize::from(end.load(Ordering::Relaxed) < value)).sum();
-                let slots = node.add(CUT_HEADER).cast::<AtomicU32>();
-                let (child, rest) = follow(view, head, &*slots.add(slot), best[packet]);
-                raw.set(item, child, packet as u32);
-                raw.set(passed + item, rest, packet as u32);
-            }
-            lists.drop_nodes(CUT, passed);
-            I::sort(&raw, 2 * passed, &mut lists);
+            I::sort(raw, passed, lists);
         }
+    }
+}
+
+/// Searches the leaves of a size.
+///
+/// # Safety
+/// As for [`drain`].
+#[inline(always)]
+unsafe fn leaves<K: Address, I: Isa, const SIZE: usize>(
+    view: &View,
+    packets: &[Fields<K>],
+    found: &mut [u32],
+    best: &mut [u64; VECTOR],
+    lists: &mut Lists,
+) {
+    let groups = K::GROUPS[SIZE];
+    let (count, list) = lists.take_leaves(SIZE);
+    for item in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (reference, packet) = (list.reference(item), list.packet(item));
+            assert_unchecked(packet < packets.len() && packets.len() == found.len() && packet < VECTOR);
+            let leaf = start(view.base, reference);
+            let hits = hits::<K, I>(I::lanes(&packets[packet]), leaf, groups);
+            let entries = leaf.add(groups * GROUP).cast::<Entry>();
+            settle(view, &packets[packet], entries, groups, hits, &mut best[packet], &mut found[packet]);
+        }
+    }
+}
+
+/// Takes nodes of a kind off the end of their list, and notes where they lead. `pick` tells which slot it is.
+/// How many references there are then.
+///
+/// # Safety
+/// As for [`drain`].
+#[inline(always)]
+unsafe fn pass<K: Address>(
+    view: &View,
+    packets: &[Fields<K>],
+    best: &[u64; VECTOR],
+    lists: &mut Lists,
+    raw: &mut Raw,
+    kind: u32,
+    pick: impl Fn(*const u8, &Node, &Fields<K>) -> *const AtomicU32,
+) -> usize {
+    let (count, list) = lists.nodes(kind);
+    let passed = count.min(PASS);
+    for item in 0..passed {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let waiting = count - passed + item;
+            let (reference, packet) = (list.reference(waiting), list.packet(waiting));
+            assert_unchecked(packet < packets.len() && packet < VECTOR);
+            let (node, head) = node(view, reference);
+            let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
+            raw.set(item, child, packet as u32);
+            raw.set(passed + item, rest, packet as u32);
+        }
+    }
+    lists.drop_nodes(kind, passed);
+    2 * passed
+}
+
+/// # Safety
+/// The reference is to a node of the view.
+#[inline(always)]
+unsafe fn node(view: &View, reference: u32) -> (*const u8, &Node) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let node = start(view.base, reference);
+        (node, &*node.cast::<Node>())
     }
 }
 
 /// Where a node leads: nowhere, if all of its rules come after the best one so far.
 #[inline(always)]
-fn follow(view: &View, head: &Node, slot: &AtomicU32, best: u64) -> (u32, u32) {
+fn follow(head: &Node, slot: &AtomicU32, best: u64) -> (u32, u32) {
     // Before the slots: a rule that lowers this is linked in later.
     let live = head.first.load(Ordering::Acquire) < best;
     let (child, rest) = (slot.load(Ordering::Acquire), head.rest.load(Ordering::Acquire));
-    let (child, rest) = if live { (child, rest) } else { (0, 0) };
-    if view.far {
-        let line = |reference: u32| view.base.wrapping_add((reference & !7) as usize * 16);
-        prefetch::read(line(child));
-        prefetch::read(line(child).wrapping_add(64));
-        prefetch::read(line(child).wrapping_add(128));
-    }
+    let (child, rest) = (select_unpredictable(live, child, 0), select_unpredictable(live, rest, 0));
     (child, rest)
 }
 
@@ -222,27 +308,19 @@ fn lane_of<K: Address>(packet: &Fields<K>, lane: usize) -> u16 {
     (words[(lane / 4).min(K::WORDS - 2)] >> (16 * (lane % 4))) as u16
 }
 
-/// A hash of the bits that masks leave. The seeds are secret, so that nobody can choose packets or rules that collide.
+/// The slot that a packet picks by the bits of masks, of which there are so many in each word.
+///
+/// # Safety
+/// The CPU has what `I` is named for.
 #[inline(always)]
-pub(crate) fn hash<K: Address>(words: &[u64; 6], masks: &[u64; 6], seeds: &[u64; 4]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fold = |one: u64, other: u64| {
-        let product = u128::from(one) * u128::from(other);
-        product as u64 ^ (product >> 64) as u64
-    };
-    let word = |index: usize| words[index] & masks[index];
-    if K::WORDS == 3 {
-        return fold(word(0) ^ seeds[0], word(1) ^ word(2).wrapping_mul(ODD) ^ seeds[1]);
+unsafe fn slot<K: Address, I: Isa>(words: &[u64; WORDS], masks: &[u64; WORDS], bits: &[u32; WORDS]) -> usize {
+    let (mut slot, mut before) = (0, 0);
+    for ((word, mask), bits) in words.iter().zip(masks).zip(bits).take(K::WORDS) {
+        // SAFETY: the caller's promise.
+        slot |= unsafe { I::extract(*word, *mask) } << (before & 63);
+        before += bits;
     }
-    let source = fold(word(0) ^ seeds[0], word(1) ^ seeds[1]);
-    let destination = fold(word(2) ^ seeds[2], word(3) ^ seeds[3]);
-    fold(source ^ word(4), destination ^ word(5).wrapping_mul(ODD))
-}
-
-/// A slot of so many, by 32 bits of a hash from a bit on, which is at most 32.
-#[inline(always)]
-pub(crate) fn slot(hash: u64, shift: u32, slots: u32) -> usize {
-    ((u64::from((hash >> (shift % 64)) as u32) * u64::from(slots)) >> 32) as usize
+    slot as usize
 }
 
 /// A bit for each rule of a leaf that matches; its number is that of the bit, divided by [`spacing`].
@@ -293,8 +371,9 @@ unsafe fn settle<K: Address>(
             continue;
         }
         let better = hit & (entry.place < *best);
-        *best = if better { entry.place } else { *best };
-        *found = if better { entry.identity } else { *found };
+        // No predictor knows whether a leaf has a rule that matches.
+        *best = select_unpredictable(better, entry.place, *best);
+        *found = select_unpredictable(better, entry.identity, *found);
         return;
     }
 }
@@ -348,7 +427,7 @@ unsafe fn search_long<K: Address, I: Isa>(
     }
 }
 
-const _: () = assert!(LEAF == 1 && HASH == 4 && CUT == 5 && LONG == 6);
+const _: () = assert!(LEAF == 1 && BITS == 4 && CUT == 5 && LONG == 6);
 
 /// Uninitialised memory for numbers.
 type Words<const N: usize> = MaybeUninit<[u32; N]>;

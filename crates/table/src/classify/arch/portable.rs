@@ -1,7 +1,7 @@
 //! For any CPU.
 
 use super::super::address::{Address, LANES};
-use super::super::block::KINDS;
+use super::super::block::{ENDS, KINDS};
 use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{Lists, Raw};
@@ -36,6 +36,23 @@ impl Isa for Portable {
             matching |= u8::from(wrong == 0) << quarter;
         }
         matching
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        let (mut extracted, mut mask, mut at) = (0, mask, 0);
+        while mask != 0 {
+            extracted |= (word >> mask.trailing_zeros() & 1) << at;
+            mask &= mask - 1;
+            at += 1;
+        }
+        extracted
+    }
+
+    #[inline(always)]
+    unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { &*ends }.iter().filter(|end| **end < value).count()
     }
 
     #[inline(always)]
