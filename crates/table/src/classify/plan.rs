@@ -279,8 +279,8 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
         }
         let mut best = (now, 0, 0);
         for (word, chosen) in masks.iter().enumerate().take(K::WORDS) {
-            let all = items.iter().fold(0, |all, item| all | item.known[word]);
-            let mut candidates = all & !chosen;
+            let all = items.iter().fold(0u64, |all, item| all | item.known[word]);
+            let mut candidates: u64 = all & !chosen;
             while candidates != 0 {
                 let bit = candidates.trailing_zeros();
                 candidates &= candidates - 1;
