@@ -3,7 +3,7 @@
 //!     cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
 //!         [--repeats R] [--keys N] [--adds N]
 //!
-//! FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
+//! Without a FILE, sets that are hard are made. FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
 //! `bench/peers`). Packets match random rules, each rule as often; with locality, 10,000 of them come again and again, the
 //! first ones most often. Rules are added at random places, drawn from the file in random order, while a reader looks up.
 
@@ -63,6 +63,9 @@ fn run() -> Result<(), Box<dyn Error>> {
             _ => return Err(format!("no option {name}; {usage}").into()),
         }
     }
+    if effort.rules.as_os_str().is_empty() {
+        return adverse(&effort);
+    }
     let text = std::fs::read_to_string(&effort.rules)?;
     let rules = sample::classbench(&text).map_err(|line| format!("not a rule: {line}"))?;
     let rules: Vec<Rule<u32>> = rules.into_iter().step_by(effort.every).collect();
@@ -88,9 +91,7 @@ fn lookups(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
         stats.octets / rules.len(),
         stats.side_octets / rules.len()
     );
-    let small = (std::env::var_os("SMALL").is_some() && rules.len() <= MOST_RULES)
-        .then(|| Small::build(rules.iter().zip(0..)))
-        .transpose()?;
+    let small = (rules.len() <= MOST_RULES).then(|| Small::build(rules.iter().zip(0..))).transpose()?;
     let mut random = Random::from_seed(1);
     let any = |random: &mut Random| sample::matching(&rules[random.below(rules.len() as u64) as usize], random);
     let spread: Vec<Fields<u32>> = (0..effort.keys).map(|_| any(&mut random)).collect();
@@ -154,6 +155,58 @@ fn lookups(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Sets that are hard, of both families.
+fn adverse(effort: &Effort) -> Result<(), Box<dyn Error>> {
+    for set in sample::Adverse::ALL {
+        for rules in [1_000, 10_000] {
+            hard::<u32>("IPv4", set, rules, effort)?;
+            hard::<u128>("IPv6", set, rules, effort)?;
+        }
+    }
+    Ok(())
+}
+
+fn hard<K: sample::Packets>(
+    family: &str,
+    set: sample::Adverse,
+    count: usize,
+    effort: &Effort,
+) -> Result<(), Box<dyn Error>> {
+    let domain = Domain::new();
+    let mut reader = domain.reader()?;
+    let mut random = Random::from_seed(3);
+    let rules = set.rules::<K>(count, &mut random);
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
+    let start = Instant::now();
+    writer.load(rules.iter().enumerate().map(|(place, rule)| (place as u64 * GAP, rule.clone(), place as u32)))?;
+    let took = start.elapsed();
+    let packets: Vec<Fields<K>> =
+        (0..effort.keys).map(|_| sample::matching(&rules[random.below(count as u64) as usize], &mut random)).collect();
+    let misses: Vec<Fields<K>> = (0..effort.keys)
+        .map(|_| {
+            Fields::new(K::draw(&mut random), K::draw(&mut random), 6)
+                .with_ports(random.next() as u16, random.next() as u16)
+                .with_flags(2)
+        })
+        .collect();
+    let (table, mut found) = (writer.table(), vec![0; packets.len()]);
+    let mut ticks = |packets: &[Fields<K>]| {
+        let guard = reader.pin();
+        let mut times: Vec<f64> = (0..effort.repeats)
+            .map(|_| time(packets, &mut found, |packets, found| table.lookup_each(&guard, packets, found)))
+            .collect();
+        median(&mut times)
+    };
+    let (hit, any) = (ticks(&packets), ticks(&misses));
+    println!(
+        "{family} {set:?} {count}: {hit:.0} ticks for packets that match, {any:.0} for any; loaded in {:.0} ms; {} octets a \
+         rule",
+        took.as_secs_f64() * 1e3,
+        writer.stats().octets / count
+    );
+    Ok(())
+}
+
 fn write_keys(path: &std::path::Path, packets: &[Fields<u32>]) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     for packet in packets {
@@ -169,7 +222,7 @@ fn write_keys(path: &std::path::Path, packets: &[Fields<u32>]) -> std::io::Resul
 }
 
 /// Ticks per packet of the second of two rounds.
-fn time(packets: &[Fields<u32>], found: &mut [u32], mut look_up: impl FnMut(&[Fields<u32>], &mut [u32])) -> f64 {
+fn time<K>(packets: &[Fields<K>], found: &mut [u32], mut look_up: impl FnMut(&[Fields<K>], &mut [u32])) -> f64 {
     let mut start = 0;
     for _ in 0..2 {
         start = tsc::ticks();

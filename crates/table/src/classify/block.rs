@@ -8,6 +8,7 @@
 //! cut node    lane 4, 44 unused ·    as above                                                         · ends 56 · slots…
 //! leaf        groups of lanes, 128 each: low ends 64, spans 64 · rules, 16 each: place 8, identity 4, exact 4
 //! long leaf   groups 4, 60 unused · as a leaf
+//! dense leaf  pointer 8
 //! exact       source: low, high · destination: low, high · DSCP 4 · interfaces 4 · interface 4, …
 //! ```
 
@@ -32,11 +33,11 @@ pub(super) const CUT: u32 = 5;
 /// A leaf of any size.
 pub(super) const LONG: u32 = 6;
 
+/// A leaf whose rules are outside of the arena.
+pub(super) const DENSE: u32 = 7;
+
 /// The least octets of a block.
 pub(super) const LEAST: usize = 128;
-
-/// The most octets of a block.
-pub(super) const MOST: usize = 64 << 10;
 
 /// Octets of a group of lanes.
 pub(super) const GROUP: usize = 128;
@@ -128,7 +129,7 @@ pub(super) const fn leaf_octets<K: Address>(groups: usize) -> usize {
     groups * (GROUP + 16 * K::RULES)
 }
 
-/// The most groups of a long leaf.
+/// The most groups of a long leaf: as many as are looked at in turn in less time than a dense leaf takes.
 pub(super) const fn most_groups<K: Address>() -> usize {
-    (MOST - LONG_HEADER) / leaf_octets::<K>(1)
+    64 / K::RULES / if K::RULES == 1 { 2 } else { 1 }
 }

@@ -27,6 +27,7 @@
 mod address;
 mod arch;
 mod block;
+mod dense;
 mod facts;
 mod fields;
 pub mod naive;

@@ -8,6 +8,7 @@
 
 use super::address::{Address, WORDS};
 use super::block::ENDS;
+use super::dense::MOST_DENSE;
 use super::facts::Facts;
 
 /// What a node does.
@@ -48,6 +49,9 @@ const IN_TURN: f32 = 3.0;
 
 /// What a long leaf costs beside.
 const LONG: f32 = 10.0;
+
+/// What a dense leaf costs.
+const DENSE: f32 = 100.0;
 
 /// Bits of a node that a rule may leave open.
 const MOST_OPEN: u32 = 5;
@@ -120,7 +124,10 @@ pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Opt
         _ => best_cut::<K>(&sample, scale, 1 << open.min(2)),
     };
     // What is no better than to look at all rules in turn is not worth its nodes.
-    let most = LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32;
+    let most = match rules.len() {
+        ..=MOST_DENSE => DENSE.min(LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32),
+        _ => f32::MAX,
+    };
     let cost = bits.as_ref().map_or(f32::MAX, |(cost, ..)| *cost);
     match (cut, bits) {
         (Some((cut, lane, ends)), _) if cut < cost && cut < most => Some(Plan::Cut { lane, ends }),

@@ -1,9 +1,9 @@
 //! What readers see.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use weir_base::reclaim::{Domain, Guard};
 
@@ -11,6 +11,7 @@ use crate::lpm::arena::Arena;
 
 use super::address::Address;
 use super::arch::{self, View};
+use super::dense::Dense;
 use super::fields::Fields;
 
 /// A classifier as workers share it. Made and changed by a [`Writer`](super::Writer), whose changes appear in it, each at
@@ -19,12 +20,13 @@ pub struct Table<K> {
     arena: Arc<Arena>,
     pub(super) root: AtomicU32,
     domain: Domain,
-    family: PhantomData<K>,
+    /// What dense leaves refer to, by their blocks.
+    pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
 }
 
 impl<K: Address> Table<K> {
     pub(super) fn new(domain: &Domain, arena: Arc<Arena>) -> Table<K> {
-        Table { arena, root: AtomicU32::new(0), domain: domain.clone(), family: PhantomData }
+        Table { arena, root: AtomicU32::new(0), domain: domain.clone(), dense: Mutex::default() }
     }
 
     /// For each packet, the identity of the first rule that matches, or [`NO_RULE`](super::NO_RULE). Best in vectors of

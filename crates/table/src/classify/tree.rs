@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use weir_base::reclaim::Domain;
 
@@ -17,9 +17,10 @@ use crate::lpm::limbo::{self, Limbo};
 
 use super::address::{Address, LANES};
 use super::block::{
-    ANY, BITS, CUT, CUT_HEADER, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER, Node,
-    at, join, leaf_octets, most_groups, split,
+    ANY, BITS, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER,
+    Node, at, join, leaf_octets, most_groups, split,
 };
+use super::dense::{Dense, MOST_DENSE};
 use super::facts::Facts;
 use super::plan::{Plan, each_slot, fits, plan, slots};
 use super::rule::Rule;
@@ -64,6 +65,10 @@ pub(super) struct Tree<K> {
     edits: Vec<Edit>,
     fresh: Vec<(Block, Order)>,
     stale: Vec<(Block, Order)>,
+    /// Blocks of dense leaves that are planned, and of those that go.
+    fresh_dense: Vec<u32>,
+    stale_dense: Vec<u32>,
+    domain: Domain,
     /// How often a part of the tree was built anew, and of how many rules.
     pub(super) rebuilt: (u64, u64),
 }
@@ -96,6 +101,9 @@ impl<K: Address> Tree<K> {
             edits: Vec::new(),
             fresh: Vec::new(),
             stale: Vec::new(),
+            fresh_dense: Vec::new(),
+            stale_dense: Vec::new(),
+            domain: domain.clone(),
             rebuilt: (0, 0),
         })
     }
@@ -182,6 +190,9 @@ impl<K: Address> Tree<K> {
                 self.fresh.drain(..).for_each(|(block, order)| self.buddy.free(block, order));
                 self.edits.clear();
                 self.stale.clear();
+                self.stale_dense.clear();
+                let fresh = std::mem::take(&mut self.fresh_dense);
+                fresh.iter().for_each(|block| drop(self.lock_dense().remove(block)));
             }
         }
         self.arena.set_used(self.buddy.used());
@@ -197,6 +208,12 @@ impl<K: Address> Tree<K> {
                 Some(word) => self.arena.word(word).store(edit.to, Ordering::Release),
             }
         }
+        self.fresh_dense.clear();
+        for block in std::mem::take(&mut self.stale_dense) {
+            let dense = self.lock_dense().remove(&block);
+            self.domain.retire(dense);
+        }
+        self.domain.collect();
         for (block, order) in self.stale.drain(..) {
             self.limbo.push(limbo::Entry { block, order, born: 0, died: 0 });
         }
@@ -256,6 +273,11 @@ impl<K: Address> Tree<K> {
     }
 
     fn places(&self, reference: u32, out: &mut Vec<u64>) {
+        if reference & KINDS == DENSE {
+            let dense = self.lock_dense();
+            let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
+            return out.extend(entries.iter().map(|(place, _)| *place));
+        }
         let (_, entries, _, rules) = self.leaf(reference);
         // SAFETY: these entries are written.
         out.extend((0..rules).map(|rule| unsafe { (*entries.add(rule)).place }));
@@ -301,6 +323,10 @@ impl<K: Address> Tree<K> {
             BITS => HEADER + 4 * self.node(block).slots as usize,
             CUT => CUT_HEADER + 4 * self.node(block).slots as usize,
             LONG => LONG_HEADER + leaf_octets::<K>(self.leaf(reference).2),
+            DENSE => {
+                self.stale_dense.push(block.0);
+                LEAST
+            }
             size => leaf_octets::<K>(K::GROUPS[(size - LEAF) as usize]),
         };
         self.stale.push((block, Order::for_octets(octets.max(LEAST))));
@@ -384,6 +410,22 @@ impl<K: Address> Tree<K> {
         Ok(reference)
     }
 
+    fn new_dense<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
+        let block = self.allocate(LEAST)?;
+        let dense =
+            Arc::new(Dense::new(rules.map(|facts| (facts.place, &self.rules[&facts.place].rule, facts.identity))));
+        // SAFETY: the block is nobody else's yet.
+        unsafe { self.pointer(block).cast::<*const Dense<K>>().write(Arc::as_ptr(&dense)) };
+        self.lock_dense().insert(block.0, dense);
+        self.fresh_dense.push(block.0);
+        Ok(join(DENSE, block))
+    }
+
+    fn lock_dense(&self) -> MutexGuard<'_, HashMap<u32, Arc<Dense<K>>>> {
+        // Nothing that can panic is done under the lock.
+        self.table.dense.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A leaf with the rules of another, and one more.
     fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
         let (from, old, _, rules) = self.leaf(reference);
@@ -432,7 +474,8 @@ impl<K: Address> Tree<K> {
         let small = rules.len() <= K::GROUPS[2] * K::RULES;
         let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
         match plan {
-            None if rules.len() > most_groups::<K>() * K::RULES => self.build_chain(facts, rules, step),
+            None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
+            None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
             None => self.new_leaf(rules.iter().map(of)),
             Some(Plan::Bits { masks, open }) => {
                 let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
@@ -497,11 +540,11 @@ impl<K: Address> Tree<K> {
         if step.depth + 1 >= DEPTH {
             return Err(NoRoom);
         }
-        let (here, rest) = rules.split_at(most_groups::<K>() * K::RULES);
+        let (here, rest) = rules.split_at(MOST_DENSE);
         let block = self.allocate(LEAST)?;
         let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
         self.write_head(block, &head, facts, rules);
-        let leaf = self.new_leaf(here.iter().map(|rule| &facts[*rule as usize]))?;
+        let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
         self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
         let rest = self.build(facts, rest, Step { depth: step.depth + 1, ..step })?;
         self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
@@ -531,7 +574,8 @@ impl<K: Address> Tree<K> {
     /// Counts a rule that comes below a node; whether so many have come that it is better built anew.
     fn grown(&self, block: Block) -> bool {
         let node = self.node(block);
-        node.rules.fetch_add(1, Ordering::Relaxed) >= node.built.saturating_mul(4) + 32
+        let rules = node.rules.fetch_add(1, Ordering::Relaxed);
+        node.open != CHAIN && rules >= node.built.saturating_mul(4) + 32
     }
 
     /// Counts a rule that goes; whether so few are left that the node is better built anew.
@@ -540,7 +584,7 @@ impl<K: Address> Tree<K> {
         // None is left, or few of many: then what is built is small.
         let left = node.rules.load(Ordering::Relaxed).saturating_sub(1);
         node.rules.store(left, Ordering::Relaxed);
-        left == 0 || left < node.built / 4
+        node.open != CHAIN && (left == 0 || left < node.built / 4)
     }
 
     /// The steps from a node to where a rule belongs.
@@ -578,6 +622,17 @@ impl<K: Address> Tree<K> {
         steps
     }
 
+    /// Whether a node has as many new rules before a dense leaf as a leaf holds.
+    fn is_stuffed(&self, reference: u32) -> bool {
+        let (kind, block) = split(reference);
+        if kind != BITS || self.node(block).open != CHAIN {
+            return false;
+        }
+        let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
+        let few = here != 0 && here & KINDS < BITS;
+        rest & KINDS == DENSE && !(here == 0 || few && self.leaf(here).3 < K::GROUPS[2] * K::RULES)
+    }
+
     /// In a chain, a rule is where there was room for it when it came.
     fn chain_steps(&self, block: Block, step: Step, place: u64) -> Vec<Step> {
         let below = Step { depth: step.depth + 1, ..step };
@@ -586,7 +641,7 @@ impl<K: Address> Tree<K> {
         let mut places = Vec::new();
         self.gather(self.reference(here), &mut places);
         let known = places.contains(&place);
-        let room = self.reference(here) & KINDS != LONG || places.len() < most_groups::<K>() * K::RULES;
+        let room = places.len() < MOST_DENSE;
         let mut of_rest = Vec::new();
         self.gather(self.reference(rest), &mut of_rest);
         if known || (room && !of_rest.contains(&place)) { vec![here] } else { vec![rest] }
@@ -628,9 +683,25 @@ impl<K: Address> Tree<K> {
                 if self.grown(block) {
                     return self.rebuild(step, Some(facts.place), None);
                 }
+                if self.is_stuffed(reference) {
+                    return self.rebuild(step, Some(facts.place), None);
+                }
                 // Before the rule is linked in: a lookup that does not see this does not see the rule either.
                 self.node(block).first.fetch_min(facts.place, Ordering::Release);
                 self.steps(reference, step, facts).into_iter().try_for_each(|step| self.add(step, facts))
+            }
+            DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts.place), None),
+            DENSE => {
+                // It is kept as it is, behind a leaf for rules that are new.
+                let block = self.allocate(LEAST)?;
+                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+                self.write_head(block, &head, &[], &[]);
+                self.node(block).first.store(0, Ordering::Relaxed);
+                let leaf = self.new_leaf([facts].into_iter())?;
+                self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
+                self.arena.word(block.word(at::REST)).store(reference, Ordering::Relaxed);
+                self.edit(step, join(BITS, block));
+                Ok(())
             }
             _ => {
                 let (_, _, groups, rules) = self.leaf(reference);
@@ -660,6 +731,7 @@ impl<K: Address> Tree<K> {
                 }
                 self.steps(reference, step, facts).into_iter().try_for_each(|step| self.take(step, facts))
             }
+            DENSE => self.rebuild(step, None, Some(facts.place)),
             _ => {
                 let fresh = self.leaf_without(reference, facts.place)?;
                 self.drop_block(reference);

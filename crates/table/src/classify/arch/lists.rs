@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::super::block::{BITS, CUT, DEPTH, LONG};
+use super::super::block::{BITS, CUT, DENSE, DEPTH, LONG};
 use super::Words;
 
 /// Packets that go down together.
@@ -96,6 +96,7 @@ pub(super) struct Lists {
     pub(super) bits: List<{ WAITING + GROUP }>,
     pub(super) cut: List<{ WAITING + GROUP }>,
     pub(super) long: Raw,
+    pub(super) dense: Raw,
     /// How much is in each, by kind; the first is of no kind.
     pub(super) counts: [usize; 8],
 }
@@ -108,6 +109,7 @@ impl Lists {
             bits: List::new(),
             cut: List::new(),
             long: List::new(),
+            dense: List::new(),
             counts: [0; 8],
         }
     }
@@ -122,6 +124,12 @@ impl Lists {
     #[inline(always)]
     pub(super) fn take_long(&mut self) -> (usize, &Raw) {
         (std::mem::take(&mut self.counts[LONG as usize]), &self.long)
+    }
+
+    /// The dense leaves, which are in the list no more.
+    #[inline(always)]
+    pub(super) fn take_dense(&mut self) -> (usize, &Raw) {
+        (std::mem::take(&mut self.counts[DENSE as usize]), &self.dense)
     }
 
     /// The nodes of a kind.
@@ -143,10 +151,11 @@ impl Lists {
             BITS => self.bits.pointers_mut(),
             CUT => self.cut.pointers_mut(),
             LONG => self.long.pointers_mut(),
+            DENSE => self.dense.pointers_mut(),
             size => self.leaves[size as usize - 1].pointers_mut(),
         }
     }
 }
 
 /// The kinds of references that lead somewhere.
-pub(super) const KINDS: [u32; 6] = [1, 2, 3, BITS, CUT, LONG];
+pub(super) const KINDS: [u32; 7] = [1, 2, 3, BITS, CUT, LONG, DENSE];

@@ -21,6 +21,7 @@ use super::address::{Address, LANES, WORDS};
 use super::block::{
     ANY, BITS, CUT, CUT_HEADER, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LONG, LONG_HEADER, Node, start,
 };
+use super::dense::Dense;
 use super::fields::Fields;
 
 /// What a lookup reads.
@@ -198,6 +199,10 @@ unsafe fn drain<K: Address, I: Isa>(
             for item in 0..count {
                 let (reference, packet) = (list.reference(item), list.packet(item));
                 search_long::<K, I>(view, reference, &packets[packet], &mut best[packet], &mut found[packet]);
+            }
+            let (count, list) = lists.take_dense();
+            if count > 0 {
+                search_dense(view, packets, found, best, list, count);
             }
             let passed = pass::<K>(view, packets, best, lists, raw, BITS, |node, head, packet| {
                 let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones));
@@ -426,6 +431,48 @@ unsafe fn search_long<K: Address, I: Isa>(
         }
     }
 }
+
+/// Searches dense leaves: the packets for the same one together.
+///
+/// # Safety
+/// As for [`drain`], and the list has so many dense leaves.
+#[inline(never)]
+unsafe fn search_dense<K: Address>(
+    view: &View,
+    packets: &[Fields<K>],
+    found: &mut [u32],
+    best: &mut [u64; VECTOR],
+    list: &Raw,
+    count: usize,
+) {
+    let mut first = 0;
+    while first < count {
+        let (mut some, mut numbers) = ([Fields::default(); DENSE_VECTOR], [NO_RULE; DENSE_VECTOR]);
+        let mut taken = 0;
+        // SAFETY: the caller's promise; a dense leaf begins with the pointer to its rules, which are there for as long as
+        // the leaf is reachable, and then until all readers have passed.
+        unsafe {
+            let reference = list.reference(first);
+            while taken < DENSE_VECTOR && first + taken < count && list.reference(first + taken) == reference {
+                some[taken] = packets[list.packet(first + taken)];
+                taken += 1;
+            }
+            let dense = &*start(view.base, reference).cast::<*const Dense<K>>().read();
+            dense.small().lookup_each(&some[..taken], &mut numbers[..taken]);
+            for (item, number) in numbers[..taken].iter().enumerate().filter(|(_, number)| **number != NO_RULE) {
+                let packet = list.packet(first + item);
+                let (place, identity) = dense.entries()[*number as usize];
+                if place < best[packet] {
+                    (best[packet], found[packet]) = (place, identity);
+                }
+            }
+        }
+        first += taken;
+    }
+}
+
+/// Packets that are looked up in a dense leaf together.
+const DENSE_VECTOR: usize = 64;
 
 const _: () = assert!(LEAF == 1 && BITS == 4 && CUT == 5 && LONG == 6);
 
