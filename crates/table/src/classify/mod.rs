@@ -35,6 +35,7 @@ mod plan;
 mod rule;
 pub mod sample;
 mod small;
+pub mod soak;
 mod table;
 mod tree;
 mod writer;
