@@ -170,3 +170,41 @@ proptest! {
         tree_agrees::<u128>(seed, rules);
     }
 }
+
+/// Rules that nothing parts, at the edge of what there is room for: refused as a whole, and all as before.
+#[test]
+fn what_is_full_refuses_and_stays_as_it_is() {
+    let mut random = Random::from_seed(9);
+    let rules = sample::Adverse::Ranges.rules::<u32>(3000, &mut random);
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 16, bytes: 700 << 10 }).unwrap();
+    let mut specification = naive::Classifier::new();
+    let mut refused = 0;
+    for (number, rule) in rules.iter().enumerate() {
+        match writer.insert(number as u64, rule.clone(), number as u32) {
+            Ok(()) => drop(specification.insert(number as u64, rule.clone(), number as u32)),
+            Err(Error::Full { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if refused > 20 {
+            break;
+        }
+    }
+    assert!(refused > 20 && writer.len() > 100, "{refused} refused, {} there", writer.len());
+    let all = rules.iter().enumerate().skip(1500).map(|(place, rule)| (1 << 20 | place as u64, rule.clone(), 0));
+    assert!(matches!(writer.load(all), Err(Error::Full { .. })));
+    let packets: Vec<Fields<u32>> = (0..2000).map(|_| sample::near(&rules, &mut random)).collect();
+    let mut found = vec![0; packets.len()];
+    writer.table().lookup_each(&reader.pin(), &packets, &mut found);
+    for (packet, found) in packets.iter().zip(found) {
+        assert_eq!(found, specification.lookup(packet), "{packet:x?}");
+    }
+    let places: Vec<u64> = specification.iter().map(|(place, ..)| place).collect();
+    for place in places {
+        assert_eq!(writer.remove(place).unwrap(), specification.remove(place));
+    }
+    writer.collect();
+    let stats = writer.stats();
+    assert!(writer.is_empty() && stats.octets <= 4096, "{stats:?}");
+}

@@ -33,6 +33,11 @@ impl<K: Address> Dense<K> {
         &self.small
     }
 
+    /// Octets of memory that it takes.
+    pub(super) fn octets(&self) -> usize {
+        self.small.octets() + size_of_val(&*self.entries)
+    }
+
     /// Places and identities by number.
     #[inline]
     pub(super) fn entries(&self) -> &[(u64, u32)] {

@@ -50,6 +50,13 @@ const IN_TURN: f32 = 3.0;
 /// What a long leaf costs beside.
 const LONG: f32 = 10.0;
 
+/// The share of rules that may be in a node's rest: what leaves more there parts nothing, and a chain of such nodes takes
+/// longer than to look at all rules.
+const MOST_REST: f32 = 0.9;
+
+/// The same, for a node that cuts.
+const MOST_REST_OF_CUT: f32 = 0.6;
+
 /// What a dense leaf costs.
 const DENSE: f32 = 100.0;
 
@@ -375,6 +382,9 @@ fn estimate<K: Address>(sample: &[&Facts], scale: f32, masks: &[u64; WORDS], ope
         // It parts nothing.
         return f32::MAX;
     }
+    if sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
+        return f32::MAX;
+    }
     let parts: f32 = of
         .iter()
         .map(|slot| {
@@ -459,7 +469,7 @@ fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<
                     counts[*first..=*last].iter().map(|count| cost::<K>(count)).sum::<f32>() / (last - first + 1) as f32
                 })
                 .sum();
-            if spans.is_empty() {
+            if (spans.len() as f32) < (1.0 - MOST_REST_OF_CUT) * sample.len() as f32 {
                 return None;
             }
             Some((NODE + CUT + parts / sample.len() as f32 + cost::<K>(&rest), lane, ends))

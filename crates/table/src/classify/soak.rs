@@ -220,10 +220,13 @@ impl<K: Packets> Reading<'_, K> {
 /// The first bits of the source, and of the destination, where they are decided.
 type Part<K> = (Option<K>, Option<K>);
 
+/// Rules with their identities, by place.
+type Placed<K> = BTreeMap<u64, (Rule<K>, u32)>;
+
 /// Rules by the first bits of both addresses, if they decide so many, else by those of one, else of none.
 struct Oracle<K> {
     all: naive::Classifier<K>,
-    parts: BTreeMap<Part<K>, BTreeMap<u64, (Rule<K>, u32)>>,
+    parts: BTreeMap<Part<K>, Placed<K>>,
 }
 
 impl<K: Packets> Oracle<K> {
@@ -258,7 +261,7 @@ impl<K: Packets> Oracle<K> {
     fn lookup(&self, packet: &Fields<K>, but: Option<u64>) -> u32 {
         let (source, destination) = (packet.source().truncate(Self::LEN), packet.destination().truncate(Self::LEN));
         let parts = [(Some(source), Some(destination)), (Some(source), None), (None, Some(destination)), (None, None)];
-        let first = |rules: &BTreeMap<u64, (Rule<K>, u32)>| {
+        let first = |rules: &Placed<K>| {
             rules
                 .iter()
                 .find(|(place, (rule, _))| Some(**place) != but && rule.matches(packet))

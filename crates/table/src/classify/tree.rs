@@ -68,6 +68,8 @@ pub(super) struct Tree<K> {
     /// Blocks of dense leaves that are planned, and of those that go.
     fresh_dense: Vec<u32>,
     stale_dense: Vec<u32>,
+    /// Octets of dense leaves.
+    dense_octets: usize,
     domain: Domain,
     /// How often a part of the tree was built anew, and of how many rules.
     pub(super) rebuilt: (u64, u64),
@@ -103,6 +105,7 @@ impl<K: Address> Tree<K> {
             stale: Vec::new(),
             fresh_dense: Vec::new(),
             stale_dense: Vec::new(),
+            dense_octets: 0,
             domain: domain.clone(),
             rebuilt: (0, 0),
         })
@@ -118,7 +121,7 @@ impl<K: Address> Tree<K> {
 
     /// Octets that readers may look at, and those among them that wait to be freed.
     pub(super) fn octets(&self) -> (usize, usize) {
-        (self.buddy.used(), self.limbo.octets())
+        (self.buddy.used() + self.dense_octets, self.limbo.octets())
     }
 
     /// Octets of the writer's notes beside the blocks.
@@ -192,7 +195,7 @@ impl<K: Address> Tree<K> {
                 self.stale.clear();
                 self.stale_dense.clear();
                 let fresh = std::mem::take(&mut self.fresh_dense);
-                fresh.iter().for_each(|block| drop(self.lock_dense().remove(block)));
+                fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
             }
         }
         self.arena.set_used(self.buddy.used());
@@ -210,7 +213,7 @@ impl<K: Address> Tree<K> {
         }
         self.fresh_dense.clear();
         for block in std::mem::take(&mut self.stale_dense) {
-            let dense = self.lock_dense().remove(&block);
+            let dense = self.forget_dense(block);
             self.domain.retire(dense);
         }
         self.domain.collect();
@@ -334,9 +337,14 @@ impl<K: Address> Tree<K> {
 
     // What is made.
 
+    /// Octets of what lookups may come to, but for what waits for readers to pass.
+    fn occupied(&self) -> usize {
+        self.buddy.used() - self.limbo.octets() + self.dense_octets
+    }
+
     fn allocate(&mut self, octets: usize) -> Result<Block, NoRoom> {
         let order = Order::for_octets(octets.max(LEAST));
-        let room = |tree: &Tree<K>| tree.buddy.used() - tree.limbo.octets() + order.octets() <= tree.limit;
+        let room = |tree: &Tree<K>| tree.occupied() + order.octets() <= tree.limit;
         let block = room(self).then(|| self.buddy.allocate(order)).flatten().or_else(|| {
             self.limbo.reclaim_all(&mut self.buddy);
             room(self).then(|| self.buddy.allocate(order)).flatten()
@@ -414,11 +422,21 @@ impl<K: Address> Tree<K> {
         let block = self.allocate(LEAST)?;
         let dense =
             Arc::new(Dense::new(rules.map(|facts| (facts.place, &self.rules[&facts.place].rule, facts.identity))));
+        if self.occupied() + dense.octets() > self.limit {
+            return Err(NoRoom);
+        }
+        self.dense_octets += dense.octets();
         // SAFETY: the block is nobody else's yet.
         unsafe { self.pointer(block).cast::<*const Dense<K>>().write(Arc::as_ptr(&dense)) };
         self.lock_dense().insert(block.0, dense);
         self.fresh_dense.push(block.0);
         Ok(join(DENSE, block))
+    }
+
+    fn forget_dense(&mut self, block: u32) -> Option<Arc<Dense<K>>> {
+        let dense = self.lock_dense().remove(&block);
+        self.dense_octets -= dense.as_ref().map_or(0, |dense| dense.octets());
+        dense
     }
 
     fn lock_dense(&self) -> MutexGuard<'_, HashMap<u32, Arc<Dense<K>>>> {
