@@ -50,8 +50,8 @@ const IN_TURN: f32 = 3.0;
 /// What a long leaf costs beside.
 const LONG: f32 = 10.0;
 
-/// The share of rules that may be in a node's rest: what leaves more there parts nothing, and a chain of such nodes takes
-/// longer than to look at all rules.
+/// The share of rules that may be in a node's rest, where no rule decides much of an address: what leaves more there parts
+/// nothing, and a chain of such nodes takes longer than to look at all rules.
 const MOST_REST: f32 = 0.9;
 
 /// The same, for a node that cuts.
@@ -97,6 +97,11 @@ fn cost<K: Address>(rules: &Kinds) -> f32 {
 fn kind<K: Address>(facts: &Facts) -> usize {
     let much = if K::BITS == 32 { 16 } else { 28 };
     usize::from(decided::<K>(facts, false) >= much) + 2 * usize::from(decided::<K>(facts, true) >= much)
+}
+
+/// Whether no rule decides much of an address: then a rest is no better parted than the whole.
+fn are_alike<K: Address>(sample: &[&Facts]) -> bool {
+    sample.iter().all(|facts| kind::<K>(facts) == 0)
 }
 
 /// How many bits of an address a rule decides.
@@ -357,6 +362,7 @@ fn missing(known: &[u64; WORDS], masks: &[u64; WORDS]) -> u32 {
 
 /// What a lookup costs on average if these bits pick a slot.
 fn estimate<K: Address>(sample: &[&Facts], scale: f32, masks: &[u64; WORDS], open: u32) -> f32 {
+    let alike = are_alike::<K>(sample);
     let bits: u32 = masks.iter().map(|mask| mask.count_ones()).sum();
     let mut counts = vec![[0u16; 4]; 1 << bits];
     let mut rest = [0u16; 4];
@@ -382,7 +388,7 @@ fn estimate<K: Address>(sample: &[&Facts], scale: f32, masks: &[u64; WORDS], ope
         // It parts nothing.
         return f32::MAX;
     }
-    if sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
+    if alike && sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
         return f32::MAX;
     }
     let parts: f32 = of
@@ -429,6 +435,7 @@ pub(super) fn fits(known: &[u64; WORDS], masks: &[u64; WORDS], open: u32) -> boo
 
 /// The lane that is best cut, and after which values.
 fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<(f32, usize, Vec<u16>)> {
+    let alike = are_alike::<K>(sample);
     let width = usize::from(K::BITS) / 16;
     (0..2 * width + 2)
         .filter_map(|lane| {
@@ -469,7 +476,8 @@ fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<
                     counts[*first..=*last].iter().map(|count| cost::<K>(count)).sum::<f32>() / (last - first + 1) as f32
                 })
                 .sum();
-            if (spans.len() as f32) < (1.0 - MOST_REST_OF_CUT) * sample.len() as f32 {
+            let least = if alike { (1.0 - MOST_REST_OF_CUT) * sample.len() as f32 } else { 1.0 };
+            if (spans.len() as f32) < least {
                 return None;
             }
             Some((NODE + CUT + parts / sample.len() as f32 + cost::<K>(&rest), lane, ends))

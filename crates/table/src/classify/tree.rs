@@ -556,17 +556,16 @@ impl<K: Address> Tree<K> {
     }
 
     /// A node for rules that nothing parts: some in its only slot, which every packet picks, the others in its rest.
+    ///
+    /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
     fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
-        if step.depth + 1 >= DEPTH {
-            return Err(NoRoom);
-        }
         let (here, rest) = rules.split_at(MOST_DENSE);
         let block = self.allocate(LEAST)?;
         let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
         self.write_head(block, &head, facts, rules);
         let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
         self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
-        let rest = self.build(facts, rest, Step { depth: step.depth + 1, ..step })?;
+        let rest = self.build(facts, rest, step)?;
         self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
         Ok(join(BITS, block))
     }
@@ -655,9 +654,8 @@ impl<K: Address> Tree<K> {
 
     /// In a chain, a rule is where there was room for it when it came.
     fn chain_steps(&self, block: Block, step: Step, place: u64) -> Vec<Step> {
-        let below = Step { depth: step.depth + 1, ..step };
-        let (here, rest) =
-            (Step { word: Some(block.word(HEADER)), ..below }, Step { word: Some(block.word(at::REST)), ..below });
+        let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, ..step };
+        let rest = Step { word: Some(block.word(at::REST)), ..step };
         let mut places = Vec::new();
         self.gather(self.reference(here), &mut places);
         let known = places.contains(&place);

@@ -277,8 +277,9 @@ unsafe fn pass<K: Address>(
             assert_unchecked(packet < packets.len() && packet < VECTOR);
             let (node, head) = node(view, reference);
             let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
-            raw.set(item, child, packet as u32);
-            raw.set(passed + item, rest, packet as u32);
+            // What comes last is taken first: so what waits is rests, one for each node on the way.
+            raw.set(item, rest, packet as u32);
+            raw.set(passed + item, child, packet as u32);
         }
     }
     lists.drop_nodes(kind, passed);
