@@ -136,8 +136,10 @@ pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Opt
         _ => best_cut::<K>(&sample, scale, 1 << open.min(2)),
     };
     // What is no better than to look at all rules in turn is not worth its nodes.
+    let in_turn = LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32;
     let most = match rules.len() {
-        ..=MOST_DENSE => DENSE.min(LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32),
+        ..=MOST_DENSE if are_alike::<K>(&sample) => DENSE.min(in_turn),
+        ..=MOST_DENSE => in_turn,
         _ => f32::MAX,
     };
     let cost = bits.as_ref().map_or(f32::MAX, |(cost, ..)| *cost);
