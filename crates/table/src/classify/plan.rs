@@ -50,7 +50,7 @@ const IN_TURN: f32 = 3.0;
 /// What a long leaf costs beside.
 const LONG: f32 = 10.0;
 
-/// The share of rules that may be in a node's rest, where no rule decides much of an address: what leaves more there parts
+/// The share of rules that may be in a node's rest, where rules decide hardly anything of addresses: what leaves more there parts
 /// nothing, and a chain of such nodes takes longer than to look at all rules.
 const MOST_REST: f32 = 0.9;
 
@@ -99,9 +99,10 @@ fn kind<K: Address>(facts: &Facts) -> usize {
     usize::from(decided::<K>(facts, false) >= much) + 2 * usize::from(decided::<K>(facts, true) >= much)
 }
 
-/// Whether no rule decides much of an address: then a rest is no better parted than the whole.
+/// Whether rules decide hardly anything of addresses: then a rest is no better parted than the whole.
 fn are_alike<K: Address>(sample: &[&Facts]) -> bool {
-    sample.iter().all(|facts| kind::<K>(facts) == 0)
+    let bits: u32 = sample.iter().map(|facts| decided::<K>(facts, false) + decided::<K>(facts, true)).sum();
+    bits < 6 * sample.len() as u32
 }
 
 /// How many bits of an address a rule decides.

@@ -490,9 +490,7 @@ impl<K: Address> Tree<K> {
         }
         let of = |rule: &u32| &facts[*rule as usize];
         let small = rules.len() <= K::GROUPS[2] * K::RULES;
-        // If nothing parts them, they will be a chain, and there has to be room for it.
-        let chain = rules.len() / MOST_DENSE + 2;
-        let plan = if small || step.depth + chain >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
+        let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
         match plan {
             None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
