@@ -408,6 +408,8 @@ unsafe fn matches_exactly<K: Address>(view: &View, reference: u32, packet: &Fiel
 ///
 /// # Safety
 /// The reference is to a long leaf.
+// Out of line, it would be compiled without the CPU's features, and call a function for each instruction that has them.
+#[inline(always)]
 unsafe fn search_long<K: Address, I: Isa>(
     view: &View,
     reference: u32,
