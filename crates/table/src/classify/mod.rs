@@ -83,6 +83,12 @@
 //! | what is built: as the last row but two | 36 | 42 | 46 | 64 | 145 | 104 |
 //! | rte_acl | 42 | 47 | 43 | 50 to 65 | 286 to 370 | 72 to 128 |
 //!
+//! Adds took 0.9 to 4 µs on average, with all that is built anew, and 99 % of 10^5 less than 2.9 to 9.8 µs up to 33,000 rules
+//! (18 to 29 µs where the machine was busiest); 32,000 to 51,000 rules were loaded in 180 to 300 ms and looked up in 140
+//! to 270 ticks. Rules take 110 to 500 octets for lookups, up to 1.3 KiB where nothing parts them. Sets made to be hard, of
+//! 10,000 rules: prefixes of all pairs of lengths 210 ticks, overlapping ranges of ports 190 to 240, nested ones up to 500,
+//! ranges of addresses 150 (IPv6: 550).
+//!
 //! Hashing lost because rules whose prefixes are of all lengths need a table for each pair of lengths, and every packet
 //! has to look into most of them. More kinds of rules to choose bits for (by other lengths) gained nothing.
 //!
