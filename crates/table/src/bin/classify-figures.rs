@@ -1,7 +1,9 @@
 //! What classifiers cost: ticks per lookup, beside rte_acl in the same run; updates; octets per rule.
 //!
-//!     cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
-//!         [--repeats R] [--keys N] [--adds N]
+//! ```text
+//! cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
+//!     [--repeats R] [--keys N] [--adds N]
+//! ```
 //!
 //! Without a FILE, sets that are hard are made. FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
 //! `bench/peers`). Packets match random rules, each rule as often; with locality, 10,000 of them come again and again, the

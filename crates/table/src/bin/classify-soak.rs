@@ -1,7 +1,9 @@
 //! Holds classifiers against their oracle for as many lookups as asked for, half of them IPv4 and half IPv6, while rules
 //! come and go.
 //!
-//!     cargo run --release -p weir-table --bin classify-soak -- --lookups 1000000000 --rules 1000 --seed 1 [--classbench FILE]…
+//! ```text
+//! cargo run --release -p weir-table --bin classify-soak -- --lookups 1000000000 --rules 1000 --seed 1 [--classbench FILE]…
+//! ```
 //!
 //! FILE has IPv4 rules as ClassBench writes them: they are one more set beside those that are made, of which as many are
 //! taken as sets may have.
