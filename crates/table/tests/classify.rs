@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 use weir_base::random::Random;
+use weir_base::reclaim::Domain;
 use weir_table::classify::sample::{self, Packets};
-use weir_table::classify::{Error, Fields, Fragment, MOST_RULES, NO_RULE, Rule, Small, Span, Upper, naive};
+use weir_table::classify::{
+    Error, Fields, Fragment, Limits, MOST_RULES, NO_RULE, Rule, Small, Span, Upper, Writer, naive,
+};
 
 fn specification<K: Packets>(rules: &[Rule<K>]) -> naive::Classifier<K> {
     let mut specification = naive::Classifier::new();
@@ -101,4 +104,107 @@ fn lists_are_bounded() {
     let mut found = [0];
     Small::build([]).unwrap().lookup_each(&[Fields::<u32>::default()], &mut found);
     assert_eq!(found, [NO_RULE]);
+}
+
+fn limits(rules: usize) -> Limits {
+    Limits { rules, bytes: 64 << 20 }
+}
+
+fn tree_agrees<K: Packets>(seed: u64, count: usize) {
+    let mut random = Random::from_seed(seed);
+    let rules = sample::mixed::<K>(count, &mut random);
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut writer = Writer::new(&domain, limits(1 << 16)).unwrap();
+    let mut specification = naive::Classifier::new();
+    let half = rules.len() / 2;
+    writer
+        .load(rules[..half].iter().enumerate().map(|(place, rule)| (7 * place as u64, rule.clone(), place as u32)))
+        .unwrap();
+    for (place, rule) in rules[..half].iter().enumerate() {
+        specification.insert(7 * place as u64, rule.clone(), place as u32);
+    }
+    let mut check = |writer: &Writer<K>, specification: &naive::Classifier<K>, random: &mut Random| {
+        let packets: Vec<Fields<K>> = (0..300).map(|_| sample::near(&rules, random)).collect();
+        let mut found = vec![0; packets.len()];
+        writer.table().lookup_each(&reader.pin(), &packets, &mut found);
+        for (packet, found) in packets.iter().zip(found) {
+            assert_eq!(found, specification.lookup(packet), "{packet:x?}");
+        }
+    };
+    check(&writer, &specification, &mut random);
+    for round in 0..3 {
+        for (number, rule) in rules.iter().enumerate().skip(half) {
+            let place = random.below(8 * rules.len() as u64);
+            let refused = writer.insert(place, rule.clone(), number as u32);
+            if specification.iter().any(|(taken, ..)| taken == place) {
+                assert_eq!(refused, Err(Error::PlaceTaken { place }));
+            } else {
+                assert_eq!(refused, Ok(()));
+                specification.insert(place, rule.clone(), number as u32);
+            }
+        }
+        check(&writer, &specification, &mut random);
+        let places: Vec<u64> = specification.iter().map(|(place, ..)| place).collect();
+        for place in places {
+            if random.chance([0.3, 0.9, 1.0][round]) {
+                assert_eq!(writer.remove(place).unwrap(), specification.remove(place));
+            }
+        }
+        check(&writer, &specification, &mut random);
+        assert_eq!(writer.len(), specification.iter().count());
+    }
+    assert!(writer.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_tree_finds_the_first_match_ipv4(seed: u64, rules in 0usize..1000) {
+        tree_agrees::<u32>(seed, rules);
+    }
+
+    #[test]
+    fn a_tree_finds_the_first_match_ipv6(seed: u64, rules in 0usize..1000) {
+        tree_agrees::<u128>(seed, rules);
+    }
+}
+
+/// Rules that nothing parts, at the edge of what there is room for: refused as a whole, and all as before.
+#[test]
+fn what_is_full_refuses_and_stays_as_it_is() {
+    let mut random = Random::from_seed(9);
+    let rules = sample::Adverse::Ranges.rules::<u32>(3000, &mut random);
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 16, bytes: 700 << 10 }).unwrap();
+    let mut specification = naive::Classifier::new();
+    let mut refused = 0;
+    for (number, rule) in rules.iter().enumerate() {
+        match writer.insert(number as u64, rule.clone(), number as u32) {
+            Ok(()) => drop(specification.insert(number as u64, rule.clone(), number as u32)),
+            Err(Error::Full { .. }) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if refused > 20 {
+            break;
+        }
+    }
+    assert!(refused > 20 && writer.len() > 100, "{refused} refused, {} there", writer.len());
+    let all = rules.iter().enumerate().skip(1500).map(|(place, rule)| (1 << 20 | place as u64, rule.clone(), 0));
+    assert!(matches!(writer.load(all), Err(Error::Full { .. })));
+    let packets: Vec<Fields<u32>> = (0..2000).map(|_| sample::near(&rules, &mut random)).collect();
+    let mut found = vec![0; packets.len()];
+    writer.table().lookup_each(&reader.pin(), &packets, &mut found);
+    for (packet, found) in packets.iter().zip(found) {
+        assert_eq!(found, specification.lookup(packet), "{packet:x?}");
+    }
+    let places: Vec<u64> = specification.iter().map(|(place, ..)| place).collect();
+    for place in places {
+        assert_eq!(writer.remove(place).unwrap(), specification.remove(place));
+    }
+    writer.collect();
+    let stats = writer.stats();
+    assert!(writer.is_empty() && stats.octets <= 4096, "{stats:?}");
 }

@@ -2,20 +2,139 @@
 
 use crate::lpm::Key;
 
-/// An address that can be counted on from: `u32` for IPv4, `u128` for IPv6.
+use super::fields::Fields;
+use super::rule::{Rule, Span};
+
+/// Words of 64 bits that a packet's fields come to, at most; IPv4 uses the first three.
+pub(crate) const WORDS: usize = 6;
+
+/// Numbers of 16 bits that are compared at once: what a vector register of 512 bits holds.
+pub(crate) const LANES: usize = 32;
+
+/// An address family as classifiers need it: `u32` for IPv4, `u128` for IPv6.
+///
+/// The hidden items are how fields lie in memory and how many rules go into a block.
 pub trait Address: Key {
     /// The address after this one, if there is one.
     fn next(self) -> Option<Self>;
+
+    /// Words that are used.
+    #[doc(hidden)]
+    const WORDS: usize;
+    /// Octets at the beginning of [`Fields`] that are compared as lanes.
+    #[doc(hidden)]
+    const COMPARED: usize;
+    /// Rules that a group of lanes holds.
+    #[doc(hidden)]
+    const RULES: usize;
+    /// Groups that the three kinds of leaves hold.
+    #[doc(hidden)]
+    const GROUPS: [usize; 3];
+    /// A bit for every 32 bits of a group that hold flags, protocol and traits: these are compared by mask.
+    #[doc(hidden)]
+    const MASKED: u16;
+
+    /// The words of a packet: addresses; ports, flags, protocol and traits; interface and DSCP.
+    #[doc(hidden)]
+    fn words(packet: &Fields<Self>) -> [u64; WORDS];
+
+    /// Words that have the first `len` bits of the source, or of the destination, set.
+    #[doc(hidden)]
+    fn bits(destination: bool, len: u8) -> [u64; WORDS];
+
+    /// Words with an address as the source, or the destination, and zero elsewhere.
+    #[doc(hidden)]
+    fn place_in(self, destination: bool) -> [u64; WORDS];
+
+    /// How many bits two addresses have in common at the beginning.
+    #[doc(hidden)]
+    fn common(self, other: Self) -> u8;
+
+    /// The lanes of an address, the lowest first.
+    #[doc(hidden)]
+    fn lanes(self) -> [u16; 8];
+
+    /// The spans of both addresses.
+    #[doc(hidden)]
+    fn addresses(rule: &Rule<Self>) -> [Span<Self>; 2] {
+        [rule.source, rule.destination]
+    }
 }
 
 impl Address for u32 {
     fn next(self) -> Option<u32> {
         self.checked_add(1)
     }
+
+    const WORDS: usize = 3;
+    const COMPARED: usize = 16;
+    const RULES: usize = 4;
+    const GROUPS: [usize; 3] = [1, 2, 5];
+    const MASKED: u16 = 0x8888;
+
+    #[inline(always)]
+    fn words(packet: &Fields<u32>) -> [u64; WORDS] {
+        let addresses = u64::from(packet.source) | u64::from(packet.destination) << 32;
+        [addresses, packet.ports_and_more(), packet.outer(), 0, 0, 0]
+    }
+
+    fn bits(destination: bool, len: u8) -> [u64; WORDS] {
+        u32::MAX.truncate(len).place_in(destination)
+    }
+
+    fn place_in(self, destination: bool) -> [u64; WORDS] {
+        [u64::from(self) << (32 * u32::from(destination)), 0, 0, 0, 0, 0]
+    }
+
+    fn common(self, other: u32) -> u8 {
+        (self ^ other).leading_zeros() as u8
+    }
+
+    fn lanes(self) -> [u16; 8] {
+        [self as u16, (self >> 16) as u16, 0, 0, 0, 0, 0, 0]
+    }
 }
 
 impl Address for u128 {
     fn next(self) -> Option<u128> {
         self.checked_add(1)
+    }
+
+    const WORDS: usize = 6;
+    const COMPARED: usize = 40;
+    const RULES: usize = 1;
+    const GROUPS: [usize; 3] = [3, 7, 14];
+    const MASKED: u16 = 1 << 9;
+
+    #[inline(always)]
+    fn words(packet: &Fields<u128>) -> [u64; WORDS] {
+        let (source, destination) = (packet.source, packet.destination);
+        [
+            source as u64,
+            (source >> 64) as u64,
+            destination as u64,
+            (destination >> 64) as u64,
+            packet.ports_and_more(),
+            packet.outer(),
+        ]
+    }
+
+    fn bits(destination: bool, len: u8) -> [u64; WORDS] {
+        u128::MAX.truncate(len).place_in(destination)
+    }
+
+    fn place_in(self, destination: bool) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        let first = 2 * usize::from(destination);
+        (words[first], words[first + 1]) = (self as u64, (self >> 64) as u64);
+        words
+    }
+
+    fn common(self, other: u128) -> u8 {
+        (self ^ other).leading_zeros() as u8
+    }
+
+    fn lanes(self) -> [u16; 8] {
+        std::array::from_fn(|lane| (self >> (16 * lane)) as u16)
     }
 }

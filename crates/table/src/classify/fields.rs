@@ -123,6 +123,22 @@ impl<K: Key> Fields<K> {
         Fields { interface, ..self }
     }
 
+    /// Ports, flags, protocol and traits as one word.
+    #[inline(always)]
+    pub(super) fn ports_and_more(&self) -> u64 {
+        u64::from(self.words[0])
+            | u64::from(self.words[1]) << 16
+            | u64::from(self.flags) << 32
+            | u64::from(self.protocol) << 48
+            | u64::from(self.traits) << 56
+    }
+
+    /// Interface and DSCP as one word.
+    #[inline(always)]
+    pub(super) fn outer(&self) -> u64 {
+        u64::from(self.interface) | u64::from(self.dscp) << 32
+    }
+
     /// The source address.
     pub fn source(&self) -> K {
         self.source
@@ -173,6 +189,14 @@ impl<K: Key> Fields<K> {
         self.interface
     }
 }
+
+// What is compared as lanes lies at the beginning, without gaps, in this order.
+const _: () = {
+    assert!(std::mem::offset_of!(Fields<u32>, words) == 8 && std::mem::offset_of!(Fields<u128>, words) == 32);
+    assert!(std::mem::offset_of!(Fields<u32>, flags) == 12 && std::mem::offset_of!(Fields<u128>, flags) == 36);
+    assert!(std::mem::offset_of!(Fields<u32>, protocol) == 14 && std::mem::offset_of!(Fields<u128>, protocol) == 38);
+    assert!(std::mem::offset_of!(Fields<u32>, traits) == 15 && std::mem::offset_of!(Fields<u128>, traits) == 39);
+};
 
 impl<K: Key> Default for Fields<K> {
     fn default() -> Fields<K> {

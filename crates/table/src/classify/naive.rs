@@ -28,6 +28,11 @@ impl<K: Key> Classifier<K> {
         self.rules.remove(&place).map(|(_, identity)| identity)
     }
 
+    /// The rule at a place.
+    pub fn get(&self, place: u64) -> Option<&Rule<K>> {
+        self.rules.get(&place).map(|(rule, _)| rule)
+    }
+
     /// The identity of the first rule that matches, or [`NO_RULE`].
     pub fn lookup(&self, packet: &Fields<K>) -> u32 {
         self.rules.values().find(|(rule, _)| rule.matches(packet)).map_or(NO_RULE, |(_, identity)| *identity)

@@ -13,6 +13,131 @@ pub trait Packets: Draw + Address {}
 
 impl<K: Draw + Address> Packets for K {}
 
+/// Reads rules as ClassBench writes them, one a line: `@src/len dst/len sport : sport dport : dport proto/mask flags/mask`.
+/// All ports are no condition.
+///
+/// # Errors
+/// The first line that is no rule.
+pub fn classbench(text: &str) -> Result<Vec<Rule<u32>>, String> {
+    text.lines().map(|line| classbench_rule(line).ok_or_else(|| line.to_owned())).collect()
+}
+
+fn classbench_rule(line: &str) -> Option<Rule<u32>> {
+    let mut words = line.strip_prefix('@')?.split_whitespace().filter(|word| *word != ":");
+    let mut prefix = || words.next()?.parse::<Prefix<u32>>().ok().map(Span::from);
+    let (source, destination) = (prefix()?, prefix()?);
+    let mut span = || Span::new(words.next()?.parse::<u16>().ok()?, words.next()?.parse().ok()?);
+    let (from, to) = (span()?, span()?);
+    let mut masked = || {
+        let (value, mask) = words.next()?.split_once('/')?;
+        let number = |text: &str| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        Some(Masked::new(number(mask)?, number(value)?))
+    };
+    let (protocol, flags) = (masked()?, masked()?);
+    let upper = match (from, to) {
+        (from, to) if from == Span::<u16>::ALL && to == Span::<u16>::ALL => Upper::Any,
+        (source, destination) => Upper::Ports { source, destination },
+    };
+    let protocol = (protocol.mask() == 0xff).then_some(protocol.value() as u8);
+    Some(Rule { source, destination, protocol, upper, flags, ..Rule::any() })
+}
+
+/// A packet that a rule matches, drawn uniformly, with ports and flags. No fragment; no DSCP, by interface 0.
+pub fn matching<K: Packets>(rule: &Rule<K>, random: &mut Random) -> Fields<K> {
+    // Of the prefix that both ends have in common, at least half is inside, or one end.
+    let address = |span: &Span<K>, random: &mut Random| {
+        let len = span.low().common(span.high());
+        let mut drawn = (0..64).map(|_| span.low().splice(len, K::draw(random)));
+        drawn.find(|address| span.contains(*address)).unwrap_or(span.high())
+    };
+    let value = |span: &Span<u16>, random: &mut Random| {
+        span.low() + random.below(u64::from(span.high() - span.low()) + 1) as u16
+    };
+    let protocol = rule.protocol.unwrap_or_else(|| pick(&PROTOCOLS, random));
+    let [from, to] = rule.words();
+    let flags = random.next() as u16 & !rule.flags.mask() | rule.flags.value();
+    Fields::new(address(&rule.source, random), address(&rule.destination, random), protocol)
+        .with_ports(value(&from, random), value(&to, random))
+        .with_flags(flags)
+}
+
+/// A set of rules that classifiers find hard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adverse {
+    /// Prefixes of every pair of lengths.
+    Lengths,
+    /// Ranges of both ports, of any size, between the same addresses.
+    Ranges,
+    /// Ranges of the destination port that lie inside of each other, the narrowest first.
+    Nested,
+    /// Ranges of addresses that are no prefixes, of any size.
+    Addresses,
+    /// Addresses that differ in few bits of many.
+    Sparse,
+    /// The same addresses and protocol, and one pair of ports each.
+    Pairs,
+}
+
+impl Adverse {
+    /// All there are.
+    pub const ALL: [Adverse; 6] =
+        [Adverse::Lengths, Adverse::Ranges, Adverse::Nested, Adverse::Addresses, Adverse::Sparse, Adverse::Pairs];
+
+    /// So many rules of the set.
+    pub fn rules<K: Packets>(self, count: usize, random: &mut Random) -> Vec<Rule<K>> {
+        let base = K::draw(random);
+        (0..count).map(|number| self.rule(base, number, count, random)).collect()
+    }
+
+    fn rule<K: Packets>(self, base: K, number: usize, count: usize, random: &mut Random) -> Rule<K> {
+        let prefix = |len: u8, random: &mut Random| {
+            Span::from(Prefix::new(K::draw(random), len).expect("the length is in range"))
+        };
+        let range = |one: u16, other: u16| Span::new(one.min(other), one.max(other)).expect("they are in order");
+        let ports = |source: Span<u16>, destination: Span<u16>| Rule {
+            protocol: Some(6),
+            upper: Upper::Ports { source, destination },
+            ..Rule::any()
+        };
+        match self {
+            Adverse::Lengths => {
+                let len = |random: &mut Random| random.below(u64::from(K::BITS) + 1) as u8;
+                let (source, destination) = (len(random), len(random));
+                Rule { source: prefix(source, random), destination: prefix(destination, random), ..Rule::any() }
+            }
+            Adverse::Ranges => ports(
+                range(random.next() as u16, random.next() as u16),
+                range(random.next() as u16, random.next() as u16),
+            ),
+            Adverse::Nested => {
+                let half = (32_767 * number / count.max(1)) as u16;
+                ports(Span::<u16>::ALL, range(32_767 - half, 32_768 + half))
+            }
+            Adverse::Addresses => {
+                let address = |random: &mut Random| {
+                    let (one, other) = (K::draw(random), K::draw(random));
+                    Span::new(one.min(other), one.max(other)).expect("they are in order")
+                };
+                Rule { source: address(random), destination: address(random), ..Rule::any() }
+            }
+            Adverse::Sparse => {
+                let address = |random: &mut Random| {
+                    // Three bits of all are turned.
+                    let turned = (0..3).fold(base, |address, _| {
+                        let len = random.below(u64::from(K::BITS)) as u8;
+                        let bit = address.truncate(len + 1) != address.truncate(len);
+                        let tail = if bit { K::ZERO } else { K::ZERO.saturate(0) };
+                        address.truncate(len).splice(len, tail.truncate(len + 1)).splice(len + 1, address)
+                    });
+                    Span::from(Prefix::new(turned, K::BITS).expect("the length is in range"))
+                };
+                Rule { source: address(random), destination: address(random), ..Rule::any() }
+            }
+            Adverse::Pairs => ports(Span::only(random.next() as u16), Span::only(random.next() as u16)),
+        }
+    }
+}
+
 /// Ports that rules name more often than others.
 const PORTS: [u16; 8] = [22, 25, 53, 80, 123, 443, 1433, 8080];
 

@@ -11,6 +11,7 @@
 //! own, it is some 16 MiB.
 
 use std::collections::HashMap;
+use std::hint::select_unpredictable;
 use std::sync::Arc;
 
 use super::{Address, Error, Fields, NO_RULE, Rule};
@@ -31,7 +32,7 @@ const PART: usize = 64 * WORDS;
 const FIELDS: usize = 10;
 
 /// Searches that run together.
-const LANES: usize = 16;
+const LANES: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(align(64))]
@@ -44,7 +45,7 @@ pub struct Small<K>(Arc<Inner<K>>);
 struct Inner<K> {
     source: Option<Intervals<K>>,
     destination: Option<Intervals<K>>,
-    words: [Option<Intervals<u16>>; 2],
+    words: [Option<Intervals<u32>>; 2],
     interface: Option<Intervals<u32>>,
     /// Protocol, traits, DSCP, and the upper and lower octet of the flags.
     octets: [Option<Octets>; 5],
@@ -78,11 +79,11 @@ impl<K: Address> Small<K> {
                 &mut rows,
                 &rules,
                 0,
-                u16::MAX,
-                |value| value.checked_add(1),
+                u32::from(u16::MAX),
+                |value| (value < u32::from(u16::MAX)).then_some(value + 1),
                 |rule| {
                     let span = rule.words()[word];
-                    vec![(span.low(), span.high())]
+                    vec![(u32::from(span.low()), u32::from(span.high()))]
                 },
             )
         });
@@ -249,18 +250,21 @@ impl<T: Copy + Ord> Intervals<T> {
         let count = out.len();
         for first in (0..count).step_by(LANES) {
             let values: [T; LANES] = std::array::from_fn(|lane| value((first + lane).min(count - 1)));
-            let mut places = [0usize; LANES];
-            let mut half = self.starts.len() / 2;
+            let mut places = [0u32; LANES];
+            let mut half = self.starts.len() as u32 / 2;
             while half > 0 {
                 for (place, value) in places.iter_mut().zip(&values) {
                     // The length is a power of two, so a place that grows by each of its halves stays below it.
                     let there = *place + half;
-                    *place = if self.starts[there] <= *value { there } else { *place };
+                    debug_assert!((there as usize) < self.starts.len());
+                    // SAFETY: as above.
+                    let start = unsafe { *self.starts.get_unchecked(there as usize) };
+                    *place = select_unpredictable(start <= *value, there, *place);
                 }
                 half /= 2;
             }
             for (row, place) in out[first..].iter_mut().zip(places) {
-                *row = self.rows[place];
+                *row = self.rows[place as usize];
             }
         }
     }
@@ -326,7 +330,7 @@ fn body<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) 
     }
     for (word, field) in inner.words.iter().enumerate() {
         if let Some(field) = field {
-            field.find(|index| packets[index].words[word], &mut rows[next()][..count]);
+            field.find(|index| u32::from(packets[index].words[word]), &mut rows[next()][..count]);
         }
     }
     if let Some(field) = &inner.interface {

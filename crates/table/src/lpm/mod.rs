@@ -101,12 +101,12 @@
 //! the lookup.
 
 mod arch;
-mod arena;
-mod buddy;
+pub(crate) mod arena;
+pub(crate) mod buddy;
 mod hash;
 pub mod indexed;
 mod key;
-mod limbo;
+pub(crate) mod limbo;
 pub mod naive;
 mod node;
 mod rib;

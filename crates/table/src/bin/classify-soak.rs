@@ -1,0 +1,60 @@
+//! Holds classifiers against their oracle for as many lookups as asked for, half of them IPv4 and half IPv6, while rules
+//! come and go.
+//!
+//! ```text
+//! cargo run --release -p weir-table --bin classify-soak -- --lookups 1000000000 --rules 1000 --seed 1 [--classbench FILE]…
+//! ```
+//!
+//! FILE has IPv4 rules as ClassBench writes them: they are one more set beside those that are made, of which as many are
+//! taken as sets may have.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use weir_table::classify::{sample, soak};
+
+const USAGE: &str = "usage: classify-soak [--lookups N] [--rules N] [--seed S] [--classbench FILE]…";
+
+fn main() -> ExitCode {
+    let (mut lookups, mut rules, mut seed, mut sets) = (1_000_000_000u64, 1000u64, 1u64, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let Some(value) = arguments.next() else { return refuse(USAGE) };
+        match (name.as_str(), value.parse()) {
+            ("--lookups", Ok(number)) => lookups = number,
+            ("--rules", Ok(number)) => rules = number,
+            ("--seed", Ok(number)) => seed = number,
+            ("--classbench", _) => {
+                let text = std::fs::read_to_string(&value).map_err(|error| error.to_string());
+                match text.and_then(|text| sample::classbench(&text).map_err(|line| format!("not a rule: {line}"))) {
+                    Ok(set) => sets.push(set),
+                    Err(error) => return refuse(&format!("classify-soak: {value}: {error}")),
+                }
+            }
+            _ => return refuse(USAGE),
+        }
+    }
+    let (half, rules) = (lookups.div_ceil(2), (rules as usize).max(2));
+    let start = Instant::now();
+    let (ipv4, ipv6) = thread::scope(|scope| {
+        let ipv4 = scope.spawn(|| soak::run::<u32>(half, rules, seed, &sets));
+        let ipv6 = scope.spawn(|| soak::run::<u128>(half, rules, seed, &[]));
+        (ipv4.join(), ipv6.join())
+    });
+    let (Ok(ipv4), Ok(ipv6)) = (ipv4, ipv6) else { return ExitCode::FAILURE };
+    for (family, report) in [("IPv4", ipv4), ("IPv6", ipv6)] {
+        let soak::Report { lookups, specified, added, removed } = report;
+        println!(
+            "{family}: {lookups} answers right, {specified} of them held against each rule too; {added} rules added, \
+             {removed} removed"
+        );
+    }
+    println!("in {:.0} s", start.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::from(2)
+}

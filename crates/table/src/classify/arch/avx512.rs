@@ -1,0 +1,123 @@
+//! With AVX-512: a comparison looks at a group of lanes, and sorting is an instruction.
+
+use std::arch::x86_64::{
+    __m512i, __mmask16, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_cmpeq_epi32_mask,
+    _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_maskz_compress_epi32,
+    _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
+    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_testn_epi64_mask,
+    _pext_u64,
+};
+
+use super::super::address::Address;
+use super::super::block::{BITS, ENDS, KINDS};
+use super::super::fields::Fields;
+use super::Isa;
+use super::lists::{self, GROUP, Lists, Raw};
+
+pub(super) struct Avx512;
+
+/// A bit for each end of an interval.
+const ENDS_MASK: u32 = (1 << ENDS) - 1;
+
+/// All ones in lanes that are compared by mask.
+#[repr(align(64))]
+struct Lanes {
+    #[expect(dead_code, reason = "read as a vector")]
+    lanes: [u32; 16],
+}
+
+struct Masked<K>(std::marker::PhantomData<K>);
+
+impl<K: Address> Masked<K> {
+    const LANES: &'static Lanes = &{
+        let mut lanes = [0; 16];
+        let mut lane = 0;
+        while lane < 16 {
+            lanes[lane] = if K::MASKED >> lane & 1 == 0 { 0 } else { u32::MAX };
+            lane += 1;
+        }
+        Lanes { lanes }
+    };
+}
+
+impl Isa for Avx512 {
+    type Lanes = __m512i;
+
+    #[inline(always)]
+    unsafe fn lanes<K: Address>(packet: &Fields<K>) -> __m512i {
+        let octets = std::ptr::from_ref(packet);
+        // SAFETY: the CPU has AVX-512, by the caller's promise; what is compared lies at the beginning, without gaps, and
+        // is inside.
+        unsafe {
+            match K::RULES {
+                1 => _mm512_maskz_loadu_epi64((1 << (K::COMPARED / 8)) - 1, octets.cast()),
+                _ => _mm512_broadcast_i32x4(_mm_loadu_si128(octets.cast())),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn matching<K: Address>(packet: __m512i, group: *const u8) -> u8 {
+        // SAFETY: the CPU has AVX-512; a group is two vectors, and aligned to one, by the caller's promise.
+        unsafe {
+            let low = _mm512_load_si512(group.cast());
+            let span = _mm512_load_si512(group.add(64).cast());
+            let range = _mm512_subs_epu16(_mm512_sub_epi16(packet, low), span);
+            // (packet ^ low) & span
+            let mask = _mm512_ternarylogic_epi32::<0x28>(packet, low, span);
+            // A vector chooses, not a mask register: setting one is slow, and the compiler does so for each group.
+            let masked = _mm512_load_si512(std::ptr::from_ref(Masked::<K>::LANES).cast());
+            // masked ? mask : range
+            let wrong = _mm512_ternarylogic_epi32::<0xca>(masked, mask, range);
+            _mm512_testn_epi64_mask(wrong, wrong)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: the CPU has BMI2, by the caller's promise.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize {
+        // SAFETY: the CPU has AVX-512, and the ends are readable, by the caller's promise.
+        unsafe {
+            let ends = _mm512_maskz_loadu_epi16(ENDS_MASK, ends.cast());
+            let below = _mm512_cmplt_epu16_mask(ends, _mm512_set1_epi16(value as i16)) & ENDS_MASK;
+            below.count_ones() as usize
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists) {
+        let (references, packets) = raw.pointers();
+        let mut counts = lists.counts;
+        for item in (0..count).step_by(GROUP) {
+            let live = u32::MAX >> (32 - (count - item).min(GROUP));
+            // SAFETY: the CPU has AVX-512, the masked lanes are written, and the lists have room for a group more, by the
+            // caller's promise.
+            unsafe {
+                let live = live as __mmask16;
+                let reference = _mm512_maskz_loadu_epi32(live, references.add(item).cast());
+                let packet = _mm512_maskz_loadu_epi32(live, packets.add(item).cast());
+                // Lanes that were not loaded are zero, and so of no kind.
+                let kinds = _mm512_and_si512(reference, _mm512_set1_epi32(KINDS as i32));
+                let rare = _mm512_cmpgt_epu32_mask(kinds, _mm512_set1_epi32(BITS as i32)) != 0;
+                for kind in lists::KINDS {
+                    if kind > BITS && !rare {
+                        continue;
+                    }
+                    let chosen = _mm512_cmpeq_epi32_mask(kinds, _mm512_set1_epi32(kind as i32));
+                    let (to, of) = lists.pointers_mut(kind);
+                    let at = counts[kind as usize];
+                    // Compressing in a register and storing all of it is much faster than storing what was chosen.
+                    _mm512_storeu_si512(to.add(at).cast(), _mm512_maskz_compress_epi32(chosen, reference));
+                    _mm512_storeu_si512(of.add(at).cast(), _mm512_maskz_compress_epi32(chosen, packet));
+                    counts[kind as usize] = at + chosen.count_ones() as usize;
+                }
+            }
+        }
+        lists.counts = counts;
+    }
+}

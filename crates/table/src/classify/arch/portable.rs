@@ -1,0 +1,77 @@
+//! For any CPU.
+
+use super::super::address::{Address, LANES};
+use super::super::block::{ENDS, KINDS};
+use super::super::fields::Fields;
+use super::Isa;
+use super::lists::{Lists, Raw};
+
+pub(super) struct Portable;
+
+impl Isa for Portable {
+    type Lanes = [u16; LANES];
+
+    #[inline(always)]
+    unsafe fn lanes<K: Address>(packet: &Fields<K>) -> [u16; LANES] {
+        let words = K::words(packet);
+        let width = LANES / K::RULES;
+        std::array::from_fn(|lane| match lane % width {
+            lane if 2 * lane < K::COMPARED => (words[lane / 4] >> (16 * (lane % 4))) as u16,
+            _ => 0,
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn matching<K: Address>(packet: [u16; LANES], group: *const u8) -> u8 {
+        // SAFETY: a group begins with the low ends of all lanes, which their spans follow.
+        let (low, span) = unsafe { (&*group.cast::<[u16; LANES]>(), &*group.add(2 * LANES).cast::<[u16; LANES]>()) };
+        let mut matching = 0;
+        for quarter in 0..LANES / 4 {
+            let mut wrong = 0u16;
+            for lane in 4 * quarter..4 * quarter + 4 {
+                let range = packet[lane].wrapping_sub(low[lane]).saturating_sub(span[lane]);
+                let mask = (packet[lane] ^ low[lane]) & span[lane];
+                wrong |= if K::MASKED >> (lane / 2) & 1 == 0 { range } else { mask };
+            }
+            matching |= u8::from(wrong == 0) << quarter;
+        }
+        matching
+    }
+
+    #[inline(always)]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        let (mut extracted, mut mask, mut at) = (0, mask, 0);
+        while mask != 0 {
+            extracted |= (word >> mask.trailing_zeros() & 1) << at;
+            mask &= mask - 1;
+            at += 1;
+        }
+        extracted
+    }
+
+    #[inline(always)]
+    unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { &*ends }.iter().filter(|end| **end < value).count()
+    }
+
+    #[inline(always)]
+    unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists) {
+        let (references, packets) = raw.pointers();
+        for item in 0..count {
+            // SAFETY: these are written, and the lists have room, by the caller's promise.
+            unsafe {
+                let reference = references.add(item).read();
+                if reference == 0 {
+                    continue;
+                }
+                let kind = reference & KINDS;
+                let (to, of) = lists.pointers_mut(kind);
+                let at = lists.counts[kind as usize];
+                to.add(at).write(reference);
+                of.add(at).write(packets.add(item).read());
+                lists.counts[kind as usize] = at + 1;
+            }
+        }
+    }
+}

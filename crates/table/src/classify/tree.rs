@@ -1,0 +1,807 @@
+//! The tree as its writer changes it.
+//!
+//! A change is planned aside: new blocks are written, and it is noted which words are to refer to them. Nothing is visible
+//! before all blocks are there; then each word is stored once. So a change that finds no room has changed nothing.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use weir_base::reclaim::Domain;
+
+use crate::lpm::Folding;
+use crate::lpm::arena::{Arena, Block, UNIT};
+use crate::lpm::buddy::{Buddy, Order};
+use crate::lpm::limbo::{self, Limbo};
+
+use super::address::{Address, LANES};
+use super::block::{
+    ANY, BITS, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER,
+    Node, at, join, leaf_octets, most_groups, split,
+};
+use super::dense::{Dense, MOST_DENSE};
+use super::facts::Facts;
+use super::plan::{Plan, each_slot, fits, plan, slots};
+use super::rule::Rule;
+use super::table::Table;
+
+/// There is no room for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// Copies of a rule that a tree may hold, at most, as a power of two.
+const COPIES: u32 = 8;
+
+/// In a node: it does not part rules.
+const CHAIN: u32 = u32::MAX;
+
+/// Copies that a cut may make, as a power of two.
+const CUT_COPIES: u32 = 2;
+
+/// A rule that is in the tree.
+pub(super) struct Stored<K> {
+    pub(super) rule: Rule<K>,
+    pub(super) identity: u32,
+    /// Where the part is that lanes do not show; zero if there is none.
+    exact: u32,
+}
+
+/// A word that is to refer to something else.
+struct Edit {
+    /// Its index in the arena; none for the root.
+    word: Option<usize>,
+    to: u32,
+}
+
+pub(super) struct Tree<K> {
+    arena: Arc<Arena>,
+    buddy: Buddy,
+    limbo: Limbo,
+    table: Arc<Table<K>>,
+    rules: HashMap<u64, Stored<K>, Folding>,
+    limit: usize,
+    /// What is planned.
+    edits: Vec<Edit>,
+    fresh: Vec<(Block, Order)>,
+    stale: Vec<(Block, Order)>,
+    /// Blocks of dense leaves that are planned, and of those that go.
+    fresh_dense: Vec<u32>,
+    stale_dense: Vec<u32>,
+    /// Octets of dense leaves.
+    dense_octets: usize,
+    domain: Domain,
+    /// How often a part of the tree was built anew, and of how many rules.
+    pub(super) rebuilt: (u64, u64),
+}
+
+/// A step on the way of a change.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The word that refers to what is here; none for the root.
+    word: Option<usize>,
+    depth: usize,
+    /// Copies that may be made from here on, as a power of two.
+    copies: u32,
+}
+
+impl<K: Address> Tree<K> {
+    pub(super) fn new(domain: &Domain, bytes: usize) -> std::io::Result<Tree<K>> {
+        // Address space: while a part is built anew, the old one is still there, and removals may go past the limit.
+        let reserve = bytes.saturating_mul(3).saturating_add(4 << 20).min(u32::MAX as usize / 2 * UNIT);
+        let arena = Arc::new(Arena::new(reserve)?);
+        let mut buddy = Buddy::new(arena.clone(), reserve);
+        // The reference zero leads nowhere, so nothing may begin at unit zero.
+        buddy.allocate(Order::for_octets(LEAST)).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        Ok(Tree {
+            buddy,
+            limbo: Limbo::new(domain.clone()),
+            table: Arc::new(Table::new(domain, arena.clone())),
+            arena,
+            rules: HashMap::with_hasher(Folding::random()),
+            limit: bytes,
+            edits: Vec::new(),
+            fresh: Vec::new(),
+            stale: Vec::new(),
+            fresh_dense: Vec::new(),
+            stale_dense: Vec::new(),
+            dense_octets: 0,
+            domain: domain.clone(),
+            rebuilt: (0, 0),
+        })
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table<K>> {
+        &self.table
+    }
+
+    pub(super) fn rules(&self) -> &HashMap<u64, Stored<K>, Folding> {
+        &self.rules
+    }
+
+    /// Octets that readers may look at, and those among them that wait to be freed.
+    pub(super) fn octets(&self) -> (usize, usize) {
+        (self.buddy.used() + self.dense_octets, self.limbo.octets())
+    }
+
+    /// Octets of the writer's notes beside the blocks.
+    pub(super) fn side_octets(&self) -> usize {
+        self.rules.capacity() * (size_of::<(u64, Stored<K>)>() + 1) + self.buddy.frontier()
+    }
+
+    /// Puts rules in at places where there are none. All or nothing.
+    pub(super) fn load(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), NoRoom> {
+        if rules.len() == 1 {
+            return rules.into_iter().try_for_each(|(place, rule, identity)| self.insert(place, rule, identity));
+        }
+        let places: Vec<u64> = rules.iter().map(|(place, ..)| *place).collect();
+        let done = self.store(rules).and_then(|()| {
+            let mut all: Vec<u64> = self.rules.keys().copied().collect();
+            all.sort_unstable();
+            let facts = self.facts(&all);
+            let all: Vec<u32> = (0..facts.len() as u32).collect();
+            let root = self.build(&facts, &all, Step { word: None, depth: 0, copies: COPIES })?;
+            let before = self.table.root.load(Ordering::Relaxed);
+            self.drop_all(before);
+            self.edits.push(Edit { word: None, to: root });
+            Ok(())
+        });
+        if done.is_err() {
+            places.iter().for_each(|place| drop(self.rules.remove(place)));
+        }
+        self.finish(done)
+    }
+
+    /// Puts a rule in at a place where there is none.
+    pub(super) fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), NoRoom> {
+        self.limbo.reclaim(&mut self.buddy);
+        let done = self.store(vec![(place, rule, identity)]).and_then(|()| {
+            let facts = self.facts_of(place);
+            self.add(Step { word: None, depth: 0, copies: COPIES }, &facts)
+        });
+        if done.is_err() {
+            self.rules.remove(&place);
+        }
+        self.finish(done)
+    }
+
+    /// Takes the rule at a place out.
+    pub(super) fn remove(&mut self, place: u64) -> Result<Option<u32>, NoRoom> {
+        self.limbo.reclaim(&mut self.buddy);
+        if !self.rules.contains_key(&place) {
+            return Ok(None);
+        }
+        let facts = self.facts_of(place);
+        let done = self.take(Step { word: None, depth: 0, copies: COPIES }, &facts);
+        if done.is_ok() && facts.exact != 0 {
+            let octets = exact_octets(&self.rules[&place].rule);
+            self.stale.push((Block(facts.exact), Order::for_octets(octets)));
+        }
+        self.finish(done)?;
+        Ok(self.rules.remove(&place).map(|stored| stored.identity))
+    }
+
+    /// Frees what nobody can look at any more.
+    pub(super) fn collect(&mut self) {
+        self.limbo.reclaim_all(&mut self.buddy);
+    }
+
+    fn finish(&mut self, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
+        match done {
+            Ok(()) => self.carry_out(),
+            Err(NoRoom) => {
+                self.fresh.drain(..).for_each(|(block, order)| self.buddy.free(block, order));
+                self.edits.clear();
+                self.stale.clear();
+                self.stale_dense.clear();
+                let fresh = std::mem::take(&mut self.fresh_dense);
+                fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
+            }
+        }
+        self.arena.set_used(self.buddy.used());
+        done
+    }
+
+    fn carry_out(&mut self) {
+        self.fresh.clear();
+        // Release: who loads a reference to a block sees what was written into it before.
+        for edit in self.edits.drain(..) {
+            match edit.word {
+                None => self.table.root.store(edit.to, Ordering::Release),
+                Some(word) => self.arena.word(word).store(edit.to, Ordering::Release),
+            }
+        }
+        self.fresh_dense.clear();
+        for block in std::mem::take(&mut self.stale_dense) {
+            let dense = self.forget_dense(block);
+            self.domain.retire(dense);
+        }
+        self.domain.collect();
+        for (block, order) in self.stale.drain(..) {
+            self.limbo.push(limbo::Entry { block, order, born: 0, died: 0 });
+        }
+    }
+
+    /// Notes rules, and writes what lanes will not show of them.
+    fn store(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), NoRoom> {
+        for (place, rule, identity) in rules {
+            let exact = if Facts::shows_all(&rule) { 0 } else { self.write_exact(&rule)? };
+            self.rules.insert(place, Stored { rule, identity, exact });
+        }
+        Ok(())
+    }
+
+    fn facts_of(&self, place: u64) -> Facts {
+        let stored = &self.rules[&place];
+        Facts::new(place, stored.identity, stored.exact, &stored.rule)
+    }
+
+    fn facts(&self, places: &[u64]) -> Vec<Facts> {
+        places.iter().map(|place| self.facts_of(*place)).collect()
+    }
+
+    // What there is.
+
+    fn reference(&self, step: Step) -> u32 {
+        match step.word {
+            None => self.table.root.load(Ordering::Relaxed),
+            Some(word) => self.arena.word(word).load(Ordering::Relaxed),
+        }
+    }
+
+    fn pointer(&self, block: Block) -> *mut u8 {
+        // Blocks lie inside the arena.
+        self.arena.base().wrapping_add(block.0 as usize * UNIT).cast_mut()
+    }
+
+    fn node(&self, block: Block) -> &Node {
+        // SAFETY: nodes are written whole before they are referred to; what changes later is atomic.
+        unsafe { &*self.pointer(block).cast::<Node>() }
+    }
+
+    /// Where groups and entries of a leaf begin, and how many groups and rules there are.
+    fn leaf(&self, reference: u32) -> (*mut u8, *mut Entry, usize, usize) {
+        let (kind, block) = split(reference);
+        let start = self.pointer(block);
+        let (start, groups) = match kind {
+            // SAFETY: a long leaf begins with the number of its groups.
+            LONG => (start.wrapping_add(LONG_HEADER), unsafe { start.cast::<u32>().read() } as usize),
+            size => (start, K::GROUPS[(size - LEAF) as usize]),
+        };
+        let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
+        // SAFETY: all entries of a leaf are written; those past its rules are at the end of all places.
+        let rules =
+            (0..groups * K::RULES).take_while(|rule| unsafe { (*entries.add(*rule)).place } != u64::MAX).count();
+        (start, entries, groups, rules)
+    }
+
+    fn places(&self, reference: u32, out: &mut Vec<u64>) {
+        if reference & KINDS == DENSE {
+            let dense = self.lock_dense();
+            let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
+            return out.extend(entries.iter().map(|(place, _)| *place));
+        }
+        let (_, entries, _, rules) = self.leaf(reference);
+        // SAFETY: these entries are written.
+        out.extend((0..rules).map(|rule| unsafe { (*entries.add(rule)).place }));
+    }
+
+    /// The words of a node that refer to what is below it, its rest last.
+    fn words(&self, reference: u32) -> Vec<usize> {
+        let (kind, block) = split(reference);
+        let header = if kind == BITS { HEADER } else { CUT_HEADER };
+        let slots = self.node(block).slots as usize;
+        (0..slots).map(|slot| block.word(header + 4 * slot)).chain([block.word(at::REST)]).collect()
+    }
+
+    /// The places of all rules in and below a block.
+    fn gather(&self, reference: u32, out: &mut Vec<u64>) {
+        match reference & KINDS {
+            _ if reference == 0 => {}
+            BITS | CUT => {
+                for word in self.words(reference) {
+                    self.gather(self.arena.word(word).load(Ordering::Relaxed), out);
+                }
+            }
+            _ => self.places(reference, out),
+        }
+    }
+
+    /// Notes a block, and all below it, as no longer in use.
+    fn drop_all(&mut self, reference: u32) {
+        if reference == 0 {
+            return;
+        }
+        if matches!(reference & KINDS, BITS | CUT) {
+            for word in self.words(reference) {
+                self.drop_all(self.arena.word(word).load(Ordering::Relaxed));
+            }
+        }
+        self.drop_block(reference);
+    }
+
+    fn drop_block(&mut self, reference: u32) {
+        let (kind, block) = split(reference);
+        let octets = match kind {
+            BITS => HEADER + 4 * self.node(block).slots as usize,
+            CUT => CUT_HEADER + 4 * self.node(block).slots as usize,
+            LONG => LONG_HEADER + leaf_octets::<K>(self.leaf(reference).2),
+            DENSE => {
+                self.stale_dense.push(block.0);
+                LEAST
+            }
+            size => leaf_octets::<K>(K::GROUPS[(size - LEAF) as usize]),
+        };
+        self.stale.push((block, Order::for_octets(octets.max(LEAST))));
+    }
+
+    // What is made.
+
+    /// Octets of what lookups may come to, but for what waits for readers to pass.
+    fn occupied(&self) -> usize {
+        self.buddy.used() - self.limbo.octets() + self.dense_octets
+    }
+
+    fn allocate(&mut self, octets: usize) -> Result<Block, NoRoom> {
+        let order = Order::for_octets(octets.max(LEAST));
+        let room = |tree: &Tree<K>| tree.occupied() + order.octets() <= tree.limit;
+        let block = room(self).then(|| self.buddy.allocate(order)).flatten().or_else(|| {
+            self.limbo.reclaim_all(&mut self.buddy);
+            room(self).then(|| self.buddy.allocate(order)).flatten()
+        });
+        let block = block.ok_or(NoRoom)?;
+        self.fresh.push((block, order));
+        Ok(block)
+    }
+
+    fn write_exact(&mut self, rule: &Rule<K>) -> Result<u32, NoRoom> {
+        let block = self.allocate(exact_octets(rule))?;
+        let interfaces: Option<Vec<u32>> = rule.interfaces.as_ref().map(|set| set.iter().collect());
+        let exact = Exact {
+            source: [rule.source.low(), rule.source.high()],
+            destination: [rule.destination.low(), rule.destination.high()],
+            dscp: rule.dscp.map_or(ANY, u32::from),
+            interfaces: interfaces.as_ref().map_or(ANY, |list| list.len() as u32),
+        };
+        let start = self.pointer(block).cast::<Exact<K>>();
+        let list = interfaces.unwrap_or_default();
+        // SAFETY: the block is nobody else's yet, aligned to 128 octets, and has room for both.
+        unsafe {
+            start.write(exact);
+            ptr::copy_nonoverlapping(list.as_ptr(), start.add(1).cast::<u32>(), list.len());
+        }
+        Ok(block.0)
+    }
+
+    /// A leaf without rules that has room for so many; where its groups and entries begin.
+    fn empty_leaf(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), NoRoom> {
+        let groups = rules.div_ceil(K::RULES);
+        let size = K::GROUPS.iter().position(|room| groups <= *room);
+        let (reference, start, groups) = match size {
+            Some(size) => {
+                let groups = K::GROUPS[size];
+                let block = self.allocate(leaf_octets::<K>(groups))?;
+                (join(LEAF + size as u32, block), self.pointer(block), groups)
+            }
+            None => {
+                if groups > most_groups::<K>() {
+                    return Err(NoRoom);
+                }
+                let block = self.allocate(LONG_HEADER + leaf_octets::<K>(groups))?;
+                let start = self.pointer(block);
+                // SAFETY: the block is nobody else's yet.
+                unsafe { start.cast::<u32>().write(groups as u32) };
+                (join(LONG, block), start.wrapping_add(LONG_HEADER), groups)
+            }
+        };
+        let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
+        let none = never::<K>();
+        // SAFETY: the block is nobody else's yet, and has room for these.
+        unsafe {
+            for rule in 0..groups * K::RULES {
+                write_lanes::<K>(start, rule, &none);
+                entries.add(rule).write(Entry { place: u64::MAX, identity: 0, exact: 0 });
+            }
+        }
+        Ok((reference, start, entries))
+    }
+
+    fn new_leaf<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
+        let (reference, start, entries) = self.empty_leaf(rules.len())?;
+        for (position, facts) in rules.enumerate() {
+            // SAFETY: the block is nobody else's yet, and has room for as many rules.
+            unsafe {
+                write_lanes::<K>(start, position, facts);
+                entries.add(position).write(entry(facts));
+            }
+        }
+        Ok(reference)
+    }
+
+    fn new_dense<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
+        let block = self.allocate(LEAST)?;
+        let dense =
+            Arc::new(Dense::new(rules.map(|facts| (facts.place, &self.rules[&facts.place].rule, facts.identity))));
+        if self.occupied() + dense.octets() > self.limit {
+            return Err(NoRoom);
+        }
+        self.dense_octets += dense.octets();
+        // SAFETY: the block is nobody else's yet.
+        unsafe { self.pointer(block).cast::<*const Dense<K>>().write(Arc::as_ptr(&dense)) };
+        self.lock_dense().insert(block.0, dense);
+        self.fresh_dense.push(block.0);
+        Ok(join(DENSE, block))
+    }
+
+    fn forget_dense(&mut self, block: u32) -> Option<Arc<Dense<K>>> {
+        let dense = self.lock_dense().remove(&block);
+        self.dense_octets -= dense.as_ref().map_or(0, |dense| dense.octets());
+        dense
+    }
+
+    fn lock_dense(&self) -> MutexGuard<'_, HashMap<u32, Arc<Dense<K>>>> {
+        // Nothing that can panic is done under the lock.
+        self.table.dense.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A leaf with the rules of another, and one more.
+    fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
+        let (from, old, _, rules) = self.leaf(reference);
+        let (fresh, to, new) = self.empty_leaf(rules + 1)?;
+        // SAFETY: the fresh block is nobody else's yet; both have as many rules as are asked for.
+        unsafe {
+            let before = (0..rules).take_while(|rule| (*old.add(*rule)).place < facts.place).count();
+            for rule in 0..rules {
+                let position = rule + usize::from(rule >= before);
+                copy_lanes::<K>(from, rule, to, position);
+                new.add(position).write(*old.add(rule));
+            }
+            write_lanes::<K>(to, before, facts);
+            new.add(before).write(entry(facts));
+        }
+        Ok(fresh)
+    }
+
+    /// A leaf with the rules of another but one; nothing if there is no other.
+    fn leaf_without(&mut self, reference: u32, place: u64) -> Result<u32, NoRoom> {
+        let (from, old, _, rules) = self.leaf(reference);
+        if rules <= 1 {
+            return Ok(0);
+        }
+        let (fresh, to, new) = self.empty_leaf(rules - 1)?;
+        let mut position = 0;
+        for rule in 0..rules {
+            // SAFETY: as in `leaf_with`; there is the rule to be left out, so the others have room.
+            unsafe {
+                if (*old.add(rule)).place != place {
+                    copy_lanes::<K>(from, rule, to, position);
+                    new.add(position).write(*old.add(rule));
+                    position += 1;
+                }
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// What finds these rules, which are in order.
+    fn build(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
+        if rules.is_empty() {
+            return Ok(0);
+        }
+        let of = |rule: &u32| &facts[*rule as usize];
+        let small = rules.len() <= K::GROUPS[2] * K::RULES;
+        let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
+        match plan {
+            None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
+            None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
+            None => self.new_leaf(rules.iter().map(of)),
+            Some(Plan::Bits { masks, open }) => {
+                let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
+                for rule in rules {
+                    let Facts { known, value, .. } = of(rule);
+                    match fits(known, &masks, open) {
+                        true => each_slot(known, value, &masks, |slot| parts.push((slot, *rule))),
+                        false => rest.push(*rule),
+                    }
+                }
+                // Rules are numbered in their order.
+                parts.sort_unstable();
+                let slots = 1usize << masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
+                let block = self.allocate(HEADER + 4 * slots)?;
+                self.write_head(block, &Head { masks, slots, open, kind: BITS }, facts, rules);
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
+                for part in parts.chunk_by(|one, other| one.0 == other.0) {
+                    let rules: Vec<u32> = part.iter().map(|(_, rule)| *rule).collect();
+                    let child = self.build(facts, &rules, below)?;
+                    self.arena.word(block.word(HEADER + 4 * part[0].0)).store(child, Ordering::Relaxed);
+                }
+                let rest = self.build(facts, &rest, Step { copies: step.copies, ..below })?;
+                self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
+                Ok(join(BITS, block))
+            }
+            Some(Plan::Cut { lane, ends }) => {
+                let open = step.copies.min(CUT_COPIES);
+                let count = ends.len() + 1;
+                let mut parts = vec![Vec::new(); count];
+                let mut rest = Vec::new();
+                for rule in rules {
+                    let (first, last) = slots(&ends, of(rule).lane(lane));
+                    match last - first < 1 << open {
+                        true => parts[first..=last].iter_mut().for_each(|part| part.push(*rule)),
+                        false => rest.push(*rule),
+                    }
+                }
+                let block = self.allocate(CUT_HEADER + 4 * count)?;
+                let mut masks = [0; 6];
+                masks[0] = lane as u64;
+                let head = Head { masks, slots: count, open, kind: CUT };
+                self.write_head(block, &head, facts, rules);
+                // Past the last end, no value is.
+                let mut all = [u16::MAX; ENDS];
+                all[..ends.len()].copy_from_slice(&ends);
+                // SAFETY: the block is nobody else's yet, and has room for the ends.
+                unsafe { self.pointer(block).add(HEADER).cast::<[u16; ENDS]>().write(all) };
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
+                for (part, rules) in parts.iter().enumerate() {
+                    let child = self.build(facts, rules, below)?;
+                    self.arena.word(block.word(CUT_HEADER + 4 * part)).store(child, Ordering::Relaxed);
+                }
+                let rest = self.build(facts, &rest, Step { copies: step.copies, ..below })?;
+                self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
+                Ok(join(CUT, block))
+            }
+        }
+    }
+
+    /// A node for rules that nothing parts: some in its only slot, which every packet picks, the others in its rest.
+    ///
+    /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
+    fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
+        let (here, rest) = rules.split_at(MOST_DENSE);
+        let block = self.allocate(LEAST)?;
+        let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+        self.write_head(block, &head, facts, rules);
+        let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
+        self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
+        let rest = self.build(facts, rest, step)?;
+        self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
+        Ok(join(BITS, block))
+    }
+
+    fn write_head(&mut self, block: Block, head: &Head, facts: &[Facts], rules: &[u32]) {
+        let first = rules.first().map_or(u64::MAX, |rule| facts[*rule as usize].place);
+        let node = Node {
+            masks: head.masks,
+            slots: head.slots as u32,
+            rest: AtomicU32::new(0),
+            first: AtomicU64::new(first),
+            built: rules.len() as u32,
+            rules: AtomicU32::new(rules.len() as u32),
+            open: head.open,
+            unused: 0,
+        };
+        // SAFETY: the block is nobody else's yet, and has room for the node.
+        unsafe { self.pointer(block).cast::<Node>().write(node) };
+        let slots = if head.kind == BITS { HEADER } else { CUT_HEADER };
+        (0..head.slots).for_each(|slot| self.arena.word(block.word(slots + 4 * slot)).store(0, Ordering::Relaxed));
+    }
+
+    // Changes.
+
+    /// Counts a rule that comes below a node; whether so many have come that it is better built anew.
+    fn grown(&self, block: Block) -> bool {
+        let node = self.node(block);
+        let rules = node.rules.fetch_add(1, Ordering::Relaxed);
+        node.open != CHAIN && rules >= node.built.saturating_mul(4) + 32
+    }
+
+    /// Counts a rule that goes; whether so few are left that the node is better built anew.
+    fn shrunk(&self, block: Block) -> bool {
+        let node = self.node(block);
+        // None is left, or few of many: then what is built is small.
+        let left = node.rules.load(Ordering::Relaxed).saturating_sub(1);
+        node.rules.store(left, Ordering::Relaxed);
+        node.open != CHAIN && (left == 0 || left < node.built / 4)
+    }
+
+    /// The steps from a node to where a rule belongs.
+    fn steps(&self, reference: u32, step: Step, facts: &Facts) -> Vec<Step> {
+        let (kind, block) = split(reference);
+        let node = self.node(block);
+        if node.open == CHAIN {
+            return self.chain_steps(block, step, facts.place);
+        }
+        let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open };
+        let mut steps = Vec::new();
+        let parted = if kind == BITS {
+            let parted = fits(&facts.known, &node.masks, node.open);
+            if parted {
+                each_slot(&facts.known, &facts.value, &node.masks, |slot| {
+                    steps.push(Step { word: Some(block.word(HEADER + 4 * slot)), ..below });
+                });
+            }
+            parted
+        } else {
+            // SAFETY: a cut node has these.
+            let ends = unsafe { &*self.pointer(block).add(HEADER).cast::<[u16; ENDS]>() };
+            let ends = &ends[..node.slots as usize - 1];
+            let (first, last) = slots(ends, facts.lane(node.masks[0] as usize));
+            let parted = last - first < 1 << node.open;
+            if parted {
+                steps
+                    .extend((first..=last).map(|slot| Step { word: Some(block.word(CUT_HEADER + 4 * slot)), ..below }));
+            }
+            parted
+        };
+        if !parted {
+            steps.push(Step { word: Some(block.word(at::REST)), copies: step.copies, ..below });
+        }
+        steps
+    }
+
+    /// Whether a node has as many new rules before a dense leaf as a leaf holds.
+    fn is_stuffed(&self, reference: u32) -> bool {
+        let (kind, block) = split(reference);
+        if kind != BITS || self.node(block).open != CHAIN {
+            return false;
+        }
+        let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
+        let few = here != 0 && here & KINDS < BITS;
+        rest & KINDS == DENSE && !(here == 0 || few && self.leaf(here).3 < K::GROUPS[2] * K::RULES)
+    }
+
+    /// In a chain, a rule is where there was room for it when it came.
+    fn chain_steps(&self, block: Block, step: Step, place: u64) -> Vec<Step> {
+        let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, ..step };
+        let rest = Step { word: Some(block.word(at::REST)), ..step };
+        let mut places = Vec::new();
+        self.gather(self.reference(here), &mut places);
+        let known = places.contains(&place);
+        let room = places.len() < MOST_DENSE;
+        let mut of_rest = Vec::new();
+        self.gather(self.reference(rest), &mut of_rest);
+        if known || (room && !of_rest.contains(&place)) { vec![here] } else { vec![rest] }
+    }
+
+    fn edit(&mut self, step: Step, to: u32) {
+        self.edits.push(Edit { word: step.word, to });
+    }
+
+    /// Builds what is at a step anew, with the rules there, one more, or one less.
+    fn rebuild(&mut self, step: Step, with: Option<u64>, without: Option<u64>) -> Result<(), NoRoom> {
+        let reference = self.reference(step);
+        let mut places = Vec::new();
+        self.gather(reference, &mut places);
+        places.extend(with);
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|place| Some(*place) != without);
+        let facts = self.facts(&places);
+        let all: Vec<u32> = (0..facts.len() as u32).collect();
+        self.rebuilt.0 += 1;
+        self.rebuilt.1 += all.len() as u64;
+        let fresh = self.build(&facts, &all, step)?;
+        self.drop_all(reference);
+        self.edit(step, fresh);
+        Ok(())
+    }
+
+    fn add(&mut self, step: Step, facts: &Facts) -> Result<(), NoRoom> {
+        let reference = self.reference(step);
+        let (kind, block) = split(reference);
+        match kind {
+            _ if reference == 0 => {
+                let leaf = self.new_leaf([facts].into_iter())?;
+                self.edit(step, leaf);
+                Ok(())
+            }
+            BITS | CUT => {
+                if self.grown(block) {
+                    return self.rebuild(step, Some(facts.place), None);
+                }
+                if self.is_stuffed(reference) {
+                    return self.rebuild(step, Some(facts.place), None);
+                }
+                // Before the rule is linked in: a lookup that does not see this does not see the rule either.
+                self.node(block).first.fetch_min(facts.place, Ordering::Release);
+                self.steps(reference, step, facts).into_iter().try_for_each(|step| self.add(step, facts))
+            }
+            DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts.place), None),
+            DENSE => {
+                // It is kept as it is, behind a leaf for rules that are new.
+                let block = self.allocate(LEAST)?;
+                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+                self.write_head(block, &head, &[], &[]);
+                self.node(block).first.store(0, Ordering::Relaxed);
+                let leaf = self.new_leaf([facts].into_iter())?;
+                self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
+                self.arena.word(block.word(at::REST)).store(reference, Ordering::Relaxed);
+                self.edit(step, join(BITS, block));
+                Ok(())
+            }
+            _ => {
+                let (_, _, groups, rules) = self.leaf(reference);
+                let room = K::GROUPS[2] * K::RULES;
+                let full = kind != LONG && rules == room;
+                // A long leaf is one that could not be parted: each time it has doubled, that is tried again.
+                let doubled = kind == LONG && (rules == groups * K::RULES) && groups.is_power_of_two();
+                if full || doubled {
+                    return self.rebuild(step, Some(facts.place), None);
+                }
+                let fresh = self.leaf_with(reference, facts)?;
+                self.drop_block(reference);
+                self.edit(step, fresh);
+                Ok(())
+            }
+        }
+    }
+
+    fn take(&mut self, step: Step, facts: &Facts) -> Result<(), NoRoom> {
+        let reference = self.reference(step);
+        let (kind, block) = split(reference);
+        match kind {
+            _ if reference == 0 => Ok(()),
+            BITS | CUT => {
+                if self.shrunk(block) {
+                    return self.rebuild(step, None, Some(facts.place));
+                }
+                self.steps(reference, step, facts).into_iter().try_for_each(|step| self.take(step, facts))
+            }
+            DENSE => self.rebuild(step, None, Some(facts.place)),
+            _ => {
+                let fresh = self.leaf_without(reference, facts.place)?;
+                self.drop_block(reference);
+                self.edit(step, fresh);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What a node is to be.
+struct Head {
+    masks: [u64; 6],
+    slots: usize,
+    open: u32,
+    kind: u32,
+}
+
+fn exact_octets<K: Address>(rule: &Rule<K>) -> usize {
+    let interfaces = rule.interfaces.as_ref().map_or(0, crate::sav::Set::len);
+    (size_of::<Exact<K>>() + 4 * interfaces).max(LEAST)
+}
+
+fn entry(facts: &Facts) -> Entry {
+    Entry { place: facts.place, identity: facts.identity, exact: facts.exact }
+}
+
+/// A rule that no packet matches: it forbids all traits, of which every packet has some.
+fn never<K: Address>() -> Facts {
+    let mut facts = Facts::new::<K>(u64::MAX, 0, 0, &Rule::any());
+    let octets = usize::from(K::BITS) / 8 + 3;
+    facts.span[octets] = 0xff00;
+    facts
+}
+
+/// # Safety
+/// The groups from `start` on have room for a rule at `position`, and are nobody else's.
+unsafe fn write_lanes<K: Address>(start: *mut u8, position: usize, facts: &Facts) {
+    // SAFETY: the caller's promise; groups are two arrays of lanes.
+    unsafe {
+        let group = start.add(position / K::RULES * GROUP).cast::<[u16; LANES]>();
+        facts.write::<K>(position % K::RULES, &mut *group, &mut *group.add(1));
+    }
+}
+
+/// # Safety
+/// There is a rule at `rule` of the groups at `from`, and room as for [`write_lanes`].
+unsafe fn copy_lanes<K: Address>(from: *const u8, rule: usize, to: *mut u8, position: usize) {
+    let width = 2 * LANES / K::RULES;
+    let offset = |rule: usize| rule / K::RULES * GROUP + rule % K::RULES * width;
+    // SAFETY: the caller's promise.
+    unsafe {
+        for half in [0, 2 * LANES] {
+            ptr::copy_nonoverlapping(from.add(offset(rule) + half), to.add(offset(position) + half), width);
+        }
+    }
+}
