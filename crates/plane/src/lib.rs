@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as weir_plane;
 
+pub mod acl;
 mod adjacency;
 pub mod alarm;
 pub mod bench;

@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_table::lpm::Table;
 
+use crate::acl;
 pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits, PerFamily};
@@ -40,6 +41,8 @@ pub struct Root {
     pub buckets: Arc<[u32]>,
     /// What interfaces ask of sources.
     pub sav: Validators,
+    /// What interfaces ask of packets by lists of rules.
+    pub acl: acl::Access,
     /// Who takes samples, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
@@ -79,6 +82,10 @@ pub struct Interface {
     pub link_local: LinkLocals,
     /// Which of the root's validators its packets' sources pass; [`crate::sav::NONE`] without one.
     pub sav: PerFamily<u16>,
+    /// Which of the root's chains of rules packets pass that come in; [`acl::NONE`] without one.
+    pub acl_in: PerFamily<u16>,
+    /// Which they pass that leave.
+    pub acl_out: PerFamily<u16>,
     /// The broadcast addresses of its link.
     pub broadcasts: Arc<Broadcasts>,
     /// Its counters, by worker.

@@ -4,8 +4,8 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::nd::{self, Fields as Nd};
 use weir_plane::bench::Bench;
 use weir_plane::model::{
-    AclRule, Addresses, LinkCheck, Match, Mechanism, NextHop, Order, Origin, PerFamily, RateLimit, RatePer, RateUnit,
-    RouteTarget, SavAction, SavLayout, SavRules, Urpf, UrpfMode,
+    AclAction, AclRule, Addresses, LinkCheck, Match, Mechanism, NextHop, Order, Origin, PerFamily, RateLimit, RatePer,
+    RateUnit, RouteTarget, SavAction, SavLayout, SavRules, Urpf, UrpfMode,
 };
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
@@ -131,17 +131,12 @@ fn no_node_allocates() {
             let policy = &mut build.0.sav[0];
             (policy.action, policy.redirect, policy.link_check) = (action, redirect, LinkCheck::Known);
             policy.rate_limit = Some(RateLimit { unit: RateUnit::Packets, rate: 100_000, burst: 1000, per });
-            let exempt = |from: &str, permit| AclRule {
-                permit,
-                family: None,
+            let exempt = |from: &str, action| AclRule {
                 from: Addresses::Net(from.parse().unwrap()),
-                to: Addresses::Any,
                 transport: weir_plane::model::Transport::Protocol(17),
-                fragment: None,
-                dscp: None,
-                origin: Origin::default(),
+                ..AclRule::all(action, Origin::default())
             };
-            policy.exempt = [exempt("11.0.0.0/8", false), exempt("192.0.2.9/32", true)].into();
+            policy.exempt = [exempt("11.0.0.0/8", AclAction::Deny), exempt("192.0.2.9/32", AclAction::Permit)].into();
             measure(&build);
         }
     }

@@ -7,6 +7,7 @@
 //! What is learned while a model is in force, neighbours above all, makes a new root of the same model (`change`): as if the
 //! model had been compiled again with what is known now, but without looking at the rest of it.
 
+mod boxes;
 mod change;
 mod numbers;
 mod pass;
@@ -37,6 +38,7 @@ pub use sav::{
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
 
+use crate::acl;
 use crate::counters::InterfaceCounters;
 use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::rib::{Entry, Rib};
@@ -288,6 +290,7 @@ impl Compiler {
             adjacencies: self.routing.adjacencies.clone(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
+            acl: acl::Access::default(),
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
@@ -373,6 +376,8 @@ impl Compiler {
                 on_link: Adjacency::NO_ROUTE,
                 link_local: LinkLocals::default(),
                 sav: PerFamily { v4: crate::sav::NONE, v6: crate::sav::NONE },
+                acl_in: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
+                acl_out: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 broadcasts: Arc::default(),
                 counters,
             };

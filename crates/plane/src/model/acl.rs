@@ -1,22 +1,94 @@
-//! Rules on packets' fields, as they are wanted: the first of a list decides that a packet matches.
+//! Access control, as it is wanted: ordered lists of rules on packets' fields, of which the first that matches decides; groups
+//! that rules name; allowlists of sources; and bindings of hardware addresses to those of IP.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::Origin;
+use super::{InterfaceIndex, Origin, RateUnit, Sampling, VrfIndex};
+
+/// Index of a list in [`Gateway::acls`](super::Gateway::acls).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AclIndex(pub u16);
+
+/// Index of an allowlist in [`Gateway::allowlists`](super::Gateway::allowlists).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AllowlistIndex(pub u16);
+
+/// Index of bindings in [`Gateway::bindings`](super::Gateway::bindings).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BindingsIndex(pub u16);
+
+/// An ordered list of rules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AclList {
+    /// Its name, unique.
+    pub name: String,
+    /// In the order of the configuration.
+    pub rules: Arc<[AclRule]>,
+    /// What becomes of packets that no rule matches.
+    pub default: AclDefault,
+    /// What rules that log give to a sampler; there is one if a rule logs.
+    pub sample: Option<Sampling>,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// What becomes of packets that no rule of a list matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AclDefault {
+    /// The next list of the interface decides; behind the last one they are denied.
+    #[default]
+    Next,
+    /// It decides as a rule would that matches all packets.
+    Action(AclAction),
+}
+
+/// What a rule does with packets that it matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AclAction {
+    /// They go on.
+    Permit,
+    /// They are dropped.
+    Deny,
+    /// They are dropped, and their sources told.
+    Reject(Rejection),
+}
+
+/// How sources are told that a packet was rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// TCP by a reset, all else by ICMP.
+    Usual,
+    /// By a reset: of TCP only.
+    Reset,
+    /// By ICMP: administratively prohibited.
+    Icmp,
+}
+
+/// How many of the packets go on that a rule permits; the rest is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AclLimit {
+    /// What is counted.
+    pub unit: RateUnit,
+    /// So much in a second, 1 or more.
+    pub rate: u64,
+    /// So much at once, 1 or more; where bits are counted at least those of the longest packet.
+    pub burst: u64,
+}
 
 /// A rule. What it does not name it does not ask about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclRule {
     /// What becomes of packets that it matches.
-    pub permit: bool,
+    pub action: AclAction,
     /// The family that it is about, where addresses do not say; `None`: both.
     pub family: Option<IpFamily>,
     /// Source addresses.
     pub from: Addresses,
-    /// Destination addresses, of the same family.
+    /// Destination addresses, of the same family unless they are groups: these may have both.
     pub to: Addresses,
     /// The protocol, and what is asked of its header.
     pub transport: Transport,
@@ -24,6 +96,107 @@ pub struct AclRule {
     pub fragment: Option<bool>,
     /// The differentiated services code point, 0 ..= 63.
     pub dscp: Option<u8>,
+    /// The interfaces that packets came in by; `None`: any. Packets of our own came in by none.
+    pub received_on: Option<Interfaces>,
+    /// Packets that it matches go to the list's sampler.
+    pub log: bool,
+    /// How many of them it permits.
+    pub limit: Option<AclLimit>,
+    /// What people say of it.
+    pub comment: Option<Arc<str>>,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+impl AclRule {
+    /// The rule that does this with all packets of both families.
+    pub fn all(action: AclAction, origin: Origin) -> AclRule {
+        AclRule {
+            action,
+            family: None,
+            from: Addresses::Any,
+            to: Addresses::Any,
+            transport: Transport::Any,
+            fragment: None,
+            dscp: None,
+            received_on: None,
+            log: false,
+            limit: None,
+            comment: None,
+            origin,
+        }
+    }
+}
+
+/// Something that has a name, and is shared by all that use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group<T> {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What is in it and in the groups that it names, each once; not empty.
+    pub members: Arc<[T]>,
+}
+
+/// Interfaces of a rule, as they were named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interfaces {
+    /// These; not empty.
+    List(Arc<[InterfaceIndex]>),
+    /// Those of a group.
+    Group(Group<InterfaceIndex>),
+}
+
+impl Interfaces {
+    /// The interfaces.
+    pub fn members(&self) -> &[InterfaceIndex] {
+        match self {
+            Interfaces::List(members) | Interfaces::Group(Group { members, .. }) => members,
+        }
+    }
+}
+
+/// A list of prefixes of sources: what is not in it is dropped where an interface asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowlist {
+    /// Its name, unique.
+    pub name: String,
+    /// What is in it.
+    pub sources: AllowedSources,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// What is in an allowlist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedSources {
+    /// These prefixes, host bits clear, each with the place where it was declared.
+    Prefixes(Arc<[(IpNet, Origin)]>),
+    /// Whatever this routing domain has a route for that is no blackhole and not unreachable.
+    Vrf(VrfIndex),
+}
+
+/// Which hardware addresses may use which addresses of IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bindings {
+    /// Its name, unique.
+    pub name: String,
+    /// The first that matches decides; what none matches is dropped.
+    pub rules: Arc<[Binding]>,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// A rule of [`Bindings`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// Whether packets that it matches go on.
+    pub permit: bool,
+    /// The source hardware address: bits beyond `mac_length` are clear.
+    pub mac: [u8; 6],
+    /// How many of its bits count, 0 (any) ..= 48; 24 for all of a vendor.
+    pub mac_length: u8,
+    /// The source addresses; `None`: any of both families.
+    pub from: Option<IpNet>,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -46,6 +219,41 @@ pub enum Addresses {
     Net(IpNet),
     /// From the first to the second, both included and of one family.
     Range(IpAddr, IpAddr),
+    /// Those of a group: `Net` and `Range` only, of either family.
+    Group(Group<Addresses>),
+}
+
+/// Ports that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ports {
+    /// From the first to the last.
+    Range(RangeInclusive<u16>),
+    /// Those of a group.
+    Group(Group<RangeInclusive<u16>>),
+}
+
+impl Ports {
+    /// All of them.
+    pub const ALL: Ports = Ports::Range(0..=u16::MAX);
+
+    /// The ranges that they are.
+    pub fn ranges(&self) -> &[RangeInclusive<u16>] {
+        match self {
+            Ports::Range(range) => std::slice::from_ref(range),
+            Ports::Group(group) => &group.members,
+        }
+    }
+
+    /// Nothing is asked of them.
+    pub fn is_all(&self) -> bool {
+        *self == Ports::ALL
+    }
+}
+
+impl From<RangeInclusive<u16>> for Ports {
+    fn from(range: RangeInclusive<u16>) -> Ports {
+        Ports::Range(range)
+    }
 }
 
 /// What a rule asks of what is behind the IP header. Ports, types and flags are in the first fragment of a packet only.
@@ -60,9 +268,9 @@ pub enum Transport {
         /// The protocol.
         protocol: u8,
         /// The source port.
-        source: RangeInclusive<u16>,
+        source: Ports,
         /// The destination port.
-        destination: RangeInclusive<u16>,
+        destination: Ports,
         /// TCP's flags: what they are, where the mask has a bit.
         flags: Option<TcpFlags>,
     },

@@ -13,7 +13,10 @@ use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
-pub use acl::{AclRule, Addresses, IpFamily, TcpFlags, Transport};
+pub use acl::{
+    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, AllowedSources, Allowlist, AllowlistIndex,
+    Binding, Bindings, BindingsIndex, Group, Interfaces, IpFamily, Ports, Rejection, TcpFlags, Transport,
+};
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
     Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction,
@@ -116,6 +119,12 @@ pub struct Gateway {
     pub neighbors: Vec<Neighbor>,
     /// Policies of source address validation.
     pub sav: Vec<SavPolicy>,
+    /// Access lists.
+    pub acls: Vec<AclList>,
+    /// Allowlists of sources.
+    pub allowlists: Vec<Allowlist>,
+    /// Bindings of hardware addresses to those of IP.
+    pub bindings: Vec<Bindings>,
     /// Where samples of packets go.
     pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
@@ -164,8 +173,27 @@ pub struct Interface {
     pub router_advertisement: Option<RouterAdvertisement>,
     /// How the sources of what comes in here are validated.
     pub sav: PerFamily<Option<SavIndex>>,
+    /// What comes in here, and what leaves here, is asked of by these.
+    pub access: Access,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+/// What an interface asks of packets before they come in and go out. Nothing is asked by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Lists for what comes in, in their order; empty: all may.
+    pub acl_in: Vec<AclIndex>,
+    /// Lists for what leaves, in their order; empty: all may.
+    pub acl_out: Vec<AclIndex>,
+    /// Allowlists that each source has to be in; empty: any may come.
+    pub allow: PerFamily<Vec<AllowlistIndex>>,
+    /// Which hardware addresses may use which addresses of IP.
+    pub bindings: Option<BindingsIndex>,
+    /// The ethertypes that may come in; `None`: any.
+    pub ethertypes_in: Option<Vec<u16>>,
+    /// The ethertypes that may leave; `None`: any.
+    pub ethertypes_out: Option<Vec<u16>>,
 }
 
 /// What we tell hosts on a link of ourselves (RFC 4861, 6.2.1). The connected prefixes of 64 bits are advertised as on the
@@ -361,6 +389,11 @@ pub struct Limits {
     pub sav_prefixes: u32,
     /// Different sets of interfaces per policy of source address validation and family.
     pub sav_sets: u32,
+    /// Rules of access lists in all; and, per sequence of lists that interfaces name and per family, what rules come to when
+    /// each member of their groups counts.
+    pub acl_rules: u32,
+    /// Prefixes per allowlist.
+    pub allowed_prefixes: u32,
 }
 
 impl Default for Workers {
@@ -383,6 +416,13 @@ impl Default for IcmpLimits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { routes: 2_000_000, neighbors: 65_536, sav_prefixes: 2_000_000, sav_sets: 16_384 }
+        Limits {
+            routes: 2_000_000,
+            neighbors: 65_536,
+            sav_prefixes: 2_000_000,
+            sav_sets: 16_384,
+            acl_rules: 500_000,
+            allowed_prefixes: 1_000_000,
+        }
     }
 }

@@ -19,7 +19,7 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Match,
+    Access, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Match,
     Mechanism, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
     SavPolicy, SavRule, SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
 };
@@ -78,6 +78,9 @@ impl Build {
             sav: Vec::new(),
             samplers: Vec::new(),
             line_cards: Vec::new(),
+            acls: Vec::new(),
+            allowlists: Vec::new(),
+            bindings: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -113,6 +116,7 @@ impl Build {
             punt,
             router_advertisement,
             sav: PerFamily::default(),
+            access: Access::default(),
             origin,
         });
         self

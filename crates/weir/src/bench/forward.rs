@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use weir_packet::wire::MacAddress;
 use weir_plane::bench::{Bench, BenchError};
 use weir_plane::model::{
-    Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, PerFamily, Route,
-    RouteTarget, Vrf, VrfIndex, Workers,
+    Access, Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, PerFamily,
+    Route, RouteTarget, Vrf, VrfIndex, Workers,
 };
 use weir_plane::node::Node;
 use weir_port::spec::{
@@ -224,6 +224,9 @@ fn gateway(load: &Load) -> Gateway {
         sav: Vec::new(),
         samplers: Vec::new(),
         line_cards: Vec::new(),
+        acls: Vec::new(),
+        allowlists: Vec::new(),
+        bindings: Vec::new(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
@@ -244,6 +247,7 @@ pub(super) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         punt: None,
         router_advertisement: None,
         sav: PerFamily::default(),
+        access: Access::default(),
         origin: Origin(0),
     }
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use weir_plane::model::{
-    Alarm, Gateway, InterfaceIndex, InterfaceKind, IpFamily, LinkCheck, Match, Mechanism, Mode, NeighborDiscovery,
-    NextHop, Order, Origin, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, RouterAdvertisement, SamplerIndex,
-    SavAction, SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag, Urpf, UrpfMode, VrfIndex,
+    AclAction, Alarm, Gateway, InterfaceIndex, InterfaceKind, IpFamily, LinkCheck, Match, Mechanism, Mode,
+    NeighborDiscovery, NextHop, Order, Origin, PerFamily, RateLimit, RatePer, RateUnit, RouteTarget,
+    RouterAdvertisement, SamplerIndex, SavAction, SavIndex, SavLayout, SavRule, SpecialAction, SpecialSources, Tag,
+    Urpf, UrpfMode, VrfIndex,
 };
 use weir_port::spec::{AfPacketSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, TapSpec, Transport};
 
@@ -458,7 +459,7 @@ fn what_becomes_of_invalid_packets() {
     assert_eq!(edge.redirect, PerFamily { v4: hop(1, Some("10.0.2.9")), v6: hop(2, None) });
     assert_eq!(loose.redirect, PerFamily { v4: hop(2, Some("10.0.7.9")), v6: None });
     assert_eq!(edge.sample.map(|sample| (sample.one_in, sample.to)), Some((100, SamplerIndex(0))));
-    let exempt: Vec<_> = edge.exempt.iter().map(|rule| (rule.permit, rule.family)).collect();
+    let exempt: Vec<_> = edge.exempt.iter().map(|rule| (rule.action == AclAction::Permit, rule.family)).collect();
     assert_eq!(exempt, [(true, Some(IpFamily::V4)), (false, Some(IpFamily::V6))]);
     assert_eq!((edge.link_check, loose.link_check), (LinkCheck::Strict, LinkCheck::Off));
     assert_eq!(edge.alarm, Some(Alarm { packets: 1000, window: 60 }));

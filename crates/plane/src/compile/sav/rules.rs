@@ -13,7 +13,7 @@ use super::{Kept, Own};
 use crate::model::{InterfaceIndex, Mode, PerFamily, SavRule};
 
 /// A prefix of one family.
-pub(super) trait Family: super::exempt::Bits {
+pub(super) trait Family: super::exempt::OfFamily {
     /// The prefix, if it is of this family.
     fn prefix(net: IpNet) -> Option<Prefix<Self>>;
     /// The tables of a policy.

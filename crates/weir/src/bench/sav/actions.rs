@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 use weir_plane::model::{
-    AclRule, Addresses, Gateway, InterfaceIndex, LinkCheck, NextHop, Origin, PerFamily, RateLimit, RatePer, RateUnit,
-    SavAction, SavPolicy, Transport,
+    AclAction, AclRule, Addresses, Gateway, InterfaceIndex, LinkCheck, NextHop, Origin, PerFamily, Ports, RateLimit,
+    RatePer, RateUnit, SavAction, SavPolicy, Transport,
 };
 use weir_table::lpm::Prefix;
 
@@ -118,9 +118,8 @@ const ARMS: [Arm; 9] = [
 ];
 
 fn udp(from: Addresses, destination: std::ops::RangeInclusive<u16>) -> AclRule {
-    let transport = Transport::Ports { protocol: 17, source: 0..=u16::MAX, destination, flags: None };
-    let (family, to, fragment, dscp) = (None, Addresses::Any, None, None);
-    AclRule { permit: true, family, from, to, transport, fragment, dscp, origin: Origin(0) }
+    let transport = Transport::Ports { protocol: 17, source: Ports::ALL, destination: destination.into(), flags: None };
+    AclRule { from, transport, ..AclRule::all(AclAction::Permit, Origin(0)) }
 }
 
 /// Rules that ask for prefixes and ports of both families, and that no packet of the bench has.

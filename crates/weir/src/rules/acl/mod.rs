@@ -36,7 +36,7 @@ use std::str::FromStr;
 
 use weir_plane::model;
 
-pub use weir_plane::model::{Addresses, IpFamily, TcpFlags, Transport};
+pub use weir_plane::model::{Addresses, IpFamily, Ports, TcpFlags, Transport};
 
 use super::findings::Sink;
 use super::{ANY, Action, Findings, write_comment};
@@ -83,14 +83,17 @@ impl Rule {
         };
         let family = self.family.or(of_protocol);
         model::AclRule {
-            permit: self.action == Action::Permit,
+            action: match self.action {
+                Action::Permit => model::AclAction::Permit,
+                Action::Deny => model::AclAction::Deny,
+            },
             family: family.or_else(|| family_of(&self.from)).or_else(|| family_of(&self.to)),
             from: self.from.clone(),
             to: self.to.clone(),
             transport: self.transport.clone(),
             fragment: self.fragment,
             dscp: self.dscp,
-            origin,
+            ..model::AclRule::all(model::AclAction::Permit, origin)
         }
     }
 }
@@ -101,6 +104,8 @@ fn family_of(addresses: &Addresses) -> Option<IpFamily> {
         Addresses::Any => return None,
         Addresses::Net(net) => net.addr().is_ipv4(),
         Addresses::Range(first, _) => first.is_ipv4(),
+        // It may have both.
+        Addresses::Group(_) => return None,
     };
     Some(if v4 { IpFamily::V4 } else { IpFamily::V6 })
 }
@@ -143,11 +148,11 @@ impl fmt::Display for Rule {
             Transport::Any => (None, None, None),
             Transport::Protocol(protocol) | Transport::Icmp { protocol, .. } => (Some(*protocol), None, None),
             Transport::Ports { protocol, source, destination, flags } => {
-                let some = |range: &RangeInclusive<u16>| Some(range.clone()).filter(|range| *range != (0..=u16::MAX));
+                let some = |ports: &Ports| Some(ports.clone()).filter(|ports| !ports.is_all());
                 let destination = some(destination);
                 // That there is a port at all is asked for, too.
                 let first = flags.is_none() && destination.is_none();
-                (Some(*protocol), some(source).or(first.then_some(0..=u16::MAX)), destination)
+                (Some(*protocol), some(source).or(first.then_some(Ports::ALL)), destination)
             }
         };
         write!(f, "{} {} from ", self.action.as_str(), What { family: self.family, protocol })?;
@@ -217,14 +222,16 @@ impl fmt::Display for What {
 }
 
 /// Addresses, and perhaps ports.
-fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: Option<RangeInclusive<u16>>) -> fmt::Result {
+fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: Option<Ports>) -> fmt::Result {
     match addresses {
         Addresses::Any => f.write_str(ANY)?,
         Addresses::Net(net) => write!(f, "{net}")?,
         Addresses::Range(first, last) => write!(f, "{first}-{last}")?,
+        Addresses::Group(group) => write!(f, "@{}", group.name)?,
     }
     match ports {
-        Some(ports) => write!(f, " port {}", Span(&ports)),
+        Some(Ports::Range(ports)) => write!(f, " port {}", Span(&ports)),
+        Some(Ports::Group(group)) => write!(f, " port @{}", group.name),
         None => Ok(()),
     }
 }

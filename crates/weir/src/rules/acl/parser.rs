@@ -303,8 +303,8 @@ impl Conditions {
             },
             (source, destination, flags, _, _) => Transport::Ports {
                 protocol,
-                source: source.map_or(ALL_PORTS, |(range, _)| range),
-                destination: destination.map_or(ALL_PORTS, |(range, _)| range),
+                source: source.map_or(ALL_PORTS, |(range, _)| range).into(),
+                destination: destination.map_or(ALL_PORTS, |(range, _)| range).into(),
                 flags: flags.map(|(flags, _)| flags),
             },
         })

@@ -165,19 +165,18 @@ fn what_the_gateway_gets_has_its_family() {
     assert_eq!(
         rule,
         model::AclRule {
-            permit: false,
             family: Some(IpFamily::V4),
             from: Addresses::Net("10.0.0.0/8".parse().expect("a prefix")),
             to: Addresses::Any,
             transport: Transport::Ports {
                 protocol: TCP,
-                source: 1..=9,
-                destination: 0..=u16::MAX,
+                source: (1..=9).into(),
+                destination: Ports::ALL,
                 flags: Some(TcpFlags { value: 2, mask: 0x12 }),
             },
             fragment: Some(false),
             dscp: Some(48),
-            origin: Origin(7),
+            ..model::AclRule::all(model::AclAction::Deny, Origin(7))
         }
     );
 }
@@ -219,7 +218,7 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
         (prop::sample::select(&WITH_PORTS[..]), ordered(), ordered(), prop::option::of(flags)).prop_map(
             |(protocol, source, destination, flags)| {
                 let flags = flags.filter(|_| protocol == TCP);
-                Transport::Ports { protocol, source, destination, flags }
+                Transport::Ports { protocol, source: source.into(), destination: destination.into(), flags }
             }
         ),
         (icmp, ordered(), ordered()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp {

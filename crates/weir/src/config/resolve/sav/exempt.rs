@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use weir_plane::model::{AclRule, Addresses, TcpFlags, Transport};
+use weir_plane::model::{AclRule, Addresses, Ports, TcpFlags, Transport};
 
 use super::super::super::declare::sav::Policy;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -54,6 +54,7 @@ fn addresses(all: &Addresses, of: &Addresses) -> bool {
         Addresses::Any => None,
         Addresses::Net(net) => Some((net.network(), net.broadcast())),
         Addresses::Range(first, last) => Some((*first, *last)),
+        Addresses::Group(_) => return None,
     };
     let is_whole = |(first, last): (IpAddr, IpAddr)| match (first, last) {
         (IpAddr::V4(first), IpAddr::V4(last)) => u32::from(first) == 0 && u32::from(last) == u32::MAX,
@@ -79,8 +80,8 @@ fn transport(all: &Transport, of: &Transport) -> bool {
             Transport::Ports { protocol: of_protocol, source: of_source, destination: of_destination, flags: of_flags },
         ) => {
             protocol == of_protocol
-                && within(source, of_source)
-                && within(destination, of_destination)
+                && ports(source, of_source)
+                && ports(destination, of_destination)
                 && flags.is_none_or(|all| of_flags.is_some_and(|of| sets(all, of)))
         }
         (
@@ -89,6 +90,11 @@ fn transport(all: &Transport, of: &Transport) -> bool {
         ) => protocol == of_protocol && within(icmp_type, of_type) && within(code, of_code),
         _ => false,
     }
+}
+
+/// Whether each range of one is within some range of the other.
+fn ports(all: &Ports, of: &Ports) -> bool {
+    of.ranges().iter().all(|of| all.ranges().iter().any(|all| within(all, of)))
 }
 
 fn within<N: PartialOrd>(all: &RangeInclusive<N>, of: &RangeInclusive<N>) -> bool {
