@@ -282,7 +282,7 @@ fn random_rules_exempt_what_their_words_say() {
         let (outcomes, _) = build.put_all("lan", &frames);
         for (one, outcome) in asked.iter().zip(&outcomes) {
             let first = rules.iter().find(|rule| one.matches(rule));
-            let expected = first.is_some_and(|rule| rule.permit);
+            let expected = first.is_some_and(|rule| rule.action == AclAction::Permit);
             let exempt = outcome.sav.as_ref().is_some_and(|decision| decision.verdict == "exempt");
             assert_eq!(exempt, expected, "round {round}: {}", one.text());
             if exempt {
