@@ -12,7 +12,7 @@ use crate::model::{AclRule, Addresses, InterfaceIndex, IpFamily, Ports, Transpor
 use crate::sav::Family;
 
 /// An address family, as rules have its addresses.
-pub(super) trait Bits: Family + Address {
+pub trait Bits: Family + Address {
     /// Its number in rules.
     const FAMILY: IpFamily;
     /// The bits of an address of this family.
@@ -36,7 +36,7 @@ impl Bits for u128 {
 }
 
 /// What a rule asks of packets of a family, whose interfaces have these numbers; nothing if it is about the other family.
-pub(super) fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) -> Vec<Rule<K>> {
+pub fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) -> Vec<Rule<K>> {
     if rule.family.is_some_and(|family| family != K::FAMILY) {
         return Vec::new();
     }
@@ -72,7 +72,7 @@ pub(super) fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> 
 }
 
 /// How many boxes a rule comes to, in the family that it comes to more in.
-pub(crate) fn count(rule: &AclRule) -> usize {
+pub fn count(rule: &AclRule) -> usize {
     let of = |family: IpFamily| {
         let members = |addresses: &Addresses| match addresses {
             Addresses::Any => 1,

@@ -7,7 +7,7 @@
 //! What is learned while a model is in force, neighbours above all, makes a new root of the same model (`change`): as if the
 //! model had been compiled again with what is known now, but without looking at the rest of it.
 
-mod boxes;
+pub mod boxes;
 mod change;
 mod numbers;
 mod pass;

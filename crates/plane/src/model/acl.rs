@@ -137,6 +137,17 @@ pub struct Group<T> {
     pub members: Arc<[T]>,
 }
 
+/// The groups that rules may name, whether some rule does or not.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Groups {
+    /// Of addresses: `Net` and `Range` only.
+    pub addresses: Vec<Group<Addresses>>,
+    /// Of ports.
+    pub ports: Vec<Group<RangeInclusive<u16>>>,
+    /// Of interfaces.
+    pub interfaces: Vec<Group<InterfaceIndex>>,
+}
+
 /// Interfaces of a rule, as they were named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interfaces {

@@ -15,7 +15,7 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 pub use acl::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, AllowedSources, Allowlist, AllowlistIndex,
-    Binding, Bindings, BindingsIndex, Group, Interfaces, IpFamily, Ports, Rejection, TcpFlags, Transport,
+    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Ports, Rejection, TcpFlags, Transport,
 };
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
@@ -119,6 +119,8 @@ pub struct Gateway {
     pub neighbors: Vec<Neighbor>,
     /// Policies of source address validation.
     pub sav: Vec<SavPolicy>,
+    /// What rules of access lists and exemptions may name; names of groups are unique, whatever the kind.
+    pub groups: Groups,
     /// Access lists.
     pub acls: Vec<AclList>,
     /// Allowlists of sources.

@@ -78,6 +78,7 @@ impl Build {
             sav: Vec::new(),
             samplers: Vec::new(),
             line_cards: Vec::new(),
+            groups: Default::default(),
             acls: Vec::new(),
             allowlists: Vec::new(),
             bindings: Vec::new(),

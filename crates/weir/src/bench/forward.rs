@@ -224,6 +224,7 @@ fn gateway(load: &Load) -> Gateway {
         sav: Vec::new(),
         samplers: Vec::new(),
         line_cards: Vec::new(),
+        groups: Default::default(),
         acls: Vec::new(),
         allowlists: Vec::new(),
         bindings: Vec::new(),

@@ -11,7 +11,9 @@ mod sav;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{Buffers, Gateway, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers};
+use weir_plane::model::{
+    Buffers, Gateway, Groups, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers,
+};
 
 use super::declare::{Declared, Interface, Kind};
 use super::diagnostic::{Code, Diagnostic};
@@ -90,6 +92,7 @@ pub(super) fn resolve(
         sav,
         samplers,
         line_cards,
+        groups: Groups::default(),
         acls: Vec::new(),
         allowlists: Vec::new(),
         bindings: Vec::new(),

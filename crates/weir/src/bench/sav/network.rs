@@ -138,6 +138,7 @@ pub(super) fn gateway<K: Ip>(prefixes: &[Prefix<K>], policies: &[Policy], captur
         neighbors: Vec::new(),
         sav: Vec::new(),
         samplers: Vec::new(),
+        groups: Default::default(),
         acls: Vec::new(),
         allowlists: Vec::new(),
         bindings: Vec::new(),
