@@ -4,10 +4,12 @@
 pub mod client;
 pub mod path;
 pub mod refusal;
+pub mod remarks;
 pub mod running;
 pub mod sav;
 pub mod server;
 pub mod socket;
+pub mod source;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -27,6 +29,9 @@ use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
 use crate::sampler;
+
+/// Octets of what comes at a time, at most: some million entries.
+pub const LONGEST_TEXT: usize = 256 << 20;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use weir_plane::compile::{Problem, SavError, StageError};
 
-use super::sav::Remarks;
+use super::remarks::Remarks;
 use super::{ReloadError, UnknownNode};
 use crate::render::Report;
-use crate::render::sav::changed::Remark;
+use crate::render::remark::Remark;
 use crate::suggest::closest;
 
 /// What stands in the way.

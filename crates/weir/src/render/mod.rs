@@ -9,6 +9,7 @@ pub mod live;
 pub mod neighbors;
 pub mod number;
 pub mod reloaded;
+pub mod remark;
 pub mod routes;
 pub mod runtime;
 pub mod samplers;

@@ -10,10 +10,11 @@ use super::super::connection::Connection;
 use super::super::error::Error;
 use super::super::output::print;
 use super::super::query::{escaped, target};
+use crate::control::LONGEST_TEXT;
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::control::sav::batch::{BatchRequest, Change};
-use crate::control::sav::{LONGEST_TEXT, SOURCE, check_source};
+use crate::control::source::{self, SOURCE};
 use crate::render::sav::changed::Changed;
 use crate::render::{self, Report as _};
 use crate::rules::Format;
@@ -102,7 +103,7 @@ impl Written {
 }
 
 fn source(text: &str) -> Result<String, String> {
-    check_source(text).map(|()| text.to_owned())
+    source::check(text).map(|()| text.to_owned())
 }
 
 impl Entries {
@@ -157,7 +158,7 @@ impl Teller {
             Some(source) => source.to_owned(),
             None => {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                check_source(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
+                source::check(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
                 name
             }
         };

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 use weir_plane::compile::{Edit, EntryKey};
 
-use super::{Interfaces, Remarks, keys};
-use crate::render::sav::changed::Remark;
+use super::super::remarks::Remarks;
+use super::super::source;
+use super::{Interfaces, keys};
+use crate::render::remark::Remark;
 use crate::rules::{self, Format, Names, Rule};
 
 /// The body of `POST /v1/sav/POLICY/entries`.
@@ -12,14 +14,10 @@ use crate::rules::{self, Format, Names, Rule};
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
     /// Who says so.
-    #[serde(default = "default_source")]
+    #[serde(default = "source::usual")]
     pub source: String,
     /// What is to change, in this order.
     pub changes: Vec<Change>,
-}
-
-fn default_source() -> String {
-    super::SOURCE.to_owned()
 }
 
 /// A change.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_plane::compile::{EntryKey, Names};
 
-use super::{Interfaces, Remarks, keys};
-use crate::render::sav::changed::Remark;
+use super::super::remarks::Remarks;
+use super::{Interfaces, keys};
+use crate::render::remark::Remark;
 use crate::rules::{self, Format};
 
 /// A text that was understood.

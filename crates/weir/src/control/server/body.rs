@@ -8,8 +8,8 @@ use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::super::LONGEST_TEXT;
 use super::super::refusal::Kind;
-use super::super::sav::LONGEST_TEXT;
 use super::{BODY_LIMIT, Refused};
 
 /// How long a client may take to send one.

@@ -9,7 +9,9 @@ use serde::Deserialize;
 
 use super::super::Gateway;
 use super::super::refusal::{Kind, Refusal};
-use super::super::sav::{self, Remarks, batch, import};
+use super::super::remarks::Remarks;
+use super::super::sav::{batch, import};
+use super::super::source;
 use super::body::Room;
 use super::{Answer, Refused, Shared, apart, asked, document, parsed, show};
 use crate::render::sav::changed::Changed;
@@ -110,7 +112,7 @@ pub(super) async fn import(
     request: Request,
 ) -> Answer {
     let Import { source, format } = asked(query)?;
-    let source = source.unwrap_or_else(|| sav::SOURCE.to_owned());
+    let source = source.unwrap_or_else(source::usual);
     of_source(&source)?;
     let format = self::format(format.as_deref(), request.headers())?;
     let long = room.take(request.into_body()).await?;
@@ -157,7 +159,7 @@ fn format(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, Refused> {
 }
 
 fn of_source(source: &str) -> Result<(), Refused> {
-    sav::check_source(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
+    source::check(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
 }
 
 fn interfaces(gateway: &dyn Gateway) -> Vec<String> {

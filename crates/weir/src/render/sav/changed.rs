@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Report;
+use super::super::remark::Remark;
 
 /// The outcome of a batch that was put into force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,43 +30,6 @@ pub struct Changed {
 
 fn is_zero(count: &usize) -> bool {
     *count == 0
-}
-
-/// Something that is wrong or odd about an entry, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remark {
-    /// The change that it is about, from 1; of a batch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<usize>,
-    /// The line, from 1; of a text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-    /// The column, from 1, in characters, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub column: Option<u32>,
-    /// In one sentence without a full stop.
-    pub message: String,
-    /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub help: Option<String>,
-}
-
-impl std::fmt::Display for Remark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut colon = "";
-        let places = [("change", self.change), ("line", self.line.map(|line| line as usize))];
-        for (what, number) in places.into_iter().chain([("column", self.column.map(|column| column as usize))]) {
-            if let Some(number) = number {
-                write!(f, "{}{what} {number}", if colon.is_empty() { "" } else { ", " })?;
-                colon = ": ";
-            }
-        }
-        write!(f, "{colon}{}", self.message)?;
-        match &self.help {
-            Some(help) => write!(f, " ({help})"),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Report for Changed {
@@ -102,13 +66,5 @@ mod tests {
             vec![Remark { change: None, line: Some(3), column: Some(13), message: "bits are set".into(), help }];
         assert_eq!(changed.warnings[0].to_string(), "line 3, column 13: bits are set (write `10.0.0.0/8`)");
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
-    }
-
-    #[test]
-    fn remarks_name_their_places() {
-        let remark = Remark { change: Some(2), line: None, column: None, message: "no".into(), help: None };
-        assert_eq!(remark.to_string(), "change 2: no");
-        assert_eq!(Remark { change: None, ..remark.clone() }.to_string(), "no");
-        assert_eq!(Remark { column: Some(4), ..remark }.to_string(), "change 2, column 4: no");
     }
 }
