@@ -1,4 +1,5 @@
-//! What classifiers cost: ticks per lookup, beside rte_acl in the same run; updates; octets per rule.
+//! What classifiers cost: ticks per lookup, beside rte_acl in the same run; updates; octets per rule; the search for rules
+//! that could be left out.
 //!
 //! ```text
 //! cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
@@ -20,6 +21,7 @@ use std::time::Instant;
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Guard};
 use weir_base::tsc;
+use weir_table::classify::cover::{self, Kind, Listed};
 use weir_table::classify::{Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, naive, sample};
 use weir_table::peer::{Peer, checksum};
 
@@ -76,6 +78,26 @@ fn run() -> Result<(), Box<dyn Error>> {
     if effort.adds > 0 {
         updates(&rules, &effort)?;
     }
+    covers(&rules)
+}
+
+/// How long it takes to find the rules that could be left out, if half of all have one verdict and half another.
+fn covers(rules: &[Rule<u32>]) -> Result<(), Box<dyn Error>> {
+    let mut random = Random::from_seed(4);
+    let list: Vec<Listed<'_, u32>> = rules
+        .iter()
+        .map(|rule| Listed { boxes: std::slice::from_ref(rule), verdict: u32::from(random.chance(0.5)) })
+        .collect();
+    let start = Instant::now();
+    let report = cover::analyse(&list, 1, cover::Effort::default())?;
+    let took = start.elapsed();
+    let never = report.findings.iter().filter(|finding| finding.kind == Kind::Never).count();
+    println!(
+        "  {never} rules never match and {} are redundant, {} undecided: found in {:.0} ms",
+        report.findings.len() - never,
+        report.undecided.len(),
+        took.as_secs_f64() * 1e3
+    );
     Ok(())
 }
 

@@ -18,6 +18,9 @@ pub trait Address: Key {
     /// The address after this one, if there is one.
     fn next(self) -> Option<Self>;
 
+    /// The address before this one, if there is one.
+    fn before(self) -> Option<Self>;
+
     /// Words that are used.
     #[doc(hidden)]
     const WORDS: usize;
@@ -66,6 +69,10 @@ impl Address for u32 {
         self.checked_add(1)
     }
 
+    fn before(self) -> Option<u32> {
+        self.checked_sub(1)
+    }
+
     const WORDS: usize = 3;
     const COMPARED: usize = 16;
     const RULES: usize = 4;
@@ -98,6 +105,10 @@ impl Address for u32 {
 impl Address for u128 {
     fn next(self) -> Option<u128> {
         self.checked_add(1)
+    }
+
+    fn before(self) -> Option<u128> {
+        self.checked_sub(1)
     }
 
     const WORDS: usize = 6;

@@ -99,6 +99,7 @@
 mod address;
 mod arch;
 mod block;
+pub mod cover;
 mod dense;
 mod facts;
 mod fields;

@@ -1,0 +1,115 @@
+//! The specification: all packets that rules could tell apart, one by one.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::super::{Address, Fields, Fragment, Rule, Upper};
+use super::{Kind, Listed};
+
+/// Which rules of a list could be left out, and why. Only for lists that ask for few different values: it looks at each
+/// combination of them.
+pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32) -> BTreeMap<usize, Kind> {
+    let cells = cells(list);
+    let mut found = BTreeMap::new();
+    for rule in 0..list.len() {
+        if !cells.iter().any(|rules| rules.first() == Some(&rule)) {
+            found.insert(rule, Kind::Never);
+        }
+    }
+    for rule in (0..list.len()).rev() {
+        let verdict = |but: Option<usize>, rules: &[usize]| {
+            let mut left = rules.iter().filter(|rule| !found.contains_key(rule) && Some(**rule) != but);
+            left.next().map_or(unmatched, |first| list[*first].verdict)
+        };
+        if !found.contains_key(&rule) && cells.iter().all(|rules| verdict(None, rules) == verdict(Some(rule), rules)) {
+            found.insert(rule, Kind::Redundant);
+        }
+    }
+    found
+}
+
+/// For packets that occur, the rules that match, in order. Packets that match the same rules are there once.
+pub fn cells<K: Address>(list: &[Listed<'_, K>]) -> HashSet<Vec<usize>> {
+    let boxes: Vec<&Rule<K>> = list.iter().flat_map(|listed| listed.boxes).collect();
+    let mut cells = HashSet::new();
+    for packet in packets(&boxes) {
+        let matching =
+            list.iter().enumerate().filter(|(_, listed)| listed.boxes.iter().any(|rule| rule.matches(&packet)));
+        cells.insert(matching.map(|(rule, _)| rule).collect());
+    }
+    cells
+}
+
+/// Where ranges begin, and where they have ended.
+fn ends<T: Ord>(lowest: T, of: impl Iterator<Item = (T, Option<T>)>) -> BTreeSet<T> {
+    std::iter::once(lowest).chain(of.flat_map(|(low, after)| std::iter::once(low).chain(after))).collect()
+}
+
+fn with_another<T: Ord>(mut named: BTreeSet<T>, mut all: impl Iterator<Item = T>) -> BTreeSet<T> {
+    named.extend(all.find(|value| !named.contains(value)));
+    named
+}
+
+/// Of packets that match the same rules, one at least.
+fn packets<K: Address>(rules: &[&Rule<K>]) -> Vec<Fields<K>> {
+    let addresses = |side: usize| {
+        ends(K::ZERO, rules.iter().map(|rule| (K::addresses(rule)[side].low(), K::addresses(rule)[side].high().next())))
+    };
+    let ports = |second: bool| {
+        let spans = rules.iter().filter_map(|rule| match rule.upper {
+            Upper::Ports { source, destination } => Some(if second { destination } else { source }),
+            _ => None,
+        });
+        ends(0, spans.map(|span| (span.low(), span.high().checked_add(1))))
+    };
+    let octets = |second: bool| {
+        let spans = rules.iter().filter_map(|rule| match rule.upper {
+            Upper::Icmp { kind, code } => Some(if second { code } else { kind }),
+            _ => None,
+        });
+        ends(0, spans.map(|span| (span.low(), span.high().checked_add(1))))
+    };
+    let bits = rules.iter().fold(0, |bits, rule| bits | rule.flags.mask());
+    let flags = (0..=u16::MAX).filter(|flags| flags & !bits == 0);
+    // What rules name, and something that none does.
+    let protocols = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.protocol).chain([1, 6, 58]));
+    let dscps = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.dscp));
+    let interfaces = rules.iter().filter_map(|rule| rule.interfaces.as_ref()).flat_map(|set| set.iter());
+    let interfaces = BTreeSet::from_iter(interfaces);
+    let protocols = with_another(protocols, 0..=u8::MAX);
+    let (dscps, interfaces) = (with_another(dscps, 0..=63), with_another(interfaces, 0..=u32::MAX));
+
+    let mut uppers: Vec<Fields<K>> = Vec::new();
+    for protocol in protocols {
+        let bare = Fields::new(K::ZERO, K::ZERO, protocol);
+        uppers.push(bare);
+        let icmp = matches!(protocol, 1 | 58);
+        for first in if icmp { octets(false) } else { BTreeSet::new() } {
+            uppers.extend(octets(true).into_iter().map(|second| bare.with_icmp(first, second)));
+        }
+        for first in if icmp { BTreeSet::new() } else { ports(false) } {
+            for second in ports(true) {
+                let packet = bare.with_ports(first, second);
+                uppers.push(packet);
+                let flags = flags.clone().filter(|_| protocol == 6);
+                uppers.extend(flags.map(|flags| packet.with_flags(flags)));
+            }
+        }
+    }
+    let mut packets = Vec::new();
+    for upper in uppers {
+        for source in addresses(0) {
+            for destination in addresses(1) {
+                for fragment in [Fragment::Whole, Fragment::First, Fragment::Later] {
+                    for dscp in &dscps {
+                        for interface in &interfaces {
+                            let packet = Fields { source, destination, ..upper };
+                            let packet = packet.with_fragment(fragment).with_dscp(*dscp).with_interface(*interface);
+                            packets.push(packet);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    packets
+}
