@@ -54,6 +54,12 @@ impl Page {
         Page { counters: Arc::clone(&self.counters), specials }
     }
 
+    /// Packets and octets that a rule of it has matched, of all workers, by the lower bits of its number.
+    pub fn matched(&self, slot: usize) -> (u64, u64) {
+        let of = self.counters.iter().filter_map(|rules| rules.get(slot));
+        of.fold((0, 0), |(packets, octets), rule| (packets + rule.packets.value(), octets + rule.octets.value()))
+    }
+
     /// What rules of it ask for, by the lower bits of their numbers.
     pub fn specials(&self) -> &[(u16, Special)] {
         &self.specials
@@ -74,9 +80,7 @@ impl Pages {
 
     /// Packets and octets that a rule has matched, of all workers.
     pub fn matched(&self, number: u32) -> (u64, u64) {
-        let Some(page) = self.0.get(number as usize / PAGE) else { return (0, 0) };
-        let of = page.counters.iter().map(|rules| &rules[number as usize % PAGE]);
-        of.fold((0, 0), |(packets, octets), rule| (packets + rule.packets.value(), octets + rule.octets.value()))
+        self.0.get(number as usize / PAGE).map_or((0, 0), |page| page.matched(number as usize % PAGE))
     }
 
     /// What the rule asks for beside its verdict.

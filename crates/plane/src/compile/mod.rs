@@ -7,7 +7,8 @@
 //! What is learned while a model is in force, neighbours above all, makes a new root of the same model (`change`): as if the
 //! model had been compiled again with what is known now, but without looking at the rest of it.
 
-pub mod boxes;
+pub mod acl;
+mod boxes;
 mod change;
 mod numbers;
 mod pass;
@@ -38,7 +39,6 @@ pub use sav::{
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
 
-use crate::acl;
 use crate::counters::InterfaceCounters;
 use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::rib::{Entry, Rib};
@@ -140,6 +140,7 @@ pub struct Compiler {
     shown: Arc<[Interface]>,
     buckets: Arc<[u32]>,
     sav: sav::Store,
+    acl: acl::Store,
     samplers: Arc<[Sampler]>,
     generation: u64,
     models: u64,
@@ -179,6 +180,7 @@ impl Compiler {
             shown: Arc::default(),
             buckets: Arc::default(),
             sav: sav::Store::default(),
+            acl: acl::Store::new(settings.workers),
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -250,8 +252,18 @@ impl Compiler {
             redirects: &redirects,
         };
         let staged = self.sav.prepare(input)?;
-        let tables = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs)?;
+        let lists = acl::Input { domain: &self.domain, gateway, map: &map };
+        let staged_lists = self.acl.prepare(lists)?;
+        let written = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs);
+        let tables = match written {
+            Ok(tables) => tables,
+            Err(full) => {
+                self.acl.abandon(staged_lists);
+                return Err(full);
+            }
+        };
         self.sav.commit(staged, input, &mut interfaces);
+        self.acl.commit(staged_lists, lists, &mut interfaces);
 
         numbers.adjacencies.end();
         numbers.sets.end();
@@ -290,7 +302,7 @@ impl Compiler {
             adjacencies: self.routing.adjacencies.clone(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
-            acl: acl::Access::default(),
+            acl: self.acl.current().clone(),
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
@@ -313,6 +325,7 @@ impl Compiler {
             writers.v4.collect();
             writers.v6.collect();
         }
+        self.acl.collect();
     }
 
     /// How full the tables of each VRF number are.

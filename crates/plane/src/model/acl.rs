@@ -80,7 +80,7 @@ pub struct AclLimit {
 }
 
 /// A rule. What it does not name it does not ask about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AclRule {
     /// What becomes of packets that it matches.
     pub action: AclAction,
@@ -129,7 +129,7 @@ impl AclRule {
 }
 
 /// Something that has a name, and is shared by all that use it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Group<T> {
     /// Its name.
     pub name: Arc<str>,
@@ -149,7 +149,7 @@ pub struct Groups {
 }
 
 /// Interfaces of a rule, as they were named.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Interfaces {
     /// These; not empty.
     List(Arc<[InterfaceIndex]>),
@@ -222,7 +222,7 @@ pub enum IpFamily {
 }
 
 /// Addresses that a rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// All.
     Any,
@@ -235,7 +235,7 @@ pub enum Addresses {
 }
 
 /// Ports that a rule is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Ports {
     /// From the first to the last.
     Range(RangeInclusive<u16>),
@@ -268,7 +268,7 @@ impl From<RangeInclusive<u16>> for Ports {
 }
 
 /// What a rule asks of what is behind the IP header. Ports, types and flags are in the first fragment of a packet only.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Nothing.
     Any,

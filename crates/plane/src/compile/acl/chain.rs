@@ -1,0 +1,174 @@
+//! Chains as they are kept: a classifier of each family for a sequence of lists.
+
+use std::sync::Arc;
+
+use weir_base::reclaim::Domain;
+use weir_table::classify::{Error, Limits, Rule, Stats, Upper, Writer};
+
+use super::super::boxes::{Bits, boxes};
+use super::List;
+use super::order::{DEFAULT, PLACES};
+use crate::acl::{Action, Chain, Found};
+use crate::model::{AclAction, AclDefault, AclRule, InterfaceIndex, Origin};
+
+/// Octets of lookups' memory that a rule may take on average before a classifier counts as full, and the least that one may
+/// take: rules that nothing parts take the most, 1.3 KiB (ARCHITECTURE.md).
+const OCTETS_PER_RULE: usize = 2048;
+const LEAST_OCTETS: usize = 16 << 20;
+
+/// The lists of a chain, by their numbers, in their order.
+pub(super) type Sequence = Arc<[u32]>;
+
+/// A chain.
+pub(super) struct Kept {
+    pub(super) sequence: Sequence,
+    /// How many of the lists are ever asked: what comes behind a default that decides is not.
+    asked: usize,
+    pub(super) v4: Own<u32>,
+    pub(super) v6: Own<u128>,
+}
+
+/// One family's.
+pub(super) struct Own<K> {
+    pub(super) writer: Writer<K>,
+    /// Boxes of rules: those of defaults are not counted.
+    pub(super) boxes: usize,
+    /// Boxes that ask for what only first fragments have.
+    pub(super) transport: usize,
+}
+
+/// What classifiers are made with.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub(super) domain: &'a Domain,
+    /// Boxes of a classifier at most, defaults aside.
+    pub(super) limit: usize,
+    /// By the model's index of an interface: its number.
+    pub(super) interfaces: &'a [u32],
+}
+
+impl Means<'_> {
+    /// The boxes of a rule.
+    pub(super) fn boxes<K: Bits>(&self, rule: &AclRule) -> Vec<Rule<K>> {
+        boxes(rule, |InterfaceIndex(index)| self.interfaces[index as usize])
+    }
+}
+
+/// Why a chain can not be made.
+#[derive(Debug)]
+pub(super) struct Full {
+    /// The list, by its number.
+    pub(super) list: u32,
+    /// The first of its rules that has no room, if one is to blame.
+    pub(super) rule: Option<Origin>,
+    pub(super) error: Error,
+}
+
+/// What a classifier says of a packet that a rule matches.
+pub(super) fn found(rule: &AclRule, number: u32) -> Found {
+    let special = rule.log || rule.limit.is_some() || is_special(rule.action);
+    Found::new(number, action(rule.action), special)
+}
+
+/// What a classifier says of a packet that no rule matches, of which the last list has this default.
+pub(super) fn found_default(default: AclDefault, number: u32) -> Found {
+    match default {
+        AclDefault::Next => Found::new(number, Action::Deny, false),
+        AclDefault::Action(does) => Found::new(number, action(does), is_special(does)),
+    }
+}
+
+fn action(action: AclAction) -> Action {
+    match action {
+        AclAction::Permit => Action::Permit,
+        AclAction::Deny => Action::Deny,
+        AclAction::Reject(_) => Action::Reject,
+    }
+}
+
+/// Whether there is more to an action than its verdict. Sources are told in the usual way where nothing is said.
+pub(super) fn is_special(action: AclAction) -> bool {
+    matches!(action, AclAction::Reject(how) if how != crate::model::Rejection::Usual)
+}
+
+/// The place in a classifier of what has a place in a list.
+pub(super) fn place(position: usize, place: u64) -> u64 {
+    position as u64 * PLACES + place
+}
+
+/// Whether a box asks for what only the first fragment of a packet has.
+pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
+    !matches!(rule.upper, Upper::Any) || rule.flags.mask() != 0
+}
+
+impl Kept {
+    /// A chain of these lists, as they run.
+    pub(super) fn build<'l>(
+        means: Means<'_>,
+        sequence: Sequence,
+        list: impl Fn(u32) -> &'l List + Copy,
+    ) -> Result<Kept, Full> {
+        let decides = |number: &u32| list(*number).default != AclDefault::Next;
+        let asked = sequence.iter().position(decides).map_or(sequence.len(), |position| position + 1);
+        let lists = &sequence[..asked];
+        let (v4, v6) = (Own::build(means, lists, list)?, Own::build(means, lists, list)?);
+        Ok(Kept { sequence, asked, v4, v6 })
+    }
+
+    /// The position of a list that is asked.
+    pub(super) fn position(&self, list: u32) -> Option<usize> {
+        self.sequence[..self.asked].iter().position(|&own| own == list)
+    }
+
+    /// Frees what readers have passed.
+    pub(super) fn collect(&mut self) {
+        self.v4.writer.collect();
+        self.v6.writer.collect();
+    }
+}
+
+impl<K: Bits> Own<K> {
+    fn build<'l>(means: Means<'_>, lists: &[u32], list: impl Fn(u32) -> &'l List) -> Result<Own<K>, Full> {
+        let limits = Limits {
+            // One of them has a default.
+            rules: means.limit + 1,
+            bytes: means.limit.saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, 4 << 30),
+        };
+        let mut all: Vec<(u64, Rule<K>, u32)> = Vec::new();
+        let (mut used, mut transport) = (0, 0);
+        for (position, &number) in lists.iter().enumerate() {
+            let list = list(number);
+            for entry in list.order.iter() {
+                let rule = list.rule(entry);
+                let boxes = means.boxes::<K>(rule);
+                used += boxes.len();
+                if used > means.limit {
+                    let error = Error::TooManyRules { rules: used, most: means.limit };
+                    return Err(Full { list: number, rule: Some(rule.origin), error });
+                }
+                let identity = found(rule, entry.number).identity();
+                for (own, rule) in (place(position, entry.place)..).zip(boxes) {
+                    transport += usize::from(asks_transport(&rule));
+                    all.push((own, rule, identity));
+                }
+            }
+            if position + 1 == lists.len() {
+                all.push((place(position, DEFAULT), Rule::any(), found_default(list.default, list.number).identity()));
+            }
+        }
+        let full = |error| Full { list: lists.last().copied().unwrap_or_default(), rule: None, error };
+        let mut writer = Writer::new(means.domain, limits).map_err(full)?;
+        writer.load(all).map_err(full)?;
+        Ok(Own { writer, boxes: used, transport })
+    }
+
+    /// What the root is to have.
+    pub(super) fn chain(&self) -> Chain<K> {
+        Chain { table: self.writer.table(), needs_transport: self.transport > 0 }
+    }
+
+    /// How large it is.
+    pub(super) fn stats(&self) -> Stats {
+        self.writer.stats()
+    }
+}

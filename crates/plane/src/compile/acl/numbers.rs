@@ -1,0 +1,264 @@
+//! The numbers of rules, over all lists, and what is kept by them: counters and what special rules ask for.
+//!
+//! A number that is given up is given to another rule once no reader can find it any more, and what was counted by it then
+//! is subtracted from what the other counts.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use weir_base::reclaim::{Domain, Stamp};
+
+use crate::acl::{MOST_NUMBERS, PAGE, Page, Pages, Special};
+
+/// What a number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Means {
+    /// Nothing (any more).
+    Nothing,
+    /// The rule at a place of a list, by the list's number.
+    Rule(u32, u64),
+    /// What a list does with what no rule of it matches.
+    Default(u32),
+}
+
+struct Slot {
+    means: Means,
+    /// Packets and octets that are not those of this rule, or were cleared.
+    base: (u64, u64),
+}
+
+/// The numbers that there are.
+pub(super) struct Numbers {
+    workers: usize,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Those that readers may still find. What has no stamp was given up since the last look: the root that knows nothing
+    /// of it may not be out yet.
+    limbo: VecDeque<(Option<Stamp>, Vec<u32>)>,
+    pages: Vec<Arc<Page>>,
+    specials: BTreeMap<u32, Special>,
+    /// Pages whose specials are not those of `specials`.
+    stale: BTreeSet<usize>,
+    shown: Pages,
+}
+
+impl Numbers {
+    pub(super) fn new(workers: usize) -> Numbers {
+        Numbers {
+            workers,
+            slots: Vec::new(),
+            free: Vec::new(),
+            limbo: VecDeque::new(),
+            pages: Vec::new(),
+            specials: BTreeMap::new(),
+            stale: BTreeSet::new(),
+            shown: Pages::default(),
+        }
+    }
+
+    /// A number that stands for nothing yet. There are more than there can be rules.
+    pub(super) fn allocate(&mut self) -> u32 {
+        if let Some(number) = self.free.pop() {
+            return number;
+        }
+        let number = self.slots.len() as u32;
+        assert!(number < MOST_NUMBERS, "a rule for each number");
+        self.slots.push(Slot { means: Means::Nothing, base: (0, 0) });
+        if self.pages.len() * PAGE < self.slots.len() {
+            self.pages.push(Arc::new(Page::new(self.workers)));
+        }
+        number
+    }
+
+    /// Says what a number stands for. One that stood for nothing has matched nothing.
+    pub(super) fn give(&mut self, number: u32, means: Means) {
+        let counted = self.counted(number);
+        let slot = &mut self.slots[number as usize];
+        if slot.means == Means::Nothing {
+            slot.base = counted;
+        }
+        slot.means = means;
+    }
+
+    /// What a number stands for.
+    pub(super) fn means(&self, number: u32) -> Means {
+        self.slots.get(number as usize).map_or(Means::Nothing, |slot| slot.means)
+    }
+
+    /// Takes numbers back that no root has had.
+    pub(super) fn take_back(&mut self, numbers: impl IntoIterator<Item = u32>) {
+        for number in numbers {
+            self.slots[number as usize].means = Means::Nothing;
+            self.set_special(number, None);
+            self.free.push(number);
+        }
+    }
+
+    /// Gives numbers up that roots may have.
+    pub(super) fn release(&mut self, numbers: Vec<u32>) {
+        if numbers.is_empty() {
+            return;
+        }
+        for &number in &numbers {
+            self.slots[number as usize].means = Means::Nothing;
+        }
+        match self.limbo.back_mut() {
+            Some((None, waiting)) => waiting.extend(numbers),
+            _ => self.limbo.push_back((None, numbers)),
+        }
+    }
+
+    /// Frees what no reader can find any more. All roots that were made so far are out.
+    pub(super) fn settle(&mut self, domain: &Domain) {
+        if let Some((stamp @ None, _)) = self.limbo.back_mut() {
+            *stamp = Some(domain.stamp());
+        }
+        while let Some((Some(stamp), _)) = self.limbo.front()
+            && domain.passed(*stamp)
+        {
+            let (_, numbers) = self.limbo.pop_front().unwrap_or_default();
+            self.take_back(numbers);
+        }
+    }
+
+    /// Sets what a rule asks for beside its verdict.
+    pub(super) fn set_special(&mut self, number: u32, special: Option<Special>) {
+        let there = self.specials.contains_key(&number);
+        match special {
+            Some(special) => drop(self.specials.insert(number, special)),
+            None if there => drop(self.specials.remove(&number)),
+            None => return,
+        }
+        self.stale.insert(number as usize / PAGE);
+    }
+
+    /// What a rule asks for beside its verdict.
+    pub(super) fn special(&self, number: u32) -> Option<&Special> {
+        self.specials.get(&number)
+    }
+
+    /// Whether [`Numbers::pages`] would give what it gave last.
+    pub(super) fn are_shown(&self) -> bool {
+        self.stale.is_empty() && self.shown.0.len() == self.pages.len()
+    }
+
+    /// What a root is to have.
+    pub(super) fn pages(&mut self) -> Pages {
+        if !self.are_shown() {
+            for page in std::mem::take(&mut self.stale) {
+                let first = (page * PAGE) as u32;
+                let specials = self.specials.range(first..first + PAGE as u32);
+                let specials = specials.map(|(number, special)| ((number - first) as u16, special.clone())).collect();
+                self.pages[page] = Arc::new(self.pages[page].with_specials(specials));
+            }
+            self.shown = Pages(self.pages.as_slice().into());
+        }
+        self.shown.clone()
+    }
+
+    /// Packets and octets that a rule has matched since it came, or since that was cleared.
+    pub(super) fn matched(&self, number: u32) -> (u64, u64) {
+        let (packets, octets) = self.counted(number);
+        let base = self.slots.get(number as usize).map_or((0, 0), |slot| slot.base);
+        (packets.wrapping_sub(base.0), octets.wrapping_sub(base.1))
+    }
+
+    /// Has all rules matched nothing.
+    pub(super) fn clear(&mut self) {
+        for number in 0..self.slots.len() {
+            self.slots[number].base = self.counted(number as u32);
+        }
+    }
+
+    /// What was counted by a number.
+    fn counted(&self, number: u32) -> (u64, u64) {
+        self.pages.get(number as usize / PAGE).map_or((0, 0), |page| page.matched(number as usize % PAGE))
+    }
+
+    /// Octets of counters, and of what special rules ask for.
+    pub(super) fn octets(&self) -> usize {
+        self.shown.octets() + self.slots.capacity() * size_of::<Slot>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Rejection;
+
+    fn special() -> Option<Special> {
+        Some(Special { sample: None, meter: None, rejection: Rejection::Icmp })
+    }
+
+    #[test]
+    fn numbers_are_given_again_once_readers_have_passed() {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut numbers = Numbers::new(1);
+        let own: Vec<u32> = (0..3).map(|_| numbers.allocate()).collect();
+        own.iter().for_each(|&number| numbers.give(number, Means::Rule(0, u64::from(number))));
+        numbers.set_special(own[1], special());
+        let pages = numbers.pages();
+        pages.counter(0, own[1]).unwrap().packets.add(7);
+        pages.counter(0, own[1]).unwrap().octets.add(700);
+        assert_eq!(numbers.matched(own[1]), (7, 700));
+        let guard = reader.pin();
+        numbers.release(vec![own[1]]);
+        numbers.settle(&domain);
+        assert_eq!(numbers.means(own[1]), Means::Nothing);
+        assert_eq!(numbers.allocate(), 3, "the reader may still find number 1");
+        // Who found the rule before goes on counting for it.
+        pages.counter(0, own[1]).unwrap().packets.add(1);
+        drop(guard);
+        numbers.settle(&domain);
+        assert_eq!(numbers.allocate(), own[1]);
+        assert!(numbers.special(own[1]).is_none());
+        numbers.give(own[1], Means::Default(0));
+        assert_eq!(numbers.matched(own[1]), (0, 0));
+        pages.counter(0, own[1]).unwrap().packets.add(2);
+        assert_eq!(numbers.matched(own[1]).0, 2);
+        numbers.give(own[1], Means::Default(4));
+        assert_eq!(numbers.matched(own[1]).0, 2, "it is the same rule");
+        numbers.clear();
+        assert_eq!(numbers.matched(own[1]), (0, 0));
+    }
+
+    #[test]
+    fn what_is_given_up_before_its_root_is_out_waits_for_it() {
+        let domain = Domain::new();
+        let mut reader = domain.reader().unwrap();
+        let mut numbers = Numbers::new(1);
+        let number = numbers.allocate();
+        let guard = reader.pin();
+        numbers.release(vec![number]);
+        drop(guard);
+        let guard = reader.pin();
+        // Readers came after it was given up, but the root was published only now.
+        numbers.settle(&domain);
+        assert_eq!(numbers.allocate(), 1);
+        drop(guard);
+        numbers.settle(&domain);
+        assert_eq!(numbers.allocate(), number);
+    }
+
+    #[test]
+    fn pages_are_shared_by_versions() {
+        let mut numbers = Numbers::new(2);
+        let first: Vec<u32> = (0..=PAGE).map(|_| numbers.allocate()).collect();
+        let pages = numbers.pages();
+        assert!(numbers.are_shown() && pages.0.len() == 2);
+        assert!(Arc::ptr_eq(&pages.0, &numbers.pages().0));
+        numbers.set_special(first[PAGE], special());
+        assert!(!numbers.are_shown());
+        let next = numbers.pages();
+        assert!(Arc::ptr_eq(&next.0[0], &pages.0[0]) && !Arc::ptr_eq(&next.0[1], &pages.0[1]));
+        pages.counter(1, PAGE as u32).unwrap().packets.add(1);
+        assert_eq!(next.matched(PAGE as u32).0, 1, "counters are the same");
+        let found = |special| crate::acl::Found::new(PAGE as u32, crate::acl::Action::Reject, special);
+        assert!(next.special(found(true)).is_some() && pages.special(found(true)).is_none());
+        numbers.set_special(first[0], None);
+        assert!(numbers.are_shown(), "nothing has changed");
+        numbers.take_back([first[PAGE]]);
+        assert!(numbers.pages().special(found(true)).is_none());
+    }
+}
