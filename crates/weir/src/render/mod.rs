@@ -1,6 +1,7 @@
 //! Everything that weir shows of a running gateway: each report is one plain value, taken from a snapshot by the gateway,
 //! carried as JSON over the control socket, and printed as that JSON or as text made from it. The two cannot disagree.
 
+pub mod acl;
 pub mod alarms;
 pub mod buffers;
 pub mod errors;

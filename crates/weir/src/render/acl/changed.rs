@@ -1,0 +1,123 @@
+//! What a change to a list or to a group did.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::Report;
+use super::super::remark::Remark;
+
+/// The outcome of changes to a list that were put into force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Changed {
+    /// The list.
+    pub list: String,
+    /// Who said it.
+    pub source: String,
+    /// There was no such list before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
+    /// Rules that are new, by what they are called from now on, in the order in which they were sent.
+    pub inserted: Vec<u32>,
+    /// Rules that another one took the place of, or that went.
+    pub deleted: usize,
+    /// Rules of the list from now on.
+    pub rules: usize,
+    /// What is odd about what was sent, if anything is: the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Remark>,
+    /// How many warnings there are beside these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_warnings: usize,
+}
+
+/// The outcome of a group's change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Regrouped {
+    /// The group.
+    pub group: String,
+    /// What is in it: `addresses`, `ports` or `interfaces`.
+    pub kind: String,
+    /// There was no such group before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub created: bool,
+    /// Its members from now on, those of groups that were named among them.
+    pub members: usize,
+    /// Rules that name it.
+    pub rules: usize,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Report for Changed {
+    const SCHEMA: &'static str = "weir.acl.changed/1";
+
+    /// Without the warnings, which are not part of what was asked for.
+    fn text(&self) -> String {
+        let Changed { list, created, inserted, deleted, rules, .. } = self;
+        let new = if *created { " is new" } else { "" };
+        let ids = match &**inserted {
+            [] => String::new(),
+            [id] => format!(" (id {id})"),
+            [ids @ ..] if ids.len() <= 8 => {
+                format!(" (ids {})", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+            }
+            [first, .., last] => format!(" (ids {first} … {last})"),
+        };
+        format!("{list}{new}: inserted {}{ids}, deleted {deleted}; {rules} rules now\n", inserted.len())
+    }
+}
+
+impl Report for Regrouped {
+    const SCHEMA: &'static str = "weir.acl.regrouped/1";
+
+    fn text(&self) -> String {
+        let Regrouped { group, kind, created, members, rules } = self;
+        let new = if *created { " is new" } else { "" };
+        format!("{group}{new}: {members} {kind}, in {rules} rules\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{json, read};
+    use super::*;
+
+    #[test]
+    fn one_line_a_change() {
+        let mut changed = Changed {
+            list: "edge-in".into(),
+            source: "api".into(),
+            created: false,
+            inserted: vec![17],
+            deleted: 0,
+            rules: 7,
+            warnings: vec![],
+            more_warnings: 0,
+        };
+        assert_eq!(changed.text(), "edge-in: inserted 1 (id 17), deleted 0; 7 rules now\n");
+        let short = json(&changed);
+        assert!(!short.contains("warnings") && !short.contains("created"), "{short}");
+        changed.warnings =
+            vec![Remark { change: Some(1), line: None, column: Some(3), message: "odd".into(), help: None }];
+        changed.created = true;
+        assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
+        changed.inserted = vec![17, 4, 5];
+        assert_eq!(changed.text(), "edge-in is new: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n");
+        changed.inserted = (1..=9).collect();
+        assert_eq!(changed.text(), "edge-in is new: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n");
+        changed.inserted.clear();
+        assert_eq!(changed.text(), "edge-in is new: inserted 0, deleted 0; 7 rules now\n");
+    }
+
+    #[test]
+    fn one_line_a_group() {
+        let mut group = Regrouped { group: "web".into(), kind: "ports".into(), created: false, members: 3, rules: 2 };
+        assert_eq!(group.text(), "web: 3 ports, in 2 rules\n");
+        assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
+        group.created = true;
+        assert_eq!(group.text(), "web is new: 3 ports, in 2 rules\n");
+    }
+}

@@ -1,0 +1,229 @@
+//! `show acl`: the lists of rules, who uses them, what they matched, and what they were compiled to.
+
+pub mod changed;
+pub mod rules;
+
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+use super::number::octets;
+use super::table::{Align, Table};
+
+/// The lists, the groups that their rules name, and the chains that packets meet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acls {
+    /// Each list: those of the configuration in its order, then the others.
+    pub lists: Vec<List>,
+    /// Each group.
+    pub groups: Vec<Group>,
+    /// Each sequence of lists that some interface names.
+    pub chains: Vec<Chain>,
+}
+
+/// A list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct List {
+    /// Its name.
+    pub name: String,
+    /// What becomes of packets that no rule of it matches: `next`, `permit`, `deny`, `reject`, `reject+reset` or
+    /// `reject+icmp`.
+    pub default: String,
+    /// Rules.
+    pub rules: usize,
+    /// Those of them that came while the gateway ran.
+    pub live: usize,
+    /// What its rules matched.
+    pub matched: Hits,
+    /// What none of them matched.
+    pub unmatched: Hits,
+    /// Interfaces that ask it about what comes in.
+    #[serde(rename = "in")]
+    pub input: Vec<String>,
+    /// Interfaces that ask it about what leaves.
+    #[serde(rename = "out")]
+    pub output: Vec<String>,
+    /// Where it was declared; empty for a list that came while the gateway ran.
+    pub origin: String,
+}
+
+/// Packets, and their octets from the header of IP on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hits {
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+}
+
+/// A group that rules may name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// What is in it: `addresses`, `ports` or `interfaces`.
+    pub kind: String,
+    /// Its members, those of groups that it names among them.
+    pub members: Vec<String>,
+}
+
+/// The lists that interfaces name in one order, as one classifier of a family.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Chain {
+    /// The lists, in the order in which they are asked.
+    pub lists: Vec<String>,
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Boxes of fields that its rules come to.
+    pub boxes: u64,
+    /// Octets of memory.
+    pub bytes: u64,
+    /// Some rule asks for ports, types or flags, which later fragments are given from the first.
+    pub needs_transport: bool,
+}
+
+fn lists(lists: &[List]) -> String {
+    let mut table = Table::new(&[
+        ("List", Align::Left),
+        ("Rules", Align::Right),
+        ("Live", Align::Right),
+        ("Matched", Align::Right),
+        ("Matched bytes", Align::Right),
+        ("Default", Align::Left),
+        ("Unmatched", Align::Right),
+        ("Unmatched bytes", Align::Right),
+        ("In", Align::Left),
+        ("Out", Align::Left),
+        ("Declared", Align::Left),
+    ]);
+    for list in lists {
+        table.row([
+            list.name.clone(),
+            list.rules.to_string(),
+            list.live.to_string(),
+            list.matched.packets.to_string(),
+            list.matched.bytes.to_string(),
+            list.default.clone(),
+            list.unmatched.packets.to_string(),
+            list.unmatched.bytes.to_string(),
+            list.input.join(","),
+            list.output.join(","),
+            list.origin.clone(),
+        ]);
+    }
+    table.text()
+}
+
+fn groups(groups: &[Group]) -> String {
+    /// Members that are shown.
+    const SHOWN: usize = 4;
+    let mut table =
+        Table::new(&[("Group", Align::Left), ("Of", Align::Left), ("Count", Align::Right), ("Members", Align::Left)]);
+    for Group { name, kind, members } in groups {
+        let more = if members.len() > SHOWN { ",…" } else { "" };
+        let shown = members.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(",") + more;
+        table.row([name.clone(), kind.clone(), members.len().to_string(), shown]);
+    }
+    table.text()
+}
+
+fn chains(chains: &[Chain]) -> String {
+    let mut table = Table::new(&[
+        ("Chain", Align::Left),
+        ("Family", Align::Left),
+        ("Boxes", Align::Right),
+        ("Memory", Align::Right),
+        ("Fragments", Align::Left),
+    ]);
+    for Chain { lists, family, boxes, bytes, needs_transport } in chains {
+        let fragments = if *needs_transport { "as their first" } else { "" };
+        let (boxes, memory) = (boxes.to_string(), octets(*bytes));
+        table.row([lists.join(","), family.clone(), boxes, memory, fragments.to_owned()]);
+    }
+    table.text()
+}
+
+impl Report for Acls {
+    const SCHEMA: &'static str = "weir.show.acl/1";
+
+    fn text(&self) -> String {
+        if self.lists.is_empty() && self.groups.is_empty() {
+            return "there are no access lists\n".to_owned();
+        }
+        let mut parts = Vec::new();
+        if !self.lists.is_empty() {
+            parts.push(lists(&self.lists));
+        }
+        if !self.groups.is_empty() {
+            parts.push(groups(&self.groups));
+        }
+        if !self.chains.is_empty() {
+            parts.push(chains(&self.chains));
+        }
+        parts.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read};
+    use super::*;
+
+    #[test]
+    fn lists_then_groups_then_chains() {
+        let list = |name: &str, default: &str, input: &[&str], output: &[&str]| List {
+            name: name.into(),
+            default: default.into(),
+            rules: 3,
+            live: 1,
+            matched: Hits { packets: 1000, bytes: 64_000 },
+            unmatched: Hits { packets: 7, bytes: 420 },
+            input: input.iter().map(ToString::to_string).collect(),
+            output: output.iter().map(ToString::to_string).collect(),
+            origin: if name == "spare" { String::new() } else { "edge.toml:40".into() },
+        };
+        let chain = |family: &str, needs_transport| Chain {
+            lists: vec!["base".into(), "edge-in".into()],
+            family: family.into(),
+            boxes: 6,
+            bytes: 2048,
+            needs_transport,
+        };
+        let five = ["80", "443", "8000-8999", "9000", "9443"].map(String::from);
+        let group = |name: &str, kind: &str, members: &[String]| Group {
+            name: name.into(),
+            kind: kind.into(),
+            members: members.to_vec(),
+        };
+        let acls = Acls {
+            lists: vec![
+                list("base", "next", &["wan", "lan"], &[]),
+                list("edge-in", "deny", &["wan"], &["lan"]),
+                list("spare", "reject", &[], &[]),
+            ],
+            groups: vec![group("web", "ports", &five), group("inside", "interfaces", &["lan".to_owned()])],
+            chains: vec![chain("ipv4", true), chain("ipv6", false)],
+        };
+        assert_eq!(
+            acls.text(),
+            "\
+List     Rules  Live  Matched  Matched bytes  Default  Unmatched  Unmatched bytes  In       Out  Declared
+base         3     1     1000          64000  next             7              420  wan,lan  -    edge.toml:40
+edge-in      3     1     1000          64000  deny             7              420  wan      lan  edge.toml:40
+spare        3     1     1000          64000  reject           7              420  -        -    -
+
+Group   Of          Count  Members
+web     ports           5  80,443,8000-8999,9000,…
+inside  interfaces      1  lan
+
+Chain         Family  Boxes    Memory  Fragments
+base,edge-in  ipv4        6  2.00 KiB  as their first
+base,edge-in  ipv6        6  2.00 KiB  -
+"
+        );
+        assert_eq!(read::<Acls>(&json(&acls)).unwrap(), acls);
+        let none = Acls { lists: vec![], groups: vec![], chains: vec![] };
+        assert_eq!(none.text(), "there are no access lists\n");
+    }
+}
