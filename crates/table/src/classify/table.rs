@@ -39,7 +39,7 @@ impl<K: Address> Table<K> {
         assert!(self.domain.owns(guard), "guard of another domain");
         assert_eq!(packets.len(), found.len(), "one answer per packet");
         // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
-        unsafe { arch::lookup(&self.view(), packets, found) };
+        unsafe { arch::lookup(&self.view(), packets, None, found) };
     }
 
     pub(super) fn view(&self) -> View {
@@ -79,7 +79,7 @@ mod tests {
                 for body in arch::bodies::<K>() {
                     let mut found = vec![0; count];
                     // SAFETY: the guard is held; only bodies for this CPU are listed.
-                    unsafe { body(&table.view(), &packets, &mut found) };
+                    unsafe { body(&table.view(), &packets, None, &mut found) };
                     assert_eq!(found, usual);
                 }
             }

@@ -65,20 +65,26 @@ trait Isa {
     unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists);
 }
 
-/// For each packet, the identity of the first rule that matches.
+/// For each packet, the identity of the first rule that matches. If `places` are given, among rules before these places;
+/// where there is one, its place is given back.
 ///
 /// # Safety
 /// Every block that is reachable from the view at some time during the call stays as it is until the end of it, except
 /// for slots, rests and first places, which may be stored to atomically.
 #[inline]
-pub(crate) unsafe fn lookup<K: Address>(view: &View, packets: &[Fields<K>], found: &mut [u32]) {
+pub(crate) unsafe fn lookup<K: Address>(
+    view: &View,
+    packets: &[Fields<K>],
+    places: Option<&mut [u64]>,
+    found: &mut [u32],
+) {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the CPU has the features; the rest is the caller's promise.
-        return unsafe { with_avx512(view, packets, found) };
+        return unsafe { with_avx512(view, packets, places, found) };
     }
     // SAFETY: the caller's promise.
-    unsafe { body::<K, portable::Portable>(view, packets, found) }
+    unsafe { body::<K, portable::Portable>(view, packets, places, found) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -95,14 +101,14 @@ fn has_avx512() -> bool {
 /// As for [`lookup`], and the CPU has the features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
-unsafe fn with_avx512<K: Address>(view: &View, packets: &[Fields<K>], found: &mut [u32]) {
+unsafe fn with_avx512<K: Address>(view: &View, packets: &[Fields<K>], places: Option<&mut [u64]>, found: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { body::<K, avx512::Avx512>(view, packets, found) }
+    unsafe { body::<K, avx512::Avx512>(view, packets, places, found) }
 }
 
-/// A body, on packets and answers.
+/// A body, on packets, places and answers.
 #[cfg(test)]
-pub(crate) type Body<K> = unsafe fn(&View, &[Fields<K>], &mut [u32]);
+pub(crate) type Body<K> = unsafe fn(&View, &[Fields<K>], Option<&mut [u64]>, &mut [u32]);
 
 /// Every body that this CPU can run.
 #[cfg(test)]
@@ -118,18 +124,26 @@ pub(crate) fn bodies<K: Address>() -> Vec<Body<K>> {
 /// # Safety
 /// As for [`lookup`], and the CPU has what `I` is named for.
 #[inline(always)]
-unsafe fn body<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], found: &mut [u32]) {
+unsafe fn body<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], places: Option<&mut [u64]>, found: &mut [u32]) {
+    let mut places = places.map(|places| places.chunks_mut(VECTOR));
     for (packets, found) in packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)) {
+        let mut best = [u64::MAX; VECTOR];
+        let places = places.as_mut().and_then(Iterator::next);
+        if let Some(places) = &places {
+            best[..places.len()].copy_from_slice(places);
+        }
         // SAFETY: the caller's promise.
-        unsafe { vector::<K, I>(view, packets, found) };
+        unsafe { vector::<K, I>(view, packets, &mut best, found) };
+        if let Some(places) = places {
+            places.copy_from_slice(&best[..places.len()]);
+        }
     }
 }
 
 /// # Safety
 /// As for [`body`], and there are at most [`VECTOR`] packets, with as many answers.
 #[inline(always)]
-unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], found: &mut [u32]) {
-    let mut best = [u64::MAX; VECTOR];
+unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], best: &mut [u64; VECTOR], found: &mut [u32]) {
     found.fill(NO_RULE);
     let mut lists = Lists::new();
     let mut raw = Raw::empty();
@@ -147,14 +161,14 @@ unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], found: 
                 raw.set(place, select_unpredictable(head.first < best[place], child, 0), place as u32);
             }
             I::sort(&raw, packets.len(), &mut lists);
-            drain::<K, I>(view, packets, found, &mut best, &mut lists, &mut raw);
+            drain::<K, I>(view, packets, found, best, &mut lists, &mut raw);
             reference = head.rest;
         }
         for place in 0..packets.len() {
             raw.set(place, reference, place as u32);
         }
         I::sort(&raw, packets.len(), &mut lists);
-        drain::<K, I>(view, packets, found, &mut best, &mut lists, &mut raw);
+        drain::<K, I>(view, packets, found, best, &mut lists, &mut raw);
     }
 }
 
