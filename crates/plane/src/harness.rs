@@ -18,7 +18,8 @@ use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{
-    Compiler, Decision, Edit, Edited, Map, Names, Places, PortPlace, SavError, Settings, StageError, TableFull,
+    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Decision, Edit, Edited, Map, Names, Places,
+    PortPlace, SavError, Settings, StageError, TableFull,
 };
 use crate::counters::WorkerCounters;
 use crate::events;
@@ -95,8 +96,21 @@ pub struct Outcome {
     pub answers: Vec<u32>,
     /// What was decided about its source, if it was validated.
     pub sav: Option<Decision>,
+    /// What access lists decided about it, in the order in which it came to them.
+    pub acl: Vec<Filtered>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
+}
+
+/// What the access lists of an interface decided about a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtered {
+    /// The interface's number.
+    pub interface: u32,
+    /// The packet was leaving, not coming in.
+    pub output: bool,
+    /// What was decided.
+    pub decision: AclDecision,
 }
 
 /// A route that a packet took.
@@ -244,6 +258,35 @@ impl Harness {
         let root = self.compiler.stage_sav(&self.model, policy, action, time)?;
         self.root.publish(root);
         Ok(())
+    }
+
+    /// Changes an access list.
+    ///
+    /// # Errors
+    /// As for [`Compiler::edit_acl`].
+    pub fn edit_acl(&mut self, list: &str, edit: AclEdit, said: &AclSaid) -> Result<AclEdited, AclError> {
+        let Harness { compiler, model, map, root, .. } = self;
+        compiler.edit_acl((model, map), list, edit, said, |new| root.publish(new))
+    }
+
+    /// Gives a group that rules of access lists name other members.
+    ///
+    /// # Errors
+    /// As for [`Compiler::replace_acl_group`].
+    pub fn replace_acl_group(&mut self, group: AclGroup, said: &AclSaid) -> Result<AclEdited, AclError> {
+        let Harness { compiler, model, map, root, .. } = self;
+        compiler.replace_acl_group((model, map), group, said, |new| root.publish(new))
+    }
+
+    /// The access lists.
+    pub fn acl_lists(&self) -> Vec<stats::AclListStats> {
+        self.compiler.acl_lists(&self.model)
+    }
+
+    /// The rules of an access list, in their order; none if there is no such list.
+    pub fn acl_rules(&self, list: &str) -> Vec<stats::AclRuleRow> {
+        let found = self.compiler.acl_rules(&self.model, list, |_| true, usize::MAX);
+        found.map_or_else(Vec::new, |(rows, _)| rows)
     }
 
     /// The policies of source address validation, in the order of the configuration.
@@ -462,6 +505,7 @@ impl Harness {
                     out: Vec::new(),
                     answers: Vec::new(),
                     sav: None,
+                    acl: Vec::new(),
                     route: None,
                 });
                 outcomes.len() - 1
@@ -477,6 +521,10 @@ impl Harness {
             Fate::Validated { interface, source, policy, said, .. } => {
                 let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);
+            }
+            Fate::Filtered { interface, output, found } => {
+                let decision = self.compiler.acl_decision(found);
+                outcome.acl.extend(decision.map(|decision| Filtered { interface, output, decision }));
             }
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);

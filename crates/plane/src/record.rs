@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
+use crate::acl::Found;
 use crate::model::SpecialAction;
 use crate::reason::Reason;
 use crate::sav::Class;
@@ -47,6 +48,15 @@ pub enum Fate {
         policy: u16,
         /// What was found.
         said: Said,
+    },
+    /// Access lists of an interface decided about it.
+    Filtered {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// What was found.
+        found: Found,
     },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {

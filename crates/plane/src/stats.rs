@@ -351,6 +351,88 @@ pub struct SavEntryRow {
     pub hits: Option<u64>,
 }
 
+/// An access list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclListStats {
+    /// Its name.
+    pub name: String,
+    /// Where it was declared; empty where it was not.
+    pub origin: String,
+    /// Who made it, and when in seconds of the Unix epoch, if it was not declared.
+    pub created: Option<(String, u64)>,
+    /// Rules of it were changed since it was declared.
+    pub edited: bool,
+    /// Rules.
+    pub rules: usize,
+    /// Those of them that came while the gateway ran.
+    pub live: usize,
+    /// What becomes of packets that no rule matches.
+    pub default: crate::model::AclDefault,
+    /// The number of the default.
+    pub default_number: u32,
+    /// Packets that it decided about, and their octets from the IP header on.
+    pub default_matched: Traffic,
+    /// Those that rules decided about.
+    pub matched: Traffic,
+    /// The interfaces that name it for what comes in.
+    pub input: Vec<String>,
+    /// The interfaces that name it for what leaves.
+    pub output: Vec<String>,
+    /// Of how many packets of rules that log one is sampled, and by which sampler.
+    pub sample: Option<(u32, String)>,
+    /// Octets of its order, beside those of chains and counters.
+    pub octets: usize,
+}
+
+/// A rule of an access list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclRuleRow {
+    /// Its number, which it has as long as it is in the list.
+    pub number: u32,
+    /// Where in the list it is, counted from 0.
+    pub index: usize,
+    /// The rule, with the interfaces of the model in force.
+    pub rule: crate::model::AclRule,
+    /// Packets that it matched, and their octets from the IP header on.
+    pub matched: Traffic,
+    /// `file`, or who said so while the gateway ran.
+    pub source: String,
+    /// Where it was declared; empty where it was said.
+    pub origin: String,
+    /// When it was said: seconds of the Unix epoch.
+    pub time: Option<u64>,
+}
+
+/// What a sequence of access lists is compiled to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclChainStats {
+    /// Its number.
+    pub number: usize,
+    /// The lists, in their order.
+    pub lists: Vec<String>,
+    /// The interfaces that name them for what comes in.
+    pub input: Vec<String>,
+    /// The interfaces that name them for what leaves.
+    pub output: Vec<String>,
+    /// For IPv4.
+    pub v4: AclTableStats,
+    /// For IPv6.
+    pub v6: AclTableStats,
+}
+
+/// A classifier of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AclTableStats {
+    /// Boxes that its rules come to: one for each combination of members of groups.
+    pub boxes: usize,
+    /// Octets of what lookups touch.
+    pub lookup_octets: usize,
+    /// Octets of what the control side keeps beside it.
+    pub control_octets: usize,
+    /// Rules ask for ports, types or flags, which later fragments do not have.
+    pub needs_transport: bool,
+}
+
 /// A policy of source address validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavPolicyStats {

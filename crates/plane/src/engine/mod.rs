@@ -23,7 +23,10 @@ use weir_port::links::Monitor;
 
 use crate::alarm;
 use crate::collect;
-use crate::compile::{Compiler, Edit, Edited, EntryKey, Map, Names, Places, SavError, Settings, StageError};
+use crate::compile::{
+    AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Edit, Edited, EntryKey, LostEdits, Map, Names, Places,
+    SavError, Settings, StageError,
+};
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
 use crate::keeper::{self as keeping, Keeper, Work};
@@ -67,6 +70,9 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Routes in force now, and before.
     pub routes: (usize, usize),
+    /// Changes to access lists and their groups that were made while the gateway ran, and ended: these are declared
+    /// otherwise now.
+    pub lost: Vec<LostEdits>,
 }
 
 /// What to clear.
@@ -78,6 +84,8 @@ pub enum Clear {
     Errors,
     /// Interface counters.
     Interfaces,
+    /// Counters of the rules of access lists.
+    Acl,
     /// Traces, and what was to be traced.
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them.
@@ -310,6 +318,7 @@ impl Engine {
         control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
         let ended = control.compiler.ended_sav_stages().into_iter();
         work.news.extend(ended.map(|policy| News::StageEnded { policy }));
+        report.lost = control.compiler.lost_acl_edits();
         control.tell_of_links(&model, &opened.places, &mut work);
         Control::tell_of_mtus(&mut control.ports, &model, &opened.places, &mut work);
         (control.model, control.map, control.places) = (model, map, opened.places);
@@ -444,6 +453,97 @@ impl Engine {
         Ok(())
     }
 
+    /// Changes an access list, at once for all packets: all of the change, or none. `edit` is told the model in force, whose
+    /// interfaces and groups rules name; `said` is who says so, at the system's time.
+    ///
+    /// # Errors
+    /// Those of `edit`; and when there is no such list, rule or place, a rule can not be had, or there is no room.
+    pub fn edit_acl<E: From<AclError>>(
+        &self,
+        list: &str,
+        said: &AclSaid,
+        edit: impl FnOnce(&model::Gateway) -> Result<AclEdit, E>,
+    ) -> Result<AclEdited, E> {
+        let mut control = self.lock();
+        let Control { compiler, model, map, .. } = &mut *control;
+        let edit = edit(model)?;
+        let edited = compiler.edit_acl((model, map), list, edit, said, |root| self.root.publish(root))?;
+        compiler.collect_acl();
+        Ok(edited)
+    }
+
+    /// Gives a group that rules of access lists name other members, at once for all packets. `group` is told the model in
+    /// force.
+    ///
+    /// # Errors
+    /// Those of `group`; and when there is no such group, it would have no members, or there is no room.
+    pub fn replace_acl_group<E: From<AclError>>(
+        &self,
+        said: &AclSaid,
+        group: impl FnOnce(&model::Gateway) -> Result<AclGroup, E>,
+    ) -> Result<AclEdited, E> {
+        let mut control = self.lock();
+        let Control { compiler, model, map, .. } = &mut *control;
+        let group = group(model)?;
+        Ok(compiler.replace_acl_group((model, map), group, said, |root| self.root.publish(root))?)
+    }
+
+    /// Makes an access list that is not declared. `list` is told the model in force.
+    ///
+    /// # Errors
+    /// Those of `list`; and when there is one of its name, a rule can not be had, or there is no room.
+    pub fn create_acl<E: From<AclError>>(
+        &self,
+        said: &AclSaid,
+        list: impl FnOnce(&model::Gateway) -> Result<model::AclList, E>,
+    ) -> Result<AclEdited, E> {
+        let mut control = self.lock();
+        let Control { compiler, model, map, .. } = &mut *control;
+        let list = list(model)?;
+        Ok(compiler.create_acl((model, map), list, said)?)
+    }
+
+    /// Deletes an access list that was made while the gateway ran.
+    ///
+    /// # Errors
+    /// When there is no such list, interfaces name it, or it is declared.
+    pub fn delete_acl(&self, list: &str) -> Result<AclEdited, AclError> {
+        let mut control = self.lock();
+        let Control { compiler, model, map, .. } = &mut *control;
+        compiler.delete_acl((model, map), list)
+    }
+
+    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
+    pub fn acl_lists(&self) -> Vec<stats::AclListStats> {
+        let control = self.lock();
+        control.compiler.acl_lists(&control.model)
+    }
+
+    /// What sequences of access lists are compiled to.
+    pub fn acl_chains(&self) -> Vec<stats::AclChainStats> {
+        let control = self.lock();
+        control.compiler.acl_chains(&control.model)
+    }
+
+    /// The rules of an access list that are wanted, in their order, `most` at most, each as `row` makes of it with the model
+    /// in force; and how many there are in all. `None`: there is no such list.
+    pub fn acl_rules<T>(
+        &self,
+        list: &str,
+        wanted: impl Fn(&model::AclRule) -> bool,
+        most: usize,
+        row: impl Fn(&model::Gateway, stats::AclRuleRow) -> T,
+    ) -> Option<(Vec<T>, usize)> {
+        let control = self.lock();
+        let (rows, total) = control.compiler.acl_rules(&control.model, list, wanted, most)?;
+        Some((rows.into_iter().map(|own| row(&control.model, own)).collect(), total))
+    }
+
+    /// What an access list does with packets that no rule of it matches; `None`: there is no such list.
+    pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
+        self.lock().compiler.acl_default(list)
+    }
+
     /// Where packets came from that were not valid, since the counters of interfaces were cleared: what each worker knows,
     /// together.
     pub fn invalid_sources(&self) -> stats::InvalidSources {
@@ -531,6 +631,9 @@ impl Engine {
         if all || what == Clear::Interfaces {
             control.baseline.interfaces = now;
             self.workers.iter().for_each(|worker| worker.counters.spoofed.clear());
+        }
+        if all || what == Clear::Acl {
+            control.compiler.clear_acl();
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

@@ -138,6 +138,28 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             when_full: "the reload that adds rules is refused as a whole",
         });
     }
+    let (rules, octets) = control.compiler.acl_occupancy();
+    let most = u64::from(control.model.limits.acl_rules);
+    if rules > 0 || !control.model.acls.is_empty() {
+        rows.push(stats::TableStats {
+            name: "acl rules".into(),
+            used: rules as u64,
+            limit: most,
+            bytes: octets as u64,
+            when_full: "the reload or the change that adds rules is refused as a whole",
+        });
+    }
+    for chain in control.compiler.acl_chains(&control.model) {
+        for (family, table) in [("acl4", chain.v4), ("acl6", chain.v6)] {
+            rows.push(stats::TableStats {
+                name: format!("{family} {}", chain.lists.join(" ")),
+                used: table.boxes as u64,
+                limit: most,
+                bytes: (table.lookup_octets + table.control_octets) as u64,
+                when_full: "the reload or the change that adds rules is refused as a whole",
+            });
+        }
+    }
     if !control.model.sav.is_empty() {
         rows.push(stats::TableStats {
             name: "invalid sources".into(),

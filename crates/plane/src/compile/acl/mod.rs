@@ -7,10 +7,17 @@
 //! Rules have *numbers*, over all lists, by which they are counted ([`numbers`]). A rule keeps its number for as long as its
 //! list has the same rule, wherever in the list that is.
 
+//!
+//! What is changed while the gateway runs ([`edit`]) stays with a list, or with a group, through versions that declare it as
+//! it was; one that is declared otherwise is the configuration's again, and it is told what is gone ([`LostEdits`]).
+
 mod chain;
+mod edit;
+mod groups;
 mod numbers;
 mod order;
 mod same;
+mod show;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,17 +26,23 @@ use weir_base::reclaim::Domain;
 use weir_table::classify::Error;
 use weir_table::sav::NoRoom;
 
-use chain::{Full, Kept, Means, Sequence};
-use numbers::Numbers;
+pub use edit::{AclEdit, AclEdited, AclError, At};
+pub use groups::AclGroup;
 pub use order::Said;
-use order::{DEFAULT, Entry, Order, Text};
-use same::{Known, same_list};
+pub use show::AclDecision;
+
+use chain::{Full, Kept, Means, Sequence};
+use groups::{All, Changed, declared};
+use numbers::Numbers;
+use order::{Entry, Order, Own, Text};
+use same::{Known, same_list, same_rule};
 
 use super::boxes::count;
 use super::{Map, TableFull};
-use crate::acl::{self, Access, NONE, Special};
+use crate::acl::{Access, NONE, Special};
 use crate::model::{
-    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Gateway, PerFamily, RateLimit, RatePer, Rejection,
+    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Gateway, Groups, PerFamily, RateLimit, RatePer,
+    Rejection,
 };
 use crate::root::Interface;
 use crate::sample::Choice;
@@ -46,12 +59,33 @@ pub(super) struct Store {
     chains: Vec<Kept>,
     numbers: Numbers,
     access: Access,
+    /// Rules of all lists.
+    rules: usize,
+    /// The groups of the model, and those whose members were changed.
+    declared_groups: Groups,
+    changed_groups: Changed,
+    /// What was lost and not asked for yet.
+    lost: Vec<LostEdits>,
+}
+
+/// Changes that were made while the gateway ran, and that ended with a new model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LostEdits {
+    /// What they were made to: `acl edge-in`, `group servers`.
+    pub of: String,
+    /// Rules that had come and are gone.
+    pub rules: usize,
 }
 
 /// A list as it runs.
 struct List {
     name: Arc<str>,
+    /// As it was declared; without rules, if it was not.
     declared: AclList,
+    /// Who made it, if it was not declared.
+    created: Option<Said>,
+    /// It was changed since.
+    edited: bool,
     order: Order,
     default: AclDefault,
     /// The number of the default.
@@ -67,6 +101,16 @@ impl List {
             Text::Declared(index) => &self.declared.rules[*index as usize],
             Text::Own(own) => &own.rule,
         }
+    }
+
+    /// Rules that came while the gateway ran.
+    fn live(&self) -> usize {
+        let is_live = |entry: &&Entry| matches!(&entry.text, Text::Own(own) if own.said.is_some());
+        self.order.iter().filter(is_live).count()
+    }
+
+    fn lost(&self) -> LostEdits {
+        LostEdits { of: format!("acl {}", self.name), rules: self.live() }
     }
 }
 
@@ -87,7 +131,12 @@ impl<'a> Input<'a> {
 /// What [`Store::prepare`] made: to be put into force, or given back.
 #[derive(Default)]
 pub(super) struct Staged {
+    /// In the order of the model.
     lists: Vec<Slot>,
+    /// Those that were made while the gateway ran, and stay.
+    created: Vec<Slot>,
+    changed_groups: Changed,
+    lost: Vec<LostEdits>,
     chains: Vec<ChainSlot>,
     /// By the model's index of an interface: its chains, in and out.
     interfaces: Vec<(u16, u16)>,
@@ -95,18 +144,59 @@ pub(super) struct Staged {
     fresh: Vec<u32>,
 }
 
-/// A list of the model, with its number.
+/// A list, with its number.
 enum Slot {
-    /// As it runs.
-    Keep(u32),
+    /// It means what it meant; with other texts, where what rules name has other indices.
+    Keep(u32, Option<Order>),
     /// Anew.
     Fresh(u32, Box<List>),
 }
 
 impl Slot {
     fn number(&self) -> u32 {
-        let (Slot::Keep(number) | Slot::Fresh(number, _)) = self;
+        let (Slot::Keep(number, _) | Slot::Fresh(number, _)) = self;
         *number
+    }
+}
+
+/// How what was changed while the gateway ran goes over to another model.
+struct Carry<'a> {
+    groups: All<'a>,
+    old: &'a [u32],
+    new: &'a [u32],
+    /// By the number of an interface: its index in the new model.
+    indices: HashMap<u32, u32>,
+    /// Groups or indices are not what they were.
+    differs: bool,
+}
+
+/// What becomes of a list that is declared as it was.
+enum Carried {
+    Same,
+    /// The same rules, with other indices.
+    Moved(Order),
+    /// Rules whose groups have other members.
+    Changed(Vec<Entry>),
+}
+
+impl Carry<'_> {
+    /// `None`: what a rule names is not there any more.
+    fn carry(&self, list: &List) -> Option<Carried> {
+        let is_own = |entry: &Entry| matches!(entry.text, Text::Own(_));
+        if !self.differs || !list.order.iter().any(is_own) {
+            return Some(Carried::Same);
+        }
+        let mut order = list.order.clone();
+        let mut same = true;
+        for entry in order.iter_mut() {
+            let Text::Own(own) = &entry.text else { continue };
+            let rule = groups::reindexed(&own.rule, self.old, &self.indices)?;
+            let rule = self.groups.resolve(&rule).ok()?;
+            same &= same_rule(&own.rule, self.old, &rule, self.new);
+            entry.width = width(&rule);
+            entry.text = Text::Own(Arc::new(Own { rule, declared: own.declared, said: own.said.clone() }));
+        }
+        Some(if same { Carried::Moved(order) } else { Carried::Changed(order.iter().cloned().collect()) })
     }
 }
 
@@ -126,6 +216,10 @@ impl Store {
             chains: Vec::new(),
             numbers: Numbers::new(workers),
             access: Access::default(),
+            rules: 0,
+            declared_groups: Groups::default(),
+            changed_groups: Changed::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -149,54 +243,96 @@ impl Store {
 
     fn stage(&mut self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
-        let limit = input.means().limit;
+        self.stage_groups(input, staged);
+        let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
+        let groups = All { changed: &staged.changed_groups.clone(), declared: &gateway.groups };
+        let differs =
+            self.interfaces != map.interfaces || gateway.groups != self.declared_groups || !staged.lost.is_empty();
+        let old = self.interfaces.clone();
+        let carry = Carry { groups, old: &old, new: &map.interfaces, indices, differs };
         let names: HashMap<Arc<str>, u32> = self.names().collect();
-        let mut used = 0;
-        let mut vacant = (0..).filter(|&number| self.lists.get(number as usize).is_none_or(Option::is_none));
-        let mut slots = Vec::new();
-        for list in &gateway.acls {
-            let before = names.get(list.name.as_str()).copied();
-            let number = before.or_else(|| vacant.next()).unwrap_or_default();
-            let before = before.and_then(|number| self.list(number));
-            let is_same = |before: &&List| same_list(&before.declared, &self.interfaces, list, &map.interfaces);
-            let kept = before.filter(is_same);
-            used += kept.map_or(list.rules.len(), |kept| kept.order.len());
-            let too_many = |rules, rule: Option<&AclRule>| TableFull {
-                table: format!("acl {}", list.name),
-                prefix: String::new(),
-                origin: rule.map_or(list.origin, |rule| rule.origin),
-                full: NoRoom::Rules(Error::TooManyRules { rules, most: limit }),
-            };
-            if used > limit {
-                return Err(too_many(used, list.rules.get(list.rules.len().saturating_sub(used - limit))));
-            }
-            if kept.is_none() {
-                let mut boxes = 0_usize;
-                for rule in &*list.rules {
-                    boxes = boxes.saturating_add(count(rule));
-                    // Each may be about the family that it comes to more in.
-                    if boxes > limit.saturating_mul(2) {
-                        return Err(too_many(boxes, Some(rule)));
-                    }
+        let declared: std::collections::HashSet<&str> = gateway.acls.iter().map(|list| list.name.as_str()).collect();
+        let mut bounds = Bounds { limit: input.means().limit, used: 0 };
+        for number in 0..self.lists.len() as u32 {
+            let Some(list) = self.list(number).filter(|list| !declared.contains(&*list.name)) else { continue };
+            let carried = if list.created.is_some() { carry.carry(list) } else { None };
+            match carried {
+                Some(carried) => {
+                    bounds.used += list.order.len();
+                    staged.created.push(self.carried(number, list, carried, None));
                 }
+                None if list.edited => staged.lost.push(list.lost()),
+                None => {}
             }
-            slots.push((number, kept.is_some()));
         }
-        for (list, (number, keep)) in gateway.acls.iter().zip(slots) {
-            staged.lists.push(match keep {
-                true => Slot::Keep(number),
-                false => Slot::Fresh(number, Box::new(self.anew(input, number, list, &mut staged.fresh))),
-            });
+        let taken = self.lists.iter().map(Option::is_some).collect::<Vec<_>>();
+        let mut vacant = (0..).filter(|&number| !taken.get(number as usize).copied().unwrap_or(false));
+        for list in &gateway.acls {
+            let known = names.get(list.name.as_str()).copied();
+            let number = known.or_else(|| vacant.next()).unwrap_or_default();
+            let before = known.and_then(|number| self.list(number));
+            let same = before
+                .filter(|before| before.created.is_none() && same_list(&before.declared, &old, list, &map.interfaces));
+            if let Some((before, carried)) = same.and_then(|before| Some((before, carry.carry(before)?))) {
+                bounds.used += before.order.len();
+                bounds.check(list, 0)?;
+                staged.lists.push(self.carried(number, before, carried, Some(list)));
+                continue;
+            }
+            staged.lost.extend(before.filter(|before| before.edited).map(List::lost));
+            bounds.used += list.rules.len();
+            bounds.check(list, list.rules.len())?;
+            let list = self.anew(&carry, number, list, &mut staged.fresh);
+            staged.lists.push(Slot::Fresh(number, Box::new(list)));
         }
         self.stage_chains(input, staged)
     }
 
+    /// Finds out which groups keep the members that they were given.
+    fn stage_groups(&self, input: Input<'_>, staged: &mut Staged) {
+        let Input { gateway, map, .. } = input;
+        let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
+        for (name, (group, said)) in &self.changed_groups {
+            let (before, after) = (declared(&self.declared_groups, name), declared(&gateway.groups, name));
+            let is_same = match (before, after) {
+                (Some(before), Some(after)) => before.same(&self.interfaces, &after, &map.interfaces),
+                _ => false,
+            };
+            match group.reindexed(&self.interfaces, &indices).filter(|_| is_same) {
+                Some(group) => drop(staged.changed_groups.insert(Arc::clone(name), (group, said.clone()))),
+                None => staged.lost.push(LostEdits { of: format!("group {name}"), rules: 0 }),
+            }
+        }
+    }
+
+    /// A list that goes on.
+    fn carried(&self, number: u32, list: &List, carried: Carried, declared: Option<&AclList>) -> Slot {
+        match carried {
+            Carried::Same => Slot::Keep(number, None),
+            Carried::Moved(order) => Slot::Keep(number, Some(order)),
+            Carried::Changed(entries) => {
+                let declared = declared.unwrap_or(&list.declared).clone();
+                let order = Order::spread(entries);
+                Slot::Fresh(
+                    number,
+                    Box::new(List {
+                        name: Arc::clone(&list.name),
+                        declared,
+                        order,
+                        created: list.created.clone(),
+                        ..*list
+                    }),
+                )
+            }
+        }
+    }
+
     /// A list as it was declared. Rules that it has already keep their numbers.
-    fn anew(&mut self, input: Input<'_>, number: u32, declared: &AclList, fresh: &mut Vec<u32>) -> List {
+    fn anew(&mut self, carry: &Carry<'_>, number: u32, declared: &AclList, fresh: &mut Vec<u32>) -> List {
         let before = self.lists.get(number as usize).and_then(Option::as_ref);
         let mut known = before.map_or_else(Known::default, |before| {
             let rules: Vec<_> = before.order.iter().map(|entry| (before.rule(entry), entry.number)).collect();
-            Known::new(rules.into_iter(), &self.interfaces)
+            Known::new(rules.into_iter(), carry.old)
         });
         let default = before.map(|before| before.number);
         let mut allocate = || {
@@ -204,11 +340,12 @@ impl Store {
             fresh.push(number);
             number
         };
-        let entries = (0..).zip(&*declared.rules).map(|(index, rule)| Entry {
-            place: 0,
-            width: width(rule),
-            number: known.take(rule, &input.map.interfaces).unwrap_or_else(&mut allocate),
-            text: Text::Declared(index),
+        let entries = (0..).zip(&*declared.rules).map(|(index, rule)| {
+            let number = known.take(rule, carry.new).unwrap_or_else(&mut allocate);
+            let changed = carry.groups.concern(rule).then(|| carry.groups.resolve(rule).ok()).flatten();
+            let width = width(changed.as_ref().unwrap_or(rule));
+            let own = |rule| Text::Own(Arc::new(Own { rule, declared: Some(index), said: None }));
+            Entry { place: 0, width, number, text: changed.map_or(Text::Declared(index), own) }
         });
         let order = Order::spread(entries.collect());
         List {
@@ -218,6 +355,8 @@ impl Store {
             number: default.unwrap_or_else(allocate),
             choice: None,
             declared: declared.clone(),
+            created: None,
+            edited: false,
         }
     }
 
@@ -226,7 +365,7 @@ impl Store {
             .lists
             .iter()
             .filter_map(|slot| match slot {
-                Slot::Keep(_) => None,
+                Slot::Keep(..) => None,
                 Slot::Fresh(number, list) => Some((*number, &**list)),
             })
             .collect();
@@ -272,23 +411,26 @@ impl Store {
         let Input { gateway, map, .. } = input;
         let mut gone: Vec<bool> = self.lists.iter().map(Option::is_some).collect();
         self.indices = staged.lists.iter().map(Slot::number).collect();
-        for (slot, declared) in staged.lists.into_iter().zip(&gateway.acls) {
-            let choice = choice(declared, map);
+        let declared = gateway.acls.iter().map(Some).chain(staged.created.iter().map(|_| None)).collect::<Vec<_>>();
+        for (slot, declared) in staged.lists.into_iter().chain(staged.created).zip(declared) {
+            if let Some(gone) = gone.get_mut(slot.number() as usize) {
+                *gone = false;
+            }
             match slot {
-                Slot::Keep(number) => {
-                    gone[number as usize] = false;
+                Slot::Keep(number, order) => {
                     let Some(list) = self.lists[number as usize].as_mut() else { continue };
+                    list.order = order.unwrap_or_else(|| std::mem::take(&mut list.order));
+                    let Some(declared) = declared else { continue };
                     // It means the same, and may stand elsewhere.
                     list.declared = declared.clone();
+                    let choice = choice(declared, map);
                     if list.choice != choice {
                         list.choice = choice;
                         self.refresh_specials(number);
                     }
                 }
                 Slot::Fresh(number, list) => {
-                    if let Some(gone) = gone.get_mut(number as usize) {
-                        *gone = false;
-                    }
+                    let choice = declared.map_or(list.choice, |declared| choice(declared, map));
                     self.put(number, List { choice, ..*list });
                 }
             }
@@ -313,6 +455,9 @@ impl Store {
         self.access.input = staged.interfaces.iter().any(|(input, _)| *input != NONE);
         self.access.output = staged.interfaces.iter().any(|(_, output)| *output != NONE);
         self.interfaces.clone_from(&map.interfaces);
+        self.declared_groups.clone_from(&gateway.groups);
+        self.changed_groups = staged.changed_groups;
+        self.lost.extend(staged.lost);
         self.show();
     }
 
@@ -333,6 +478,10 @@ impl Store {
         self.access.pages = self.numbers.pages();
     }
 
+    fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
+        All { changed: &self.changed_groups, declared }
+    }
+
     fn list(&self, number: u32) -> Option<&List> {
         self.lists.get(number as usize)?.as_ref()
     }
@@ -347,7 +496,9 @@ impl Store {
         if self.lists.len() <= number as usize {
             self.lists.resize_with(number as usize + 1, || None);
         }
+        self.rules += list.order.len();
         let before = self.lists[number as usize].replace(list);
+        self.rules -= before.as_ref().map_or(0, |before| before.order.len());
         let Some(list) = &self.lists[number as usize] else { return };
         let mut kept: Vec<u32> = Vec::with_capacity(list.order.len() + 1);
         for entry in list.order.iter() {
@@ -366,6 +517,7 @@ impl Store {
     /// Forgets a list.
     fn take_out(&mut self, number: u32) {
         if let Some(list) = self.lists.get_mut(number as usize).and_then(Option::take) {
+            self.rules -= list.order.len();
             self.numbers.release(list.order.iter().map(|entry| entry.number).chain([list.number]).collect());
         }
     }
@@ -384,6 +536,37 @@ impl Store {
             _ => None,
         };
         self.numbers.set_special(list.number, special);
+    }
+}
+
+/// What lists may have, and have.
+struct Bounds {
+    limit: usize,
+    used: usize,
+}
+
+impl Bounds {
+    /// Refuses a list whose last rules, so many of them new, are too many, or that comes to too many boxes.
+    fn check(&self, list: &AclList, new: usize) -> Result<(), TableFull> {
+        let Bounds { limit, used } = *self;
+        let too_many = |rules, rule: Option<&AclRule>| TableFull {
+            table: format!("acl {}", list.name),
+            prefix: String::new(),
+            origin: rule.map_or(list.origin, |rule| rule.origin),
+            full: NoRoom::Rules(Error::TooManyRules { rules, most: limit }),
+        };
+        if used > limit {
+            return Err(too_many(used, list.rules.get(new.saturating_sub(used - limit))));
+        }
+        let mut boxes = 0_usize;
+        for rule in &list.rules[..new] {
+            boxes = boxes.saturating_add(count(rule));
+            // Each may be about the family that it comes to more in.
+            if boxes > limit.saturating_mul(2) {
+                return Err(too_many(boxes, Some(rule)));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -95,9 +95,4 @@ impl Known {
         }
         self.0.get_mut(&seen(rule, indices))?.pop()
     }
-
-    /// The numbers that were not found.
-    pub(super) fn left(self) -> Vec<u32> {
-        self.0.into_values().flatten().collect()
-    }
 }

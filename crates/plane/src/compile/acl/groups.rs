@@ -1,0 +1,173 @@
+//! Groups whose members were changed while the gateway runs, and what that makes of rules that name them.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::Said;
+use super::same::Indices;
+use crate::model::{AclRule, Addresses, Group, Groups, InterfaceIndex, Interfaces, Ports, Transport};
+
+/// A group, of one of the kinds that there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AclGroup {
+    /// Of addresses: prefixes and ranges only.
+    Addresses(Group<Addresses>),
+    /// Of ports.
+    Ports(Group<RangeInclusive<u16>>),
+    /// Of interfaces.
+    Interfaces(Group<InterfaceIndex>),
+}
+
+impl AclGroup {
+    /// Its name.
+    pub const fn name(&self) -> &Arc<str> {
+        match self {
+            AclGroup::Addresses(Group { name, .. })
+            | AclGroup::Ports(Group { name, .. })
+            | AclGroup::Interfaces(Group { name, .. }) => name,
+        }
+    }
+
+    /// `addresses`, `ports` or `interfaces`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            AclGroup::Addresses(_) => "addresses",
+            AclGroup::Ports(_) => "ports",
+            AclGroup::Interfaces(_) => "interfaces",
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            AclGroup::Addresses(group) => group.members.is_empty(),
+            AclGroup::Ports(group) => group.members.is_empty(),
+            AclGroup::Interfaces(group) => group.members.is_empty(),
+        }
+    }
+
+    /// The same group by the indices of another model; `None`: that lacks one of its interfaces.
+    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclGroup> {
+        Some(match self {
+            AclGroup::Interfaces(Group { name, members }) => {
+                AclGroup::Interfaces(Group { name: Arc::clone(name), members: reindex(members, old, new)? })
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// Whether it has the same members as another, by the numbers of their interfaces.
+    pub(super) fn same(&self, own: &Indices, other: &AclGroup, others: &Indices) -> bool {
+        match (self, other) {
+            (AclGroup::Interfaces(a), AclGroup::Interfaces(b)) => {
+                let numbers = |group: &Group<InterfaceIndex>, of: &Indices| -> Vec<u32> {
+                    group.members.iter().map(|index| of[index.0 as usize]).collect()
+                };
+                a.name == b.name && numbers(a, own) == numbers(b, others)
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// A group of a model.
+pub(super) fn declared(groups: &Groups, name: &str) -> Option<AclGroup> {
+    let addresses = || groups.addresses.iter().find(|group| *group.name == *name).cloned().map(AclGroup::Addresses);
+    let ports = || groups.ports.iter().find(|group| *group.name == *name).cloned().map(AclGroup::Ports);
+    let interfaces = || groups.interfaces.iter().find(|group| *group.name == *name).cloned();
+    addresses().or_else(ports).or_else(|| interfaces().map(AclGroup::Interfaces))
+}
+
+/// Members that were changed, by the names of their groups, and by whom.
+pub(super) type Changed = HashMap<Arc<str>, (AclGroup, Said)>;
+
+/// The groups that there are.
+#[derive(Clone, Copy)]
+pub(super) struct All<'a> {
+    pub(super) changed: &'a Changed,
+    pub(super) declared: &'a Groups,
+}
+
+impl All<'_> {
+    /// A group as it is now.
+    pub(super) fn find(&self, name: &str) -> Option<AclGroup> {
+        let changed = self.changed.get(name).map(|(group, _)| group.clone());
+        changed.or_else(|| declared(self.declared, name))
+    }
+
+    /// Whether some group that a rule names has other members than it was declared with.
+    pub(super) fn concern(&self, rule: &AclRule) -> bool {
+        !self.changed.is_empty() && names(rule).any(|name| self.changed.contains_key(name))
+    }
+
+    /// A rule with the members that its groups have now.
+    ///
+    /// # Errors
+    /// The name of a group that there is not, or not of this kind.
+    pub(super) fn resolve(&self, rule: &AclRule) -> Result<AclRule, Arc<str>> {
+        let mut rule = rule.clone();
+        for addresses in [&mut rule.from, &mut rule.to] {
+            if let Addresses::Group(group) = addresses {
+                let Some(AclGroup::Addresses(now)) = self.find(&group.name) else {
+                    return Err(Arc::clone(&group.name));
+                };
+                *group = now;
+            }
+        }
+        if let Transport::Ports { source, destination, .. } = &mut rule.transport {
+            for ports in [source, destination] {
+                if let Ports::Group(group) = ports {
+                    let Some(AclGroup::Ports(now)) = self.find(&group.name) else {
+                        return Err(Arc::clone(&group.name));
+                    };
+                    *group = now;
+                }
+            }
+        }
+        if let Some(Interfaces::Group(group)) = &mut rule.received_on {
+            let Some(AclGroup::Interfaces(now)) = self.find(&group.name) else {
+                return Err(Arc::clone(&group.name));
+            };
+            *group = now;
+        }
+        Ok(rule)
+    }
+}
+
+/// The groups that a rule names.
+pub(super) fn names(rule: &AclRule) -> impl Iterator<Item = &Arc<str>> {
+    fn of_addresses(addresses: &Addresses) -> Option<&Arc<str>> {
+        if let Addresses::Group(group) = addresses { Some(&group.name) } else { None }
+    }
+    fn of_ports(ports: &Ports) -> Option<&Arc<str>> {
+        if let Ports::Group(group) = ports { Some(&group.name) } else { None }
+    }
+    let ports = match &rule.transport {
+        Transport::Ports { source, destination, .. } => [of_ports(source), of_ports(destination)],
+        _ => [None, None],
+    };
+    let interfaces = match &rule.received_on {
+        Some(Interfaces::Group(group)) => Some(&group.name),
+        _ => None,
+    };
+    [of_addresses(&rule.from), of_addresses(&rule.to), interfaces].into_iter().chain(ports).flatten()
+}
+
+/// Interfaces by the indices of another model, of which `new` has the index of each number; `None`: that lacks one.
+pub(super) fn reindex(
+    members: &[InterfaceIndex],
+    old: &Indices,
+    new: &HashMap<u32, u32>,
+) -> Option<Arc<[InterfaceIndex]>> {
+    members.iter().map(|index| new.get(&old[index.0 as usize]).copied().map(InterfaceIndex)).collect()
+}
+
+/// A rule by the indices of another model; `None`: that lacks an interface that the rule names itself.
+pub(super) fn reindexed(rule: &AclRule, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclRule> {
+    let received_on = match &rule.received_on {
+        Some(Interfaces::List(members)) => Some(Interfaces::List(reindex(members, old, new)?)),
+        // Its members are found by its name.
+        other => other.clone(),
+    };
+    Some(AclRule { received_on, ..rule.clone() })
+}

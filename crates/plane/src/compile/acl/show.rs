@@ -1,0 +1,213 @@
+//! What access lists tell of themselves.
+
+use super::super::Compiler;
+use super::chain::Kept;
+use super::numbers::Means;
+use super::order::{Entry, Said, Text};
+use super::{List, Store};
+use crate::acl::{Action, Found};
+use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, Origin};
+use crate::stats::{AclChainStats, AclListStats, AclRuleRow, AclTableStats, Traffic};
+
+/// What a list decided about a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclDecision {
+    /// The list.
+    pub list: String,
+    /// The number of the rule, or of the list's default.
+    pub number: u32,
+    /// Where in the list the rule is, counted from 0, and the rule; `None`: no rule matched, and the default decided.
+    pub rule: Option<(usize, AclRule)>,
+    /// What became of the packet.
+    pub action: Action,
+    /// Where the rule, or the list, was declared.
+    pub origin: Origin,
+    /// Who said the rule, if it came while the gateway ran.
+    pub said: Option<Said>,
+}
+
+impl List {
+    /// Where a rule was declared, and who said it if it was not.
+    fn source<'l>(&'l self, entry: &'l Entry) -> (Origin, Option<&'l Said>) {
+        match &entry.text {
+            Text::Declared(index) => (self.declared.rules[*index as usize].origin, None),
+            Text::Own(own) => {
+                let declared = own.declared.and_then(|index| self.declared.rules.get(index as usize));
+                (declared.map_or(Origin::default(), |rule| rule.origin), own.said.as_ref())
+            }
+        }
+    }
+}
+
+fn traffic((packets, bytes): (u64, u64)) -> Traffic {
+    Traffic { packets, bytes }
+}
+
+fn place(gateway: &Gateway, origin: Origin) -> String {
+    gateway.origins.place(origin).map_or_else(String::new, |place| place.to_string())
+}
+
+fn named<'g>(
+    gateway: &'g Gateway,
+    of: fn(&Interface) -> &[AclIndex],
+    wanted: impl Fn(&[AclIndex]) -> bool + 'g,
+) -> Vec<String> {
+    let interfaces = gateway.interfaces.iter().filter(move |interface| wanted(of(interface)));
+    interfaces.map(|interface| interface.name.clone()).collect()
+}
+
+fn input(interface: &Interface) -> &[AclIndex] {
+    &interface.access.acl_in
+}
+
+fn output(interface: &Interface) -> &[AclIndex] {
+    &interface.access.acl_out
+}
+
+impl Store {
+    fn decision(&self, found: Found) -> Option<AclDecision> {
+        let (list, place) = match self.numbers.means(found.number()) {
+            Means::Nothing => return None,
+            Means::Rule(list, place) => (self.list(list)?, Some(place)),
+            Means::Default(list) => (self.list(list)?, None),
+        };
+        let rule = place.and_then(|place| {
+            let index = list.order.index(place)?;
+            Some((index, list.order.get(index)?))
+        });
+        let (origin, said) = rule.map_or((list.declared.origin, None), |(_, entry)| list.source(entry));
+        Some(AclDecision {
+            list: list.name.to_string(),
+            number: found.number(),
+            rule: rule.map(|(index, entry)| (index, list.rule(entry).clone())),
+            action: found.action(),
+            origin,
+            said: said.cloned(),
+        })
+    }
+
+    fn list_stats(&self, gateway: &Gateway, number: u32, list: &List) -> AclListStats {
+        let index = self.indices.iter().position(|&own| own == number);
+        let names =
+            move |all: &[AclIndex]| index.is_some_and(|index| all.iter().any(|own| usize::from(own.0) == index));
+        let sample = list.declared.sample.filter(|_| list.created.is_none());
+        AclListStats {
+            name: list.name.to_string(),
+            origin: place(gateway, list.declared.origin),
+            created: list.created.as_ref().map(|said| (said.source.to_string(), said.time)),
+            edited: list.edited && list.created.is_none(),
+            rules: list.order.len(),
+            live: list.live(),
+            default: list.default,
+            default_number: list.number,
+            default_matched: traffic(self.numbers.matched(list.number)),
+            matched: {
+                let each = list.order.iter().map(|entry| self.numbers.matched(entry.number));
+                traffic(each.fold((0, 0), |(packets, octets), more| (packets + more.0, octets + more.1)))
+            },
+            input: named(gateway, input, names),
+            output: named(gateway, output, names),
+            sample: sample.map(|sampling| (sampling.one_in, gateway.samplers[usize::from(sampling.to.0)].name.clone())),
+            octets: list.order.octets(),
+        }
+    }
+
+    fn row(&self, gateway: &Gateway, list: &List, index: usize, entry: &Entry) -> AclRuleRow {
+        let rule = list.rule(entry);
+        let (origin, said) = list.source(entry);
+        AclRuleRow {
+            number: entry.number,
+            index,
+            rule: rule.clone(),
+            matched: traffic(self.numbers.matched(entry.number)),
+            source: said.map_or_else(|| "file".to_owned(), |said| said.source.to_string()),
+            origin: place(gateway, origin),
+            time: said.map(|said| said.time),
+        }
+    }
+
+    fn chain_stats(&self, gateway: &Gateway, number: usize, kept: &Kept) -> AclChainStats {
+        let is_own = |all: &[AclIndex]| {
+            !all.is_empty() && super::sequence(all, |index| self.indices[usize::from(index.0)]) == kept.sequence
+        };
+        let (v4, v6) = (kept.v4.stats(), kept.v6.stats());
+        let table = |stats: weir_table::classify::Stats, boxes, needs_transport| AclTableStats {
+            boxes,
+            lookup_octets: stats.octets,
+            control_octets: stats.side_octets,
+            needs_transport,
+        };
+        AclChainStats {
+            number,
+            lists: kept.sequence.iter().filter_map(|&list| Some(self.list(list)?.name.to_string())).collect(),
+            input: named(gateway, input, is_own),
+            output: named(gateway, output, is_own),
+            v4: table(v4, kept.v4.boxes, kept.v4.transport > 0),
+            v6: table(v6, kept.v6.boxes, kept.v6.transport > 0),
+        }
+    }
+}
+
+impl Compiler {
+    /// What decided about a packet, where a node found this.
+    pub fn acl_decision(&self, found: Found) -> Option<AclDecision> {
+        self.acl.decision(found)
+    }
+
+    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
+    pub fn acl_lists(&self, gateway: &Gateway) -> Vec<AclListStats> {
+        let declared = self.acl.indices.iter().copied();
+        let others = (0..self.acl.lists.len() as u32).filter(|number| !self.acl.indices.contains(number));
+        let all = declared.chain(others).filter_map(|number| Some((number, self.acl.list(number)?)));
+        all.map(|(number, list)| self.acl.list_stats(gateway, number, list)).collect()
+    }
+
+    /// The rules of a list in their order: those that are wanted, `most` at most, and how many of these there are in all.
+    /// `None`: there is no such list.
+    pub fn acl_rules(
+        &self,
+        gateway: &Gateway,
+        list: &str,
+        wanted: impl Fn(&AclRule) -> bool,
+        most: usize,
+    ) -> Option<(Vec<AclRuleRow>, usize)> {
+        let (_, number) = self.acl.names().find(|(name, _)| **name == *list)?;
+        let list = self.acl.list(number)?;
+        let mut total = 0;
+        let mut rows = Vec::new();
+        for (index, entry) in list.order.iter().enumerate().filter(|(_, entry)| wanted(list.rule(entry))) {
+            total += 1;
+            if rows.len() < most {
+                rows.push(self.acl.row(gateway, list, index, entry));
+            }
+        }
+        Some((rows, total))
+    }
+
+    /// What a list does with packets that no rule of it matches.
+    pub fn acl_default(&self, list: &str) -> Option<AclDefault> {
+        let (_, number) = self.acl.names().find(|(name, _)| **name == *list)?;
+        self.acl.list(number).map(|list| list.default)
+    }
+
+    /// The chains that lists are compiled to.
+    pub fn acl_chains(&self, gateway: &Gateway) -> Vec<AclChainStats> {
+        self.acl.chains.iter().enumerate().map(|(number, kept)| self.acl.chain_stats(gateway, number, kept)).collect()
+    }
+
+    /// Rules of all lists, and octets of what is kept for each rule beside classifiers.
+    pub fn acl_occupancy(&self) -> (usize, usize) {
+        let orders: usize = self.acl.lists.iter().flatten().map(|list| list.order.octets()).sum();
+        (self.acl.rules, orders + self.acl.numbers.octets())
+    }
+
+    /// Frees what readers of classifiers have passed.
+    pub fn collect_acl(&mut self) {
+        self.acl.collect();
+    }
+
+    /// Has all rules matched nothing.
+    pub fn clear_acl(&mut self) {
+        self.acl.numbers.clear();
+    }
+}
