@@ -10,6 +10,7 @@ pub mod offload;
 pub mod packet;
 pub mod parse;
 pub mod reassembly;
+pub mod reset;
 pub mod text;
 pub mod vector;
 pub mod wire;

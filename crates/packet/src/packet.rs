@@ -192,6 +192,17 @@ impl Packet {
         Some(unsafe { &mut *self.first().add(l3).cast::<[u8; N]>().as_ptr() })
     }
 
+    /// The first `N` octets from the transport header on, if there is one and the frame has them.
+    #[inline(always)]
+    pub fn l4_header<const N: usize>(&self) -> Option<&[u8; N]> {
+        let l4 = usize::from(self.l4);
+        if l4 == 0 || l4 + N > self.len as usize {
+            return None;
+        }
+        // SAFETY: l4 + N octets of the frame are there, as was checked, and the packet owns them (see `data`).
+        Some(unsafe { &*self.first().add(l4).cast::<[u8; N]>().as_ptr() })
+    }
+
     /// Octets in front of the network-layer header.
     #[inline(always)]
     pub fn l3_offset(&self) -> usize {

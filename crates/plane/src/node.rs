@@ -36,9 +36,13 @@ nodes! {
     Handover "handover" "Gives packets to the worker that owns their flow.";
     Ip4Sav "ip4-sav" "Validates the sources of IPv4 packets.";
     Ip6Sav "ip6-sav" "Validates the sources of IPv6 packets.";
+    Ip4AclIn "ip4-acl-in" "Asks the lists of IPv4 packets' interfaces whether they may come in.";
+    Ip6AclIn "ip6-acl-in" "Asks the lists of IPv6 packets' interfaces whether they may come in.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";
+    Ip4AclOut "ip4-acl-out" "Asks the lists of the interfaces that IPv4 packets leave by whether they may.";
+    Ip6AclOut "ip6-acl-out" "Asks the lists of the interfaces that IPv6 packets leave by whether they may.";
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
     Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
     Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";

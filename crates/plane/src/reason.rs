@@ -106,6 +106,10 @@ reasons! {
     SavLink "sav-link" Info "ip-sav" "The source is valid, but the frame does not come from the neighbour whom it is behind.";
     SavRateLimit "sav-rate-limit" Info "ip-sav" "The source is not valid, and more of these packets came than the policy lets pass.";
     SavRedirect "sav-redirect" Warning "ip-sav" "The source is not valid, and the next hop that the policy sends such packets to can not be reached.";
+    AclDeny "acl-deny" Info "ip-acl" "A rule of the interface's access lists denies the packet, or none permits it.";
+    AclReject "acl-reject" Info "ip-acl" "A rule of the interface's access lists rejects the packet, and its source is told.";
+    AclRateLimit "acl-rate-limit" Info "ip-acl" "A rule permits the packet, but more have come than it lets pass.";
+    AclFragment "acl-fragment" Warning "ip-acl" "A fragment whose transport header the access lists ask about: the first fragment did not come in time, lacks that header, or contradicts another.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     TentativeAddress "tentative-address" Info "ip-lookup" "The destination is not ours yet: others are being asked whether they have it, or somebody has (RFC 4862, 5.4).";

@@ -21,7 +21,15 @@ use weir_plane::reason::Reason;
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
 /// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/crew`); buffers
 /// leave more headroom than any link-layer header takes.
-const NOT_FORCED: [Reason; 3] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NoHeadroom];
+const NOT_FORCED: [Reason; 7] = [
+    Reason::HandoverFull,
+    Reason::WorkerGone,
+    Reason::AclDeny,
+    Reason::AclReject,
+    Reason::AclRateLimit,
+    Reason::AclFragment,
+    Reason::NoHeadroom,
+];
 
 fn rig() -> Rig {
     let mut build = two_ports()

@@ -71,6 +71,13 @@ impl Page {
 pub struct Pages(pub Arc<[Arc<Page>]>);
 
 impl Pages {
+    /// What a worker counts of the rules of a page; none if there is no such page.
+    #[inline(always)]
+    pub(crate) fn of(&self, worker: usize, page: usize) -> &[RuleCounter] {
+        let counters = self.0.get(page).and_then(|page| page.counters.get(worker));
+        counters.map_or(&[], |counters| counters)
+    }
+
     /// What a worker counts of a rule.
     #[inline(always)]
     pub fn counter(&self, worker: usize, number: u32) -> Option<&RuleCounter> {

@@ -13,6 +13,7 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, icmpv6, ipv4, ipv6, protocol, vlan};
 
 use super::sav::{self, Admission};
+use super::stage::{self, Stage};
 use super::{Context, Next, VALIDATED, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -98,8 +99,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
     }
     own.change(root, context.worker, NONE);
     let (ip4, ip6) = match context.peers.len() {
-        0 | 1 if root.sav.is_empty() => (Node::Ip4Lookup, Node::Ip6Lookup),
-        0 | 1 => (Node::Ip4Sav, Node::Ip6Sav),
+        0 | 1 => (stage::node(root, Stage::Sav, true), stage::node(root, Stage::Sav, false)),
         _ => (Node::Handover, Node::Handover),
     };
     context.next.extend(ip4, &v4);
@@ -187,7 +187,7 @@ fn divert(next: &mut Next, node: Node, place: u8) {
 #[cold]
 fn pass(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     packet.set_flags(packet.flags() | VALIDATED);
-    let node = if context.peers.len() > 1 { Node::Handover } else { super::entry(context.root, packet) };
+    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, packet) };
     context.next.push(node, place);
 }
 

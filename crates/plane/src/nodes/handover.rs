@@ -6,7 +6,7 @@
 use weir_packet::parse;
 use weir_packet::vector::{Frame, Vector};
 
-use super::Context;
+use super::{Context, stage};
 use crate::peer::Peer;
 use crate::reason::Reason;
 
@@ -19,7 +19,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.
         let owner = ((u64::from(hash) * workers) >> 32) as usize;
         if owner == context.worker {
-            context.next.push(super::entry(context.root, packet), place);
+            context.next.push(stage::entry(context.root, packet), place);
         } else if let Some(peer) = &mut context.peers[owner] {
             match peer.push(packet.take()) {
                 Ok(()) => handed += 1,

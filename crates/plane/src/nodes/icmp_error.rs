@@ -1,5 +1,5 @@
 //! `icmp-error`: drops packets and tells their sources why, within a rate, and never about an error (RFC 792, RFC 1812
-//! 4.3.2, RFC 4443 2.4).
+//! 4.3.2, RFC 4443 2.4). Who is to be told by a reset of his connection gets one, within the same rate.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -8,10 +8,11 @@ use weir_packet::icmp::{self, ErrorV4, ErrorV6, MAX_ERROR_V4, MAX_ERROR_V6};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
+use weir_packet::reset::{MAX_RESET, Reset};
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
-use super::{Context, ORIGINATED, REDIRECTED, discard, lookup};
+use super::{Context, ORIGINATED, REDIRECTED, RESET, discard, lookup};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
 
@@ -38,7 +39,9 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
     // do not exist yet, and their checksum is quoted as it came.
     checksum::complete(packet);
     let packet = &*packet;
-    if packet.flags().contains(ParseFlags::IP4) {
+    if packet.flags().contains(RESET) {
+        reset(context, packet)
+    } else if packet.flags().contains(ParseFlags::IP4) {
         let error = error_v4(context.root, packet, reason)?;
         icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
         if is_directed_broadcast(context, packet) {
@@ -63,6 +66,17 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
         let source = source(context, packet, IpAddr::V6(to), address)?;
         build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, source, packet.l3()))
     }
+}
+
+/// The reset of a connection, in the name of whom the packet is for.
+fn reset(context: &mut Context<'_>, packet: &Packet) -> Option<Packet> {
+    let reset = Reset::about(&packet.parsed(), packet.data())?;
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    if v4 && is_directed_broadcast(context, packet) {
+        return None;
+    }
+    source(context, packet, reset.destination(), |_| Some(()))?;
+    build(context, if v4 { ParseFlags::IP4 } else { ParseFlags::IP6 }, MAX_RESET, |out| reset.write(out))
 }
 
 /// Whether a packet went to the broadcast address of one of our links, of which nobody is told anything (RFC 1812,
@@ -114,6 +128,8 @@ fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
         Reason::ReassemblyTimeout => ErrorV4::TimeExceeded { code: time_exceeded::REASSEMBLY },
         Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
         Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
+        // RFC 1812, 5.2.7.1.
+        Reason::AclReject => ErrorV4::Unreachable { code: unreachable::PROHIBITED },
         Reason::LocalUnhandled => match packet.protocol() {
             protocol::UDP | protocol::UDP_LITE => ErrorV4::Unreachable { code: unreachable::PORT },
             // Here it is a reset that refuses; and what ICMP says is never answered by an error.
@@ -143,6 +159,8 @@ fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
         Reason::NoRoute => ErrorV6::Unreachable { code: unreachable::NO_ROUTE },
         Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
         Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
+        // RFC 4443, 3.1.
+        Reason::AclReject => ErrorV6::Unreachable { code: unreachable::PROHIBITED },
         Reason::LocalUnhandled if matches!(packet.protocol(), protocol::UDP | protocol::UDP_LITE) => {
             ErrorV6::Unreachable { code: unreachable::PORT }
         }

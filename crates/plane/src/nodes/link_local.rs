@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use weir_packet::packet::Packet;
 use weir_packet::parse;
 
-use super::{Context, ORIGINATED, lookup};
+use super::{Context, ORIGINATED, lookup, stage};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::Fate;
@@ -52,7 +52,8 @@ fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destinat
         let number = interface.neighbor(destination);
         packet.set_forwarding(number);
         let kind = context.root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
-        lookup::exceptional(context, packet, place, kind, Node::Ip6Rewrite);
+        let way_out = stage::on_the_way_out(context.root, false);
+        lookup::exceptional(context, packet, place, kind, way_out);
     } else {
         context.next.refuse(packet, place, Reason::LinkLocal);
     }

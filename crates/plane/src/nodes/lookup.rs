@@ -9,7 +9,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
-use super::{Context, ORIGINATED, REDIRECTED, link_local, rewrite, sav};
+use super::{Context, ORIGINATED, REDIRECTED, link_local, rewrite, sav, stage};
 use crate::hold::{self, Sentence};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -36,14 +36,15 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_some();
+    let way_out = stage::on_the_way_out(context.root, true);
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip4Rewrite);
+        dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
         if recording {
             note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)));
         }
     }
-    context.next.extend(Node::Ip4Rewrite, &usual);
+    context.next.extend(way_out, &usual);
 }
 
 pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
@@ -59,17 +60,18 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_some();
+    let way_out = stage::on_the_way_out(context.root, false);
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if link_local::settle(context, &mut vector[place], place, key, value) {
             continue;
         }
-        dispatch(context, &mut usual, &mut vector[place], place, value, Node::Ip6Rewrite);
+        dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
         if recording {
             note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)));
         }
     }
-    context.next.extend(Node::Ip6Rewrite, &usual);
+    context.next.extend(way_out, &usual);
 }
 
 /// The keys have just been written: they need not be fetched.
@@ -105,9 +107,9 @@ fn by_vrf(
     }
 }
 
-/// Sends a packet where its route leads. Those that are rewritten gather in `usual`.
+/// Sends a packet where its route leads. Those that leave gather in `usual`.
 #[inline(always)]
-fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, place: u8, value: u32, rewrite: Node) {
+fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, place: u8, value: u32, way_out: Node) {
     let root = context.root;
     let number =
         Forwarding(value).resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
@@ -116,15 +118,15 @@ fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, p
     if kind == Kind::Rewrite {
         usual.push(place);
     } else {
-        exceptional(context, packet, place, kind, rewrite);
+        exceptional(context, packet, place, kind, way_out);
     }
 }
 
 #[cold]
-pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, rewrite: Node) {
+pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, way_out: Node) {
     match kind {
-        Kind::Rewrite | Kind::RewriteStale => context.next.push(rewrite, place),
-        Kind::Neighbor if context.root.invent_neighbors => context.next.push(rewrite, place),
+        Kind::Rewrite | Kind::RewriteStale => context.next.push(way_out, place),
+        Kind::Neighbor if context.root.invent_neighbors => context.next.push(way_out, place),
         Kind::Neighbor => context.next.push(Node::Neighbor, place),
         Kind::Local => context.next.push(Node::Local, place),
         Kind::Blackhole => context.next.refuse(packet, place, Reason::Blackhole),

@@ -1,9 +1,11 @@
 //! The nodes: each sees a vector, the root and its worker's own state, and nothing else. No allocation, no lock, no log
 //! line, no system call.
 
+mod acl;
 mod arp_input;
 mod discard;
 mod ethernet_input;
+mod fields;
 mod fragment;
 mod handover;
 mod host_input;
@@ -18,6 +20,7 @@ mod output;
 mod punt;
 mod rewrite;
 mod sav;
+mod stage;
 
 use weir_base::clock::Time;
 use weir_base::random::Random;
@@ -43,7 +46,8 @@ use crate::sample::Samples;
 
 pub(crate) use discard::discard;
 pub(crate) use lookup::judge;
-pub(crate) use sav::{entry, redirect_again};
+pub(crate) use sav::redirect_again;
+pub(crate) use stage::entry;
 
 /// weir made the packet: its TTL is not decremented, and no error is sent about it.
 pub(crate) const ORIGINATED: ParseFlags = ParseFlags::from_bits(1 << 15);
@@ -57,6 +61,12 @@ pub(crate) const VALIDATED: ParseFlags = ParseFlags::from_bits(1 << 13);
 /// The packet's source is not valid, and the packet goes where the policy of its interface sends it, whatever its
 /// destination. Nobody is told anything about it: its source is forged.
 pub(crate) const REDIRECTED: ParseFlags = ParseFlags::from_bits(1 << 12);
+
+/// The packet has passed all that is asked of packets on their way in, before it was set aside.
+pub(crate) const ADMITTED: ParseFlags = ParseFlags::from_bits(1 << 11);
+
+/// The source of a packet that was rejected is told by a reset of its connection.
+pub(crate) const RESET: ParseFlags = ParseFlags::from_bits(1 << 10);
 
 /// What a node may use beside its vector.
 pub(crate) struct Context<'a> {
@@ -211,6 +221,10 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Handover => handover::run(context, vector, frame),
         Node::Ip4Sav => sav::run::<sav::V4>(context, vector, frame),
         Node::Ip6Sav => sav::run::<sav::V6>(context, vector, frame),
+        Node::Ip4AclIn => acl::run::<acl::V4, acl::Input>(context, vector, frame),
+        Node::Ip6AclIn => acl::run::<acl::V6, acl::Input>(context, vector, frame),
+        Node::Ip4AclOut => acl::run::<acl::V4, acl::Output>(context, vector, frame),
+        Node::Ip6AclOut => acl::run::<acl::V6, acl::Output>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),

@@ -3,7 +3,7 @@
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 
-use super::{Context, VALIDATED, discard, rewrite};
+use super::{ADMITTED, Context, VALIDATED, discard, rewrite};
 use crate::hold::{Key, NoRoom};
 use crate::neighbor::Event;
 use crate::reason::Reason;
@@ -16,9 +16,9 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             continue;
         };
         let adjacency = vector[place].forwarding();
-        // Its source is not asked about again once the wait is over.
+        // What has been asked about it on its way in is not asked again once the wait is over.
         let flags = vector[place].flags();
-        vector[place].set_flags(flags | VALIDATED);
+        vector[place].set_flags(flags | VALIDATED | ADMITTED);
         match context.hold.push(key, vector[place].take(), context.now) {
             Ok(evicted) => {
                 context.counters.queued.add(1);

@@ -20,7 +20,6 @@ use std::sync::Arc;
 pub use answers::{Answer, answers};
 pub use counters::SavCounters;
 pub use exempt::Exempt;
-pub(crate) use exempt::fields;
 pub use hits::Hits;
 pub use meters::{Clock, Meters};
 pub(crate) use sources::ENTRIES;

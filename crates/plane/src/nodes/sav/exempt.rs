@@ -48,7 +48,7 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
     for (index, &place) in places.iter().enumerate() {
         if exempt.has(index) { past.push(place) } else { others.push(place) }
     }
-    context.next.extend(F::NEXT, &past);
+    context.next.extend(F::next(root), &past);
     others
 }
 

@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, martian};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
-use super::super::{Context, REDIRECTED, VALIDATED, ethernet_input};
+use super::super::{Context, REDIRECTED, VALIDATED, ethernet_input, stage};
 use super::{Ip, V4, V6};
 use crate::model::{RatePer, SavAction};
 use crate::node::Node;
@@ -190,7 +190,7 @@ pub(crate) fn redirect_again(root: &Root, guard: &Guard<'_>, packet: &mut Packet
     let number = redirection(root, guard, packet);
     let adjacency = number.and_then(|number| root.adjacencies.get(number as usize));
     let v4 = packet.flags().contains(ParseFlags::IP4);
-    let rewrite = if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite };
+    let rewrite = stage::on_the_way_out(root, v4);
     packet.set_forwarding(number.unwrap_or(Adjacency::NO_ROUTE));
     match adjacency.map(|adjacency| adjacency.kind) {
         Some(Kind::Rewrite | Kind::RewriteStale) => rewrite,

@@ -10,19 +10,19 @@ mod link;
 use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
-use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::classify::{Address, Fields};
 use weir_table::sav::Verdict;
 
-use super::{Context, ORIGINATED, VALIDATED, lookup};
+use super::stage::{self, Stage};
+use super::{Context, fields};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::record::{Fate, Said, Strange};
 use crate::root::Root;
-use crate::sav::{self, Broadcasts, By, Class, Family, Interfaces, One, Validator};
+use crate::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
 
 pub(crate) use invalid::redirect_again;
 use invalid::{Marks, Sentence};
@@ -31,7 +31,12 @@ pub(super) use invalid::{redirect, redirection};
 /// What the node needs to know of a family.
 pub(super) trait Ip {
     type Key: Family + Address;
-    const NEXT: Node;
+    const IS_V4: bool;
+    /// Where valid packets go.
+    #[inline]
+    fn next(root: &Root) -> Node {
+        stage::node(root, Stage::Acl, Self::IS_V4)
+    }
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
     /// What rules ask of a parsed packet.
@@ -46,7 +51,7 @@ pub(super) struct V4;
 
 impl Ip for V4 {
     type Key = u32;
-    const NEXT: Node = Node::Ip4Lookup;
+    const IS_V4: bool = true;
     const HAS_BROADCASTS: bool = true;
 
     #[inline(always)]
@@ -55,11 +60,9 @@ impl Ip for V4 {
         header.and_then(|header| header.get(ipv4::SOURCE..)?.first_chunk()).unwrap_or(&[0; 4])
     }
 
+    #[inline(always)]
     fn fields(packet: &Packet) -> Fields<u32> {
-        let header = packet.l3_header::<{ ipv4::LENGTH }>();
-        let at =
-            |at: usize| header.and_then(|header| header[at..].first_chunk::<4>()).map_or(0, |o| u32::from_be_bytes(*o));
-        sav::fields(packet, at(ipv4::SOURCE), at(ipv4::DESTINATION))
+        fields::ipv4(packet)
     }
 
     #[inline(always)]
@@ -73,7 +76,7 @@ pub(super) struct V6;
 
 impl Ip for V6 {
     type Key = u128;
-    const NEXT: Node = Node::Ip6Lookup;
+    const IS_V4: bool = false;
     const HAS_BROADCASTS: bool = false;
 
     #[inline(always)]
@@ -82,29 +85,14 @@ impl Ip for V6 {
         header.and_then(|header| header.get(ipv6::SOURCE..)?.first_chunk()).unwrap_or(&[0; 16])
     }
 
+    #[inline(always)]
     fn fields(packet: &Packet) -> Fields<u128> {
-        let header = packet.l3_header::<{ ipv6::LENGTH }>();
-        let at = |at: usize| {
-            header.and_then(|header| header[at..].first_chunk::<16>()).map_or(0, |o| u128::from_be_bytes(*o))
-        };
-        sav::fields(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION))
+        fields::ipv6(packet)
     }
 
     #[inline(always)]
     fn is_broadcast(_: &Broadcasts, _: &[u8; 16]) -> bool {
         false
-    }
-}
-
-/// Where a parsed packet goes first.
-#[inline]
-pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
-    if root.sav.is_empty() || packet.flags().intersects(ORIGINATED | VALIDATED) {
-        lookup::node(packet)
-    } else if packet.flags().contains(ParseFlags::IP4) {
-        Node::Ip4Sav
-    } else {
-        Node::Ip6Sav
     }
 }
 
@@ -193,7 +181,7 @@ fn unasked<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> 
     let mut others = Frame::new();
     for &place in frame.places() {
         match Own::<F::Key>::of::<F>(context.root, vector[place].interface()).validator {
-            None => context.next.push(F::NEXT, place),
+            None => context.next.push(F::next(context.root), place),
             Some(_) => others.push(place),
         }
     }
@@ -259,7 +247,7 @@ fn judge<F: Ip>(
     });
     // In the usual case nothing else is looked at.
     if valid & (validator.link == LinkCheck::Off) & context.recorder.is_none() {
-        context.next.extend(F::NEXT, frame);
+        context.next.extend(F::next(context.root), frame);
     } else {
         sort::<F>(context, vector, frame, validator, &verdicts);
     }
@@ -311,7 +299,7 @@ fn sort<F: Ip>(
             Sentence::Redirect => invalid::redirect(context, packet, place),
         }
     }
-    context.next.extend(F::NEXT, &usual);
+    context.next.extend(F::next(context.root), &usual);
     invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
 }
 
@@ -337,7 +325,7 @@ fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, v
     match of_broadcast::<F>(context, packet, validator) {
         Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
         Sentence::Redirect => invalid::redirect(context, packet, place),
-        Sentence::Pass => context.next.push(F::NEXT, place),
+        Sentence::Pass => context.next.push(F::next(context.root), place),
     }
 }
 

@@ -1,0 +1,245 @@
+//! `ip4-acl-in`, `ip6-acl-in`, `ip4-acl-out`, `ip6-acl-out`: may a packet come in by its interface, and leave by the other?
+//!
+//! Packets are grouped by chain, not by interface: most gateways have the same lists on many interfaces, so that most
+//! vectors are looked up as one. Packets of one interface keep their order.
+//!
+//! On the way out, each packet is asked about once, whatever it waited for: the lookup sends here what leaves, and what has
+//! to wait for its next hop's address comes by the lookup again. What the gateway makes itself is asked about as well.
+
+mod sentence;
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_table::classify::{Address, Fields, NO_RULE};
+
+use super::stage::{self, Stage};
+use super::{Context, fields};
+use crate::acl::{self, Chain, Found, PAGE};
+use crate::adjacency::View;
+use crate::model::PerFamily;
+use crate::node::Node;
+use crate::root::{Interface, NONE, Root};
+
+/// What the nodes need to know of a family.
+pub(super) trait Ip {
+    type Key: Address;
+    const IS_V4: bool;
+    fn of<T: Copy>(both: &PerFamily<T>) -> T;
+    fn chains(root: &Root) -> &[Chain<Self::Key>];
+    /// What rules ask of a parsed packet.
+    fn fields(packet: &Packet) -> Fields<Self::Key>;
+}
+
+/// IPv4.
+pub(super) struct V4;
+
+impl Ip for V4 {
+    type Key = u32;
+    const IS_V4: bool = true;
+
+    #[inline(always)]
+    fn of<T: Copy>(both: &PerFamily<T>) -> T {
+        both.v4
+    }
+
+    #[inline(always)]
+    fn chains(root: &Root) -> &[Chain<u32>] {
+        &root.acl.v4
+    }
+
+    #[inline(always)]
+    fn fields(packet: &Packet) -> Fields<u32> {
+        fields::ipv4(packet)
+    }
+}
+
+/// IPv6.
+pub(super) struct V6;
+
+impl Ip for V6 {
+    type Key = u128;
+    const IS_V4: bool = false;
+
+    #[inline(always)]
+    fn of<T: Copy>(both: &PerFamily<T>) -> T {
+        both.v6
+    }
+
+    #[inline(always)]
+    fn chains(root: &Root) -> &[Chain<u128>] {
+        &root.acl.v6
+    }
+
+    #[inline(always)]
+    fn fields(packet: &Packet) -> Fields<u128> {
+        fields::ipv6(packet)
+    }
+}
+
+/// On which of its ways lists are asked about a packet.
+pub(super) trait Direction {
+    const OUTPUT: bool;
+    /// The number of the interface whose lists are asked.
+    fn interface(adjacencies: View<'_>, packet: &Packet) -> u32;
+    /// The chains of an interface.
+    fn chains(interface: &Interface) -> &PerFamily<u16>;
+    /// Where packets go that pass.
+    fn next(root: &Root, v4: bool) -> Node;
+}
+
+/// In: by the interface that it came by.
+pub(super) struct Input;
+
+impl Direction for Input {
+    const OUTPUT: bool = false;
+
+    #[inline(always)]
+    fn interface(_: View<'_>, packet: &Packet) -> u32 {
+        packet.interface()
+    }
+
+    #[inline(always)]
+    fn chains(interface: &Interface) -> &PerFamily<u16> {
+        &interface.acl_in
+    }
+
+    #[inline]
+    fn next(root: &Root, v4: bool) -> Node {
+        stage::node(root, Stage::Lookup, v4)
+    }
+}
+
+/// Out: by the interface that its adjacency names.
+pub(super) struct Output;
+
+impl Direction for Output {
+    const OUTPUT: bool = true;
+
+    #[inline(always)]
+    fn interface(adjacencies: View<'_>, packet: &Packet) -> u32 {
+        adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface)
+    }
+
+    #[inline(always)]
+    fn chains(interface: &Interface) -> &PerFamily<u16> {
+        &interface.acl_out
+    }
+
+    #[inline]
+    fn next(_: &Root, v4: bool) -> Node {
+        if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }
+    }
+}
+
+pub(super) fn run<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = group::<F, D>(context, vector, frame);
+    while !others.is_empty() {
+        others = group::<F, D>(context, vector, &others);
+    }
+}
+
+/// The chain of an interface, [`acl::NONE`] without one.
+#[inline]
+fn number<F: Ip, D: Direction>(root: &Root, interface: u32) -> u16 {
+    root.interfaces.get(interface as usize).map_or(acl::NONE, |interface| F::of(D::chains(interface)))
+}
+
+/// Packets that are looked up together, as rules see them.
+struct Asked<K> {
+    places: Frame,
+    fields: [Fields<K>; VECTOR],
+    /// Octets of their IP packets.
+    octets: [u32; VECTOR],
+}
+
+/// Asks about the packets that have the same chain as the first; gives the others.
+#[inline(always)]
+fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let adjacencies = root.adjacencies.view();
+    let mut others = Frame::new();
+    let Some(&first) = frame.places().first() else { return others };
+    let mut interface = D::interface(adjacencies, &vector[first]);
+    let mut own = number::<F, D>(root, interface);
+    let lead = own;
+    let chain = F::chains(root).get(usize::from(lead));
+    let mut asked =
+        Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let by = D::interface(adjacencies, packet);
+        if by != interface {
+            (interface, own) = (by, number::<F, D>(root, by));
+        }
+        if own != lead {
+            others.push(place);
+            continue;
+        }
+        let index = asked.places.len();
+        asked.fields[index] = F::fields(packet);
+        asked.octets[index] = (packet.len() - packet.l3_offset()) as u32;
+        asked.places.push(place);
+    }
+    match chain {
+        Some(chain) => ask::<F, D>(context, vector, &asked, chain),
+        None => context.next.extend(D::next(root, F::IS_V4), &asked.places),
+    }
+    others
+}
+
+/// Asks a chain about packets, counts what its rules matched, and sends each packet where it goes.
+#[inline(always)]
+fn ask<F: Ip, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    asked: &Asked<F::Key>,
+    chain: &Chain<F::Key>,
+) {
+    let count = asked.places.len();
+    let mut found = [NO_RULE; VECTOR];
+    chain.table.lookup_each(context.guard, &asked.fields[..count], &mut found[..count]);
+    let found = &found[..count];
+    let passes = tally(context, found, &asked.octets[..count]);
+    // In the usual case nothing else is looked at.
+    if passes & context.recorder.is_none() {
+        context.next.extend(D::next(context.root, F::IS_V4), &asked.places);
+    } else {
+        sentence::pass::<F, D>(context, vector, &asked.places, found);
+    }
+}
+
+/// Counts what rules matched; whether all packets just pass.
+#[inline(always)]
+fn tally(context: &Context<'_>, found: &[u32], octets: &[u32]) -> bool {
+    let Some(&first) = found.first() else { return true };
+    let pages = &context.root.acl.pages;
+    // In one look at a time, without a branch for each packet.
+    let (mut differ, mut sum) = (0, 0);
+    for (&found, &octets) in found.iter().zip(octets) {
+        differ |= found ^ first;
+        sum += u64::from(octets);
+    }
+    if differ == 0 {
+        if let Some(rule) = pages.counter(context.worker, Found::of(first).number()) {
+            rule.packets.add(found.len() as u64);
+            rule.octets.add(sum);
+        }
+        return Found::of(first).just_permits();
+    }
+    let mut passes = true;
+    let (mut number, mut page) = (usize::MAX, &[][..]);
+    for (&found, &octets) in found.iter().zip(octets) {
+        let found = Found::of(found);
+        passes &= found.just_permits();
+        let rule = found.number() as usize;
+        if rule / PAGE != number {
+            number = rule / PAGE;
+            page = pages.of(context.worker, number);
+        }
+        if let Some(rule) = page.get(rule % PAGE) {
+            rule.packets.add(1);
+            rule.octets.add(u64::from(octets));
+        }
+    }
+    passes
+}

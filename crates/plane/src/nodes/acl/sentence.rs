@@ -1,0 +1,76 @@
+//! What becomes of packets that do not just pass: they are dropped, their sources perhaps told; or offered to a sampler, or
+//! pass as far as the limit of their rule lets them.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::protocol;
+
+use super::super::{Context, RESET};
+use super::{Direction, Ip};
+use crate::acl::{Action, Found, Special};
+use crate::model::Rejection;
+use crate::reason::Reason;
+use crate::record::Fate;
+
+/// Sends each packet where what was found for it says.
+#[inline(never)]
+pub(super) fn pass<F: Ip, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    found: &[u32],
+) {
+    let mut usual = Frame::new();
+    for (&place, &found) in frame.places().iter().zip(found) {
+        let packet = &mut vector[place];
+        match of_one::<D>(context, packet, Found::of(found)) {
+            None => usual.push(place),
+            Some(Reason::AclReject) => context.next.refuse_aloud(packet, place, Reason::AclReject),
+            Some(reason) => context.next.refuse(packet, place, reason),
+        }
+    }
+    context.next.extend(D::next(context.root, F::IS_V4), &usual);
+}
+
+/// Why a packet is dropped, if it is.
+pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &mut Packet, found: Found) -> Option<Reason> {
+    if context.recorder.is_some() {
+        let interface = D::interface(context.root.adjacencies.view(), packet);
+        context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
+    }
+    if found.just_permits() {
+        return None;
+    }
+    let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
+    match found.action() {
+        Action::Permit => special.and_then(|special| limited(context, packet, special)),
+        Action::Deny => Some(Reason::AclDeny),
+        Action::Reject => {
+            let rejection = special.map_or(Rejection::Usual, |special| special.rejection);
+            if is_reset(packet, rejection) {
+                packet.set_flags(packet.flags() | RESET);
+            }
+            Some(Reason::AclReject)
+        }
+    }
+}
+
+/// A packet that is permitted is dropped for it where others have used up what may pass.
+fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<Reason> {
+    let meter = special.meter.as_ref()?;
+    let mut over = false;
+    let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
+    meter.take(0, meter.clock(context.now), octets, |_, passes| over = !passes);
+    over.then_some(Reason::AclRateLimit)
+}
+
+/// The source of a packet that is rejected is told by a reset, if at all. Who sends fragments is told by ICMP unless the
+/// rule asks for resets.
+fn is_reset(packet: &Packet, rejection: Rejection) -> bool {
+    match rejection {
+        Rejection::Usual => packet.protocol() == protocol::TCP && !packet.flags().intersects(ParseFlags::FRAGMENT),
+        Rejection::Reset => true,
+        Rejection::Icmp => false,
+    }
+}

@@ -1,0 +1,58 @@
+//! What is asked of packets on their way in, stage by stage, and on their way out. A stage that no interface asks for is
+//! not in the way.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+
+use super::{ADMITTED, ORIGINATED, VALIDATED};
+use crate::node::Node;
+use crate::root::Root;
+
+/// The stages between the input and the lookup, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// Source address validation.
+    Sav,
+    /// Access lists.
+    Acl,
+    /// The lookup itself.
+    Lookup,
+}
+
+/// The node of the first stage from this one on that some interface asks for.
+#[inline]
+pub(super) fn node(root: &Root, from: Stage, v4: bool) -> Node {
+    let either = |of_v4, of_v6| if v4 { of_v4 } else { of_v6 };
+    if from <= Stage::Sav && !root.sav.is_empty() {
+        either(Node::Ip4Sav, Node::Ip6Sav)
+    } else if from <= Stage::Acl && root.acl.input {
+        either(Node::Ip4AclIn, Node::Ip6AclIn)
+    } else {
+        either(Node::Ip4Lookup, Node::Ip6Lookup)
+    }
+}
+
+/// Where a parsed packet goes first, or goes on after it was set aside.
+#[inline]
+pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
+    let flags = packet.flags();
+    let stage = if flags.intersects(ORIGINATED | ADMITTED) {
+        Stage::Lookup
+    } else if flags.contains(VALIDATED) {
+        Stage::Acl
+    } else {
+        Stage::Sav
+    };
+    node(root, stage, flags.contains(ParseFlags::IP4))
+}
+
+/// Where a packet goes that leaves.
+#[inline]
+pub(super) fn on_the_way_out(root: &Root, v4: bool) -> Node {
+    match (root.acl.output, v4) {
+        (false, true) => Node::Ip4Rewrite,
+        (false, false) => Node::Ip6Rewrite,
+        (true, true) => Node::Ip4AclOut,
+        (true, false) => Node::Ip6AclOut,
+    }
+}
