@@ -163,8 +163,7 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
     let mut own = number::<F, D>(root, interface);
     let lead = own;
     let chain = F::chains(root).get(usize::from(lead));
-    let mut asked =
-        Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    let mut asked = Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);

@@ -15,12 +15,7 @@ use crate::record::Fate;
 
 /// Sends each packet where what was found for it says.
 #[inline(never)]
-pub(super) fn pass<F: Ip, D: Direction>(
-    context: &mut Context<'_>,
-    vector: &mut Vector,
-    frame: &Frame,
-    found: &[u32],
-) {
+pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, found: &[u32]) {
     let mut usual = Frame::new();
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
