@@ -23,7 +23,8 @@
 //! ```
 //!
 //! [`Small`] is for lists that do not change and have up to some thousand rules. A [`Writer`] owns rules of any number and
-//! changes a [`Table`], which workers read at the same time. [`naive`] is the specification.
+//! changes a [`Table`], which workers read at the same time. [`naive`] is the specification. A table tells which fields had a
+//! part in an answer ([`Consulted`]), and [`cover`] which rules of a list could be left out.
 //!
 //! # The tree
 //! A **bits node** lets up to 12 bits of a packet, wherever they are, pick one of its slots. A rule is in every slot that
@@ -99,6 +100,7 @@
 mod address;
 mod arch;
 mod block;
+mod consulted;
 pub mod cover;
 mod dense;
 mod facts;
@@ -114,6 +116,7 @@ mod tree;
 mod writer;
 
 pub use address::Address;
+pub use consulted::Consulted;
 pub use fields::{Fields, Fragment};
 pub use rule::{Fragments, Masked, Rule, Span, Upper};
 pub use small::{MOST_RULES, Small};

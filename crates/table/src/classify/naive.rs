@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::lpm::Key;
 
-use super::{Fields, NO_RULE, Rule};
+use super::{Consulted, Fields, NO_RULE, Rule};
 
 /// Rules in the order of their places, each with its identity.
 #[derive(Clone, Debug)]
@@ -36,6 +36,26 @@ impl<K: Key> Classifier<K> {
     /// The identity of the first rule that matches, or [`NO_RULE`].
     pub fn lookup(&self, packet: &Fields<K>) -> u32 {
         self.rules.values().find(|(rule, _)| rule.matches(packet)).map_or(NO_RULE, |(_, identity)| *identity)
+    }
+
+    /// The fields outside of a flow's key that a rule asks for which matches in all others, and does not come after the
+    /// first that matches.
+    pub fn consulted(&self, packet: &Fields<K>) -> Consulted {
+        let mut consulted = Consulted::NONE;
+        for (rule, _) in self.rules.values() {
+            if rule.within_key().matches(packet) {
+                consulted |= Consulted::by(rule).and(Consulted::OUTSIDE);
+            }
+            if rule.matches(packet) {
+                break;
+            }
+        }
+        consulted
+    }
+
+    /// What any rule asks for beside addresses.
+    pub fn asks(&self) -> Consulted {
+        self.rules.values().fold(Consulted::NONE, |all, (rule, _)| all | Consulted::by(rule))
     }
 
     /// Places, rules and identities, in order.

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use weir_base::reclaim::{Domain, Guard};
 
 use crate::lpm::arena::Arena;
 
+use super::NO_RULE;
 use super::address::Address;
 use super::arch::{self, View};
+use super::consulted::{Consulted, OUTSIDE};
 use super::dense::Dense;
 use super::fields::Fields;
 
@@ -22,11 +24,25 @@ pub struct Table<K> {
     domain: Domain,
     /// What dense leaves refer to, by their blocks.
     pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
+    /// A bit for each field that rules ask for.
+    asks: AtomicU8,
+    /// For each field outside of a flow's key, the rules that ask for it; none before there are some.
+    asking: [OnceLock<Arc<Table<K>>>; OUTSIDE.len()],
 }
+
+/// Packets that are looked up together.
+const VECTOR: usize = 256;
 
 impl<K: Address> Table<K> {
     pub(super) fn new(domain: &Domain, arena: Arc<Arena>) -> Table<K> {
-        Table { arena, root: AtomicU32::new(0), domain: domain.clone(), dense: Mutex::default() }
+        Table {
+            arena,
+            root: AtomicU32::new(0),
+            domain: domain.clone(),
+            dense: Mutex::default(),
+            asks: AtomicU8::new(0),
+            asking: Default::default(),
+        }
     }
 
     /// For each packet, the identity of the first rule that matches, or [`NO_RULE`](super::NO_RULE). Best in vectors of
@@ -40,6 +56,78 @@ impl<K: Address> Table<K> {
         assert_eq!(packets.len(), found.len(), "one answer per packet");
         // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
         unsafe { arch::lookup(&self.view(), packets, None, found) };
+    }
+
+    /// As [`lookup_each`](Table::lookup_each), and which fields outside of a flow's key had a part in each answer:
+    /// which ones a rule asks for that matches the packet in all fields of the key, and comes before the one that was found,
+    /// or is it. Costs no more than that as long as no rule asks for such fields.
+    ///
+    /// If the writer is not one [`with_consulted`](super::Writer::with_consulted), these are all such fields that any rule
+    /// asks for.
+    ///
+    /// A change that is made meanwhile may be in the answer, and not in the fields, or the other way round: who remembers
+    /// both has to read before the lookup how far changes have got, and look up again when they get further.
+    ///
+    /// # Panics
+    /// If `guard` belongs to a reader of another domain than the writer's, or the lengths differ.
+    pub fn lookup_consulted_each(
+        &self,
+        guard: &Guard<'_>,
+        packets: &[Fields<K>],
+        found: &mut [u32],
+        consulted: &mut [Consulted],
+    ) {
+        assert_eq!(packets.len(), consulted.len(), "one set of fields per packet");
+        consulted.fill(Consulted::NONE);
+        let asks = self.asks().and(Consulted::OUTSIDE);
+        if asks.is_empty() {
+            return self.lookup_each(guard, packets, found);
+        }
+        assert!(self.domain.owns(guard), "guard of another domain");
+        assert_eq!(packets.len(), found.len(), "one answer per packet");
+        let vectors = packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)).zip(consulted.chunks_mut(VECTOR));
+        for ((packets, found), consulted) in vectors {
+            let count = packets.len();
+            let (mut places, mut asked) = ([u64::MAX; VECTOR], [0; VECTOR]);
+            let asked = &mut asked[..count];
+            // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
+            unsafe { arch::lookup(&self.view(), packets, Some(&mut places[..count]), found) };
+            for (field, asking) in OUTSIDE.into_iter().zip(&self.asking) {
+                if !asks.contains(field) {
+                    continue;
+                }
+                // The tree was there before this was said to be asked for, if there is to be one.
+                let Some(asking) = asking.get() else {
+                    consulted.iter_mut().for_each(|consulted| *consulted |= field);
+                    continue;
+                };
+                // What was found is among them. No rule is at the last of all places.
+                let mut until = places.map(|place| place.saturating_add(1));
+                // SAFETY: as above; its writer is of the same domain.
+                unsafe { arch::lookup(&asking.view(), packets, Some(&mut until[..count]), asked) };
+                for (consulted, asked) in consulted.iter_mut().zip(&*asked) {
+                    if *asked != NO_RULE {
+                        *consulted |= field;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What any rule asks for beside addresses. With ports, types and codes, or flags among it, later fragments can only be
+    /// told from others with what the first one had.
+    pub fn asks(&self) -> Consulted {
+        Consulted::from_bits(self.asks.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_asks(&self, asks: Consulted) {
+        self.asks.store(asks.bits(), Ordering::Release);
+    }
+
+    /// Says which rules ask for a field, by its number in [`OUTSIDE`].
+    pub(super) fn set_asking(&self, field: usize, table: Arc<Table<K>>) {
+        // It is made once.
+        let _ = self.asking[field].set(table);
     }
 
     pub(super) fn view(&self) -> View {

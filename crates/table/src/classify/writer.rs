@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 
 use super::address::Address;
+use super::consulted::{Asking, Consulted};
 use super::rule::Rule;
 use super::table::Table;
 use super::tree::{NoRoom, Tree};
@@ -16,7 +17,8 @@ use super::{Error, NO_RULE};
 pub struct Limits {
     /// Rules.
     pub rules: usize,
-    /// Octets of what lookups read.
+    /// Octets of what lookups read. Of a writer [`with_consulted`](Writer::with_consulted), as many again for each of flags,
+    /// fragments and codepoints, if rules ask for them.
     pub bytes: usize,
 }
 
@@ -40,6 +42,7 @@ pub struct Stats {
 /// Owns rules, and changes a [`Table`] that any number of workers read at the same time.
 pub struct Writer<K> {
     tree: Tree<K>,
+    asking: Asking<K>,
     limits: Limits,
 }
 
@@ -49,8 +52,22 @@ impl<K: Address> Writer<K> {
     /// # Errors
     /// If the system has no address space for the limits.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Error> {
+        Writer::with(domain, limits, None)
+    }
+
+    /// As [`new`](Writer::new), for a table that tells which fields outside of a flow's key had a part in each answer
+    /// ([`Table::lookup_consulted_each`]). Rules that ask for such fields take twice the room, and twice the time to come
+    /// and go, or more if they ask for several.
+    ///
+    /// # Errors
+    /// As [`new`](Writer::new).
+    pub fn with_consulted(domain: &Domain, limits: Limits) -> Result<Writer<K>, Error> {
+        Writer::with(domain, limits, Some(limits.bytes))
+    }
+
+    fn with(domain: &Domain, limits: Limits, asking: Option<usize>) -> Result<Writer<K>, Error> {
         let tree = Tree::new(domain, limits.bytes).map_err(|error| Error::AddressSpace(error.kind()))?;
-        Ok(Writer { tree, limits })
+        Ok(Writer { tree, asking: Asking::new(domain, asking), limits })
     }
 
     /// What workers read. It is the same one for as long as the writer lives.
@@ -64,7 +81,13 @@ impl<K: Address> Writer<K> {
     /// If there is a rule at the place, the identity is [`NO_RULE`], or there is no room: then nothing has changed.
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Error> {
         self.admit(place, identity, 1)?;
-        self.tree.insert(place, rule, identity).map_err(|NoRoom| self.full())
+        let asked = Consulted::by(&rule);
+        self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|NoRoom| self.full())?;
+        let done = self.tree.insert(place, rule, identity);
+        if done.is_err() {
+            self.asking.remove(place, asked, self.tree.table());
+        }
+        done.map_err(|NoRoom| self.full())
     }
 
     /// Puts many rules in, by building everything anew: the way to begin.
@@ -81,7 +104,14 @@ impl<K: Address> Writer<K> {
         for (place, _, identity) in &rules {
             self.admit(*place, *identity, rules.len())?;
         }
-        self.tree.load(rules).map_err(|NoRoom| self.full())
+        let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
+        self.asking.add(&listed, self.tree.table()).map_err(|NoRoom| self.full())?;
+        let asked = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
+        let done = self.tree.load(rules);
+        if done.is_err() {
+            asked.into_iter().for_each(|(place, asked)| self.asking.remove(place, asked, self.tree.table()));
+        }
+        done.map_err(|NoRoom| self.full())
     }
 
     /// Takes the rule at a place out; gives its identity.
@@ -89,7 +119,12 @@ impl<K: Address> Writer<K> {
     /// # Errors
     /// If there is no room for what takes the place of a block: then nothing has changed.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
-        self.tree.remove(place).map_err(|NoRoom| self.full())
+        let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
+        let removed = self.tree.remove(place).map_err(|NoRoom| self.full())?;
+        if let Some(asked) = asked {
+            self.asking.remove(place, asked, self.tree.table());
+        }
+        Ok(removed)
     }
 
     /// The rule at a place, and its identity.
@@ -115,13 +150,20 @@ impl<K: Address> Writer<K> {
     /// Frees what no reader can look at any more.
     pub fn collect(&mut self) {
         self.tree.collect();
+        self.asking.collect();
     }
 
     /// How large it is.
     pub fn stats(&self) -> Stats {
-        let (octets, waiting) = self.tree.octets();
         let (rebuilt, rebuilt_rules) = self.tree.rebuilt;
-        Stats { rules: self.len(), octets, waiting, side_octets: self.tree.side_octets(), rebuilt, rebuilt_rules }
+        let mut stats = Stats { rules: self.len(), octets: 0, waiting: 0, side_octets: 0, rebuilt, rebuilt_rules };
+        for tree in std::iter::once(&self.tree).chain(self.asking.trees()) {
+            let (octets, waiting) = tree.octets();
+            stats.octets += octets;
+            stats.waiting += waiting;
+            stats.side_octets += tree.side_octets();
+        }
+        stats
     }
 
     fn admit(&self, place: u64, identity: u32, more: usize) -> Result<(), Error> {
