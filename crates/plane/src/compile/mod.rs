@@ -27,7 +27,7 @@ use weir_packet::wire::{MacAddress, nd};
 use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
-pub use acl::{AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
+pub use acl::{AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
 pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;

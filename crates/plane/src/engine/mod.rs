@@ -539,6 +539,14 @@ impl Engine {
         Some((rows.into_iter().map(|own| row(&control.model, own)).collect(), total))
     }
 
+    /// The groups that rules may name, as they are now, each as `row` makes of it with the model in force; with who changed
+    /// them, if they are not as they were declared.
+    pub fn acl_groups<T>(&self, row: impl Fn(&model::Gateway, AclGroup, Option<AclSaid>) -> T) -> Vec<T> {
+        let control = self.lock();
+        let groups = control.compiler.acl_groups(&control.model);
+        groups.into_iter().map(|(group, said)| row(&control.model, group, said)).collect()
+    }
+
     /// What an access list does with packets that no rule of it matches; `None`: there is no such list.
     pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
         self.lock().compiler.acl_default(list)

@@ -42,6 +42,19 @@ pub enum AclEdit {
         /// What becomes of packets that none of them matches; `None`: what became of them so far.
         default: Option<AclDefault>,
     },
+    /// Several changes, one after the other.
+    Batch(Vec<AclChange>),
+}
+
+/// A change to a rule, or by one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AclChange {
+    /// A rule comes.
+    Insert(At, AclRule),
+    /// The rule with this number goes.
+    Delete(u32),
+    /// Another rule comes in the place of that with this number.
+    Replace(u32, AclRule),
 }
 
 /// Where in a list.
@@ -96,7 +109,7 @@ pub enum AclError {
         place: usize,
     },
     /// There is no such group, or it is of another kind.
-    #[error("there is no group `{group}` of this kind")]
+    #[error("there is no group `{group}` of the kind that is meant")]
     NoSuchGroup {
         /// What was asked for.
         group: String,
@@ -207,6 +220,7 @@ impl Store {
                 let rules = self.checked(input.gateway, number, rules)?;
                 self.replace(input, number, rules, default, said).map(Step::Next)
             }
+            AclEdit::Batch(changes) => self.batch(input, number, changes, said).map(Step::Next),
         }
     }
 
@@ -418,6 +432,66 @@ impl Store {
         Ok(edited)
     }
 
+    /// Changes one after the other, which readers see together.
+    fn batch(
+        &mut self,
+        input: Input<'_>,
+        number: u32,
+        changes: Vec<AclChange>,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
+        let mut entries: Vec<Entry> =
+            self.list(number).map_or_else(Vec::new, |list| list.order.iter().cloned().collect());
+        let (mut places, mut rules) = (Vec::with_capacity(changes.len()), Vec::new());
+        let mut deleted = 0;
+        for change in changes {
+            let (at, rule, goes) = match change {
+                AclChange::Insert(at, rule) => (at, Some(rule), false),
+                AclChange::Delete(own) => (At::Before(own), None, true),
+                AclChange::Replace(own, rule) => (At::Before(own), Some(rule), true),
+            };
+            let comes = rule.is_some();
+            places.push((at, comes, goes));
+            rules.extend(rule);
+        }
+        let rules = self.checked(input.gateway, number, rules)?;
+        let gone = places.iter().filter(|(.., goes)| *goes).count();
+        // As many as that can go only if there are: else one of them is not found.
+        self.admit(input, number, &rules, gone.min(self.rules))?;
+        let mut rules = rules.into_iter();
+        let mut added = Vec::new();
+        let list = self.name(number);
+        let mut change = || {
+            for (at, comes, goes) in places {
+                let index = index_in(&entries, at).map_err(|wrong| match wrong {
+                    Wrong::Rule(number) => AclError::NoSuchRule { list: list.clone(), number },
+                    Wrong::Index(index) => AclError::NoSuchPlace { list: list.clone(), index, rules: entries.len() },
+                })?;
+                if goes {
+                    entries.remove(index);
+                    deleted += 1;
+                }
+                if let Some(rule) = comes.then(|| rules.next()).flatten() {
+                    let own = self.numbers.allocate();
+                    added.push(own);
+                    entries.insert(index, new_entry(rule, own, said));
+                }
+            }
+            Ok(entries.len())
+        };
+        let rules = match change() {
+            Ok(rules) => rules,
+            Err(wrong) => {
+                self.numbers.take_back(added);
+                return Err(wrong);
+            }
+        };
+        let edited = AclEdited { added: added.clone(), deleted, rules };
+        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
+        self.adopt(input, vec![(number, list)], added)?;
+        Ok(edited)
+    }
+
     /// A list without the rules at some places.
     fn without(&mut self, input: Input<'_>, number: u32, places: &[u64]) -> Result<AclEdited, AclError> {
         let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
@@ -505,7 +579,7 @@ impl Store {
         self.numbers.settle(input.domain);
         let name = Arc::clone(group.name());
         let known = self.groups(&input.gateway.groups).find(&name);
-        if known.is_none_or(|known| known.kind() != group.kind()) {
+        if known.is_some_and(|known| known.kind() != group.kind()) {
             return Err(AclError::NoSuchGroup { group: name.to_string() });
         }
         if group.is_empty() {
@@ -621,6 +695,24 @@ impl Store {
         let deleted = self.list(number).map_or(0, |list| list.order.len());
         self.take_out(number);
         Ok(AclEdited { deleted, ..AclEdited::default() })
+    }
+}
+
+/// What is wrong with a place.
+enum Wrong {
+    Rule(u32),
+    Index(usize),
+}
+
+/// The index of a place in rules.
+fn index_in(entries: &[Entry], at: At) -> Result<usize, Wrong> {
+    let of = |rule| entries.iter().position(|entry| entry.number == rule).ok_or(Wrong::Rule(rule));
+    match at {
+        At::Index(index) if index > entries.len() => Err(Wrong::Index(index)),
+        At::Index(index) => Ok(index),
+        At::End => Ok(entries.len()),
+        At::Before(rule) => of(rule),
+        At::After(rule) => of(rule).map(|index| index + 1),
     }
 }
 
@@ -770,10 +862,11 @@ impl Compiler {
         }
     }
 
-    /// Gives a group that rules of access lists name other members: all rules that name it have them at once.
+    /// Gives a group that rules of access lists name other members: all rules that name it have them at once. A group that is
+    /// not there comes.
     ///
     /// # Errors
-    /// When there is no such group, it would have no members, or there is no room. Then nothing has changed.
+    /// When it is of another kind, it would have no members, or there is no room. Then nothing has changed.
     pub fn replace_acl_group(
         &mut self,
         (gateway, map): (&Gateway, &Map),

@@ -26,7 +26,7 @@ use weir_base::reclaim::Domain;
 use weir_table::classify::Error;
 use weir_table::sav::NoRoom;
 
-pub use edit::{AclEdit, AclEdited, AclError, At};
+pub use edit::{AclChange, AclEdit, AclEdited, AclError, At};
 pub use groups::AclGroup;
 pub use order::Said;
 pub use show::AclDecision;
@@ -296,6 +296,7 @@ impl Store {
             let (before, after) = (declared(&self.declared_groups, name), declared(&gateway.groups, name));
             let is_same = match (before, after) {
                 (Some(before), Some(after)) => before.same(&self.interfaces, &after, &map.interfaces),
+                (None, None) => true,
                 _ => false,
             };
             match group.reindexed(&self.interfaces, &indices).filter(|_| is_same) {

@@ -1,12 +1,15 @@
 //! What access lists tell of themselves.
 
+use std::sync::Arc;
+
 use super::super::Compiler;
 use super::chain::Kept;
+use super::groups::{AclGroup, declared as declared_group};
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
 use super::{List, Store};
 use crate::acl::{Action, Found};
-use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, Origin};
+use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Groups, Interface, Origin};
 use crate::stats::{AclChainStats, AclListStats, AclRuleRow, AclTableStats, Traffic};
 
 /// What a list decided about a packet.
@@ -188,6 +191,26 @@ impl Compiler {
     pub fn acl_default(&self, list: &str) -> Option<AclDefault> {
         let (_, number) = self.acl.names().find(|(name, _)| **name == *list)?;
         self.acl.list(number).map(|list| list.default)
+    }
+
+    /// The groups that rules may name, as they are now: those of the configuration, addresses, ports and interfaces, then
+    /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
+    pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
+        let Groups { addresses, ports, interfaces } = &gateway.groups;
+        let declared = (addresses.iter().cloned().map(AclGroup::Addresses))
+            .chain(ports.iter().cloned().map(AclGroup::Ports))
+            .chain(interfaces.iter().cloned().map(AclGroup::Interfaces));
+        let changed = &self.acl.changed_groups;
+        let now = |group: AclGroup| match changed.get(group.name()) {
+            Some((now, said)) => (now.clone(), Some(said.clone())),
+            None => (group, None),
+        };
+        let mut all: Vec<_> = declared.map(now).collect();
+        let is_new = |name: &str| declared_group(&gateway.groups, name).is_none();
+        let mut new: Vec<_> = changed.iter().filter(|(name, _)| is_new(name)).collect();
+        new.sort_unstable_by_key(|(name, _)| Arc::clone(name));
+        all.extend(new.into_iter().map(|(_, (group, said))| (group.clone(), Some(said.clone()))));
+        all
     }
 
     /// The chains that lists are compiled to.
