@@ -18,8 +18,8 @@ use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Decision, Edit, Edited, Map, Names, Places,
-    PortPlace, SavError, Settings, StageError, TableFull,
+    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Decision, Edit, Edited, Listed, Map, Names,
+    Places, PortPlace, SavError, Settings, StageError, TableFull,
 };
 use crate::counters::WorkerCounters;
 use crate::events;
@@ -98,6 +98,8 @@ pub struct Outcome {
     pub sav: Option<Decision>,
     /// What access lists decided about it, in the order in which it came to them.
     pub acl: Vec<Filtered>,
+    /// What the allowlists of its interface say of its source, up to the one that refused it; empty: none was asked.
+    pub allow: Vec<Listed>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
 }
@@ -310,6 +312,11 @@ impl Harness {
         self.compiler.sav_entries(&self.model, policy, |_| true, usize::MAX).0
     }
 
+    /// The allowlists, in the order of the configuration.
+    pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
+        crate::show::allowlists(&self.model, &self.compiler)
+    }
+
     /// The model in force.
     pub fn model(&self) -> &model::Gateway {
         &self.model
@@ -506,6 +513,7 @@ impl Harness {
                     answers: Vec::new(),
                     sav: None,
                     acl: Vec::new(),
+                    allow: Vec::new(),
                     route: None,
                 });
                 outcomes.len() - 1
@@ -525,6 +533,10 @@ impl Harness {
             Fate::Filtered { interface, output, found } => {
                 let decision = self.compiler.acl_decision(found);
                 outcome.acl.extend(decision.map(|decision| Filtered { interface, output, decision }));
+            }
+            Fate::Allowed { interface, source, refused_by } => {
+                let Harness { compiler, model, map, .. } = self;
+                outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
             }
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);

@@ -10,6 +10,7 @@ extern crate self as weir_plane;
 pub mod acl;
 mod adjacency;
 pub mod alarm;
+pub mod allow;
 pub mod bench;
 mod collect;
 pub mod compile;

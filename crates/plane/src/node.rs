@@ -38,6 +38,8 @@ nodes! {
     Ip6Sav "ip6-sav" "Validates the sources of IPv6 packets.";
     Ip4AclIn "ip4-acl-in" "Asks the lists of IPv4 packets' interfaces whether they may come in.";
     Ip6AclIn "ip6-acl-in" "Asks the lists of IPv6 packets' interfaces whether they may come in.";
+    Ip4Allow "ip4-allow" "Asks whether the sources of IPv4 packets are in the allowlists of their interface.";
+    Ip6Allow "ip6-allow" "Asks whether the sources of IPv6 packets are in the allowlists of their interface.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";

@@ -58,6 +58,15 @@ pub enum Fate {
         /// What was found.
         found: Found,
     },
+    /// The allowlists of its interface were asked.
+    Allowed {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// Its source.
+        source: IpAddr,
+        /// The place in the model of the list that does not contain it; `None`: they all do.
+        refused_by: Option<u16>,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.

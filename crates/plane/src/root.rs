@@ -14,6 +14,7 @@ use weir_table::lpm::Table;
 
 use crate::acl;
 pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
+use crate::allow::Allowlists;
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits, PerFamily};
 use crate::sample::Sampler;
@@ -43,6 +44,8 @@ pub struct Root {
     pub sav: Validators,
     /// What interfaces ask of packets by lists of rules.
     pub acl: acl::Access,
+    /// What they ask of sources by allowlists.
+    pub allow: Allowlists,
     /// Who takes samples, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
@@ -86,6 +89,8 @@ pub struct Interface {
     pub acl_in: PerFamily<u16>,
     /// Which they pass that leave.
     pub acl_out: PerFamily<u16>,
+    /// Which of the root's sequences of allowlists contain its packets' sources; [`crate::allow::NONE`] without one.
+    pub allow: PerFamily<u16>,
     /// The broadcast addresses of its link.
     pub broadcasts: Arc<Broadcasts>,
     /// Its counters, by worker.

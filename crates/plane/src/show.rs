@@ -10,12 +10,17 @@ use weir_packet::wire::MacAddress;
 use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
-use crate::model::{Gateway, LinkCheck, Match, Mechanism, NextHop, Order, SavLayout, SavPolicy};
+use crate::model::{
+    AllowedSources, Allowlist, AllowlistIndex, Gateway, LinkCheck, Match, Mechanism, NextHop, Order, PerFamily,
+    SavLayout, SavPolicy,
+};
 use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
-use crate::stats::{NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow, TraceStep};
+use crate::stats::{
+    AllowlistStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow, TraceStep,
+};
 use crate::trace::{Step, Trace};
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
@@ -163,6 +168,32 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
         }
     };
     model.sav.iter().map(row).collect()
+}
+
+/// The allowlists, in the order of the configuration.
+pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistStats> {
+    let row = |(place, list): (u16, &Allowlist)| {
+        let names = |of: fn(&PerFamily<Vec<AllowlistIndex>>) -> &Vec<AllowlistIndex>| {
+            let named = model.interfaces.iter().filter(|own| of(&own.access.allow).contains(&AllowlistIndex(place)));
+            named.map(|interface| interface.name.clone()).collect()
+        };
+        let tables = compiler.allow_occupancy(&list.name);
+        let (passed, refused) = compiler.allow_counts(&list.name);
+        AllowlistStats {
+            name: list.name.clone(),
+            vrf: match list.sources {
+                AllowedSources::Vrf(vrf) => Some(model.vrfs[usize::from(vrf.0)].name.clone()),
+                AllowedSources::Prefixes(_) => None,
+            },
+            prefixes: tables.map_or((0, 0), |of| (of.v4.routes, of.v6.routes)),
+            octets: tables.map_or(0, |of| [of.v4, of.v6].iter().map(|of| of.bytes + of.writer_bytes).sum()),
+            interfaces: PerFamily { v4: names(|both| &both.v4), v6: names(|both| &both.v6) },
+            passed,
+            refused,
+            origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
+        }
+    };
+    (0..).zip(&model.allowlists).map(row).collect()
 }
 
 /// Traces, with names for numbers.

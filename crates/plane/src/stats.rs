@@ -493,6 +493,27 @@ pub struct SavTableStats {
     pub control_octets: usize,
 }
 
+/// An allowlist of sources.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowlistStats {
+    /// Its name.
+    pub name: String,
+    /// The routing domain whose routes it is; `None`: it has prefixes of its own.
+    pub vrf: Option<String>,
+    /// Its prefixes, IPv4 and IPv6; none where it is a routing domain.
+    pub prefixes: (usize, usize),
+    /// Octets of its tables.
+    pub octets: usize,
+    /// Interfaces that name it, in the order of the configuration, by family.
+    pub interfaces: crate::model::PerFamily<Vec<String>>,
+    /// Packets whose sources it contains, of those that it was asked about.
+    pub passed: u64,
+    /// Packets whose sources it does not contain: they were dropped.
+    pub refused: u64,
+    /// Where it was declared.
+    pub origin: String,
+}
+
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRow {

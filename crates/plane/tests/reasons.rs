@@ -163,6 +163,13 @@ fn fragments() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
+/// What interfaces do not let in or out.
+fn not_admitted() -> Vec<Reason> {
+    let mut rig = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]).rig();
+    rig.send("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
 #[test]
 fn every_reason_is_produced() {
     let mut rig = rig();
@@ -251,6 +258,7 @@ fn every_reason_is_produced() {
     seen.extend(spoofed());
     seen.extend(on_the_link());
     seen.extend(fragments());
+    seen.extend(not_admitted());
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();
     assert_eq!(missing, NOT_FORCED);
 }

@@ -8,6 +8,7 @@
 //! model had been compiled again with what is known now, but without looking at the rest of it.
 
 pub mod acl;
+mod allow;
 mod boxes;
 mod change;
 mod numbers;
@@ -28,6 +29,7 @@ use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
 pub use acl::{AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
+pub use allow::Listed;
 pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
@@ -142,6 +144,7 @@ pub struct Compiler {
     buckets: Arc<[u32]>,
     sav: sav::Store,
     acl: acl::Store,
+    allow: allow::Store,
     samplers: Arc<[Sampler]>,
     generation: u64,
     models: u64,
@@ -182,6 +185,7 @@ impl Compiler {
             buckets: Arc::default(),
             sav: sav::Store::default(),
             acl: acl::Store::new(settings.workers),
+            allow: allow::Store::default(),
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -253,6 +257,7 @@ impl Compiler {
             redirects: &redirects,
         };
         let staged = self.sav.prepare(input)?;
+        let allow = self.allow.prepare(&self.domain, self.settings.workers, gateway)?;
         let lists = acl::Input { domain: &self.domain, gateway, map: &map };
         let staged_lists = self.acl.prepare(lists)?;
         let written = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs);
@@ -265,6 +270,8 @@ impl Compiler {
         };
         self.sav.commit(staged, input, &mut interfaces);
         self.acl.commit(staged_lists, lists, &mut interfaces);
+        allow.commit();
+        self.allow.adopt(gateway, &map, &mut interfaces);
 
         numbers.adjacencies.end();
         numbers.sets.end();
@@ -304,6 +311,7 @@ impl Compiler {
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
             acl: self.acl.current().clone(),
+            allow: self.allow.current().clone(),
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
@@ -327,6 +335,7 @@ impl Compiler {
             writers.v6.collect();
         }
         self.acl.collect();
+        self.allow.collect();
     }
 
     /// How full the tables of each VRF number are.
@@ -392,6 +401,7 @@ impl Compiler {
                 sav: PerFamily { v4: crate::sav::NONE, v6: crate::sav::NONE },
                 acl_in: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 acl_out: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
+                allow: PerFamily { v4: crate::allow::NONE, v6: crate::allow::NONE },
                 broadcasts: Arc::default(),
                 counters,
             };

@@ -572,6 +572,12 @@ impl Engine {
         crate::show::sav_policies(&control.model, &control.compiler)
     }
 
+    /// The allowlists, in the order of the configuration. What they count is never cleared.
+    pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
+        let control = self.lock();
+        crate::show::allowlists(&control.model, &control.compiler)
+    }
+
     /// The entries of a policy's list or table whose prefixes `wanted` wants, `most` at most, and how many there are in all;
     /// `None`: there is no such policy, or it has no entries.
     pub fn sav_entries(

@@ -129,6 +129,15 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
+    for list in crate::show::allowlists(&control.model, &control.compiler).iter().filter(|list| list.vrf.is_none()) {
+        rows.push(stats::TableStats {
+            name: format!("allowlist {}", list.name),
+            used: (list.prefixes.0 + list.prefixes.1) as u64,
+            limit: u64::from(control.model.limits.allowed_prefixes),
+            bytes: list.octets as u64,
+            when_full: "the reload that adds prefixes is refused as a whole",
+        });
+    }
     for policy in control.model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
         rows.push(stats::TableStats {
             name: format!("sav exempt {}", policy.name),

@@ -12,9 +12,9 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, icmpv6, ipv4, ipv6, protocol, vlan};
 
-use super::sav::{self, Admission};
+use super::sav::{self, Admission, Ip};
 use super::stage::{self, Stage};
-use super::{Context, Next, VALIDATED, nd_input};
+use super::{Context, Next, VALIDATED, allow, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -368,7 +368,7 @@ fn admit_special_v4(
     // Who has no address yet may say so on his link: there is nothing wrong with it.
     let martian = !admission.opens() && martian::source_v4(source) && !(source.is_unspecified() && link_scope);
     if link_scope && !martian && for_host(root, packet) {
-        return to_host(open.then(|| sav::one::<sav::V4>(context, packet)).flatten());
+        return to_host::<sav::V4>(context, packet, open, source.is_unspecified());
     }
     if martian {
         Err(Reason::MartianSource.into())
@@ -411,8 +411,13 @@ fn addresses_v6(header: &[u8; ipv6::LENGTH]) -> (Ipv6Addr, Ipv6Addr) {
     (address(ipv6::SOURCE), address(ipv6::DESTINATION))
 }
 
-/// Gives the host what stays on the link, unless validation refuses it.
-fn to_host(refused: Option<Reason>) -> Result<Way, Refusal> {
+/// Gives the host what stays on the link, unless validation refuses it, where that is `open`, or an allowlist. Who has no
+/// address yet is in none.
+fn to_host<F: Ip>(context: &mut Context<'_>, packet: &Packet, open: bool, nobody: bool) -> Result<Way, Refusal> {
+    let mut refused = if open { sav::one::<F>(context, packet) } else { None };
+    if refused.is_none() && !nobody {
+        refused = allow::one::<F>(context, packet);
+    }
     refused.map_or(Ok(Way::To(Node::Punt)), |reason| Err(reason.into()))
 }
 
@@ -493,7 +498,7 @@ fn admit_special_v6(
     // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
     let martian = !admission.opens() && martian::source_v6(source) && !(source.is_unspecified() && link_scope);
     if link_scope && !martian && !is_discovery(packet, parsed) && for_host(root, packet) {
-        return to_host(open.then(|| sav::one::<sav::V6>(context, packet)).flatten());
+        return to_host::<sav::V6>(context, packet, open, source.is_unspecified());
     }
     if martian {
         Err(Reason::MartianSource.into())

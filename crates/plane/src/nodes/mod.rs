@@ -2,6 +2,7 @@
 //! line, no system call.
 
 mod acl;
+mod allow;
 mod arp_input;
 mod discard;
 mod ethernet_input;
@@ -225,6 +226,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6AclIn => acl::run::<acl::V6, acl::Input>(context, vector, frame),
         Node::Ip4AclOut => acl::run::<acl::V4, acl::Output>(context, vector, frame),
         Node::Ip6AclOut => acl::run::<acl::V6, acl::Output>(context, vector, frame),
+        Node::Ip4Allow => allow::run::<sav::V4>(context, vector, frame),
+        Node::Ip6Allow => allow::run::<sav::V6>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),

@@ -15,6 +15,8 @@ pub(super) enum Stage {
     Sav,
     /// Access lists.
     Acl,
+    /// Allowlists.
+    Allow,
     /// The lookup itself.
     Lookup,
 }
@@ -22,13 +24,18 @@ pub(super) enum Stage {
 /// The node of the first stage from this one on that some interface asks for.
 #[inline]
 pub(super) fn node(root: &Root, from: Stage, v4: bool) -> Node {
-    let either = |of_v4, of_v6| if v4 { of_v4 } else { of_v6 };
+    /// What is of the family.
+    fn of<T>(v4: bool, of_v4: T, of_v6: T) -> T {
+        if v4 { of_v4 } else { of_v6 }
+    }
     if from <= Stage::Sav && !root.sav.is_empty() {
-        either(Node::Ip4Sav, Node::Ip6Sav)
+        of(v4, Node::Ip4Sav, Node::Ip6Sav)
     } else if from <= Stage::Acl && root.acl.input {
-        either(Node::Ip4AclIn, Node::Ip6AclIn)
+        of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
+    } else if from <= Stage::Allow && of(v4, !root.allow.v4.is_empty(), !root.allow.v6.is_empty()) {
+        of(v4, Node::Ip4Allow, Node::Ip6Allow)
     } else {
-        either(Node::Ip4Lookup, Node::Ip6Lookup)
+        of(v4, Node::Ip4Lookup, Node::Ip6Lookup)
     }
 }
 

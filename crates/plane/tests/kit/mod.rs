@@ -3,6 +3,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
+pub mod access;
 pub mod link;
 
 use std::collections::BTreeMap;
@@ -164,7 +165,7 @@ impl Build {
         self.with(|interface| interface.vrf = index)
     }
 
-    fn vrf(&mut self, name: &str) -> VrfIndex {
+    pub fn vrf(&mut self, name: &str) -> VrfIndex {
         let known = self.0.vrfs.iter().position(|vrf| vrf.name == name);
         let index = known.unwrap_or_else(|| {
             self.0.vrfs.push(Vrf { name: name.into(), origin: Origin::default() });

@@ -105,7 +105,7 @@ impl Direction for Input {
 
     #[inline]
     fn next(root: &Root, v4: bool) -> Node {
-        stage::node(root, Stage::Lookup, v4)
+        stage::node(root, Stage::Allow, v4)
     }
 }
 

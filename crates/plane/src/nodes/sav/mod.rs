@@ -17,6 +17,7 @@ use weir_table::sav::Verdict;
 
 use super::stage::{self, Stage};
 use super::{Context, fields};
+use crate::allow::Allowed;
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -30,7 +31,7 @@ pub(super) use invalid::{redirect, redirection};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
-    type Key: Family + Address;
+    type Key: Family + Address + Allowed;
     const IS_V4: bool;
     /// Where valid packets go.
     #[inline]
