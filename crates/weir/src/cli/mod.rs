@@ -1,5 +1,6 @@
 //! The command line: one file for each subcommand.
 
+mod acl;
 mod bench;
 mod check;
 mod clear;
@@ -18,6 +19,7 @@ mod replay;
 mod run;
 mod sav;
 mod show;
+mod teller;
 mod trace;
 mod watchdog;
 
@@ -65,6 +67,8 @@ pub enum Command {
     Show(show::Show),
     /// Tries source address validation before it is on, and changes its entries in a running gateway
     Sav(sav::Sav),
+    /// Changes the access lists of a running gateway
+    Acl(acl::Acl),
     /// Follows packets through the graph of a running gateway
     Trace(trace::Trace),
     /// Sets the counters of a running gateway back to zero
@@ -109,6 +113,7 @@ pub fn main() -> ExitCode {
         Command::Reload(reload) => reload.run(),
         Command::Show(show) => show.run(),
         Command::Sav(sav) => sav.run(),
+        Command::Acl(acl) => acl.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),

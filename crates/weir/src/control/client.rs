@@ -93,12 +93,29 @@ impl Client {
         self.request(Method::POST, target, JSON, body)
     }
 
+    /// Puts a value in the place of what was there; returns what is answered.
+    ///
+    /// # Errors
+    /// When there is no gateway, no answer, or a refusal.
+    pub fn put_json(&self, target: &str, order: &impl Serialize) -> Result<String, ClientError> {
+        let body = serde_json::to_string(order).map_err(|error| self.useless(error))?;
+        self.request(Method::PUT, target, JSON, body)
+    }
+
     /// Puts a text of this type in the place of what was there; returns what is answered.
     ///
     /// # Errors
     /// When there is no gateway, no answer, or a refusal.
     pub fn put(&self, target: &str, content_type: &'static str, text: String) -> Result<String, ClientError> {
         self.request(Method::PUT, target, content_type, text)
+    }
+
+    /// Has something gone; returns what is answered, which may be nothing.
+    ///
+    /// # Errors
+    /// When there is no gateway, no answer, or a refusal.
+    pub fn delete(&self, target: &str) -> Result<String, ClientError> {
+        self.request(Method::DELETE, target, JSON, String::new())
     }
 
     /// Reads a report that was answered.

@@ -1,6 +1,7 @@
 //! The control socket: HTTP with JSON over a Unix socket that only its owner may open. `weir run` serves it, the other
 //! commands are its clients.
 
+pub mod acl;
 pub mod client;
 pub mod path;
 pub mod refusal;

@@ -36,6 +36,14 @@ pub enum Kind {
     Conflict,
     /// An entry is wrong.
     InvalidEntries,
+    /// There is no access list of that name.
+    UnknownList,
+    /// There is no group of that name.
+    UnknownGroup,
+    /// The access list is in use, or is the configuration's.
+    InUse,
+    /// A rule is wrong.
+    InvalidRules,
     /// There is no room.
     NoRoom,
     /// The configuration is invalid.
@@ -51,13 +59,13 @@ impl Kind {
     pub fn status(self) -> u16 {
         match self {
             Kind::BadRequest => 400,
-            Kind::NotFound | Kind::UnknownNode | Kind::UnknownPolicy => 404,
+            Kind::NotFound | Kind::UnknownNode | Kind::UnknownPolicy | Kind::UnknownList | Kind::UnknownGroup => 404,
             Kind::MethodNotAllowed => 405,
             Kind::TooSlow => 408,
-            Kind::NeedsRestart | Kind::NotATable | Kind::Conflict => 409,
+            Kind::NeedsRestart | Kind::NotATable | Kind::Conflict | Kind::InUse => 409,
             Kind::TooLarge => 413,
             Kind::UnknownFormat => 415,
-            Kind::InvalidConfiguration | Kind::InvalidEntries => 422,
+            Kind::InvalidConfiguration | Kind::InvalidEntries | Kind::InvalidRules => 422,
             Kind::Failed => 500,
             Kind::NoRoom => 507,
         }

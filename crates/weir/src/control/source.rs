@@ -10,7 +10,7 @@ pub const FILE: &str = "file";
 pub const LONGEST_SOURCE: usize = 64;
 
 /// [`SOURCE`], for requests that name none.
-pub(super) fn usual() -> String {
+pub(crate) fn usual() -> String {
     SOURCE.to_owned()
 }
 

@@ -1,22 +1,18 @@
 //! `weir sav add`, `replace`, `delete`, `import` and `clear`: entries of source address validation while the gateway runs.
 //! Each call is one batch: all of it happens, or nothing.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::connection::Connection;
 use super::super::error::Error;
-use super::super::output::print;
 use super::super::query::{escaped, target};
+use super::super::teller::{Teller, rules_of, source_name};
 use crate::control::LONGEST_TEXT;
-use crate::control::client::{Client, ClientError};
-use crate::control::refusal::Kind;
 use crate::control::sav::batch::{BatchRequest, Change};
 use crate::control::source::{self, SOURCE};
 use crate::render::sav::changed::Changed;
-use crate::render::{self, Report as _};
 use crate::rules::Format;
 
 /// Changes to entries.
@@ -44,7 +40,7 @@ pub(super) enum Entries {
         /// Rules, one a line, or CSV, or JSON
         file: PathBuf,
         /// Who says so [default: the file's name]
-        #[arg(long, value_name = "NAME", value_parser = source)]
+        #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: Option<String>,
         /// How the file is written [default: as its name ends]
         #[arg(long, value_enum)]
@@ -55,7 +51,7 @@ pub(super) enum Entries {
         /// A policy whose mechanism is `table`
         policy: String,
         /// Who said them
-        #[arg(long, value_name = "NAME", value_parser = source)]
+        #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: String,
     },
 }
@@ -76,7 +72,7 @@ pub(super) struct Rules {
 #[derive(Debug, Args)]
 pub(super) struct Source {
     /// Who says so; a source changes only what it has said itself
-    #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source)]
+    #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
     name: String,
 }
 
@@ -102,39 +98,32 @@ impl Written {
     }
 }
 
-fn source(text: &str) -> Result<String, String> {
-    source::check(text).map(|()| text.to_owned())
-}
-
 impl Entries {
     pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
-        let teller = Teller { client: connection.client(), json };
+        let changes = Changes { teller: Teller { client: connection.client(), json } };
         match self {
-            Entries::Add(rules) => teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Add)),
-            Entries::Replace(rules) => {
-                teller.batch(&rules.policy, &rules.source, changes(&rules.rules, Change::Replace))
-            }
+            Entries::Add(rules) => changes.batch(&rules.policy, &rules.source, each(&rules.rules, Change::Add)),
+            Entries::Replace(rules) => changes.batch(&rules.policy, &rules.source, each(&rules.rules, Change::Replace)),
             Entries::Delete { policy, prefixes, source } => {
                 let of_words = ["interface", "permit", "deny"].contains(&prefixes[0].as_str());
                 let one = of_words.then(|| vec![Change::Delete(prefixes.join(" "))]);
                 let several = || prefixes.iter().cloned().map(Change::Delete).collect();
-                teller.batch(policy, source, one.unwrap_or_else(several))
+                changes.batch(policy, source, one.unwrap_or_else(several))
             }
-            Entries::Import { policy, file, source, format } => teller.import(policy, file, source.as_deref(), *format),
+            Entries::Import { policy, file, source, format } => {
+                changes.import(policy, file, source.as_deref(), *format)
+            }
             Entries::Clear { policy, source } => {
+                let teller = &changes.teller;
                 let answer = teller.client.put(&entries(policy, source), Written::Rules.content_type(), String::new());
-                teller.tell(answer, None)
+                teller.tell::<Changed>(answer, None)
             }
         }
     }
 }
 
-/// Each rule is an argument; or all arguments are the words of one.
-fn changes(rules: &[String], change: fn(String) -> Change) -> Vec<Change> {
-    match rules {
-        [first, ..] if !first.contains(char::is_whitespace) => vec![change(rules.join(" "))],
-        _ => rules.iter().cloned().map(change).collect(),
-    }
+fn each(rules: &[String], change: fn(String) -> Change) -> Vec<Change> {
+    rules_of(rules).into_iter().map(change).collect()
 }
 
 /// Where all that a source says is put.
@@ -142,15 +131,15 @@ fn entries(policy: &str, source: &str) -> String {
     target(&format!("/v1/sav/{}/entries", escaped(policy)), [("source", Some(source.to_owned()))])
 }
 
-struct Teller {
-    client: Client,
-    json: bool,
+struct Changes {
+    teller: Teller,
 }
 
-impl Teller {
+impl Changes {
     fn batch(&self, policy: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
         let order = BatchRequest { source: source.name.clone(), changes };
-        self.tell(self.client.post(&format!("/v1/sav/{}/entries", escaped(policy)), &order), None)
+        let answer = self.teller.client.post(&format!("/v1/sav/{}/entries", escaped(policy)), &order);
+        self.teller.tell::<Changed>(answer, None)
     }
 
     fn import(&self, policy: &str, file: &Path, source: Option<&str>, written: Option<Written>) -> Result<(), Error> {
@@ -172,39 +161,8 @@ impl Teller {
             let file = file.display();
             return Err(Error::Failed(format!("{file}: entries come in at most {LONGEST_TEXT} octets at a time")));
         }
-        self.tell(self.client.put(&entries(policy, &source), written.content_type(), text), Some(file))
-    }
-
-    /// Says what came of it. What is wrong with a file is said with its name.
-    fn tell(&self, answer: Result<String, ClientError>, file: Option<&Path>) -> Result<(), Error> {
-        let remark = |remark: &dyn std::fmt::Display| match file {
-            Some(file) => format!("{}: {remark}", file.display()),
-            None => remark.to_string(),
-        };
-        let mut stderr = std::io::stderr();
-        let json = match answer {
-            Ok(json) => json,
-            Err(ClientError::Refused(refusal)) if refusal.kind == Kind::InvalidEntries => {
-                for problem in &refusal.problems {
-                    // There is nobody left to tell when this fails.
-                    let _ = writeln!(stderr, "error: {}", remark(problem));
-                }
-                if self.json {
-                    print(&(render::json(&*refusal) + "\n"))?;
-                }
-                let _ = writeln!(stderr, "nothing was changed");
-                return Err(Error::InvalidEntries);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let changed: Changed = self.client.read(&json)?;
-        for warning in &changed.warnings {
-            let _ = writeln!(stderr, "warning: {}", remark(warning));
-        }
-        if changed.more_warnings > 0 {
-            let _ = writeln!(stderr, "and {} more warnings", changed.more_warnings);
-        }
-        if self.json { print(&json) } else { print(&changed.text()) }
+        let answer = self.teller.client.put(&entries(policy, &source), written.content_type(), text);
+        self.teller.tell::<Changed>(answer, Some(file))
     }
 }
 
@@ -219,21 +177,6 @@ fn of_name(file: &Path) -> Option<Written> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rule_is_an_argument_or_several() {
-        let changes = |words: &[&str]| -> Vec<String> {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            let text = |change| match change {
-                Change::Add(text) | Change::Replace(text) | Change::Delete(text) => text,
-            };
-            changes(&words, Change::Add).into_iter().map(text).collect()
-        };
-        let one = "permit from 10.0.0.0/8 on a, b";
-        assert_eq!(changes(&[one]), [one]);
-        assert_eq!(changes(&[one, "permit from any on c"]), [one, "permit from any on c"]);
-        assert_eq!(changes(&["permit", "from", "10.0.0.0/8", "on", "a,", "b"]), [one]);
-    }
 
     #[test]
     fn names_are_escaped() {

@@ -38,13 +38,16 @@ pub struct Regrouped {
     pub group: String,
     /// What is in it: `addresses`, `ports` or `interfaces`.
     pub kind: String,
-    /// There was no such group before.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub created: bool,
     /// Its members from now on, those of groups that were named among them.
     pub members: usize,
     /// Rules that name it.
     pub rules: usize,
+    /// What is odd about what was sent, if anything is: the first of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Remark>,
+    /// How many warnings there are beside these.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_warnings: usize,
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -74,9 +77,9 @@ impl Report for Regrouped {
     const SCHEMA: &'static str = "weir.acl.regrouped/1";
 
     fn text(&self) -> String {
-        let Regrouped { group, kind, created, members, rules } = self;
-        let new = if *created { " is new" } else { "" };
-        format!("{group}{new}: {members} {kind}, in {rules} rules\n")
+        let Regrouped { group, kind, members, rules, .. } = self;
+        let named = if *rules == 1 { "1 rule names it".to_owned() } else { format!("{rules} rules name it") };
+        format!("{group}: {members} {kind}; {named}\n")
     }
 }
 
@@ -114,10 +117,17 @@ mod tests {
 
     #[test]
     fn one_line_a_group() {
-        let mut group = Regrouped { group: "web".into(), kind: "ports".into(), created: false, members: 3, rules: 2 };
-        assert_eq!(group.text(), "web: 3 ports, in 2 rules\n");
+        let mut group = Regrouped {
+            group: "web".into(),
+            kind: "ports".into(),
+            members: 3,
+            rules: 2,
+            warnings: vec![],
+            more_warnings: 0,
+        };
+        assert_eq!(group.text(), "web: 3 ports; 2 rules name it\n");
         assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
-        group.created = true;
-        assert_eq!(group.text(), "web is new: 3 ports, in 2 rules\n");
+        group.rules = 1;
+        assert_eq!(group.text(), "web: 3 ports; 1 rule names it\n");
     }
 }

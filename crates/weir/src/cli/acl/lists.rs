@@ -1,0 +1,246 @@
+//! `weir acl list`, `insert`, `delete`, `change`, `replace`, `create`, `remove` and `group`. Each call is one batch: all of it
+//! happens, or nothing.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::super::connection::Connection;
+use super::super::error::Error;
+use super::super::output::print;
+use super::super::query::{escaped, target};
+use super::super::teller::{Source, Teller, rules_of};
+use crate::control::LONGEST_TEXT;
+use crate::control::acl::{BatchRequest, Change, Expect, GroupRequest, Insert, Replace, Which};
+use crate::control::source;
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::Rules;
+
+/// What is done to lists.
+#[derive(Debug, Subcommand)]
+pub(super) enum Lists {
+    /// Prints the rules of a list, one a line, as they can be read again
+    List {
+        /// The list
+        list: String,
+    },
+    /// Inserts rules into a list: behind all others, unless told where
+    Insert {
+        /// The list
+        list: String,
+        /// Rules, each in quotes: `'permit tcp from any to 192.0.2.1 port 443'`; a single one may be several words
+        #[arg(required = true, num_args = 1.., value_name = "RULE")]
+        rules: Vec<String>,
+        #[command(flatten)]
+        place: Place,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Deletes rules of a list
+    Delete {
+        /// The list
+        list: String,
+        /// Their ids, as `weir show acl LIST` tells them
+        #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
+        ids: Vec<u32>,
+        /// The rule at this place, from 1; may be given several times
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        at: Vec<u32>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Puts a rule in the place of another
+    Change {
+        /// The list
+        list: String,
+        /// The id of the rule that goes, as `weir show acl LIST` tells it
+        id: u32,
+        /// Rules, each in quotes; a single one may be several words
+        #[arg(required = true, num_args = 1.., value_name = "RULE")]
+        rules: Vec<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Replaces all rules of a list by those of a file; those that stay go on counting
+    Replace {
+        /// The list
+        list: String,
+        /// Rules, one a line
+        file: PathBuf,
+        #[command(flatten)]
+        more: More,
+    },
+    /// Creates a list that the configuration does not have, with the rules of a file or none
+    Create {
+        /// The list
+        list: String,
+        /// Rules, one a line
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        more: More,
+    },
+    /// Removes a list that was created and that no interface names
+    Remove {
+        /// The list
+        list: String,
+    },
+    /// Sets the members of a group, in all rules that name it at once
+    Group {
+        /// The group, which the configuration has
+        name: String,
+        /// All its members from now on: addresses, ports or interfaces, as the group has them, and `@others`
+        #[arg(required = true, num_args = 1.., value_name = "MEMBER")]
+        members: Vec<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+}
+
+/// Where in a list.
+#[derive(Debug, Clone, Copy, Args)]
+#[group(multiple = false)]
+pub(super) struct Place {
+    /// So that the first of them is the Nth rule of the list
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    at: Option<u32>,
+    /// Before the rule with this id
+    #[arg(long, value_name = "ID")]
+    before: Option<u32>,
+    /// Behind the rule with this id
+    #[arg(long, value_name = "ID")]
+    after: Option<u32>,
+}
+
+/// What there is to a list beside its rules.
+#[derive(Debug, Args)]
+pub(super) struct More {
+    /// What becomes of packets that no rule matches [default: as it was, and `next` for a new list]
+    #[arg(long, value_enum, value_name = "ACTION")]
+    default: Option<Default>,
+    /// Who says so [default: the file's name, or `api`]
+    #[arg(long, value_name = "NAME", value_parser = super::super::teller::source_name)]
+    source: Option<String>,
+}
+
+/// What becomes of packets that no rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Default {
+    /// The next list of the interface decides; behind the last one they are denied
+    Next,
+    /// They go on
+    Permit,
+    /// They are dropped
+    Deny,
+    /// They are dropped, and their sources told
+    Reject,
+}
+
+impl Default {
+    const fn name(self) -> &'static str {
+        match self {
+            Default::Next => "next",
+            Default::Permit => "permit",
+            Default::Deny => "deny",
+            Default::Reject => "reject",
+        }
+    }
+}
+
+impl Lists {
+    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
+        let teller = Teller { client: connection.client(), json };
+        match self {
+            Lists::List { list } => {
+                let (rules, json) = teller.client.show::<Rules>(&path(list))?;
+                if teller.json { print(&json) } else { print(&rules.file()) }
+            }
+            Lists::Insert { list, rules, place, source } => {
+                let Place { at, before, after } = *place;
+                let at = at.map(|at| at as usize);
+                batch(&teller, list, source, vec![Change::Insert(Insert { rules: text(rules), at, before, after })])
+            }
+            Lists::Delete { list, ids, at, source } => batch(&teller, list, source, deletions(ids, at)),
+            Lists::Change { list, id, rules, source } => {
+                let change = Change::Replace(Replace { rules: text(rules), id: Some(*id), at: None });
+                batch(&teller, list, source, vec![change])
+            }
+            Lists::Replace { list, file, more } => put(&teller, list, Some(file), more, Expect::Existing),
+            Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New),
+            Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
+            Lists::Group { name, members, source } => {
+                let order = GroupRequest { source: source.name.clone(), members: members.clone() };
+                teller.tell::<Regrouped>(teller.client.put_json(&format!("/v1/group/{}", escaped(name)), &order), None)
+            }
+        }
+    }
+}
+
+fn path(list: &str) -> String {
+    format!("/v1/acl/{}", escaped(list))
+}
+
+/// A line for each rule.
+fn text(rules: &[String]) -> String {
+    rules_of(rules).join("\n")
+}
+
+/// Places are those of the list as it is: the last ones go first.
+fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
+    let mut places = at.to_vec();
+    places.sort_unstable_by_key(|&place| std::cmp::Reverse(place));
+    places.dedup();
+    let by_place = places.into_iter().map(|place| Which { id: None, at: Some(place as usize) });
+    by_place.chain(ids.iter().map(|&id| Which { id: Some(id), at: None })).map(Change::Delete).collect()
+}
+
+fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
+    let order = BatchRequest { source: source.name.clone(), changes };
+    teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
+}
+
+fn put(teller: &Teller, list: &str, file: Option<&Path>, more: &More, expect: Expect) -> Result<(), Error> {
+    let text = file.map_or(Ok(String::new()), read)?;
+    let name = || -> Result<String, Error> {
+        let Some(file) = file else { return Ok(source::usual()) };
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        source::check(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
+        Ok(name)
+    };
+    let source = more.source.clone().map_or_else(name, Ok)?;
+    let default = more.default.map(|default| default.name().to_owned());
+    let query = [("source", Some(source)), ("default", default), ("expect", Some(expect.name().to_owned()))];
+    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), file)
+}
+
+fn read(file: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
+    if text.len() > LONGEST_TEXT {
+        let file = file.display();
+        return Err(Error::Failed(format!("{file}: rules come in at most {LONGEST_TEXT} octets at a time")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_before_any_rule_went() {
+        let by = |change: Change| match change {
+            Change::Delete(Which { id: Some(id), at: None }) => format!("id {id}"),
+            Change::Delete(Which { id: None, at: Some(at) }) => format!("at {at}"),
+            other => panic!("{other:?}"),
+        };
+        let deleted: Vec<String> = deletions(&[7, 5], &[2, 9, 2]).into_iter().map(by).collect();
+        assert_eq!(deleted, ["at 9", "at 2", "id 7", "id 5"]);
+    }
+
+    #[test]
+    fn rules_are_lines() {
+        let words = |words: &[&str]| text(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(words(&["permit ip from any to any", "deny ip from any to any"]).lines().count(), 2);
+        assert_eq!(words(&["deny", "ip", "from", "any", "to", "any"]), "deny ip from any to any");
+    }
+}

@@ -1,0 +1,34 @@
+//! `weir acl`: access lists, while the gateway runs.
+
+mod lists;
+
+use clap::{Args, Subcommand};
+
+use super::connection::Connection;
+use super::error::Error;
+
+/// Changes the access lists of a running gateway
+#[derive(Debug, Args)]
+pub struct Acl {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    connection: Connection,
+    /// Write JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    #[command(flatten)]
+    Lists(lists::Lists),
+}
+
+impl Acl {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        match &self.what {
+            What::Lists(lists) => lists.run(&self.connection, self.json),
+        }
+    }
+}

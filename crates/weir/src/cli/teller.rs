@@ -1,0 +1,122 @@
+//! What commands have in common that change what runs: who says so, rules as arguments, and what came of it.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::Args;
+
+use super::error::Error;
+use super::output::print;
+use crate::control::client::{Client, ClientError};
+use crate::control::refusal::Kind;
+use crate::control::source::{self, SOURCE};
+use crate::render::remark::Remark;
+use crate::render::{self, Report};
+
+/// Who says so.
+#[derive(Debug, Args)]
+pub(super) struct Source {
+    /// Who says so
+    #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
+    pub(super) name: String,
+}
+
+/// The name of a source, as an argument.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub(super) fn source_name(text: &str) -> Result<String, String> {
+    source::check(text).map(|()| text.to_owned())
+}
+
+/// Rules that are arguments: each is one; or all are the words of one.
+pub(super) fn rules_of(arguments: &[String]) -> Vec<String> {
+    match arguments {
+        [first, ..] if !first.contains(char::is_whitespace) => vec![arguments.join(" ")],
+        _ => arguments.to_vec(),
+    }
+}
+
+/// What was changed, and what was odd about it.
+pub(super) trait Changed: Report {
+    /// The first warnings, and how many there are beside them.
+    fn warnings(&self) -> (&[Remark], usize);
+}
+
+impl Changed for crate::render::sav::changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
+impl Changed for crate::render::acl::changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
+impl Changed for crate::render::acl::changed::Regrouped {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
+/// Someone who asks for changes and says what came of them.
+pub(super) struct Teller {
+    pub(super) client: Client,
+    pub(super) json: bool,
+}
+
+impl Teller {
+    /// Says what came of it. What is wrong with a file is said with its name.
+    pub(super) fn tell<R: Changed>(
+        &self,
+        answer: Result<String, ClientError>,
+        file: Option<&Path>,
+    ) -> Result<(), Error> {
+        let remark = |remark: &dyn Display| match file {
+            Some(file) => format!("{}: {remark}", file.display()),
+            None => remark.to_string(),
+        };
+        let mut stderr = std::io::stderr();
+        let json = match answer {
+            Ok(json) => json,
+            Err(ClientError::Refused(refusal)) if matches!(refusal.kind, Kind::InvalidEntries | Kind::InvalidRules) => {
+                for problem in &refusal.problems {
+                    // There is nobody left to tell when this fails.
+                    let _ = writeln!(stderr, "error: {}", remark(problem));
+                }
+                if self.json {
+                    print(&(render::json(&*refusal) + "\n"))?;
+                }
+                let _ = writeln!(stderr, "nothing was changed");
+                return Err(Error::InvalidEntries);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let changed: R = self.client.read(&json)?;
+        let (warnings, more) = changed.warnings();
+        for warning in warnings {
+            let _ = writeln!(stderr, "warning: {}", remark(warning));
+        }
+        if more > 0 {
+            let _ = writeln!(stderr, "and {more} more warnings");
+        }
+        if self.json { print(&json) } else { print(&changed.text()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_an_argument_or_several() {
+        let rules = |words: &[&str]| rules_of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let one = "permit from 10.0.0.0/8 on a, b";
+        assert_eq!(rules(&[one]), [one]);
+        assert_eq!(rules(&[one, "permit from any on c"]), [one, "permit from any on c"]);
+        assert_eq!(rules(&["permit", "from", "10.0.0.0/8", "on", "a,", "b"]), [one]);
+    }
+}

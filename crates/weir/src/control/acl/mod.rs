@@ -1,0 +1,102 @@
+//! Access lists that change by the control socket: a batch of changes, a list as a whole, the members of a group.
+
+use serde::{Deserialize, Serialize};
+
+use super::source;
+
+/// The body of `POST /v1/acl/LIST/changes`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchRequest {
+    /// Who says so.
+    #[serde(default = "source::usual")]
+    pub source: String,
+    /// What is to change, in this order: each finds the list as the one before left it.
+    pub changes: Vec<Change>,
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Rules that are new.
+    Insert(Insert),
+    /// A rule that goes.
+    Delete(Which),
+    /// A rule, or several, in the place of another.
+    Replace(Replace),
+}
+
+/// Rules that are new. At most one of `at`, `before` and `after` is there; else they come behind all others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Insert {
+    /// Rules, one a line.
+    pub rules: String,
+    /// The place of the first of them from now on, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<usize>,
+    /// The id of the rule before which they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
+    /// The id of the rule behind which they come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u32>,
+}
+
+/// A rule of a list: exactly one of both is there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u32>,
+    /// Its place, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<usize>,
+}
+
+/// Rules in the place of another, which is named by one of `id` and `at`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replace {
+    /// Rules, one a line.
+    pub rules: String,
+    /// What the rule is called that goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u32>,
+    /// Its place, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<usize>,
+}
+
+/// The body of `PUT /v1/group/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupRequest {
+    /// Who says so.
+    #[serde(default = "source::usual")]
+    pub source: String,
+    /// All that is in it from now on, as the configuration writes members of its kind.
+    pub members: Vec<String>,
+}
+
+/// Whether there is to be a list of the name already that is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expect {
+    /// There is none.
+    New,
+    /// There is one.
+    Existing,
+}
+
+impl Expect {
+    /// The word of the query.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Expect::New => "new",
+            Expect::Existing => "existing",
+        }
+    }
+}
