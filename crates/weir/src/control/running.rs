@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
 use weir_plane::alarm::{self, Alarms};
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
+use weir_plane::compile::{Edit, Edited, EntryKey, LostEdits, Names, SavError, StageError};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
@@ -18,7 +18,7 @@ use weir_plane::stats;
 use super::{Clear, Gateway, ReloadError, UnknownNode};
 use crate::config::{self, Service};
 use crate::notify;
-use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
@@ -295,7 +295,7 @@ impl Running {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
-        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before) } =
+        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } =
             self.engine.reload(gateway).map_err(|error| match &error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
                 _ => ReloadError::Failed(placed(&error, &origins)),
@@ -303,11 +303,15 @@ impl Running {
         self.sampler.follow(&samplers);
         let interfaces = |names: Vec<String>| names.into_iter().map(|name| format!("interface {name}")).collect();
         let warnings = Findings::of(&loaded);
+        for LostEdits { of, rules } in &lost {
+            tracing::warn!("{of}: it was declared anew: {rules} rules that came while the gateway ran are gone");
+        }
         Ok(Reloaded {
             generation,
             added: interfaces(added),
             removed: interfaces(removed),
             changed: interfaces(changed),
+            lost: lost.into_iter().map(|LostEdits { of, rules }| Lost { of, rules }).collect(),
             routes,
             routes_before,
             warnings,

@@ -20,6 +20,9 @@ pub struct Reloaded {
     pub removed: Vec<String>,
     /// What is different.
     pub changed: Vec<String>,
+    /// Changes that were made while the gateway ran, and that ended because the configuration says something else now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Lost>,
     /// Routes now.
     pub routes: usize,
     /// Routes before.
@@ -27,6 +30,15 @@ pub struct Reloaded {
     /// Warnings about the configuration, when there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Findings>,
+}
+
+/// Changes that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// What had been changed: `acl edge-in`, `group servers`.
+    pub of: String,
+    /// Rules that had come and are gone.
+    pub rules: usize,
 }
 
 /// What was found in a configuration.
@@ -63,6 +75,15 @@ impl Report for Reloaded {
                 let _ = writeln!(text, "{sign} {line}");
             }
         }
+        for Lost { of, rules } in &self.lost {
+            let gone = match rules {
+                0 => String::new(),
+                1 => ", and 1 rule with them".to_owned(),
+                rules => format!(", and {rules} rules with them"),
+            };
+            let _ =
+                writeln!(text, "! {of}: it was declared anew; what was changed while the gateway ran is gone{gone}");
+        }
         text
     }
 }
@@ -81,9 +102,17 @@ mod tests {
             added: vec!["interface lan".into()],
             removed: vec!["interface dmz".into()],
             changed: vec!["interface wan".into()],
+            lost: vec![Lost { of: "acl edge-in".into(), rules: 3 }, Lost { of: "group web".into(), rules: 0 }],
             ..Default::default()
         };
-        let text = "generation 3, routes 0 (before: 0)\n+ interface lan\n- interface dmz\n~ interface wan\n";
+        let text = "\
+generation 3, routes 0 (before: 0)
++ interface lan
+- interface dmz
+~ interface wan
+! acl edge-in: it was declared anew; what was changed while the gateway ran is gone, and 3 rules with them
+! group web: it was declared anew; what was changed while the gateway ran is gone
+";
         assert_eq!(reloaded.text(), text);
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);
     }
