@@ -1,0 +1,781 @@
+//! Access lists over versions: changes while the gateway runs, and models that take the place of others.
+
+mod kit;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use ipnet::IpNet;
+use kit::Build;
+use weir_base::random::Random;
+use weir_base::reclaim::{Domain, Published, Reader};
+use weir_plane::acl::{Action, Found};
+use weir_plane::compile::{
+    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclSaid, At, Compiler, LostEdits, Map, Places, Settings,
+};
+use weir_plane::model::{
+    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Gateway, Group, InterfaceIndex, Interfaces,
+    Origin, Place, Ports, RateUnit, Rejection, Transport,
+};
+use weir_plane::root::Root;
+use weir_table::classify::Fields;
+
+const PERMIT: AclAction = AclAction::Permit;
+const DENY: AclAction = AclAction::Deny;
+
+fn said() -> AclSaid {
+    AclSaid { source: "api".into(), time: 7 }
+}
+
+fn net(text: &str) -> Addresses {
+    Addresses::Net(text.parse::<IpNet>().unwrap())
+}
+
+fn from(action: AclAction, text: &str) -> AclRule {
+    AclRule { from: net(text), ..AclRule::all(action, Origin(0)) }
+}
+
+fn list(name: &str, rules: &[AclRule]) -> AclList {
+    AclList { name: name.into(), rules: rules.into(), default: AclDefault::Next, sample: None, origin: Origin(0) }
+}
+
+fn insert(at: At, rules: &[AclRule]) -> AclEdit {
+    AclEdit::Insert { at, rules: rules.to_vec() }
+}
+
+/// Three ports, the first of which has lists for what comes in, and the second for what leaves.
+fn model(lists: &[AclList], input: &[u16], output: &[u16]) -> Gateway {
+    let mut build = Build::new().port("a", &["10.0.0.1/24"]).port("b", &["10.0.1.1/24"]).port("c", &[]);
+    build.0.acls = lists.to_vec();
+    build.0.interfaces[0].access.acl_in = input.iter().copied().map(AclIndex).collect();
+    build.0.interfaces[1].access.acl_out = output.iter().copied().map(AclIndex).collect();
+    build.0
+}
+
+/// A packet of TCP.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    from: IpAddr,
+    to: IpAddr,
+    port: u16,
+    interface: u32,
+}
+
+/// What a rule says, read from the model.
+fn matches(rule: &AclRule, packet: &Packet) -> bool {
+    fn in_addresses(addresses: &Addresses, address: IpAddr) -> bool {
+        match addresses {
+            Addresses::Any => true,
+            Addresses::Net(net) => net.contains(&address),
+            Addresses::Range(low, high) => low.is_ipv4() == address.is_ipv4() && (*low..=*high).contains(&address),
+            Addresses::Group(group) => group.members.iter().any(|member| in_addresses(member, address)),
+        }
+    }
+    let upper = match &rule.transport {
+        Transport::Any => true,
+        Transport::Protocol(protocol) => *protocol == 6,
+        Transport::Ports { protocol, destination, .. } => {
+            *protocol == 6 && destination.ranges().iter().any(|range| range.contains(&packet.port))
+        }
+        Transport::Icmp { .. } => false,
+    };
+    let on = rule.received_on.as_ref();
+    upper
+        && in_addresses(&rule.from, packet.from)
+        && in_addresses(&rule.to, packet.to)
+        && on.is_none_or(|on| on.members().contains(&InterfaceIndex(packet.interface)))
+}
+
+/// Numbers of rules with the rules, in their order.
+type Rows = Vec<(u32, AclRule)>;
+
+/// What becomes of a packet by lists, and by which rule; `None`: by the last list's default.
+fn verdict<'l>(lists: impl IntoIterator<Item = &'l Rows>, packet: &Packet) -> (Action, Option<u32>) {
+    let mut rules = lists.into_iter().flatten();
+    match rules.find(|(_, rule)| matches(rule, packet)) {
+        None => (Action::Deny, None),
+        Some((number, rule)) => {
+            let action = match rule.action {
+                AclAction::Permit => Action::Permit,
+                AclAction::Deny => Action::Deny,
+                AclAction::Reject(_) => Action::Reject,
+            };
+            (action, Some(*number))
+        }
+    }
+}
+
+/// A compiler whose roots readers see.
+struct Rig {
+    domain: Domain,
+    compiler: Compiler,
+    gateway: Gateway,
+    map: Map,
+    root: Arc<Published<Root>>,
+    reader: Reader,
+    published: usize,
+}
+
+impl Rig {
+    fn new(gateway: Gateway) -> Rig {
+        let domain = Domain::new();
+        let mut compiler = Compiler::new(&domain, Settings { workers: 1, invent_neighbors: false }, gateway.limits);
+        let (root, map) = compiler.compile(&gateway, &Places::default()).unwrap();
+        let root = Arc::new(Published::new(root, &domain));
+        let reader = domain.reader().unwrap();
+        Rig { domain, compiler, gateway, map, root, reader, published: 0 }
+    }
+
+    fn reload(&mut self, gateway: Gateway) -> Vec<LostEdits> {
+        let (root, map) = self.compiler.compile(&gateway, &Places::default()).unwrap();
+        self.root.publish(root);
+        (self.gateway, self.map) = (gateway, map);
+        self.compiler.lost_acl_edits()
+    }
+
+    fn edit(&mut self, list: &str, edit: AclEdit) -> Result<AclEdited, AclError> {
+        let Rig { compiler, gateway, map, root, published, .. } = self;
+        let done = compiler.edit_acl((gateway, map), list, edit, &said(), |new| {
+            *published += 1;
+            root.publish(new);
+        });
+        compiler.collect_acl();
+        done
+    }
+
+    fn regroup(&mut self, group: AclGroup) -> Result<AclEdited, AclError> {
+        let Rig { compiler, gateway, map, root, .. } = self;
+        compiler.replace_acl_group((gateway, map), group, &said(), |new| root.publish(new))
+    }
+
+    fn rows(&self, list: &str) -> Rows {
+        let (rows, total) = self.compiler.acl_rules(&self.gateway, list, |_| true, usize::MAX).unwrap();
+        assert_eq!(rows.len(), total);
+        assert!(rows.iter().enumerate().all(|(index, row)| row.index == index));
+        rows.into_iter().map(|row| (row.number, row.rule)).collect()
+    }
+
+    fn numbers(&self, list: &str) -> Vec<u32> {
+        self.rows(list).into_iter().map(|(number, _)| number).collect()
+    }
+
+    /// What the lists of an interface say of packets: of the first those for what comes in, of the second the others.
+    fn ask(&mut self, interface: usize, packets: &[Packet]) -> Vec<Found> {
+        let guard = self.reader.pin();
+        ask(self.root.load(&guard), &guard, &self.map, interface, packets)
+    }
+
+    fn from(&mut self, source: &str) -> Found {
+        let packet = Packet { from: source.parse().unwrap(), to: kit::ip("10.0.1.9"), port: 80, interface: 0 };
+        self.ask(0, &[packet])[0]
+    }
+
+    /// Packets that a rule has matched, when one more has.
+    fn count(&self, number: u32) {
+        let count = |root: &Root| root.acl.pages.counter(0, number).unwrap().packets.add(1);
+        self.root.with(count);
+    }
+
+    fn matched(&self, list: &str, number: u32) -> Option<u64> {
+        let (rows, _) = self.compiler.acl_rules(&self.gateway, list, |_| true, usize::MAX)?;
+        rows.iter().find(|row| row.number == number).map(|row| row.matched.packets)
+    }
+}
+
+fn ask(
+    root: &Root,
+    guard: &weir_base::reclaim::Guard<'_>,
+    map: &Map,
+    interface: usize,
+    packets: &[Packet],
+) -> Vec<Found> {
+    let own = &root.interfaces[map.interfaces[interface] as usize];
+    let chain = if interface == 0 { own.acl_in } else { own.acl_out };
+    let one = |packet: &Packet| {
+        let number = map.interfaces[packet.interface as usize];
+        let mut found = [0];
+        match (packet.from, packet.to) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let fields = Fields::new(from.to_bits(), to.to_bits(), 6).with_ports(1, packet.port);
+                let table = &root.acl.v4[usize::from(chain.v4)].table;
+                table.lookup_each(guard, &[fields.with_interface(number)], &mut found);
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let fields = Fields::new(from.to_bits(), to.to_bits(), 6).with_ports(1, packet.port);
+                let table = &root.acl.v6[usize::from(chain.v6)].table;
+                table.lookup_each(guard, &[fields.with_interface(number)], &mut found);
+            }
+            _ => unreachable!("addresses of one family"),
+        }
+        let found = Found::of(found[0]);
+        // Whoever finds a rule finds what is kept for it.
+        assert!(root.acl.pages.counter(0, found.number()).is_some(), "no counter of {found:?}");
+        assert_eq!(root.acl.pages.special(found).is_some(), found.is_special(), "{found:?}");
+        found
+    };
+    packets.iter().map(one).collect()
+}
+
+fn address(v4: bool, random: &mut Random) -> IpAddr {
+    let word = random.next();
+    match v4 {
+        true => Ipv4Addr::from_bits(0x0a00_0000 | (word as u32 & 0x0007_0307)).into(),
+        false => Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(word & 0x0007_0307)).into(),
+    }
+}
+
+fn packet(random: &mut Random) -> Packet {
+    let v4 = random.next() % 2 == 0;
+    let (from, to) = (address(v4, random), address(v4, random));
+    Packet { from, to, port: [80, 81, 443, 8000][random.next() as usize % 4], interface: (random.next() % 3) as u32 }
+}
+
+fn addresses(v4: bool, random: &mut Random) -> Addresses {
+    let one = address(v4, random);
+    match random.next() % 8 {
+        0 | 1 => Addresses::Any,
+        2 => {
+            let other = address(v4, random);
+            Addresses::Range(one.min(other), one.max(other))
+        }
+        3 => Addresses::Group(hosts(&["10.0.0.0/14", "2001:db8::/110"])),
+        _ => {
+            let host = if v4 { 32 } else { 128 };
+            let length = host - [0, 1, 3, 8, 10, 16, 19][random.next() as usize % 7];
+            Addresses::Net(IpNet::new(one, length).unwrap().trunc())
+        }
+    }
+}
+
+fn hosts(members: &[&str]) -> Group<Addresses> {
+    Group { name: "hosts".into(), members: members.iter().map(|text| net(text)).collect() }
+}
+
+fn web(members: &[u16]) -> Group<std::ops::RangeInclusive<u16>> {
+    Group { name: "web".into(), members: members.iter().map(|&port| port..=port).collect() }
+}
+
+fn rule(random: &mut Random) -> AclRule {
+    let v4 = random.next() % 2 == 0;
+    let actions = [PERMIT, DENY, AclAction::Reject(Rejection::Usual), AclAction::Reject(Rejection::Icmp)];
+    let (from, to) = (addresses(v4, random), addresses(v4, random));
+    let destination = match random.next() % 3 {
+        0 => Ports::Group(web(&[80])),
+        _ => (80..=[80, 500][random.next() as usize % 2]).into(),
+    };
+    let transport = match random.next() % 3 {
+        0 => Transport::Ports { protocol: 6, source: Ports::ALL, destination, flags: None },
+        1 => Transport::Protocol(6),
+        _ => Transport::Any,
+    };
+    let received_on = match random.next() % 6 {
+        0 => Some(Interfaces::List([InterfaceIndex((random.next() % 3) as u32)].into())),
+        _ => None,
+    };
+    let action = actions[random.next() as usize % 4];
+    let limit =
+        (action == PERMIT && random.next() % 4 == 0).then_some(AclLimit { unit: RateUnit::Packets, rate: 1, burst: 1 });
+    AclRule { from, to, transport, received_on, limit, ..AclRule::all(action, Origin(0)) }
+}
+
+fn with_groups(mut gateway: Gateway) -> Gateway {
+    gateway.groups.addresses = vec![hosts(&["10.0.0.0/14", "2001:db8::/110"])];
+    gateway.groups.ports = vec![web(&[80])];
+    gateway
+}
+
+/// Gives rules the members that groups have now.
+fn renew(rows: &mut Rows, hosts: &Group<Addresses>, web: &Group<std::ops::RangeInclusive<u16>>) {
+    for (_, rule) in rows {
+        for addresses in [&mut rule.from, &mut rule.to] {
+            if let Addresses::Group(group) = addresses {
+                *group = hosts.clone();
+            }
+        }
+        if let Transport::Ports { destination: Ports::Group(group), .. } = &mut rule.transport {
+            *group = web.clone();
+        }
+    }
+}
+
+/// Random changes, and what lists are to be after each.
+struct Naive {
+    lists: [Rows; 2],
+    hosts: Group<Addresses>,
+    web: Group<std::ops::RangeInclusive<u16>>,
+}
+
+enum Change {
+    List(usize, AclEdit),
+    Group(AclGroup),
+}
+
+impl Naive {
+    fn change(&self, random: &mut Random) -> Change {
+        let at = random.next() as usize % 2;
+        let rows = &self.lists[at];
+        let index = random.next() as usize % (rows.len() + 1);
+        let number = |random: &mut Random| rows[random.next() as usize % rows.len()].0;
+        let edit = match random.next() % 40 {
+            0..20 if rows.len() < 300 => {
+                let at = match (random.next() % 4, rows.is_empty()) {
+                    (0, false) => At::Before(number(random)),
+                    (1, false) => At::After(number(random)),
+                    (2, _) => At::End,
+                    _ => At::Index(index),
+                };
+                AclEdit::Insert { at, rules: vec![rule(random)] }
+            }
+            20 => AclEdit::Insert { at: At::Index(index), rules: (0..3).map(|_| rule(random)).collect() },
+            21 => {
+                let mut rules: Vec<AclRule> = rows.iter().map(|(_, rule)| rule.clone()).collect();
+                rules.truncate(index);
+                rules.insert(index / 2, rule(random));
+                AclEdit::Replace { rules, default: None }
+            }
+            22 => {
+                let several = ["10.0.0.0/15", "10.4.0.0/16", "2001:db8::/112"];
+                let members = &several[..1 + random.next() as usize % 3];
+                return Change::Group(AclGroup::Addresses(hosts(members)));
+            }
+            23 => return Change::Group(AclGroup::Ports(web(&[80, 443, 8000][..1 + random.next() as usize % 3]))),
+            24 | 25 if rows.len() > 2 => AclEdit::Batch(vec![
+                AclChange::Delete(rows[0].0),
+                AclChange::Insert(At::Index(1), rule(random)),
+                AclChange::Replace(rows[1 + index % (rows.len() - 1)].0, rule(random)),
+            ]),
+            26 if rows.len() > 2 => AclEdit::Delete { rules: vec![number(random), number(random)] },
+            _ if !rows.is_empty() => AclEdit::Delete { rules: vec![number(random)] },
+            _ => AclEdit::Insert { at: At::End, rules: vec![rule(random)] },
+        };
+        Change::List(at, edit)
+    }
+
+    /// What is to be once it has happened. New rules have these numbers.
+    fn apply(&mut self, change: &Change, added: &[u32]) {
+        match change {
+            Change::Group(AclGroup::Addresses(group)) => self.hosts = group.clone(),
+            Change::Group(AclGroup::Ports(group)) => self.web = group.clone(),
+            Change::Group(_) => unreachable!("no group of interfaces"),
+            Change::List(at, edit) => {
+                let rows = &mut self.lists[*at];
+                let mut added = added.iter().copied();
+                let place = |rows: &Rows, at: At| {
+                    let of = |number| rows.iter().position(|(own, _)| *own == number).unwrap();
+                    match at {
+                        At::Index(index) => index,
+                        At::End => rows.len(),
+                        At::Before(number) => of(number),
+                        At::After(number) => of(number) + 1,
+                    }
+                };
+                match edit {
+                    AclEdit::Insert { at, rules } => {
+                        let index = place(rows, *at);
+                        rows.splice(index..index, rules.iter().map(|rule| (added.next().unwrap(), rule.clone())));
+                    }
+                    AclEdit::Delete { rules } => rows.retain(|(number, _)| !rules.contains(number)),
+                    AclEdit::Replace { rules, .. } => {
+                        let mut old = std::mem::take(rows);
+                        let mut new: Rows = rules.iter().map(|rule| (0, rule.clone())).collect();
+                        renew(&mut new, &self.hosts, &self.web);
+                        for (_, rule) in &new {
+                            let number = match old.iter().position(|(_, old)| old == rule) {
+                                Some(at) => old.remove(at).0,
+                                None => added.next().unwrap(),
+                            };
+                            rows.push((number, rule.clone()));
+                        }
+                    }
+                    AclEdit::Batch(changes) => {
+                        for change in changes {
+                            let (at, new, goes) = match change {
+                                AclChange::Insert(at, rule) => (*at, Some(rule), false),
+                                AclChange::Delete(number) => (At::Before(*number), None, true),
+                                AclChange::Replace(number, rule) => (At::Before(*number), Some(rule), true),
+                            };
+                            let index = place(rows, at);
+                            if goes {
+                                rows.remove(index);
+                            }
+                            if let Some(rule) = new {
+                                rows.insert(index, (added.next().unwrap(), rule.clone()));
+                            }
+                        }
+                    }
+                }
+                assert_eq!(added.next(), None, "as many are new as there should be");
+            }
+        }
+        for rows in &mut self.lists {
+            renew(rows, &self.hosts, &self.web);
+        }
+    }
+
+    /// What both interfaces are to say: the first asks both lists, the second the second list alone.
+    fn verdicts(&self, interface: usize, packets: &[Packet]) -> Vec<(Action, Option<u32>)> {
+        let lists = &self.lists[interface..];
+        packets.iter().map(|packet| verdict(lists, packet)).collect()
+    }
+}
+
+fn told(found: &Found, default: u32) -> (Action, Option<u32>) {
+    (found.action(), (found.number() != default).then_some(found.number()))
+}
+
+fn start(random: &mut Random) -> (Rig, Naive, u32) {
+    let rules: Vec<AclRule> = (0..60).map(|_| rule(random)).collect();
+    let lists = [list("x", &rules[..30]), list("y", &rules[30..])];
+    let rig = Rig::new(with_groups(model(&lists, &[0, 1], &[1])));
+    let naive = Naive {
+        lists: [rig.rows("x"), rig.rows("y")],
+        hosts: hosts(&["10.0.0.0/14", "2001:db8::/110"]),
+        web: web(&[80]),
+    };
+    let default = rig.compiler.acl_lists(&rig.gateway)[1].default_number;
+    (rig, naive, default)
+}
+
+#[test]
+fn random_changes_do_what_they_say() {
+    for seed in 0..6 {
+        let mut random = Random::from_seed(seed);
+        let (mut rig, mut naive, default) = start(&mut random);
+        for step in 0..400 {
+            let change = naive.change(&mut random);
+            let before = rig.published;
+            let edited = match &change {
+                Change::List(at, edit) => rig.edit(["x", "y"][*at], edit.clone()),
+                Change::Group(group) => rig.regroup(group.clone()),
+            };
+            let edited = edited.unwrap();
+            naive.apply(&change, &edited.added);
+            if let Change::List(at, AclEdit::Delete { rules }) = &change {
+                assert_eq!(edited.rules, naive.lists[*at].len());
+                assert!(edited.deleted == 1 || rules.len() > 1);
+            }
+            assert!(rig.published <= before + 2);
+            for (name, rows) in ["x", "y"].into_iter().zip(&naive.lists) {
+                assert_eq!(rig.rows(name), *rows, "seed {seed}, step {step}: {name}");
+            }
+            let packets: Vec<Packet> = (0..40).map(|_| packet(&mut random)).collect();
+            for interface in 0..2 {
+                let found = rig.ask(interface, &packets);
+                let said: Vec<_> = found.iter().map(|found| told(found, default)).collect();
+                assert_eq!(said, naive.verdicts(interface, &packets), "seed {seed}, step {step}");
+            }
+        }
+    }
+}
+
+/// What a lookup finds is what was there before a change, or what is there after it, packet by packet.
+#[test]
+fn readers_see_lists_of_before_or_after() {
+    const STEPS: usize = 3000;
+    let mut random = Random::from_seed(99);
+    let (mut rig, mut naive, default) = start(&mut random);
+    let packets: Arc<[Packet]> = (0..32).map(|_| packet(&mut random)).collect();
+    let (root, domain, map) = (Arc::clone(&rig.root), rig.domain.clone(), rig.map.clone());
+    let (phase, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let reader = std::thread::spawn({
+        let (phase, stop, packets) = (Arc::clone(&phase), Arc::clone(&stop), Arc::clone(&packets));
+        move || {
+            let mut reader = domain.reader().unwrap();
+            let mut seen = Vec::new();
+            while !stop.load(Ordering::SeqCst) {
+                let before = phase.load(Ordering::SeqCst);
+                let guard = reader.pin();
+                let found = ask(root.load(&guard), &guard, &map, 0, &packets);
+                drop(guard);
+                seen.push((before, phase.load(Ordering::SeqCst), found));
+                if seen.len() > 200_000 {
+                    break;
+                }
+            }
+            seen
+        }
+    });
+    let mut verdicts = vec![naive.verdicts(0, &packets)];
+    for _ in 0..STEPS {
+        let change = naive.change(&mut random);
+        let edited = match &change {
+            Change::List(at, edit) => rig.edit(["x", "y"][*at], edit.clone()),
+            Change::Group(group) => rig.regroup(group.clone()),
+        };
+        naive.apply(&change, &edited.unwrap().added);
+        verdicts.push(naive.verdicts(0, &packets));
+        phase.fetch_add(1, Ordering::SeqCst);
+    }
+    stop.store(true, Ordering::SeqCst);
+    let seen = reader.join().unwrap();
+    assert!(seen.len() > 100, "the reader looked {} times", seen.len());
+    for (before, after, found) in seen {
+        for (at, found) in found.iter().enumerate() {
+            let said = told(found, default);
+            let allowed = &verdicts[before..=(after + 1).min(STEPS)];
+            assert!(allowed.iter().any(|all| all[at] == said), "{:?}: {said:?} in {before}..={after}", packets[at]);
+        }
+    }
+}
+
+#[test]
+fn a_rule_of_one_box_goes_in_and_out_in_place() {
+    let rules: Vec<AclRule> = (0..50).map(|net| from(PERMIT, &format!("10.1.{net}.0/24"))).collect();
+    let mut rig = Rig::new(model(&[list("x", &rules)], &[0], &[]));
+    let table = |rig: &Rig| rig.root.with(|root| Arc::clone(&root.acl.v4[0].table));
+    let before = table(&rig);
+    let added = rig.edit("x", insert(At::Index(3), &[from(DENY, "10.1.7.9/32")])).unwrap();
+    assert_eq!((added.added.len(), added.deleted, added.rules, rig.published), (1, 0, 51, 0));
+    assert_eq!((rig.from("10.1.7.9").number(), rig.from("10.1.7.9").action()), (added.added[0], Action::Deny));
+    assert_eq!(rig.from("10.1.7.8").action(), Action::Permit);
+    // Readers learn of a page, of a special rule, and of questions about ports, before the rule is there.
+    let port = Transport::Ports { protocol: 6, source: Ports::ALL, destination: (80..=80).into(), flags: None };
+    let asks = AclRule { transport: port, ..from(DENY, "10.1.8.0/24") };
+    let asked = rig.edit("x", insert(At::Index(0), &[asks.clone()])).unwrap().added[0];
+    assert!(rig.root.with(|root| root.acl.v4[0].needs_transport && !root.acl.v6[0].needs_transport));
+    assert_eq!(rig.published, 1);
+    rig.edit("x", insert(At::Index(0), &[asks])).unwrap();
+    assert_eq!(rig.published, 1);
+    let limit = Some(AclLimit { unit: RateUnit::Packets, rate: 5, burst: 1 });
+    rig.edit("x", insert(At::End, &[AclRule { limit, ..from(PERMIT, "10.2.0.0/16") }])).unwrap();
+    assert_eq!(rig.published, 2);
+    assert!(rig.from("10.2.0.1").is_special());
+    // The last that asks about ports goes.
+    let second = rig.numbers("x")[0];
+    for (number, published) in [(second, 2), (asked, 3), (added.added[0], 3)] {
+        let edited = rig.edit("x", AclEdit::Delete { rules: vec![number] }).unwrap();
+        assert_eq!((edited.deleted, rig.published), (1, published));
+    }
+    assert!(rig.root.with(|root| !root.acl.v4[0].needs_transport));
+    assert!(Arc::ptr_eq(&before, &table(&rig)), "it is the same classifier all the time");
+    assert_eq!(rig.from("10.1.7.9").action(), Action::Permit);
+}
+
+#[test]
+fn rules_find_places_wherever_they_come() {
+    for step in [0, 1] {
+        let mut rig = Rig::new(model(&[list("x", &[from(DENY, "10.9.0.0/16"), from(DENY, "10.8.0.0/16")])], &[0], &[]));
+        let mut index = 1;
+        for host in 0..3000_u32 {
+            let address = IpAddr::from(Ipv4Addr::from_bits(0x0a01_0000 + host));
+            rig.edit("x", insert(At::Index(index), &[from(PERMIT, &format!("{address}/32"))])).unwrap();
+            index += step;
+        }
+        assert_eq!(rig.from("10.1.4.1").action(), Action::Permit);
+        let rows = rig.rows("x");
+        let first = if step == 1 { "10.1.0.0/32" } else { "10.1.11.183/32" };
+        assert_eq!(rows[1].1.from, net(first));
+        // New pages of counters are all that readers had to learn of.
+        assert!(rig.published <= 3, "{} versions", rig.published);
+    }
+}
+
+#[test]
+fn what_can_not_be_changed_stays_as_it_was() {
+    let rules = [from(PERMIT, "10.0.0.0/8"), from(DENY, "10.1.0.0/16")];
+    let mut gateway = model(&[list("x", &rules), list("y", &rules[..1]), list("z", &[])], &[0], &[]);
+    gateway.limits.acl_rules = 8;
+    let mut rig = Rig::new(gateway);
+    let before = (rig.rows("x"), rig.rows("y"));
+    let one = from(DENY, "192.0.2.0/24");
+    let is = |error: AclError, text: &str| assert!(error.to_string().contains(text), "{error}");
+    is(rig.edit("w", insert(At::End, &[one.clone()])).unwrap_err(), "no access list with the name `w`");
+    is(rig.edit("x", insert(At::Index(3), &[one.clone()])).unwrap_err(), "has 2 rules: there is no place 3");
+    let foreign = before.1[0].0;
+    for edit in [
+        insert(At::Before(foreign), &[one.clone()]),
+        AclEdit::Delete { rules: vec![before.0[0].0, foreign] },
+        AclEdit::Delete { rules: vec![12345] },
+        AclEdit::Batch(vec![AclChange::Insert(At::End, one.clone()), AclChange::Delete(foreign)]),
+    ] {
+        is(rig.edit("x", edit).unwrap_err(), "access list `x` has no rule");
+    }
+    let logs = AclRule { log: true, ..one.clone() };
+    is(rig.edit("x", insert(At::End, &[one.clone(), logs])).unwrap_err(), "rule 2 logs, but access list `x` has no");
+    let group = Addresses::Group(hosts(&["10.0.0.0/8"]));
+    let names = AclRule { from: group, ..one.clone() };
+    is(rig.edit("x", insert(At::End, &[names.clone()])).unwrap_err(), "no group `hosts`");
+    is(rig.edit("x", insert(At::End, &vec![one.clone(); 6])).unwrap_err(), "9 rules are more than the 8");
+    is(rig.regroup(AclGroup::Addresses(hosts(&[]))).unwrap_err(), "would have no members");
+
+    // A group that comes, and members for which there is no room.
+    rig.regroup(AclGroup::Addresses(hosts(&["10.2.0.0/16"]))).unwrap();
+    let named = rig.edit("x", insert(At::Index(0), &[names])).unwrap().added[0];
+    assert_eq!(rig.from("10.2.0.1").number(), named);
+    is(rig.regroup(AclGroup::Ports(Group { name: "hosts".into(), ..web(&[1]) })).unwrap_err(), "no group `hosts`");
+    let many: Vec<String> = (0..7).map(|net| format!("10.{net}.0.0/16")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    is(rig.regroup(AclGroup::Addresses(hosts(&many))).unwrap_err(), "access list `x`: 9 rules are more than the 8");
+    assert_eq!((rig.from("10.2.0.1").number(), rig.from("10.3.0.1").number()), (named, before.0[0].0));
+    assert_eq!(rig.regroup(AclGroup::Addresses(hosts(&many[..6]))).unwrap().rules, 1);
+    assert_eq!(rig.from("10.3.0.1").number(), named);
+    // The classifier is full now, the list is not.
+    is(rig.edit("x", insert(At::End, &[one.clone()])).unwrap_err(), "9 rules are more than the 8");
+    rig.edit("x", AclEdit::Delete { rules: vec![named] }).unwrap();
+    assert_eq!((rig.rows("x"), rig.rows("y")), before);
+
+    // Lists that are not declared.
+    let said = said();
+    let Rig { compiler, gateway, map, .. } = &mut rig;
+    let mut create = |list| compiler.create_acl((gateway, map), list, &said);
+    is(create(list("x", &[])).unwrap_err(), "with the name `x` already");
+    assert_eq!(create(list("new", &[one.clone()])).unwrap().rules, 1);
+    is(compiler.delete_acl((gateway, map), "x").unwrap_err(), "can not go: interface a names it");
+    is(compiler.delete_acl((gateway, map), "y").unwrap_err(), "one of the configuration's");
+    assert_eq!(rig.numbers("new").len(), 1);
+    rig.edit("new", insert(At::End, &[one])).unwrap();
+    assert_eq!(rig.reload(rig.gateway.clone()), []);
+    assert_eq!(rig.numbers("new").len(), 2);
+    let Rig { compiler, gateway, map, .. } = &mut rig;
+    assert_eq!(compiler.delete_acl((gateway, map), "new").unwrap().deleted, 2);
+    assert!(compiler.acl_rules(gateway, "new", |_| true, 1).is_none());
+}
+
+#[test]
+fn lists_that_are_declared_as_they_were_keep_their_changes() {
+    let rules = [from(PERMIT, "10.0.0.0/8"), from(PERMIT, "10.128.0.0/9"), from(DENY, "0.0.0.0/0")];
+    let lists = [list("x", &rules), list("y", &rules)];
+    let mut rig = Rig::new(with_groups(model(&lists, &[0], &[1])));
+    let on = |index| Some(Interfaces::List([InterfaceIndex(index)].into()));
+    let live = AclRule { received_on: on(2), ..from(DENY, "10.1.0.0/16") };
+    let new = rig.edit("x", insert(At::Index(1), &[live])).unwrap().added[0];
+    let gone = rig.rows("x")[2].0;
+    rig.edit("x", AclEdit::Delete { rules: vec![gone] }).unwrap();
+    rig.edit("y", AclEdit::Delete { rules: vec![rig.rows("y")[0].0] }).unwrap();
+    rig.count(new);
+    rig.count(rig.rows("x")[0].0);
+    let row = |rig: &Rig| {
+        let (rows, _) = rig.compiler.acl_rules(&rig.gateway, "x", |_| true, usize::MAX).unwrap();
+        rows.into_iter().map(|row| (row.number, row.source, row.time, row.origin)).collect::<Vec<_>>()
+    };
+    let before = row(&rig);
+    assert_eq!((before[1].1.as_str(), before[1].2, before[0].1.as_str()), ("api", Some(7), "file"));
+
+    // The same lists of a model whose interfaces have other indices; rules stand on other lines.
+    let mut build = Build::new().port("c", &[]).port("b", &["10.0.1.1/24"]).port("a", &["10.0.0.1/24"]);
+    let at = build.0.origins.add(Place { file: "f".into(), line: 3, text: "".into() });
+    build.0.acls = lists.to_vec();
+    build.0.acls[0].rules = rules.iter().map(|rule| AclRule { origin: at, ..rule.clone() }).collect();
+    build.0.interfaces[2].access.acl_in = vec![AclIndex(0)];
+    build.0.interfaces[1].access.acl_out = vec![AclIndex(1)];
+    let mut other = with_groups(build.0);
+    let classifier =
+        |rig: &Rig| rig.root.with(|root| Arc::clone(&root.acl.v4[usize::from(root.interfaces[0].acl_in.v4)].table));
+    let table = classifier(&rig);
+    assert_eq!(rig.reload(other.clone()), []);
+    assert!(Arc::ptr_eq(&table, &classifier(&rig)));
+    let after = row(&rig);
+    assert_eq!(after[1], before[1]);
+    assert_eq!((after[0].0, after[0].3.as_str()), (before[0].0, "f:3"));
+    assert_eq!((rig.rows("x")[1].1.received_on.clone(), rig.rows("y").len()), (on(0), 2));
+    assert_eq!((rig.matched("x", new), rig.matched("x", before[0].0)), (Some(1), Some(1)));
+
+    // The interface that a rule names goes: then the list is the file's again.
+    let mut without = other.clone();
+    without.interfaces.remove(0);
+    for interface in &mut without.interfaces {
+        assert!(interface.access.acl_in.len() + interface.access.acl_out.len() == 1);
+    }
+    let lost = |of: &str, rules| LostEdits { of: of.into(), rules };
+    assert_eq!(rig.reload(without), [lost("acl x", 1)]);
+    assert_eq!((rig.rows("x").len(), rig.rows("y").len()), (3, 2));
+    assert_eq!(rig.matched("x", before[0].0), Some(1), "it is the same rule, and has counted on");
+
+    // Another declaration.
+    other.acls[1].rules = rules[..2].into();
+    let mut reverse = rules.clone();
+    reverse.reverse();
+    other.acls[0].rules = reverse.into();
+    rig.edit("x", insert(At::End, &[from(DENY, "10.3.0.0/16"), from(DENY, "10.4.0.0/16")])).unwrap();
+    let mut told = rig.reload(other.clone());
+    told.sort_unstable_by(|a, b| a.of.cmp(&b.of));
+    assert_eq!(told, [lost("acl x", 2), lost("acl y", 0)]);
+    assert_eq!(rig.rows("x")[2].0, before[0].0);
+    assert_eq!((rig.matched("x", before[0].0), rig.rows("y").len()), (Some(1), 2));
+    assert_eq!(rig.reload(other), []);
+}
+
+#[test]
+fn groups_keep_their_members_until_they_are_declared_otherwise() {
+    let named = AclRule {
+        from: Addresses::Group(hosts(&["10.0.0.0/14", "2001:db8::/110"])),
+        ..AclRule::all(PERMIT, Origin(0))
+    };
+    let lists = [list("x", &[named.clone()]), list("y", &[from(DENY, "10.7.0.0/16"), named])];
+    let mut rig = Rig::new(with_groups(model(&lists, &[0], &[1])));
+    let number = rig.numbers("x")[0];
+    rig.count(number);
+    assert_eq!(rig.regroup(AclGroup::Addresses(hosts(&["10.7.0.0/16"]))).unwrap().rules, 2);
+    assert_eq!((rig.from("10.7.0.1").number(), rig.from("10.1.0.1").action()), (number, Action::Deny));
+    // It is no change to a list, and rules that come have the same members.
+    let group = Addresses::Group(hosts(&["1.1.1.1/32"]));
+    let added =
+        rig.edit("y", insert(At::Index(0), &[AclRule { to: group, ..from(DENY, "10.1.0.0/16") }])).unwrap().added[0];
+    assert_eq!(rig.rows("y")[0].1.to, Addresses::Group(hosts(&["10.7.0.0/16"])));
+    assert_eq!(rig.compiler.acl_lists(&rig.gateway).iter().map(|list| list.edited).collect::<Vec<_>>(), [false, true]);
+    let same = rig.gateway.clone();
+    assert_eq!(rig.reload(same), []);
+    assert_eq!((rig.from("10.7.0.1").number(), rig.matched("x", number)), (number, Some(1)));
+    // A list that is declared otherwise has the members as well.
+    let mut other = rig.gateway.clone();
+    other.acls[0].rules = [&lists[0].rules[..], &[from(DENY, "10.9.0.0/16")]].concat().into();
+    assert_eq!(rig.reload(other.clone()), []);
+    assert_eq!((rig.from("10.7.0.1").number(), rig.rows("x").len()), (number, 2));
+    // Another declaration of the group, which `y` names: its change goes as well.
+    other.groups.addresses = vec![hosts(&["10.5.0.0/16"])];
+    for list in &mut other.acls {
+        let renewed = list.rules.iter().cloned().map(|rule| match &rule.from {
+            Addresses::Group(_) => AclRule { from: Addresses::Group(hosts(&["10.5.0.0/16"])), ..rule },
+            _ => rule,
+        });
+        list.rules = renewed.collect();
+    }
+    let mut lost: Vec<String> = rig.reload(other.clone()).into_iter().map(|lost| lost.of).collect();
+    lost.sort_unstable();
+    assert_eq!(lost, ["acl y", "group hosts"]);
+    assert!(!rig.numbers("y").contains(&added));
+    assert_eq!((rig.from("10.5.0.1").number(), rig.from("10.7.0.1").action()), (number, Action::Deny));
+    assert_eq!(rig.compiler.acl_groups(&rig.gateway)[0], (AclGroup::Addresses(hosts(&["10.5.0.0/16"])), None));
+    assert_eq!(rig.matched("x", number), Some(1));
+}
+
+#[test]
+fn lists_and_chains_tell_of_themselves() {
+    let rules = [from(PERMIT, "10.0.0.0/8"), from(DENY, "2001:db8::/32")];
+    let mut gateway = model(&[list("x", &rules), list("y", &rules[..1]), list("z", &[])], &[0, 1], &[1]);
+    gateway.acls[1].default = AclDefault::Action(PERMIT);
+    gateway.interfaces[2].access.acl_out = vec![AclIndex(0), AclIndex(1)];
+    let mut rig = Rig::new(gateway);
+    let lists = rig.compiler.acl_lists(&rig.gateway);
+    let told: Vec<_> =
+        lists.iter().map(|list| (list.name.as_str(), list.rules, list.input.clone(), list.output.clone())).collect();
+    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(told[0], ("x", 2, names(&["a"]), names(&["c"])));
+    assert_eq!(told[1], ("y", 1, names(&["a"]), names(&["b", "c"])));
+    assert_eq!(told[2], ("z", 0, vec![], vec![]));
+    let chains = rig.compiler.acl_chains(&rig.gateway);
+    let told: Vec<_> =
+        chains.iter().map(|chain| (chain.lists.clone(), chain.input.clone(), chain.output.clone())).collect();
+    assert_eq!(told, [(names(&["x", "y"]), names(&["a"]), names(&["c"])), (names(&["y"]), vec![], names(&["b"]))]);
+    assert_eq!((chains[0].v4.boxes, chains[0].v6.boxes, chains[1].v6.boxes), (2, 1, 0));
+    assert!(chains[0].v4.lookup_octets > 0 && chains[0].v4.control_octets > 0);
+    assert_eq!(rig.compiler.acl_occupancy().0, 3);
+    // What decided.
+    let found = rig.from("10.1.2.3");
+    let decision = rig.compiler.acl_decision(found).unwrap();
+    assert_eq!(
+        (decision.list.as_str(), decision.rule, decision.action),
+        ("x", Some((0, rules[0].clone())), Action::Permit)
+    );
+    let found = rig.from("192.0.2.1");
+    let decision = rig.compiler.acl_decision(found).unwrap();
+    assert_eq!((decision.list.as_str(), decision.rule, decision.action), ("y", None, Action::Permit));
+    // Counters, and counting from nothing again.
+    rig.count(found.number());
+    rig.count(found.number());
+    assert_eq!(rig.compiler.acl_lists(&rig.gateway)[1].default_matched.packets, 2);
+    rig.compiler.clear_acl();
+    rig.count(found.number());
+    assert_eq!(rig.compiler.acl_lists(&rig.gateway)[1].default_matched.packets, 1);
+}
