@@ -98,6 +98,7 @@
 //! weir-table --bin classify-soak`, with a reader at work. `classify-figures` measures.
 
 mod address;
+pub mod alike;
 mod arch;
 mod block;
 mod consulted;
