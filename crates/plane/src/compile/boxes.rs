@@ -73,13 +73,18 @@ pub fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) ->
 
 /// How many boxes a rule comes to, in the family that it comes to more in.
 pub fn count(rule: &AclRule) -> usize {
-    let of = |family: IpFamily| {
-        let members = |addresses: &Addresses| match addresses {
-            Addresses::Any => 1,
-            Addresses::Group(group) => group.members.iter().filter(|member| has(member, family)).count(),
-            one => usize::from(has(one, family)),
-        };
-        members(&rule.from).saturating_mul(members(&rule.to))
+    count_of(rule, IpFamily::V4).max(count_of(rule, IpFamily::V6))
+}
+
+/// How many boxes a rule comes to in a family.
+pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
+    if rule.family.is_some_and(|own| own != family) {
+        return 0;
+    }
+    let members = |addresses: &Addresses| match addresses {
+        Addresses::Any => 1,
+        Addresses::Group(group) => group.members.iter().filter(|member| has(member, family)).count(),
+        one => usize::from(has(one, family)),
     };
     let ports = match &rule.transport {
         Transport::Ports { source, destination, .. } => {
@@ -87,7 +92,7 @@ pub fn count(rule: &AclRule) -> usize {
         }
         _ => 1,
     };
-    of(IpFamily::V4).max(of(IpFamily::V6)).saturating_mul(ports)
+    members(&rule.from).saturating_mul(members(&rule.to)).saturating_mul(ports)
 }
 
 /// Whether addresses that are no group are of a family.

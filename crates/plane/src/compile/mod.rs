@@ -9,7 +9,7 @@
 
 pub mod acl;
 mod allow;
-mod boxes;
+pub mod boxes;
 mod change;
 mod numbers;
 mod pass;

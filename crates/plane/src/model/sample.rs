@@ -10,7 +10,7 @@ use super::Origin;
 pub struct SamplerIndex(pub u16);
 
 /// One packet in so many goes to a sampler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sampling {
     /// Of how many packets one is taken, at random places; 1 or more.
     pub one_in: u32,

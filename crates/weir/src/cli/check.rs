@@ -21,7 +21,7 @@ pub struct Check {
 
 impl Check {
     pub(super) fn run(&self) -> Exit {
-        let loaded = config::load(&self.file);
+        let loaded = config::check(&self.file);
         let written = if self.json {
             writeln!(std::io::stdout(), "{}", loaded.json())
         } else {
@@ -39,7 +39,7 @@ impl Check {
     }
 }
 
-/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`, and what there is of validation.
+/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`, and what there is of validation and of access lists.
 fn summary(gateway: &Gateway) -> String {
     let mut parts = vec![
         plural(gateway.interfaces.len(), "interface"),
@@ -54,6 +54,13 @@ fn summary(gateway: &Gateway) -> String {
         let rules = lists.map(|rules| rules.list.chunk_by(|a, b| a.origin == b.origin).count()).sum();
         let policies = if gateway.sav.len() == 1 { "policy" } else { "policies" };
         parts.push(format!("{} {policies} with {}", gateway.sav.len(), plural(rules, "rule")));
+    }
+    if !gateway.acls.is_empty() {
+        let rules = gateway.acls.iter().map(|list| list.rules.len()).sum();
+        parts.push(format!("{} with {}", plural(gateway.acls.len(), "access list"), plural(rules, "rule")));
+    }
+    if !gateway.allowlists.is_empty() {
+        parts.push(plural(gateway.allowlists.len(), "allowlist"));
     }
     format!("valid: {}", parts.join(", "))
 }

@@ -1,5 +1,6 @@
 //! What the files declare, object by object, before the objects are held against each other.
 
+pub(super) mod access;
 mod advertisement;
 mod device;
 mod interface;
@@ -43,6 +44,10 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "sav",
     "line-card",
     "sampler",
+    "acl",
+    "group",
+    "allowlist",
+    "mac-ip",
 ];
 
 /// Everything that the files declare.
@@ -57,6 +62,7 @@ pub(super) struct Declared {
     pub(super) sav: Vec<sav::Policy>,
     pub(super) line_cards: Vec<LineCard>,
     pub(super) samplers: Vec<sampler::Sampler>,
+    pub(super) access: access::Access,
     /// Some interface or its name could not be read: names that seem unknown may be its own.
     pub(super) lost_interfaces: bool,
     /// The same of VRFs.
@@ -83,6 +89,7 @@ pub(super) struct Interface {
     pub(super) router_advertisement: Option<At<RouterAdvertisement>>,
     /// Names of policies.
     pub(super) sav: PerFamily<Option<At<String>>>,
+    pub(super) access: access::OfInterface,
 }
 
 /// The device of the host that an interface punts to.
@@ -184,6 +191,7 @@ impl Declared {
         self.lost_sav |= lost("sav");
         self.lost_samplers |= lost("sampler");
         self.settings.read(reader, root);
+        self.access.read(reader, root, lost);
         for value in reader.tables(root, "vrf") {
             let table = reader.table(value, "a VRF", &["name"]);
             let name = table.and_then(|table| reader.require(&table, "name")).and_then(|value| reader.name(value));

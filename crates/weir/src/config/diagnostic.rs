@@ -102,6 +102,18 @@ codes! {
     UnknownPolicy = "unknown-policy",
     /// A sampler that is not declared.
     UnknownSampler = "unknown-sampler",
+    /// A group that is not declared.
+    UnknownGroup = "unknown-group",
+    /// An access list that is not declared.
+    UnknownList = "unknown-list",
+    /// An allowlist that is not declared.
+    UnknownAllowlist = "unknown-allowlist",
+    /// Bindings of hardware addresses that are not declared.
+    UnknownBindings = "unknown-bindings",
+    /// A group that is in itself, directly or by others.
+    GroupCycle = "group-cycle",
+    /// A list that an interface names twice.
+    RepeatedList = "repeated-list",
     /// A kind of port that does not exist.
     UnknownPort = "unknown-port",
     /// A table of settings that stands in two files.
@@ -162,6 +174,8 @@ codes! {
     HostBits = "host-bits",
     /// Warning: a rule that says again what an earlier one says.
     DuplicateRule = "duplicate-rule",
+    /// Warning: a prefix that stands twice in a list.
+    DuplicatePrefix = "duplicate-prefix",
     /// Warning: rules for one prefix that differ.
     ConflictingRules = "conflicting-rules",
     /// Warning: a rule that never decides, because earlier ones always do.
@@ -180,6 +194,22 @@ codes! {
     UnusedLineCard = "unused-line-card",
     /// Warning: a sampler that nothing names.
     UnusedSampler = "unused-sampler",
+    /// Warning: an access list that no interface names.
+    UnusedList = "unused-list",
+    /// Warning: a group that no rule names.
+    UnusedGroup = "unused-group",
+    /// Warning: an allowlist that no interface names.
+    UnusedAllowlist = "unused-allowlist",
+    /// Warning: bindings that no interface names.
+    UnusedBindings = "unused-bindings",
+    /// Warning: a list that is never asked, because one before it decides about all packets.
+    ShadowedList = "shadowed-list",
+    /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.
+    MissingEthertype = "missing-ethertype",
+    /// Warning: a rule without which nothing would change.
+    RedundantRule = "redundant-rule",
+    /// Warning: a list that has rules of which it could not be told in time whether they could be left out.
+    UndecidedRules = "undecided-rules",
     /// Warning: a gateway without interfaces.
     NoInterfaces = "no-interfaces",
     /// Warning: a capture to be read that is not there now.

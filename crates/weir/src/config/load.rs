@@ -4,13 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::declare::{Declared, LineRoute, ROOT_KEYS, sav};
+use super::declare::{Declared, LineRoute, ROOT_KEYS, access, sav};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{Loaded, Service};
 use super::{document, resolve, value};
-use crate::rules::{self, Format, Line, prefix};
+use crate::rules::{self, Findings, acl, prefix};
 
 /// Octets of a TOML file, at most.
 const LARGEST_FILE: u64 = 64 << 20;
@@ -24,8 +24,8 @@ const DEEPEST: usize = 16;
 /// Findings shown of one list of routes, and of the rules of one policy: the millionth wrong line teaches nothing new.
 pub(super) const SHOWN: usize = 20;
 
-pub(super) fn load(path: &Path, files: &dyn Files) -> Loaded {
-    let mut loader = Loader::new(files);
+pub(super) fn load(path: &Path, files: &dyn Files, thorough: bool) -> Loaded {
+    let mut loader = Loader { thorough, ..Loader::new(files) };
     match files.read(path, LARGEST_FILE) {
         Ok(bytes) => {
             loader.open.insert(files.identity(path), Opened { from: None, active: true });
@@ -91,6 +91,8 @@ struct Loader<'f> {
     declared: Declared,
     /// The TOML files by identity.
     open: HashMap<PathBuf, Opened>,
+    /// Rules are searched for such as could be left out.
+    thorough: bool,
 }
 
 impl<'f> Loader<'f> {
@@ -101,6 +103,7 @@ impl<'f> Loader<'f> {
             diagnostics: Vec::new(),
             declared: Declared::default(),
             open: HashMap::new(),
+            thorough: false,
         }
     }
 
@@ -111,14 +114,21 @@ impl<'f> Loader<'f> {
         }
         self.route_files();
         self.rule_files();
-        let gateway = resolve::resolve(&self.declared, &self.sources, self.files, &mut self.diagnostics);
+        self.acl_files();
+        self.prefix_files();
+        let gateway = resolve::resolve(&self.declared, &self.sources, self.files, self.thorough, &mut self.diagnostics);
         let mut diagnostics = self.diagnostics;
         let place = |diagnostic: &Diagnostic| diagnostic.primary.as_ref().map(|primary| primary.span);
         diagnostics.sort_by_key(place);
         let mut lists: HashMap<SourceId, (Span, usize, Severity)> = HashMap::new();
-        for list in &self.declared.route_files {
-            if let Some(source) = list.source {
-                lists.insert(source, (list.path.span, 0, Severity::Warning));
+        let routes = self.declared.route_files.iter().map(|list| (list.source, list.path.span));
+        let prefixes = self.declared.access.allowlists.iter().flat_map(|list| match &list.sources {
+            Some(access::Sources::Prefixes { files, .. }) => files.as_slice(),
+            _ => &[],
+        });
+        for (source, span) in routes.chain(prefixes.map(|file| (file.source, file.path.span))) {
+            if let Some(source) = source {
+                lists.insert(source, (span, 0, Severity::Warning));
             }
         }
         diagnostics.retain(|diagnostic| {
@@ -144,6 +154,10 @@ impl<'f> Loader<'f> {
             Code::UnusedPolicy,
             Code::UnusedSampler,
             Code::UnusedLineCard,
+            Code::UnusedList,
+            Code::UnusedGroup,
+            Code::UnusedAllowlist,
+            Code::UnusedBindings,
             Code::NothingValid,
             Code::NoInterfaces,
         ];
@@ -242,59 +256,89 @@ impl<'f> Loader<'f> {
                 // What is missing may stand in there.
                 self.declared.lost_interfaces = true;
                 self.declared.lost_vrfs = true;
+                self.declared.access.lose_all();
             }
         }
+    }
+
+    /// Reads a file that something names at a place; `None` if there is none, which is said.
+    fn named(&mut self, path: &At<String>) -> Option<SourceId> {
+        let resolved = self.sources.source(path.span.source).resolve(&path.value);
+        match self.files.read(&resolved, LARGEST_LIST) {
+            Ok(bytes) => Some(self.decode(&resolved.display().to_string(), bytes, PathBuf::new())),
+            Err(error) => {
+                let (code, message) = explain(&resolved, &error);
+                self.diagnostics.push(Diagnostic::error(code, path.span, message));
+                None
+            }
+        }
+    }
+
+    /// The same of a file whose rules count for nothing if there is an error in it.
+    fn sound(&mut self, path: &At<String>) -> Option<SourceId> {
+        let before = self.diagnostics.len();
+        self.named(path).filter(|_| self.diagnostics.len() == before)
     }
 
     /// Reads the lists of routes.
     fn route_files(&mut self) {
         let mut lists = std::mem::take(&mut self.declared.route_files);
         for list in &mut lists {
-            let path = self.sources.source(list.path.span.source).resolve(&list.path.value);
-            match self.files.read(&path, LARGEST_LIST) {
-                Ok(bytes) => {
-                    let source = self.decode(&path.display().to_string(), bytes, PathBuf::new());
-                    list.source = Some(source);
-                    list.routes = self.list(source);
-                }
-                Err(error) => {
-                    let (code, message) = explain(&path, &error);
-                    self.diagnostics.push(Diagnostic::error(code, list.path.span, message));
-                }
-            }
+            list.source = self.named(&list.path);
+            list.routes = list.source.map_or_else(Vec::new, |source| self.list(source));
         }
         self.declared.route_files = lists;
     }
 
-    /// Reads the files of rules. One with an error in it gives none.
+    /// Reads the files of allowlists.
+    fn prefix_files(&mut self) {
+        let mut lists = std::mem::take(&mut self.declared.access.allowlists);
+        for list in &mut lists {
+            let Some(access::Sources::Prefixes { files, .. }) = &mut list.sources else { continue };
+            for file in files {
+                file.source = self.named(&file.path);
+                file.prefixes = file.source.map_or_else(Vec::new, |source| self.list(source));
+            }
+        }
+        self.declared.access.allowlists = lists;
+    }
+
+    /// Reads the files of rules of policies. One with an error in it gives none.
     fn rule_files(&mut self) {
         let mut policies = std::mem::take(&mut self.declared.sav);
         let lists = policies.iter_mut().filter_map(|policy| policy.mechanism.as_mut()?.rules_mut());
         for file in lists.flat_map(|list| &mut list.files) {
-            let path = self.sources.source(file.path.span.source).resolve(&file.path.value);
-            match self.files.read(&path, LARGEST_LIST) {
-                Ok(bytes) => {
-                    let before = self.diagnostics.len();
-                    let source = self.decode(&path.display().to_string(), bytes, PathBuf::new());
-                    if self.diagnostics.len() == before {
-                        file.source = Some(source);
-                        file.lines = self.rules(source, file.format, file.path.span);
-                    }
-                }
-                Err(error) => {
-                    let (code, message) = explain(&path, &error);
-                    self.diagnostics.push(Diagnostic::error(code, file.path.span, message));
-                }
-            }
+            let Some(source) = self.sound(&file.path) else { continue };
+            file.source = Some(source);
+            let format = file.format;
+            file.lines = self.rules(source, file.path.span, |text| {
+                rules::read(format, text).map(|reading| (reading.lines, reading.warnings))
+            });
         }
         self.declared.sav = policies;
     }
 
-    /// The rules of a text that a policy names at `named`.
-    fn rules(&mut self, source: SourceId, format: Format, named: Span) -> Vec<Line> {
-        let text = &*self.sources.source(source).text;
-        let (lines, found, severity) = match rules::read(format, text) {
-            Ok(reading) => (reading.lines, reading.warnings, Severity::Warning),
+    /// Reads the files of rules of access lists. One with an error in it gives none.
+    fn acl_files(&mut self) {
+        let mut lists = std::mem::take(&mut self.declared.access.lists);
+        for file in lists.iter_mut().flat_map(|list| &mut list.files) {
+            let Some(source) = self.sound(&file.path) else { continue };
+            file.source = Some(source);
+            file.lines = self
+                .rules(source, file.path.span, |text| acl::read(text).map(|reading| (reading.lines, reading.warnings)));
+        }
+        self.declared.access.lists = lists;
+    }
+
+    /// The rules of a text that something names at `named`.
+    fn rules<L>(
+        &mut self,
+        source: SourceId,
+        named: Span,
+        read: impl FnOnce(&str) -> Result<(Vec<L>, Findings), Findings>,
+    ) -> Vec<L> {
+        let (lines, found, severity) = match read(&self.sources.source(source).text) {
+            Ok((lines, warnings)) => (lines, warnings, Severity::Warning),
             Err(errors) => (Vec::new(), errors, Severity::Error),
         };
         for finding in found.shown() {

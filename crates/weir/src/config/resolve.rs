@@ -1,5 +1,6 @@
 //! Holds the declared objects against each other and makes the gateway of them.
 
+mod access;
 mod addresses;
 mod devices;
 mod files;
@@ -11,9 +12,7 @@ mod sav;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{
-    Buffers, Gateway, Groups, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers,
-};
+use weir_plane::model::{Buffers, Gateway, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers};
 
 use super::declare::{Declared, Interface, Kind};
 use super::diagnostic::{Code, Diagnostic};
@@ -41,8 +40,11 @@ pub(super) struct Resolver<'a> {
     connected: Connected,
     policies: sav::Policies<'a>,
     samplers: sampler::Samplers<'a>,
+    access: access::Known<'a>,
     origins: Origins,
     origin_sources: Vec<SourceIndex>,
+    /// Rules are to be searched for such as could be left out, which takes a while.
+    thorough: bool,
 }
 
 /// Makes the gateway; what it is worth if there were errors, the caller knows.
@@ -50,6 +52,7 @@ pub(super) fn resolve(
     declared: &Declared,
     sources: &Sources,
     files: &dyn Files,
+    thorough: bool,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Gateway> {
     let mut origins = Origins::default();
@@ -66,16 +69,23 @@ pub(super) fn resolve(
         connected: Connected::default(),
         policies: sav::Policies::default(),
         samplers: sampler::Samplers::default(),
+        access: access::Known::default(),
         origins,
         origin_sources,
+        thorough,
     };
     let vrfs = resolver.vrfs();
     resolver.policies();
+    resolver.access_names();
     let samplers = resolver.samplers();
     let interfaces = resolver.interfaces();
     resolver.addresses();
     let routes = resolver.routes();
     let neighbors = resolver.neighbors(&routes);
+    let groups = resolver.groups();
+    let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
+    resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
+    resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
@@ -92,10 +102,10 @@ pub(super) fn resolve(
         sav,
         samplers,
         line_cards,
-        groups: Groups::default(),
-        acls: Vec::new(),
-        allowlists: Vec::new(),
-        bindings: Vec::new(),
+        groups,
+        acls,
+        allowlists,
+        bindings,
         workers,
         buffers,
         icmp,
@@ -249,5 +259,6 @@ impl<'a> Resolver<'a> {
         }
         self.unused_policies();
         self.unused_samplers();
+        self.unused_access();
     }
 }

@@ -13,7 +13,7 @@ use weir_plane::model::Tag;
 use super::diagnostic::{Code, Diagnostic};
 use super::source::At;
 use super::table::{Reader, Value, list, outside};
-use crate::rules::{LONGEST_NAME, is_name, prefix};
+use crate::rules::{LONGEST_NAME, is_name, prefix, quantity};
 
 /// Octets of a device's name, at most (IFNAMSIZ, with the zero at its end, is 16).
 const LONGEST_DEVICE: usize = 15;
@@ -288,7 +288,7 @@ impl Reader<'_> {
             DeValue::Integer(_) => self.integer(value, what, 1..=MOST),
             DeValue::String(_) => {
                 let text = self.string(value, what)?;
-                let Some(number) = parse_quantity(text.value) else {
+                let Some(number) = quantity::parse(text.value) else {
                     let message = format!("`{}` is not {what}", text.value);
                     let invalid = Diagnostic::error(Code::InvalidValue, text.span, message);
                     self.report(invalid.help("write a whole number, or one with k, M or G, as in `2.5M`"));
@@ -387,54 +387,9 @@ pub(super) fn host_bits(text: &str, net: IpNet, span: super::source::Span) -> Di
     Diagnostic::warning(Code::HostBits, span, message).help(format!("write `{net}`"))
 }
 
-/// `1500`, `10k`, `2.5M`: a whole number once multiplied. More than a u64 holds is taken as its greatest value.
-fn parse_quantity(text: &str) -> Option<u64> {
-    let (number, zeros) = match text.strip_suffix(['k', 'M', 'G']) {
-        Some(number) if text.ends_with('k') => (number, 3),
-        Some(number) if text.ends_with('M') => (number, 6),
-        Some(number) => (number, 9),
-        None => (text, 0),
-    };
-    let (whole, fraction) = match number.split_once('.') {
-        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction.trim_end_matches('0')),
-        Some(_) => return None,
-        None => (number, ""),
-    };
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > zeros {
-        return None;
-    }
-    let zeros = "0".repeat(zeros - fraction.len());
-    Some(format!("{whole}{fraction}{zeros}").parse().unwrap_or(u64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantities() {
-        for (text, expected) in [
-            ("1500", Some(1500)),
-            ("10k", Some(10_000)),
-            ("2.5M", Some(2_500_000)),
-            ("2.50k", Some(2500)),
-            ("1G", Some(1_000_000_000)),
-            ("0.001k", Some(1)),
-            ("99999999999999999999G", Some(u64::MAX)),
-            ("1.5", None),
-            ("1.0001k", None),
-            ("1.k", None),
-            (".5k", None),
-            ("-1", None),
-            ("1K", None),
-            ("k", None),
-            ("", None),
-            ("1e6", None),
-        ] {
-            assert_eq!(parse_quantity(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn edges_of_a_prefix_are_no_hosts() {

@@ -20,6 +20,10 @@ pub enum Kind {
     HostBits,
     /// An interface that a rule names twice: a warning.
     Repeated,
+    /// An interface that is not there.
+    Interface,
+    /// A group that is not there.
+    Group,
 }
 
 /// One thing that was found.
@@ -73,6 +77,14 @@ impl Findings {
     }
 }
 
+impl FromIterator<Finding> for Findings {
+    fn from_iter<I: IntoIterator<Item = Finding>>(findings: I) -> Findings {
+        let mut all = findings.into_iter();
+        let shown = all.by_ref().take(SHOWN).collect();
+        Findings { shown, more: all.count() }
+    }
+}
+
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, finding) in self.shown.iter().enumerate() {
@@ -100,6 +112,15 @@ impl<'t> Sink<'t> {
         Sink { text, errors: Findings::default(), warnings: Findings::default(), line: (1, 0) }
     }
 
+    /// Whether all places of the text have numbers; says so if not.
+    pub(super) fn takes_all(&mut self) -> bool {
+        let fits = u32::try_from(self.text.len()).is_ok();
+        if !fits {
+            self.error(0..0, Problem::new(Kind::Rule, "the text is larger than 4 GiB"));
+        }
+        fits
+    }
+
     pub(super) fn error(&mut self, range: Range<usize>, problem: Problem) {
         if self.errors.shown.len() == SHOWN {
             self.errors.more += 1;
@@ -118,7 +139,7 @@ impl<'t> Sink<'t> {
         self.warnings.shown.push(finding);
     }
 
-    fn place(&mut self, range: Range<usize>, Problem { kind, message, help }: Problem) -> Finding {
+    pub(super) fn place(&mut self, range: Range<usize>, Problem { kind, message, help }: Problem) -> Finding {
         // Findings come in the order of the text, more or less: each line break is counted about once.
         if range.start < self.line.1 {
             self.line = (1, 0);

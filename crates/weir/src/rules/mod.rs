@@ -22,6 +22,7 @@
 //! ([`Names`]).
 
 pub mod acl;
+pub mod binding;
 mod csv;
 mod findings;
 mod json;
@@ -30,6 +31,7 @@ mod lines;
 mod names;
 mod parser;
 pub(crate) mod prefix;
+pub(crate) mod quantity;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -145,8 +147,7 @@ impl Format {
 /// If any rule cannot be understood, with the first of the places where, and how many there are in all.
 pub fn read(format: Format, text: &str) -> Result<Reading, Findings> {
     let mut sink = Sink::new(text);
-    if u32::try_from(text.len()).is_err() {
-        sink.error(0..0, words::Problem::new(Kind::Rule, "the text is larger than 4 GiB"));
+    if !sink.takes_all() {
         return Err(sink.errors);
     }
     let mut names = Names::default();

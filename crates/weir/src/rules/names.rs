@@ -76,7 +76,8 @@ impl Names {
         }
     }
 
-    fn name(&mut self, word: &str) -> Arc<str> {
+    /// A name, as it is kept.
+    pub(super) fn name(&mut self, word: &str) -> Arc<str> {
         match self.names.get(word) {
             Some(name) => Arc::clone(name),
             None => {

@@ -121,9 +121,24 @@ impl Default for Effort {
 /// # Errors
 /// If there is no room for a classifier of all boxes.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32, effort: Effort) -> Result<Report, Error> {
+    analyse_but(list, unmatched, effort, |_| false)
+}
+
+/// The same of a list in which rules of these numbers stay whatever is found: it is told if they never match, and they are not
+/// looked at further. What is found beside them can be taken out together.
+///
+/// # Errors
+/// As of [`analyse`].
+pub fn analyse_but<K: Address>(
+    list: &[Listed<'_, K>],
+    unmatched: u32,
+    effort: Effort,
+    stays: impl Fn(usize) -> bool,
+) -> Result<Report, Error> {
     let mut analysis = Analysis::new(list, unmatched, effort)?;
     let mut report = Report::default();
-    let matches = analysis.never(&mut report);
+    let mut matches = analysis.never(&mut report, &stays);
+    matches.iter_mut().enumerate().for_each(|(rule, matches)| *matches &= !stays(rule));
     analysis.redundant(&matches, &mut report);
     report.findings.sort_by_key(|finding| finding.rule);
     report.undecided.sort_unstable();
@@ -245,7 +260,7 @@ impl<'r, K: Address> Analysis<'r, K> {
     }
 
     /// Looks for rules that never match. For each rule, whether it is known to match some packet first.
-    fn never(&mut self, report: &mut Report) -> Vec<bool> {
+    fn never(&mut self, report: &mut Report, stays: impl Fn(usize) -> bool) -> Vec<bool> {
         let mut matches = vec![false; self.list.len()];
         let mut packets: Vec<Fields<K>> = Vec::with_capacity(VECTOR + FIRST);
         let mut found = vec![0; VECTOR + FIRST];
@@ -267,7 +282,9 @@ impl<'r, K: Address> Analysis<'r, K> {
                 Ok(Search::Covered(by)) => {
                     let by = self.fewest(rule, Vec::from_iter(by), &mut allowance);
                     report.findings.push(Finding { rule, kind: Kind::Never, by, unmatched: false });
-                    self.remove(rule);
+                    if !stays(rule) {
+                        self.remove(rule);
+                    }
                 }
                 Err(Spent) => report.undecided.push(rule),
             }

@@ -6,7 +6,7 @@ use weir_port::spec::{FaultSpec, Middleware};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
 use super::super::table::{Reader, Table, Value};
-use super::{FileUse, Interface, Kind, Punt, Uses, advertisement, device, port, refuse, sav};
+use super::{FileUse, Interface, Kind, Punt, Uses, access, advertisement, device, port, refuse, sav};
 use crate::rules::ANY;
 
 const KEYS: &[&str] = &[
@@ -22,6 +22,10 @@ const KEYS: &[&str] = &[
     "punt",
     "router-advertisement",
     "sav",
+    "acl",
+    "allow",
+    "ethertypes",
+    "mac-ip",
     "fault",
     "capture",
 ];
@@ -85,6 +89,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         punt,
         router_advertisement,
         sav,
+        access: access::of_interface(reader, &table),
     })
 }
 

@@ -237,7 +237,7 @@ fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>) -> RuleList {
 }
 
 /// A rule that stands in a string, which `parse` understands.
-fn understood<R>(
+pub(super) fn understood<R>(
     reader: &mut Reader<'_>,
     value: Value<'_>,
     parse: impl FnOnce(&str) -> Result<(R, Findings), Findings>,
@@ -263,6 +263,8 @@ pub(in super::super) fn diagnostic(finding: &Finding, span: Span) -> Diagnostic 
     let found = match finding.kind {
         Kind::Prefix => Diagnostic::error(Code::InvalidPrefix, span, message),
         Kind::HostBits => Diagnostic::warning(Code::HostBits, span, message),
+        Kind::Interface => Diagnostic::error(Code::UnknownInterface, span, message),
+        Kind::Group => Diagnostic::error(Code::UnknownGroup, span, message),
         Kind::Repeated => Diagnostic::warning(Code::DuplicateRule, span, message),
         _ => Diagnostic::error(Code::InvalidRule, span, message),
     };

@@ -27,12 +27,17 @@ pub(in super::super) struct Settings {
     pub(in super::super) routes_span: Option<Span>,
     pub(in super::super) neighbors_span: Option<Span>,
     pub(in super::super) sav_prefixes_span: Option<Span>,
+    pub(in super::super) acl_rules_span: Option<Span>,
+    pub(in super::super) allowed_prefixes_span: Option<Span>,
     tables: Vec<At<&'static str>>,
 }
 
 /// Buffers of one size, at most: of the small ones 32 GiB.
 const MOST_SMALL: u32 = 1 << 24;
 const MOST_LARGE: u32 = 1 << 18;
+
+/// Rules of access lists, at most.
+const MOST_ACL_RULES: u32 = 1 << 22;
 
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
@@ -131,7 +136,7 @@ impl Settings {
     }
 
     fn limits(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
-        const KEYS: &[&str] = &["routes", "neighbors", "sav-prefixes", "sav-sets"];
+        const KEYS: &[&str] = &["routes", "neighbors", "sav-prefixes", "sav-sets", "acl-rules", "allowed-prefixes"];
         let Some(table) = self.open(reader, root, "limits", "`[limits]`", KEYS) else { return };
         if let Some(value) = table.get("routes") {
             let routes = reader.u32(value, "the number of routes", 1..=1 << 26);
@@ -151,6 +156,16 @@ impl Settings {
         if let Some(value) = table.get("sav-sets") {
             let sets = reader.u32(value, "the number of sets of interfaces", 1..=1 << 20);
             self.limits.sav_sets = sets.unwrap_or(u32::MAX);
+        }
+        if let Some(value) = table.get("acl-rules") {
+            let rules = reader.u32(value, "the number of rules", 1..=MOST_ACL_RULES);
+            self.limits.acl_rules = rules.unwrap_or(u32::MAX);
+            self.acl_rules_span = Some(reader.span(value.span()));
+        }
+        if let Some(value) = table.get("allowed-prefixes") {
+            let prefixes = reader.u32(value, "the number of prefixes", 1..=1 << 26);
+            self.limits.allowed_prefixes = prefixes.unwrap_or(u32::MAX);
+            self.allowed_prefixes_span = Some(reader.span(value.span()));
         }
     }
 

@@ -146,7 +146,7 @@ impl<'a> Resolver<'a> {
             punt: self.punt(interface),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),
-            access: model::Access::default(),
+            access: self.access_of(interface),
             origin,
         })
     }

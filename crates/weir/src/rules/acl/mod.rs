@@ -2,44 +2,63 @@
 //!
 //! ```text
 //! rule      = action what "from" end "to" end { condition } [ "comment" text ]
-//! action    = "permit" | "deny"
+//! action    = "permit" | "deny" | "reject" | "reject+reset" | "reject+icmp"
 //! what      = "ip" | family [ protocol ] | protocol      ip: all packets
 //! family    = "ip4" | "ip6"
 //! protocol  = "tcp" | "udp" | "icmp" | "icmp6" | … | number
-//! end       = addresses [ "port" range ]                 of tcp, udp, sctp and dccp
-//! addresses = "any" | prefix | address [ "-" address ]
-//! condition = "type" ( name | range )                    of icmp and icmp6
+//! end       = addresses [ "port" ports ]                 of tcp, udp, sctp and dccp
+//! addresses = "any" | prefix | address [ "-" address ] | group
+//! ports     = range | group
+//! group     = "@" name
+//! condition = "type" ( type | range )                    of icmp and icmp6
 //!           | "code" range                               of icmp and icmp6
 //!           | "tcp-flags" flags "/" flags                of tcp: those that are set, and those that are asked about
 //!           | "fragment" | "no-fragment"                 not the first of their packet; or any other
-//!           | "dscp" ( name | number )
+//!           | "dscp" ( code-point | number )
+//!           | "received-on" ( name { "," name } | group )
+//!           | "limit" rate [ "burst" quantity ]          of permit: the rest of the packets is dropped
+//!           | "log"                                      the list's sampler gets some of the packets
 //! flags     = "none" | flag { "," flag }
 //! range     = number [ "-" number ]
+//! rate      = quantity "pps" | quantity "bps"            packets or bits in a second
+//! quantity  = number [ "k" | "M" | "G" ]
 //! ```
 //!
 //! Each condition stands once, in any order. Ports, types and flags are known of the first fragment of a packet only, so
-//! a rule that asks for them does not match the others. Rules print as in [`super`]: names where numbers have them, an
-//! address as the prefix of its length, and conditions in the order above.
+//! a rule that asks for them does not match the others. `reject` tells the source of a packet that it was dropped: TCP by a
+//! reset, all else by ICMP; `reject+reset`, of tcp, and `reject+icmp` say how.
+//!
+//! Rules print as in [`super`]: names where numbers have them, an address as the prefix of its length, and conditions in the
+//! order above. A [`Rule`] names groups and interfaces; what they stand for, a [`Vocabulary`] knows.
 //!
 //! # Sources
 //! The names of protocols, of ICMP types and of differentiated services code points are those of IANA's registries, in lower
 //! case, with hyphens for blanks, and `icmp6` for `IPv6-ICMP`.
 
+mod conditions;
+mod limit;
 mod parser;
+mod print;
 #[cfg(test)]
 mod tests;
+mod vocabulary;
 mod words;
 
-use std::fmt;
-use std::ops::RangeInclusive;
+use std::net::IpAddr;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use weir_plane::model;
+use ipnet::IpNet;
 
-pub use weir_plane::model::{Addresses, IpFamily, Ports, TcpFlags, Transport};
+pub use limit::Limit;
+pub(crate) use limit::default_burst;
+pub use vocabulary::{Members, Vocabulary, understand};
+pub(crate) use vocabulary::{Role, Wrong};
+pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};
 
 use super::findings::Sink;
-use super::{ANY, Action, Findings, write_comment};
+use super::{Findings, Names, lines};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -50,6 +69,12 @@ const SCTP: u8 = 132;
 
 /// Protocols with ports, as far as rules ask for them.
 const WITH_PORTS: [u8; 4] = [TCP, UDP, SCTP, DCCP];
+
+/// What begins the name of a group.
+pub(crate) const GROUP: char = '@';
+
+/// The word before the interfaces of a rule.
+const RECEIVED_ON: &str = "received-on";
 
 /// A rule on the fields of packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,44 +93,223 @@ pub struct Rule {
     pub fragment: Option<bool>,
     /// The differentiated services code point, up to 63.
     pub dscp: Option<u8>,
+    /// The interfaces that packets came in by; `None`: any, or none.
+    pub received_on: Option<Interfaces>,
+    /// How many of the packets it permits.
+    pub limit: Option<Limit>,
+    /// The list's sampler gets some of its packets.
+    pub log: bool,
     /// What people say of it: up to [`LONGEST_COMMENT`](super::LONGEST_COMMENT) octets without control characters.
     pub comment: Option<Box<str>>,
 }
 
-impl Rule {
-    /// As the gateway wants it. Its family is known wherever anything of the rule says it.
-    pub fn model(&self, origin: model::Origin) -> model::AclRule {
-        let of_protocol = match self.transport {
+/// Addresses that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Addresses {
+    /// All.
+    Any,
+    /// Those of a prefix, whose host bits are clear.
+    Net(IpNet),
+    /// From the first to the second, both included and of one family.
+    Range(IpAddr, IpAddr),
+    /// Those of the group of this name.
+    Group(Arc<str>),
+}
+
+/// Ports that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ports {
+    /// From the first to the last.
+    Range(RangeInclusive<u16>),
+    /// Those of the group of this name.
+    Group(Arc<str>),
+}
+
+impl Ports {
+    /// All of them.
+    pub const ALL: Ports = Ports::Range(0..=u16::MAX);
+
+    /// Nothing is asked of them.
+    pub fn is_all(&self) -> bool {
+        *self == Ports::ALL
+    }
+}
+
+/// Interfaces that a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Interfaces {
+    /// Those of these names, each once; not empty.
+    List(Arc<[Arc<str>]>),
+    /// Those of the group of this name.
+    Group(Arc<str>),
+}
+
+/// What a rule asks of what is behind the IP header. Ports, types and flags are in the first fragment of a packet only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// Nothing.
+    Any,
+    /// The protocol.
+    Protocol(u8),
+    /// A protocol with ports: TCP, UDP, SCTP or DCCP.
+    Ports {
+        /// The protocol.
+        protocol: u8,
+        /// The source port.
+        source: Ports,
+        /// The destination port.
+        destination: Ports,
+        /// TCP's flags: what they are, where the mask has a bit.
+        flags: Option<TcpFlags>,
+    },
+    /// ICMP for IPv4, or for IPv6.
+    Icmp {
+        /// 1 or 58.
+        protocol: u8,
+        /// The type.
+        icmp_type: RangeInclusive<u8>,
+        /// The code.
+        code: RangeInclusive<u8>,
+    },
+}
+
+impl Transport {
+    /// The protocol, if it asks for one.
+    pub fn protocol(&self) -> Option<u8> {
+        match self {
             Transport::Any => None,
             Transport::Protocol(protocol) | Transport::Ports { protocol, .. } | Transport::Icmp { protocol, .. } => {
-                family_of_protocol(protocol)
+                Some(*protocol)
             }
-        };
-        let family = self.family.or(of_protocol);
-        model::AclRule {
-            action: match self.action {
-                Action::Permit => model::AclAction::Permit,
-                Action::Deny => model::AclAction::Deny,
-            },
-            family: family.or_else(|| family_of(&self.from)).or_else(|| family_of(&self.to)),
-            from: self.from.clone(),
-            to: self.to.clone(),
-            transport: self.transport.clone(),
-            fragment: self.fragment,
-            dscp: self.dscp,
-            ..model::AclRule::all(model::AclAction::Permit, origin)
         }
     }
 }
 
-/// The family of addresses; all of them have none.
+impl Rule {
+    /// The groups that it names.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        fn addresses(addresses: &Addresses) -> Option<&Arc<str>> {
+            if let Addresses::Group(name) = addresses { Some(name) } else { None }
+        }
+        fn ports(ports: &Ports) -> Option<&Arc<str>> {
+            if let Ports::Group(name) = ports { Some(name) } else { None }
+        }
+        let (source, destination) = match &self.transport {
+            Transport::Ports { source, destination, .. } => (ports(source), ports(destination)),
+            _ => (None, None),
+        };
+        let interfaces = match &self.received_on {
+            Some(Interfaces::Group(name)) => Some(name),
+            _ => None,
+        };
+        let all = [addresses(&self.from), addresses(&self.to), source, destination, interfaces];
+        all.into_iter().flatten().map(|name| &**name)
+    }
+}
+
+/// A rule of a text, and where it stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The rule.
+    pub rule: Rule,
+    /// Its first octet in the text.
+    pub start: u32,
+    /// One past its last octet.
+    pub end: u32,
+}
+
+/// The rules of a text.
+#[derive(Debug)]
+pub struct Reading {
+    /// The rules, in the order of the text.
+    pub lines: Vec<Line>,
+    /// What is odd about them.
+    pub warnings: Findings,
+}
+
+/// Reads a text of rules, one a line; blank lines and what follows `#` are passed over.
+///
+/// # Errors
+/// If any rule cannot be understood, with the first of the places where, and how many there are in all.
+pub fn read(text: &str) -> Result<Reading, Findings> {
+    let mut sink = Sink::new(text);
+    if !sink.takes_all() {
+        return Err(sink.errors);
+    }
+    let mut names = Names::default();
+    let mut read = Vec::with_capacity(text.len() / 64);
+    for (base, line) in lines::of(text) {
+        let end = base + line.trim_ascii_end().len();
+        if let Some(rule) = parser::parse(line, base, &mut names, &mut sink) {
+            // The text is smaller than 4 GiB.
+            read.push(Line { rule, start: base as u32, end: end as u32 });
+        }
+    }
+    if sink.errors.is_empty() { Ok(Reading { lines: read, warnings: sink.warnings }) } else { Err(sink.errors) }
+}
+
+/// Reads one rule; what it names is shared with others by `names`. Also says what is odd about it.
+///
+/// # Errors
+/// If it cannot be understood.
+pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings> {
+    let mut sink = Sink::new(text);
+    match parser::parse(text, 0, names, &mut sink) {
+        Some(rule) if sink.errors.is_empty() => Ok((rule, sink.warnings)),
+        _ => Err(sink.errors),
+    }
+}
+
+/// Reads the members of a group of addresses: addresses, as rules name them, but for `any`. Also says what is odd about them.
+///
+/// # Errors
+/// If they cannot be understood.
+pub(crate) fn parse_addresses(text: &str, names: &mut Names) -> Result<(Addresses, Findings), Findings> {
+    member(text, names, parser::member_addresses)
+}
+
+/// Reads the members of a group of ports.
+///
+/// # Errors
+/// If they cannot be understood.
+pub(crate) fn parse_ports(text: &str, names: &mut Names) -> Result<(Ports, Findings), Findings> {
+    member(text, names, parser::member_ports)
+}
+
+fn member<T>(
+    text: &str,
+    names: &mut Names,
+    read: impl FnOnce(&str, &mut Names, &mut Sink<'_>) -> Result<T, super::parser::Failure>,
+) -> Result<(T, Findings), Findings> {
+    let mut sink = Sink::new(text);
+    match read(text, names, &mut sink) {
+        Ok(member) => Ok((member, sink.warnings)),
+        Err((range, problem)) => {
+            sink.error(range, problem);
+            Err(sink.errors)
+        }
+    }
+}
+
+/// Where a rule names something in this role, in octets of its text. The names of groups begin with `@`.
+pub(crate) fn place_of(rule: &str, role: Role, name: &str) -> Option<Range<usize>> {
+    parser::place_of(rule, role, name)
+}
+
+impl FromStr for Rule {
+    type Err = Findings;
+
+    fn from_str(text: &str) -> Result<Rule, Findings> {
+        parse(text, &mut Names::default()).map(|(rule, _)| rule)
+    }
+}
+
+/// The family of addresses; all of them have none, and groups may have both.
 fn family_of(addresses: &Addresses) -> Option<IpFamily> {
     let v4 = match addresses {
-        Addresses::Any => return None,
+        Addresses::Any | Addresses::Group(_) => return None,
         Addresses::Net(net) => net.addr().is_ipv4(),
         Addresses::Range(first, _) => first.is_ipv4(),
-        // It may have both.
-        Addresses::Group(_) => return None,
     };
     Some(if v4 { IpFamily::V4 } else { IpFamily::V6 })
 }
@@ -116,132 +320,5 @@ fn family_of_protocol(protocol: u8) -> Option<IpFamily> {
         ICMP => Some(IpFamily::V4),
         ICMP6 => Some(IpFamily::V6),
         _ => None,
-    }
-}
-
-/// Reads one rule. Also says what is odd about it.
-///
-/// # Errors
-/// If it cannot be understood.
-pub fn parse(text: &str) -> Result<(Rule, Findings), Findings> {
-    let mut sink = Sink::new(text);
-    match parser::rule(text, &mut sink) {
-        Ok(rule) => Ok((rule, sink.warnings)),
-        Err((range, problem)) => {
-            sink.error(range, problem);
-            Err(sink.errors)
-        }
-    }
-}
-
-impl FromStr for Rule {
-    type Err = Findings;
-
-    fn from_str(text: &str) -> Result<Rule, Findings> {
-        parse(text).map(|(rule, _)| rule)
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (protocol, source, destination) = match &self.transport {
-            Transport::Any => (None, None, None),
-            Transport::Protocol(protocol) | Transport::Icmp { protocol, .. } => (Some(*protocol), None, None),
-            Transport::Ports { protocol, source, destination, flags } => {
-                let some = |ports: &Ports| Some(ports.clone()).filter(|ports| !ports.is_all());
-                let destination = some(destination);
-                // That there is a port at all is asked for, too.
-                let first = flags.is_none() && destination.is_none();
-                (Some(*protocol), some(source).or(first.then_some(Ports::ALL)), destination)
-            }
-        };
-        write!(f, "{} {} from ", self.action.as_str(), What { family: self.family, protocol })?;
-        write_end(f, &self.from, source)?;
-        f.write_str(" to ")?;
-        write_end(f, &self.to, destination)?;
-        self.write_conditions(f)?;
-        write_comment(f, self.comment.as_deref())
-    }
-}
-
-impl Rule {
-    fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.transport {
-            Transport::Icmp { protocol, icmp_type, code } => {
-                let any_code = *code == (0..=u8::MAX);
-                if *icmp_type != (0..=u8::MAX) || any_code {
-                    let (first, last) = (*icmp_type.start(), *icmp_type.end());
-                    match words::icmp_type_name(*protocol, first).filter(|_| first == last) {
-                        Some(name) => write!(f, " type {name}")?,
-                        None => write!(f, " type {}", Span(icmp_type))?,
-                    }
-                }
-                if !any_code {
-                    write!(f, " code {}", Span(code))?;
-                }
-            }
-            Transport::Ports { flags: Some(flags), .. } => {
-                write!(f, " tcp-flags {}/{}", words::Flags(flags.value), words::Flags(flags.mask))?;
-            }
-            _ => {}
-        }
-        match self.fragment {
-            Some(true) => f.write_str(" fragment")?,
-            Some(false) => f.write_str(" no-fragment")?,
-            None => {}
-        }
-        match self.dscp.map(|dscp| (dscp, words::dscp_name(dscp))) {
-            Some((_, Some(name))) => write!(f, " dscp {name}"),
-            Some((dscp, None)) => write!(f, " dscp {dscp}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Which packets a rule is about: family, protocol, or `ip`.
-struct What {
-    family: Option<IpFamily>,
-    protocol: Option<u8>,
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match (self.family, self.protocol) {
-            (None, None) => "ip",
-            (None, Some(_)) => "",
-            (Some(IpFamily::V4), _) => "ip4",
-            (Some(IpFamily::V6), _) => "ip6",
-        })?;
-        let Some(protocol) = self.protocol else { return Ok(()) };
-        let blank = if self.family.is_some() { " " } else { "" };
-        match words::protocol_name(protocol) {
-            Some(name) => write!(f, "{blank}{name}"),
-            None => write!(f, "{blank}{protocol}"),
-        }
-    }
-}
-
-/// Addresses, and perhaps ports.
-fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: Option<Ports>) -> fmt::Result {
-    match addresses {
-        Addresses::Any => f.write_str(ANY)?,
-        Addresses::Net(net) => write!(f, "{net}")?,
-        Addresses::Range(first, last) => write!(f, "{first}-{last}")?,
-        Addresses::Group(group) => write!(f, "@{}", group.name)?,
-    }
-    match ports {
-        Some(Ports::Range(ports)) => write!(f, " port {}", Span(&ports)),
-        Some(Ports::Group(group)) => write!(f, " port @{}", group.name),
-        None => Ok(()),
-    }
-}
-
-/// A number, or two with a hyphen between.
-struct Span<'r, N>(&'r RangeInclusive<N>);
-
-impl<N: fmt::Display + PartialEq> fmt::Display for Span<'_, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, last) = (self.0.start(), self.0.end());
-        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }

@@ -1,91 +1,159 @@
 //! One line into a rule.
 
 use std::net::IpAddr;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
+use std::sync::Arc;
+
+use weir_plane::model::Rejection;
 
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::{Lexer, Token, What};
-use super::super::parser::{Failure, comment, expected, keyword, word};
-use super::super::words::{Problem, action, shown};
-use super::super::{ANY, Action, prefix};
-use super::{Addresses, ICMP, ICMP6, IpFamily, Rule, TCP, TcpFlags, Transport, WITH_PORTS};
-use super::{family_of, family_of_protocol, words};
+use super::super::names::{LONGEST_NAME, Names, is_name};
+use super::super::parser::{Failure, expected, keyword, word};
+use super::super::words::{Problem, shown};
+use super::super::{ANY, prefix};
+use super::conditions::Conditions;
+use super::{
+    Action, Addresses, GROUP, IpFamily, Ports, RECEIVED_ON, Role, Rule, TCP, WITH_PORTS, family_of, family_of_protocol,
+    print, words,
+};
 
-/// The words that may stand behind the addresses.
-const CONDITIONS: [&str; 8] = ["port", "type", "code", "tcp-flags", "fragment", "no-fragment", "dscp", "comment"];
-
-const ALL_PORTS: RangeInclusive<u16> = 0..=u16::MAX;
-const ALL_OCTETS: RangeInclusive<u8> = 0..=u8::MAX;
+/// What a rule may do.
+const ACTIONS: [Action; 5] = [
+    Action::Permit,
+    Action::Deny,
+    Action::Reject(Rejection::Usual),
+    Action::Reject(Rejection::Reset),
+    Action::Reject(Rejection::Icmp),
+];
 
 /// Something that was read, and where it stands.
-type Placed<T> = Option<(T, Range<usize>)>;
+pub(super) type Placed<T> = Option<(T, Range<usize>)>;
 
-/// The conditions of a rule, as far as they were read.
-#[derive(Default)]
-struct Conditions {
-    source: Placed<RangeInclusive<u16>>,
-    destination: Placed<RangeInclusive<u16>>,
-    icmp_type: Placed<RangeInclusive<u8>>,
-    code: Placed<RangeInclusive<u8>>,
-    flags: Placed<TcpFlags>,
-    fragment: Placed<bool>,
-    dscp: Placed<u8>,
+/// A line, as far as it has been read, and what its readers share.
+pub(super) struct Line<'l, 's, 't> {
+    pub(super) lexer: Lexer<'l>,
+    pub(super) names: &'s mut Names,
+    sink: &'s mut Sink<'t>,
+    /// Where it stands in the sink's text.
+    base: usize,
 }
 
-pub(super) fn rule(line: &str, sink: &mut Sink<'_>) -> Result<Rule, Failure> {
-    let mut lexer = Lexer::new(line);
-    let action = does(&mut lexer)?;
-    let (family, protocol) = what(&mut lexer)?;
-    let mut is = Is { family: family.map(|(family, place)| (family, line[place].to_owned())) };
+impl Line<'_, '_, '_> {
+    /// Something is odd at a place of the line.
+    pub(super) fn warn(&mut self, place: Range<usize>, problem: Problem) {
+        self.sink.warning(place.start + self.base..place.end + self.base, problem);
+    }
+
+    /// Lists have no place in a rule.
+    pub(super) fn one_of_them(&self, what: &str) -> Result<(), Failure> {
+        let next = self.lexer.clone().next()?;
+        if next.what != What::Comma {
+            return Ok(());
+        }
+        let problem = Problem::new(Kind::Rule, format!("a rule has one {what}"));
+        Err((next.range, problem.help("write a rule for each, or name a group: `@NAME`")))
+    }
+
+    /// The name of a group, if this is one.
+    pub(super) fn group(&mut self, word: &str, place: &Range<usize>) -> Result<Option<Arc<str>>, Failure> {
+        let Some(name) = word.strip_prefix(GROUP) else { return Ok(None) };
+        if is_name(name) {
+            return Ok(Some(self.names.name(name)));
+        }
+        let problem = Problem::new(Kind::Rule, format!("`{}` is no group's name", shown(word)));
+        let help = format!(
+            "behind `{GROUP}` stand 1 to {LONGEST_NAME} of the characters a-z, 0-9, `.`, `_` and `-`, the first of them a letter or digit"
+        );
+        Err((place.clone(), problem.help(help)))
+    }
+}
+
+/// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
+pub(super) fn parse(text: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
+    let mut line = Line { lexer: Lexer::new(text), names, sink, base };
+    match rule(text, &mut line) {
+        Ok(rule) => Some(rule),
+        Err((range, problem)) => {
+            sink.error(range.start + base..range.end + base, problem);
+            None
+        }
+    }
+}
+
+fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure> {
+    let (action, place) = does(&mut line.lexer)?;
+    let (family, protocol) = what(&mut line.lexer)?;
+    let mut is = Is { family: family.map(|(family, place)| (family, &text[place])) };
     if let Some((protocol, place)) = &protocol
         && let Some(family) = family_of_protocol(*protocol)
     {
-        is.of(family, &line[place.clone()], place.clone())?;
+        is.of(family, &text[place.clone()], place.clone())?;
+    }
+    let protocol = protocol.map(|(protocol, _)| protocol);
+    if action == Action::Reject(Rejection::Reset) && protocol != Some(TCP) {
+        let problem = Problem::new(Kind::Rule, "only rules on tcp reject by a reset");
+        return Err((place, problem.help("`reject` resets TCP and answers all else by ICMP")));
     }
     let mut conditions = Conditions::default();
-    let from = addresses(&mut lexer, &mut is, sink)?;
-    let protocol = protocol.map(|(protocol, _)| protocol);
-    let behind = lexer.next()?;
-    let to_is_next = |token: Token<'_>| match token.what {
-        What::Word("to") => Ok(()),
-        What::Word(word) => {
-            let (range, problem) = expected("`port` or `to`", &token);
-            Err((range, problem.suggest(word, &["port", "to"])))
+    let from = end_of(line, &mut is)?;
+    let behind = line.lexer.next()?;
+    match behind.what {
+        What::Word("port") => {
+            conditions.source = Some(ports(line, protocol, behind.range)?);
+            keyword(&mut line.lexer, "to")?;
         }
-        _ => Err(expected("`port` or `to`", &token)),
-    };
-    if behind.what == What::Word("port") {
-        conditions.source = Some(ports(&mut lexer, protocol, behind.range)?);
-        keyword(&mut lexer, "to")?;
-    } else {
-        to_is_next(behind)?;
+        What::Word("to") => {}
+        What::Word(word) => {
+            let (range, problem) = expected("`port` or `to`", &behind);
+            return Err((range, problem.suggest(word, &["port", "to"])));
+        }
+        _ => return Err(expected("`port` or `to`", &behind)),
     }
-    let to = addresses(&mut lexer, &mut is, sink)?;
-    let comment = conditions.read(&mut lexer, protocol)?;
-    let fragment = conditions.fragment.clone().map(|(fragment, _)| fragment);
-    let dscp = conditions.dscp.clone().map(|(dscp, _)| dscp);
-    let transport = conditions.transport(protocol)?;
-    Ok(Rule { action, family: is.written(), from, to, transport, fragment, dscp, comment })
+    let to = end_of(line, &mut is)?;
+    let comment = conditions.read(line, action, protocol)?;
+    let family = is.written();
+    let (rest, transport) = conditions.understood(action, protocol)?;
+    Ok(Rule {
+        action,
+        family,
+        from,
+        to,
+        transport,
+        fragment: rest.fragment,
+        dscp: rest.dscp,
+        received_on: rest.received_on,
+        limit: rest.limit,
+        log: rest.log,
+        comment,
+    })
 }
 
-fn does(lexer: &mut Lexer<'_>) -> Result<Action, Failure> {
-    let (word, range) = word(lexer, "`permit` or `deny`")?;
+fn does(lexer: &mut Lexer<'_>) -> Result<(Action, Range<usize>), Failure> {
+    const WHAT: &str = "`permit`, `deny` or `reject`";
+    let (word, range) = word(lexer, WHAT)?;
     if word == "permit+reflect" {
         let problem = Problem::new(Kind::Rule, "`permit+reflect` needs sessions, which this version does not keep");
         return Err((range, problem.help("write `permit`, and a rule for the way back")));
     }
-    action(word).map_err(|problem| (range, problem))
+    match ACTIONS.into_iter().find(|&action| print::action(action) == word) {
+        Some(action) => Ok((action, range)),
+        None => {
+            let problem = Problem::new(Kind::Rule, format!("expected {WHAT}, found `{}`", shown(word)));
+            Err((range, problem.suggest(word, &ACTIONS.map(print::action))))
+        }
+    }
 }
 
 /// The family of a rule, as far as it is known.
-struct Is {
+struct Is<'l> {
     /// And what says so.
-    family: Option<(IpFamily, String)>,
+    family: Option<(IpFamily, &'l str)>,
 }
 
-impl Is {
+impl<'l> Is<'l> {
     /// Something of the rule is of a family.
-    fn of(&mut self, family: IpFamily, word: &str, place: Range<usize>) -> Result<(), Failure> {
+    fn of(&mut self, family: IpFamily, word: &'l str, place: Range<usize>) -> Result<(), Failure> {
         match &self.family {
             Some((known, by)) if *known != family => {
                 let message = format!("`{}` is of another family than `{}`", shown(word), shown(by));
@@ -93,7 +161,7 @@ impl Is {
             }
             Some(_) => Ok(()),
             None => {
-                self.family = Some((family, word.to_owned()));
+                self.family = Some((family, word));
                 Ok(())
             }
         }
@@ -101,7 +169,7 @@ impl Is {
 
     /// The family, if the rule names it.
     fn written(&self) -> Option<IpFamily> {
-        self.family.as_ref().filter(|(_, by)| ["ip4", "ip6"].contains(&by.as_str())).map(|(family, _)| *family)
+        self.family.as_ref().filter(|(_, by)| ["ip4", "ip6"].contains(by)).map(|(family, _)| *family)
     }
 }
 
@@ -151,59 +219,61 @@ fn protocol(word: &str, range: &Range<usize>, what: &str, others: &[&str]) -> Re
     Err((range.clone(), problem.suggest(word, &candidates)))
 }
 
-fn addresses(lexer: &mut Lexer<'_>, is: &mut Is, sink: &mut Sink<'_>) -> Result<Addresses, Failure> {
-    let token = lexer.next()?;
+/// Addresses of a rule, and what they say of its family.
+fn end_of<'l>(line: &mut Line<'l, '_, '_>, is: &mut Is<'l>) -> Result<Addresses, Failure> {
+    let token = line.lexer.next()?;
     let word = match token.what {
         What::Word(word) if !["to", "port"].contains(&word) => word,
         _ => return Err(expected("addresses or `any`", &token)),
     };
-    let place = token.range;
-    if word == ANY {
-        return Ok(Addresses::Any);
-    }
-    let wrong = |message: String, help: &str| {
-        let problem = Problem::new(Kind::Prefix, message);
-        Err((place.clone(), if help.is_empty() { problem } else { problem.help(help) }))
-    };
-    let no = || format!("`{}` are no addresses", shown(word));
-    let addresses = if let Ok(address) = word.parse::<IpAddr>() {
-        Addresses::Net(address.into())
-    } else if let Some((first, last)) = word.split_once('-') {
-        let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
-            return wrong(no(), "a range looks like `10.0.0.1-10.0.0.9`");
-        };
-        if first.is_ipv4() != last.is_ipv4() {
-            return wrong(no(), "both ends are of one family");
-        }
-        if first > last {
-            return wrong(no(), &format!("write `{last}-{first}`"));
-        }
-        Addresses::Range(first, last)
-    } else {
-        match prefix::parse(word) {
-            Ok((net, clean)) => {
-                if !clean {
-                    let message = format!("`{word}` has bits set behind its length; it is taken as {net}");
-                    let problem = Problem::new(Kind::HostBits, message);
-                    sink.warning(place.clone(), problem.help(format!("write `{net}`")));
-                }
-                Addresses::Net(net)
-            }
-            Err(help) => return wrong(no(), &help),
-        }
-    };
+    let addresses = addresses(line, word, token.range.clone())?;
     if let Some(family) = family_of(&addresses) {
-        is.of(family, word, place)?;
+        is.of(family, word, token.range)?;
     }
     Ok(addresses)
 }
 
+fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Result<Addresses, Failure> {
+    if word == ANY {
+        return Ok(Addresses::Any);
+    }
+    if let Some(group) = line.group(word, &place)? {
+        return Ok(Addresses::Group(group));
+    }
+    let wrong = |help: &str| {
+        let problem = Problem::new(Kind::Prefix, format!("`{}` are no addresses", shown(word)));
+        Err((place.clone(), problem.help(help)))
+    };
+    if let Ok(address) = word.parse::<IpAddr>() {
+        return Ok(Addresses::Net(address.into()));
+    }
+    if let Some((first, last)) = word.split_once('-') {
+        return match (first.parse::<IpAddr>(), last.parse::<IpAddr>()) {
+            (Ok(first), Ok(last)) if first.is_ipv4() != last.is_ipv4() => wrong("both ends are of one family"),
+            (Ok(first), Ok(last)) if first > last => wrong(&format!("write `{last}-{first}`")),
+            (Ok(first), Ok(last)) => Ok(Addresses::Range(first, last)),
+            _ => wrong("a range looks like `10.0.0.1-10.0.0.9`"),
+        };
+    }
+    match prefix::parse(word) {
+        Ok((net, clean)) => {
+            if !clean {
+                let message = format!("`{word}` has bits set behind its length; it is taken as {net}");
+                let problem = Problem::new(Kind::HostBits, message);
+                line.warn(place, problem.help(format!("write `{net}`")));
+            }
+            Ok(Addresses::Net(net))
+        }
+        Err(help) => wrong(&help),
+    }
+}
+
 /// What stands behind the word `port`.
-fn ports(
-    lexer: &mut Lexer<'_>,
+pub(super) fn ports(
+    line: &mut Line<'_, '_, '_>,
     protocol: Option<u8>,
     port: Range<usize>,
-) -> Result<(RangeInclusive<u16>, Range<usize>), Failure> {
+) -> Result<(Ports, Range<usize>), Failure> {
     if !protocol.is_some_and(|protocol| WITH_PORTS.contains(&protocol)) {
         let problem = Problem::new(Kind::Rule, "only rules on tcp, udp, sctp and dccp ask for ports");
         let problem = match protocol {
@@ -212,175 +282,74 @@ fn ports(
         };
         return Err((port, problem));
     }
-    let (word, range) = word(lexer, "a port or a range of ports")?;
-    let (first, last) = span(word, &range, "a port", u64::from(u16::MAX))?;
-    one_of_them(lexer, "port or range of ports")?;
-    Ok((first as u16..=last as u16, port.start..range.end))
+    let (word, range) = word(&mut line.lexer, "a port or a range of ports")?;
+    let ports = one_or_group(line, word, &range)?;
+    line.one_of_them("port or range of ports")?;
+    Ok((ports, port.start..range.end))
 }
 
-/// Lists have no place in a rule.
-fn one_of_them(lexer: &Lexer<'_>, what: &str) -> Result<(), Failure> {
-    let next = lexer.clone().next()?;
-    if next.what != What::Comma {
-        return Ok(());
+fn one_or_group(line: &mut Line<'_, '_, '_>, word: &str, place: &Range<usize>) -> Result<Ports, Failure> {
+    if let Some(group) = line.group(word, place)? {
+        return Ok(Ports::Group(group));
     }
-    Err((next.range, Problem::new(Kind::Rule, format!("a rule has one {what}")).help("write a rule for each")))
+    let (first, last) = span(word, place, "a port", u64::from(u16::MAX))?;
+    Ok(Ports::Range(first as u16..=last as u16))
 }
 
-impl Conditions {
-    /// What stands behind the addresses, to the end; gives the comment.
-    fn read(&mut self, lexer: &mut Lexer<'_>, protocol: Option<u8>) -> Result<Option<Box<str>>, Failure> {
-        let is_icmp = protocol.filter(|protocol| [ICMP, ICMP6].contains(protocol));
-        loop {
-            let token = lexer.next()?;
-            let (name, place) = match token.what {
-                What::End => return Ok(None),
-                What::Word("comment") => return comment(lexer).map(Some),
-                What::Word(word) if CONDITIONS.contains(&word) => (word, token.range),
-                What::Word(word) => {
-                    let (range, problem) = expected("a condition, `comment` or the end of the rule", &token);
-                    return Err((range, problem.suggest(word, &CONDITIONS)));
-                }
-                _ => return Err(expected("a condition, `comment` or the end of the rule", &token)),
-            };
-            if self.has(name) {
-                return Err((place, Problem::new(Kind::Rule, format!("`{name}` stands here twice"))));
-            }
-            match (name, is_icmp, protocol) {
-                ("port", _, _) => self.destination = Some(ports(lexer, protocol, place)?),
-                ("type", Some(icmp), _) => self.icmp_type = Some((icmp_type(lexer, icmp)?, place)),
-                ("code", Some(_), _) => {
-                    let (word, range) = word(lexer, "a code of ICMP or a range of them")?;
-                    let (first, last) = span(word, &range, "a code of ICMP", 255)?;
-                    one_of_them(lexer, "code or range of codes")?;
-                    self.code = Some((first as u8..=last as u8, place));
-                }
-                ("type" | "code", None, _) => {
-                    let message = format!("only rules on icmp and icmp6 ask for a {name}");
-                    return Err((place, Problem::new(Kind::Rule, message)));
-                }
-                ("tcp-flags", _, Some(TCP)) => self.flags = Some((tcp_flags(lexer)?, place)),
-                ("tcp-flags", _, _) => {
-                    return Err((place, Problem::new(Kind::Rule, "only rules on tcp ask for its flags")));
-                }
-                ("dscp", _, _) => self.dscp = Some((dscp(lexer)?, place)),
-                (name, _, _) => self.fragment = Some((name == "fragment", place)),
-            }
+/// What stands in a group of addresses.
+pub(super) fn member_addresses(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Result<Addresses, Failure> {
+    member(text, names, sink, "addresses or a group", |line, word, place| {
+        if word == ANY {
+            let problem = Problem::new(Kind::Rule, format!("`{ANY}` is no member of a group"));
+            return Err((place, problem.help("all addresses are `0.0.0.0/0` and `::/0`")));
         }
-    }
-
-    fn has(&self, name: &str) -> bool {
-        match name {
-            "port" => self.destination.is_some(),
-            "type" => self.icmp_type.is_some(),
-            "code" => self.code.is_some(),
-            "tcp-flags" => self.flags.is_some(),
-            "dscp" => self.dscp.is_some(),
-            _ => self.fragment.is_some(),
-        }
-    }
-
-    /// What they ask of the header behind that of IP.
-    fn transport(self, protocol: Option<u8>) -> Result<Transport, Failure> {
-        let Conditions { source, destination, icmp_type, code, flags, fragment, .. } = self;
-        let of_octets = |octets: &Placed<RangeInclusive<u8>>| octets.as_ref().map(|(_, place)| place.clone());
-        let of_ports = |ports: &Placed<RangeInclusive<u16>>| ports.as_ref().map(|(_, place)| place.clone());
-        let of_flags = flags.as_ref().map(|(_, place)| place.clone());
-        let asked = of_ports(&source).or(of_ports(&destination)).or(of_octets(&icmp_type));
-        let asked = asked.or(of_octets(&code)).or(of_flags);
-        if let (Some(place), Some((true, fragment))) = (asked, fragment) {
-            let message = "fragments that are not the first of their packet have no ports, types or flags";
-            let place = if place.start > fragment.start { place } else { fragment };
-            return Err((place, Problem::new(Kind::Rule, message)));
-        }
-        let Some(protocol) = protocol else { return Ok(Transport::Any) };
-        Ok(match (source, destination, flags, icmp_type, code) {
-            (None, None, None, None, None) => Transport::Protocol(protocol),
-            (None, None, None, icmp_type, code) => Transport::Icmp {
-                protocol,
-                icmp_type: icmp_type.map_or(ALL_OCTETS, |(range, _)| range),
-                code: code.map_or(ALL_OCTETS, |(range, _)| range),
-            },
-            (source, destination, flags, _, _) => Transport::Ports {
-                protocol,
-                source: source.map_or(ALL_PORTS, |(range, _)| range).into(),
-                destination: destination.map_or(ALL_PORTS, |(range, _)| range).into(),
-                flags: flags.map(|(flags, _)| flags),
-            },
-        })
-    }
+        addresses(line, word, place)
+    })
 }
 
-fn icmp_type(lexer: &mut Lexer<'_>, protocol: u8) -> Result<RangeInclusive<u8>, Failure> {
-    let (word, range) = word(lexer, "a type of ICMP or a range of them")?;
-    one_of_them(lexer, "type or range of types")?;
-    if let Some(number) = words::icmp_type(protocol, word) {
-        return Ok(number..=number);
-    }
-    if !word.starts_with(|c: char| c.is_ascii_digit()) {
-        let problem = Problem::new(Kind::Rule, format!("`{}` is no type of ICMP", shown(word)));
-        let problem = problem.help("types without a name here are written as their numbers");
-        return Err((range, problem.suggest(word, &words::icmp_types(protocol))));
-    }
-    let (first, last) = span(word, &range, "a type of ICMP", 255)?;
-    Ok(first as u8..=last as u8)
+/// What stands in a group of ports.
+pub(super) fn member_ports(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Result<Ports, Failure> {
+    member(text, names, sink, "a port, a range of ports or a group", |line, word, place| {
+        one_or_group(line, word, &place)
+    })
 }
 
-fn dscp(lexer: &mut Lexer<'_>) -> Result<u8, Failure> {
-    let (word, range) = word(lexer, "a differentiated services code point")?;
-    if let Some(dscp) = words::dscp(word) {
-        return Ok(dscp);
-    }
-    if word.bytes().all(|byte| byte.is_ascii_digit()) {
-        return number(word, &range, "a differentiated services code point", 63).map(|dscp| dscp as u8);
-    }
-    let problem = Problem::new(Kind::Rule, format!("`{}` is no differentiated services code point", shown(word)));
-    let problem = problem.help("it is a name such as `ef`, `af21` or `cs6`, or a number up to 63");
-    Err((range, problem.suggest(word, &words::dscps())))
+/// One word, and nothing behind it.
+fn member<T>(
+    text: &str,
+    names: &mut Names,
+    sink: &mut Sink<'_>,
+    what: &str,
+    read: impl FnOnce(&mut Line<'_, '_, '_>, &str, Range<usize>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut line = Line { lexer: Lexer::new(text), names, sink, base: 0 };
+    let (word, place) = word(&mut line.lexer, what)?;
+    let member = read(&mut line, word, place)?;
+    let behind = line.lexer.next()?;
+    if behind.what == What::End { Ok(member) } else { Err(expected("nothing more", &behind)) }
 }
 
-/// Flags that are set, `/`, and those that are asked about. Commas stand between flags, with or without blanks.
-fn tcp_flags(lexer: &mut Lexer<'_>) -> Result<TcpFlags, Failure> {
-    const SHAPE: &str = "they look like `syn/syn,ack`: those that are set, and those that are asked about";
-    let (first, place) = word(lexer, "flags of TCP")?;
-    let mut text = first.to_owned();
-    let mut place = place;
-    while lexer.clone().next()?.what == What::Comma {
-        lexer.next()?;
-        let (word, range) = word(lexer, "a flag of TCP")?;
-        text = format!("{text},{word}");
-        place.end = range.end;
-    }
-    let wrong = |message: String| (place.clone(), Problem::new(Kind::Rule, message));
-    let Some((value, mask)) = text.split_once('/') else {
-        let (range, problem) = wrong(format!("`{}` does not say which flags are asked about", shown(&text)));
-        return Err((range, problem.help(SHAPE)));
-    };
-    let bits = |text: &str| {
-        if text == words::NONE {
-            return Ok(0);
+/// Where a rule names something in a role.
+pub(super) fn place_of(rule: &str, role: Role, name: &str) -> Option<Range<usize>> {
+    let mut lexer = Lexer::new(rule);
+    let mut at = None;
+    loop {
+        let Token { what, range } = lexer.next().ok()?;
+        match what {
+            What::Word(word) if at == Some(role) && word == name => return Some(range),
+            What::Word("from" | "to") => at = Some(Role::Addresses),
+            What::Word("port") => at = Some(Role::Ports),
+            What::Word(RECEIVED_ON) => at = Some(Role::Interfaces),
+            What::Word(_) if at == Some(Role::Interfaces) => {}
+            What::Comma => {}
+            What::End => return None,
+            _ => at = None,
         }
-        text.split(',').try_fold(0, |bits, name| match words::flag(name) {
-            Some(bit) => Ok(bits | bit),
-            None => {
-                let (range, problem) = wrong(format!("`{}` is no flag of TCP", shown(name)));
-                let problem = problem.help(SHAPE);
-                Err((range, problem.suggest(name, &[&words::flags()[..], &[words::NONE]].concat())))
-            }
-        })
-    };
-    let flags = TcpFlags { value: bits(value)?, mask: bits(mask)? };
-    if flags.mask == 0 {
-        return Err(wrong("no flag is asked about".to_owned()));
-    }
-    match flags.value & !flags.mask {
-        0 => Ok(flags),
-        more => Err(wrong(format!("`{}` is to be set, but not asked about", words::Flags(more)))),
     }
 }
 
 /// A number up to `most`.
-fn number(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<u64, Failure> {
+pub(super) fn number(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<u64, Failure> {
     span(word, range, what, most).and_then(|(first, last)| match first == last {
         true => Ok(first),
         false => Err((range.clone(), Problem::new(Kind::Rule, format!("`{}` is not {what}", shown(word))))),
@@ -388,7 +357,7 @@ fn number(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<u64
 }
 
 /// A number up to `most`, or two with a hyphen between.
-fn span(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<(u64, u64), Failure> {
+pub(super) fn span(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<(u64, u64), Failure> {
     let wrong = |message: String| Err((range.clone(), Problem::new(Kind::Rule, message)));
     let parse = |part: &str| {
         let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

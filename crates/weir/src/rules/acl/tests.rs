@@ -2,9 +2,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
-use weir_plane::model::Origin;
+use weir_plane::model::{self, Group, InterfaceIndex, Origin, RateUnit};
 
-use super::super::LONGEST_COMMENT;
+use super::super::{ANY, LONGEST_COMMENT};
 use super::*;
 
 #[test]
@@ -26,6 +26,12 @@ fn rules_print_as_they_were_read() {
         "deny ip4 from any to any no-fragment dscp ef",
         "permit gre from any to any dscp 63",
         "permit 253 from any to any",
+        "reject tcp from any to @web-servers port @web comment \"no\"",
+        "reject+reset tcp from @a port 1-9 to @b no-fragment",
+        "reject+icmp ip6 from any to any received-on @edges log",
+        "permit udp from any to any port 53 dscp ef received-on wan, lan.100 limit 1kpps",
+        "permit tcp from any to any port 22 limit 1500pps burst 2k log comment \"few\"",
+        "permit ip from any to any limit 10Mbps burst 600k",
     ] {
         assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()), Ok(text.to_owned()));
     }
@@ -35,11 +41,16 @@ fn rules_print_as_they_were_read() {
             "deny tcp from any to any dscp 46 tcp-flags ack , syn/rst, syn ,ack port 22",
             "deny tcp from any to any port 22 tcp-flags syn,ack/syn,rst,ack dscp ef",
         ),
+        (
+            "permit ip from any to any log limit 2.5Mbps received-on a,b",
+            "permit ip from any to any received-on a, b limit 2500kbps log",
+        ),
+        ("permit ip from any to any limit 10pps burst 3 log", "permit ip from any to any limit 10pps burst 3 log"),
         ("deny icmp from any to any code 0 type 8", "deny icmp from any to any type echo-request code 0"),
     ] {
         assert_eq!(loose.parse::<Rule>().expect(loose).to_string(), expected);
     }
-    let (rule, odd) = parse("permit ip from 192.0.2.77/24 to any").expect("a rule");
+    let (rule, odd) = parse("permit ip from 192.0.2.77/24 to any", &mut Names::default()).expect("a rule");
     assert_eq!(rule.to_string(), "permit ip from 192.0.2.0/24 to any");
     assert_eq!(
         odd.to_string(),
@@ -50,8 +61,11 @@ fn rules_print_as_they_were_read() {
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, expected) in [
-        ("", "column 1: expected `permit` or `deny`, found the end of the rule"),
-        ("premit ip from any to any", "column 1: expected `permit` or `deny`, found `premit` (did you mean `permit`?)"),
+        ("", "column 1: expected `permit`, `deny` or `reject`, found the end of the rule"),
+        (
+            "premit ip from any to any",
+            "column 1: expected `permit`, `deny` or `reject`, found `premit` (did you mean `permit`?)",
+        ),
         (
             "permit+reflect tcp from any to any",
             "column 1: `permit+reflect` needs sessions, which this version does not keep (write `permit`, and a rule for the way back)",
@@ -98,7 +112,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit tcp from any to any port 9-8", "column 33: the range `9-8` is empty (write `8-9`)"),
         (
             "permit udp from any to any port 53, 123",
-            "column 35: a rule has one port or range of ports (write a rule for each)",
+            "column 35: a rule has one port or range of ports (write a rule for each, or name a group: `@NAME`)",
         ),
         ("permit tcp from any to any port 1 port 2", "column 35: `port` stands here twice"),
         ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 ask for a type"),
@@ -136,6 +150,61 @@ fn what_is_wrong_is_named_with_its_place() {
             "permit ip from any to any fragmet",
             "column 27: expected a condition, `comment` or the end of the rule, found `fragmet` (did you mean `fragment`?)",
         ),
+        (
+            "rejekt ip from any to any",
+            "column 1: expected `permit`, `deny` or `reject`, found `rejekt` (did you mean `reject`?)",
+        ),
+        (
+            "reject+reset ip from any to any",
+            "column 1: only rules on tcp reject by a reset (`reject` resets TCP and answers all else by ICMP)",
+        ),
+        (
+            "reject+reset tcp from any to any fragment",
+            "column 34: fragments that are not the first of their packet cannot be reset",
+        ),
+        (
+            "permit ip from @Web to any",
+            "column 16: `@Web` is no group's name (behind `@` stand 1 to 31 of the characters a-z, 0-9, `.`, `_` and `-`, the first of them a letter or digit)",
+        ),
+        (
+            "permit tcp from any to any port @",
+            "column 33: `@` is no group's name (behind `@` stand 1 to 31 of the characters a-z, 0-9, `.`, `_` and `-`, the first of them a letter or digit)",
+        ),
+        ("permit ip from @a, @b to any", "column 18: expected `port` or `to`, found `,`"),
+        (
+            "permit ip from any to any received-on any",
+            "column 39: `received-on` names interfaces, not `any` (a rule without `received-on` is about all)",
+        ),
+        (
+            "permit ip from any to any received-on lan, any",
+            "column 44: `any` stands for all interfaces, so it stands alone",
+        ),
+        (
+            "permit ip from any to any received-on @a, lan",
+            "column 39: a group of interfaces stands alone (groups may name others, and interfaces beside them)",
+        ),
+        (
+            "permit ip from any to any received-on lan,",
+            "column 43: expected an interface's name or a group, found the end of the rule",
+        ),
+        ("deny ip from any to any limit 1pps", "column 25: only rules that permit have a limit"),
+        (
+            "permit ip from any to any limit 1000",
+            "column 33: `1000` is no rate (it looks like `1000pps`, packets in a second, or `10Mbps`, bits in a second)",
+        ),
+        (
+            "permit ip from any to any limit 0pps",
+            "column 33: 0pps is not within 1 to 1000000000000000, the range of a rate",
+        ),
+        (
+            "permit ip from any to any limit 1Mbps burst 1k",
+            "column 45: 1k is not within 524280 to 1000000000000000, the range of a burst of bits, which has room for the longest packet",
+        ),
+        (
+            "permit ip from any to any limit 1pps burst x",
+            "column 44: `x` is no burst (write a whole number, or one with k, M or G, as in `2.5M`)",
+        ),
+        ("permit ip from any to any log log", "column 31: `log` stands here twice"),
         ("permit ip from any to any comment web", "column 35: expected a comment in double quotes, found `web`"),
         (
             "permit ip from any to any, any",
@@ -147,9 +216,33 @@ fn what_is_wrong_is_named_with_its_place() {
     }
 }
 
+/// A gateway's names: two interfaces, and groups of each kind.
+fn vocabulary() -> Vocabulary {
+    let mut vocabulary = Vocabulary::default();
+    for (at, name) in ["lan", "wan"].into_iter().enumerate() {
+        vocabulary.add_interface(name.into(), Some(InterfaceIndex(at as u32)));
+    }
+    let net = |text: &str| model::Addresses::Net(text.parse().expect("a prefix"));
+    let addresses = [
+        ("web", vec![net("192.0.2.1/32"), net("2001:db8::/64")]),
+        ("old", vec![net("10.0.0.0/8")]),
+        ("new", vec![net("fd00::/8")]),
+    ];
+    for (name, members) in addresses {
+        let group = Group { name: name.into(), members: members.into() };
+        vocabulary.add_group(name.into(), Some(Members::Addresses(group)));
+    }
+    let ports = Group { name: "http".into(), members: [80..=80, 8000..=8999].into() };
+    vocabulary.add_group("http".into(), Some(Members::Ports(ports)));
+    let edges = Group { name: "edges".into(), members: [InterfaceIndex(1)].into() };
+    vocabulary.add_group("edges".into(), Some(Members::Interfaces(edges)));
+    vocabulary.add_group("broken".into(), None);
+    vocabulary
+}
+
 #[test]
 fn what_the_gateway_gets_has_its_family() {
-    let model = |text: &str| text.parse::<Rule>().expect(text).model(Origin(7));
+    let model = |text: &str| understand(text, &vocabulary(), Origin(7)).expect(text).0;
     for (text, family) in [
         ("permit ip from any to any", None),
         ("permit ip4 from any to any", Some(IpFamily::V4)),
@@ -157,28 +250,156 @@ fn what_the_gateway_gets_has_its_family() {
         ("permit tcp from 10.0.0.1-10.0.0.2 to any", Some(IpFamily::V4)),
         ("permit icmp from any to any", Some(IpFamily::V4)),
         ("permit icmp6 from any to any type echo-reply", Some(IpFamily::V6)),
+        ("permit ip from @web to any", None),
+        ("permit ip from @web to ::/0", Some(IpFamily::V6)),
     ] {
         assert_eq!(model(text).family, family, "{text}");
     }
     let rule =
-        model("deny tcp from 10.0.0.0/8 port 1-9 to any tcp-flags syn/syn,ack no-fragment dscp cs6 comment \"x\"");
+        model("deny tcp from 10.0.0.0/8 port 1-9 to any tcp-flags syn/syn,ack no-fragment dscp cs6 log comment \"x\"");
     assert_eq!(
         rule,
         model::AclRule {
             family: Some(IpFamily::V4),
-            from: Addresses::Net("10.0.0.0/8".parse().expect("a prefix")),
-            to: Addresses::Any,
-            transport: Transport::Ports {
+            from: model::Addresses::Net("10.0.0.0/8".parse().expect("a prefix")),
+            transport: model::Transport::Ports {
                 protocol: TCP,
                 source: (1..=9).into(),
-                destination: Ports::ALL,
+                destination: model::Ports::ALL,
                 flags: Some(TcpFlags { value: 2, mask: 0x12 }),
             },
             fragment: Some(false),
             dscp: Some(48),
+            log: true,
+            comment: Some("x".into()),
             ..model::AclRule::all(model::AclAction::Deny, Origin(7))
         }
     );
+    let rule = model("permit tcp from any to @web port @http received-on @edges limit 10Mbps");
+    let bits = |burst| Some(model::AclLimit { unit: RateUnit::Bits, rate: 10_000_000, burst });
+    assert_eq!((rule.limit, rule.family), (bits(1_000_000), None));
+    assert_eq!(rule.received_on.as_ref().map(|on| on.members()), Some(&[InterfaceIndex(1)][..]));
+    let model::Transport::Ports { destination, .. } = &rule.transport else { panic!("ports") };
+    assert_eq!(destination.ranges(), [80..=80, 8000..=8999]);
+    assert_eq!(model("permit ip from any to any limit 1kbps").limit.map(|limit| limit.burst), Some(524_280));
+    assert_eq!(model("permit ip from any to any limit 5pps").limit.map(|limit| limit.burst), Some(1));
+}
+
+#[test]
+fn rules_of_a_gateway_print_as_one_would_write_them() {
+    let names = ["lan", "wan"];
+    for (text, expected) in [
+        ("permit ip4 from 10.0.0.0/8 to any", "permit ip from 10.0.0.0/8 to any"),
+        ("permit ip4 from any to any", "permit ip4 from any to any"),
+        ("permit ip6 tcp from @web to any port @http", "permit ip6 tcp from @web to any port @http"),
+        ("permit ip from @web to 10.0.0.0/8", "permit ip from @web to 10.0.0.0/8"),
+        ("deny icmp from any to any received-on wan, lan log", "deny icmp from any to any received-on wan, lan log"),
+        ("permit ip from any to any limit 10Mbps burst 1M", "permit ip from any to any limit 10Mbps"),
+        ("permit ip from any to any limit 10Mbps burst 2M", "permit ip from any to any limit 10Mbps burst 2M"),
+        ("reject+icmp tcp from any to any received-on @edges", "reject+icmp tcp from any to any received-on @edges"),
+    ] {
+        let model = understand(text, &vocabulary(), Origin(0)).expect(text).0;
+        let again = Rule::of(&model, |index| names[index.0 as usize].into());
+        assert_eq!(again.to_string(), expected);
+        let (same, _) = understand(expected, &vocabulary(), Origin(0)).expect(expected);
+        assert_eq!(same, model, "{text}");
+    }
+}
+
+#[test]
+fn names_that_stand_for_nothing_are_told_of_where_they_stand() {
+    for (text, expected) in [
+        ("permit ip from @wbe to any", "column 16: there is no group `wbe` (did you mean `@web`?)"),
+        (
+            "permit ip from any to @customers comment \"@customers\"",
+            "column 23: there is no group `customers` (declare it under `[group.customers]`)",
+        ),
+        ("permit tcp from @http to any", "column 17: `http` is a group of ports, not of addresses"),
+        ("permit tcp from @web to any port @web", "column 34: `web` is a group of addresses, not of ports"),
+        (
+            "permit ip from any to any received-on lan, lna",
+            "column 44: there is no interface `lna` (did you mean `lan`?)",
+        ),
+        ("permit ip from any to any received-on @web", "column 39: `web` is a group of addresses, not of interfaces"),
+        (
+            "permit ip6 from @old to any",
+            "column 17: the group `old` has no IPv6 addresses, and the rule is about these alone",
+        ),
+        (
+            "permit ip from @new to 10.0.0.0/8",
+            "column 16: the group `new` has no IPv4 addresses, and the rule is about these alone",
+        ),
+        (
+            "permit ip from @new to @old",
+            "column 24: one group of the rule has IPv4 addresses alone, the other IPv6 addresses",
+        ),
+        (
+            "permit ip from @x to @y",
+            "column 16: there is no group `x` (declare it under `[group.x]`)\nline 1, column 22: there is no group `y` (declare it under `[group.y]`)",
+        ),
+        ("permit ip from @broken to any", ""),
+    ] {
+        let found = understand(text, &vocabulary(), Origin(0)).expect_err(text).to_string();
+        let expected = if expected.is_empty() { String::new() } else { format!("line 1, {expected}") };
+        assert_eq!(found, expected, "{text}");
+    }
+}
+
+#[test]
+fn texts_of_rules_are_read_line_by_line() {
+    let text = "\u{feff}# rules\n\n  permit ip from any to any # all\r\ndeny tcp from 10.0.0.1/8 to @web port 80\n";
+    let reading = read(text).expect("rules");
+    let lines: Vec<_> = reading.lines.iter().map(|line| &text[line.start as usize..line.end as usize]).collect();
+    assert_eq!(lines, ["permit ip from any to any # all", "deny tcp from 10.0.0.1/8 to @web port 80"]);
+    assert_eq!(
+        reading.warnings.to_string(),
+        "line 4, column 15: `10.0.0.1/8` has bits set behind its length; it is taken as 10.0.0.0/8 (write `10.0.0.0/8`)"
+    );
+    let wrong = read("permit ip from any to any\n\n deny tcp from any to any prot 80\nrejct ip from any to any");
+    assert_eq!(
+        wrong.expect_err("two errors").to_string(),
+        "line 3, column 27: expected a condition, `comment` or the end of the rule, found `prot` (did you mean `port`?)\n\
+         line 4, column 1: expected `permit`, `deny` or `reject`, found `rejct` (did you mean `reject`?)"
+    );
+}
+
+#[test]
+fn long_texts_are_read_fast() {
+    let line = |at: u32| {
+        let [a, b, c, d] = at.to_be_bytes();
+        format!(
+            "permit tcp from 10.{b}.{c}.{d}/32 to 192.0.2.{d}-192.0.2.255 port {}-65535 comment \"rule {a}\"\n",
+            at % 60_000
+        )
+    };
+    let text: String = (0..100_000).map(line).collect();
+    let start = std::time::Instant::now();
+    assert_eq!(read(&text).expect("rules").lines.len(), 100_000);
+    // A tenth of it, in a build for running on a machine with nothing else to do.
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
+/// The name of a group or interface; none stands for all interfaces.
+fn name() -> impl Strategy<Value = Arc<str>> {
+    "[a-z0-9][a-z0-9._-]{0,30}".prop_filter("a word of its own", |name| name != ANY).prop_map(Arc::from)
+}
+
+fn some_ports() -> impl Strategy<Value = Ports> {
+    prop_oneof![ordered().prop_map(Ports::Range), name().prop_map(Ports::Group)]
+}
+
+fn received_on() -> impl Strategy<Value = Interfaces> {
+    let list = prop::collection::hash_set(name(), 1..4).prop_map(|names| Interfaces::List(names.into_iter().collect()));
+    prop_oneof![list, name().prop_map(Interfaces::Group)]
+}
+
+fn limit() -> impl Strategy<Value = Limit> {
+    let rate = || prop_oneof![1..10_000u64, (1..1000u64).prop_map(|rate| rate * 1_000_000)];
+    (prop::bool::ANY, rate(), prop::option::of(524_280..2_000_000_000u64)).prop_map(|(bits, rate, burst)| Limit {
+        unit: if bits { RateUnit::Bits } else { RateUnit::Packets },
+        rate,
+        burst,
+    })
 }
 
 fn addresses(family: Option<IpFamily>) -> BoxedStrategy<Addresses> {
@@ -188,15 +409,17 @@ fn addresses(family: Option<IpFamily>) -> BoxedStrategy<Addresses> {
     let nets4 = (v4(), 0..=32u8).prop_map(|(bits, length)| Ipv4Net::new_assert(bits, length).trunc().into());
     let nets6 = (v6(), 0..=128u8).prop_map(|(bits, length)| Ipv6Net::new_assert(bits, length).trunc().into());
     match family {
-        None => Just(Addresses::Any).boxed(),
+        None => prop_oneof![Just(Addresses::Any), name().prop_map(Addresses::Group)].boxed(),
         Some(IpFamily::V4) => prop_oneof![
             Just(Addresses::Any),
+            name().prop_map(Addresses::Group),
             nets4.prop_map(Addresses::Net),
             (v4(), v4()).prop_map(move |(a, b)| range(a.into(), b.into())),
         ]
         .boxed(),
         Some(IpFamily::V6) => prop_oneof![
             Just(Addresses::Any),
+            name().prop_map(Addresses::Group),
             nets6.prop_map(Addresses::Net),
             (v6(), v6()).prop_map(move |(a, b)| range(a.into(), b.into())),
         ]
@@ -215,10 +438,10 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
     prop_oneof![
         Just(Transport::Any),
         any::<u8>().prop_filter("its family", move |&protocol| fits(protocol)).prop_map(Transport::Protocol),
-        (prop::sample::select(&WITH_PORTS[..]), ordered(), ordered(), prop::option::of(flags)).prop_map(
+        (prop::sample::select(&WITH_PORTS[..]), some_ports(), some_ports(), prop::option::of(flags)).prop_map(
             |(protocol, source, destination, flags)| {
                 let flags = flags.filter(|_| protocol == TCP);
-                Transport::Ports { protocol, source: source.into(), destination: destination.into(), flags }
+                Transport::Ports { protocol, source, destination, flags }
             }
         ),
         (icmp, ordered(), ordered()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp {
@@ -244,12 +467,26 @@ fn rule() -> impl Strategy<Value = Rule> {
         (Just(family), addresses(of), addresses(of), Just(transport))
     });
     let comment = prop::option::of("\\PC{0,60}".prop_map(String::into_boxed_str));
-    let action = prop_oneof![Just(Action::Permit), Just(Action::Deny)];
-    (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment)
-        .prop_map(|(action, (family, from, to, transport), fragment, dscp, comment)| {
+    let action = prop::sample::select(
+        &[
+            Action::Permit,
+            Action::Deny,
+            Action::Reject(Rejection::Usual),
+            Action::Reject(Rejection::Reset),
+            Action::Reject(Rejection::Icmp),
+        ][..],
+    );
+    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>());
+    (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
+        .prop_map(|(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log))| {
             let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
-            let fragment = fragment.filter(|fragment| plain || !fragment);
-            Rule { action, family, from, to, transport, fragment, dscp, comment }
+            let reset = action == Action::Reject(Rejection::Reset);
+            let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
+            let limit = limit.filter(|_| action == Action::Permit);
+            Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, comment }
+        })
+        .prop_filter("only TCP is reset", |rule| {
+            rule.action != Action::Reject(Rejection::Reset) || rule.transport.protocol() == Some(TCP)
         })
         .prop_filter("comments are bounded", |rule| {
             rule.comment.as_ref().is_none_or(|text| text.len() <= LONGEST_COMMENT)
@@ -269,10 +506,11 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(&[
             "permit", "deny", "ip", "ip4", "ip6", "tcp", "icmp", "from", "any", "to", "port", "1", "1-9", "type", "code", "tcp-flags",
             "syn/syn", ",", "dscp", "ef", "fragment", "comment", "\"x\"", "10.0.0.0/8", "::/0", "é", "10.0.0.1-10.0.0.2",
+            "reject", "@a", "@", "received-on", "lan", "limit", "10pps", "burst", "log",
         ][..]), 0..14),
     ) {
         for text in [text, words.join(" "), format!("permit tcp from any to any {}", words.join(" "))] {
-            match parse(&text) {
+            match parse(&text, &mut Names::default()) {
                 Ok((rule, _)) => prop_assert_eq!(rule.to_string().parse::<Rule>(), Ok(rule)),
                 Err(found) => for found in found.shown() {
                     prop_assert!(text.get(found.range.clone()).is_some(), "{:?} in {:?}", found, text);

@@ -9,10 +9,7 @@ use super::super::super::source::Span;
 use super::super::super::table::{Reader, Table, Value};
 use super::super::{At, Path, route};
 use super::{Mechanism, Policy, understood};
-use crate::rules::acl;
-
-/// Bits of the longest packet of IP: it passes at once, however low the rate.
-const LONGEST_PACKET: u64 = 65_535 * 8;
+use crate::rules::{Names, acl};
 
 /// How long an alarm looks back, unless it is told.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -106,11 +103,7 @@ fn rate_limit(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Limit> {
     let pers = &[("interface", RatePer::Interface), ("rule", RatePer::Rule)];
     let per = per.and_then(|value| reader.choice(value, "owner of a limit", pers));
     let rate = rate?;
-    let least = match unit {
-        RateUnit::Packets => 1,
-        RateUnit::Bits => LONGEST_PACKET,
-    };
-    let burst = burst.unwrap_or_else(|| (rate / 10).max(least));
+    let burst = burst.unwrap_or_else(|| acl::default_burst(unit, rate));
     Some(Limit { limit: RateLimit { unit, rate, burst, per: per.unwrap_or(RatePer::Interface) }, per: place })
 }
 
@@ -148,6 +141,7 @@ impl Policy {
 
 /// Reads the rules that say which packets are not validated.
 pub(super) fn exempt(reader: &mut Reader<'_>, value: Value<'_>) -> Vec<At<acl::Rule>> {
+    let mut names = Names::default();
     let values = reader.one_or_more(value).iter();
-    values.filter_map(|value| understood(reader, value, acl::parse)).collect()
+    values.filter_map(|value| understood(reader, value, |text| acl::parse(text, &mut names))).collect()
 }

@@ -1,0 +1,70 @@
+//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]` and `[mac-ip.NAME]`, and what interfaces say of them.
+
+mod allowlist;
+mod bindings;
+mod group;
+mod list;
+mod of_interface;
+
+use super::super::table::{Reader, Table, Value};
+use super::{At, lost_some};
+
+pub(in super::super) use allowlist::{Allowlist, Sources};
+pub(in super::super) use bindings::Bindings;
+pub(in super::super) use group::{Group, Members};
+pub(in super::super) use list::List;
+pub(in super::super) use of_interface::OfInterface;
+pub(super) use of_interface::read as of_interface;
+
+/// All that is declared of access.
+#[derive(Default)]
+pub(in super::super) struct Access {
+    pub(in super::super) groups: Vec<Group>,
+    pub(in super::super) lists: Vec<List>,
+    pub(in super::super) allowlists: Vec<Allowlist>,
+    pub(in super::super) bindings: Vec<Bindings>,
+    /// Some group or its name could not be read: names that seem unknown may be its own.
+    pub(in super::super) lost_groups: bool,
+    /// The same of lists.
+    pub(in super::super) lost_lists: bool,
+    /// The same of allowlists.
+    pub(in super::super) lost_allowlists: bool,
+    /// The same of bindings.
+    pub(in super::super) lost_bindings: bool,
+}
+
+impl Access {
+    /// What seems unknown may stand where nothing could be read.
+    pub(in super::super) fn lose_all(&mut self) {
+        self.lost_groups = true;
+        self.lost_lists = true;
+        self.lost_allowlists = true;
+        self.lost_bindings = true;
+    }
+
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, lost: impl Fn(&str) -> bool) {
+        self.lost_groups |= lost("group") | named(reader, root, "group", group::read, &mut self.groups);
+        self.lost_lists |= lost("acl") | named(reader, root, "acl", list::read, &mut self.lists);
+        self.lost_allowlists |=
+            lost("allowlist") | named(reader, root, "allowlist", allowlist::read, &mut self.allowlists);
+        self.lost_bindings |= lost("mac-ip") | named(reader, root, "mac-ip", bindings::read, &mut self.bindings);
+    }
+}
+
+/// Reads the tables of `[key.NAME]`; whether some were lost.
+fn named<'d, T>(
+    reader: &mut Reader<'_>,
+    root: &Table<'d>,
+    key: &str,
+    read: impl Fn(&mut Reader<'_>, At<String>, Value<'d>) -> Option<T>,
+    into: &mut Vec<T>,
+) -> bool {
+    let tables = reader.named_tables(root, key);
+    let mut lost = lost_some(root, key, tables.len());
+    for (name, value) in tables {
+        let made = read(reader, name, value);
+        lost |= made.is_none();
+        into.extend(made);
+    }
+    lost
+}

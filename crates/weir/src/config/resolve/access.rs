@@ -1,0 +1,224 @@
+//! Access: lists of rules, groups, allowlists and bindings; which interfaces have them, and what they say.
+
+mod allowlists;
+mod bindings;
+mod groups;
+mod lists;
+mod needless;
+mod twice;
+
+use std::collections::HashMap;
+
+use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, PerFamily};
+
+use super::super::declare::Interface;
+use super::super::declare::access::OfInterface;
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::{At, Span};
+use super::Resolver;
+use crate::rules::acl::{Vocabulary, Wrong};
+pub(super) use needless::{Needless, Verdicts, analyse};
+
+/// What is known of access so far.
+#[derive(Default)]
+pub(super) struct Known<'a> {
+    lists: Named<'a>,
+    allowlists: Named<'a>,
+    bindings: Named<'a>,
+    /// What rules may name.
+    pub(super) vocabulary: Vocabulary,
+    /// Groups by name, and whether something names them.
+    groups: Named<'a>,
+    /// Where the rules of each list stand.
+    places: Vec<Vec<Span>>,
+}
+
+/// Objects of a kind by their names. What is declared first under a name counts; its index is that of the declaration.
+#[derive(Default)]
+struct Named<'a> {
+    by_name: HashMap<&'a str, u16>,
+    /// Something names it.
+    used: Vec<bool>,
+}
+
+/// The kinds of objects that have names here.
+#[derive(Clone, Copy)]
+enum Kind {
+    List,
+    Allowlist,
+    Bindings,
+    Group,
+}
+
+impl Kind {
+    /// One of them, more of them, the key that they stand under, and what is said if one is not there.
+    fn words(self) -> (&'static str, &'static str, &'static str, Code) {
+        match self {
+            Kind::List => ("access list", "access lists", "acl", Code::UnknownList),
+            Kind::Allowlist => ("allowlist", "allowlists", "allowlist", Code::UnknownAllowlist),
+            Kind::Bindings => ("list of bindings", "lists of bindings", "mac-ip", Code::UnknownBindings),
+            Kind::Group => ("group", "groups", "group", Code::UnknownGroup),
+        }
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Gives lists, allowlists and bindings their indices.
+    pub(super) fn access_names(&mut self) {
+        let access = &self.declared.access;
+        self.access.lists = self.named(Kind::List, access.lists.iter().map(|list| &list.name).collect());
+        let allowlists = access.allowlists.iter().map(|list| &list.name).collect();
+        self.access.allowlists = self.named(Kind::Allowlist, allowlists);
+        let bindings = access.bindings.iter().map(|bindings| &bindings.name).collect();
+        self.access.bindings = self.named(Kind::Bindings, bindings);
+        let groups = access.groups.iter().map(|group| &group.name).collect();
+        self.access.groups = self.named(Kind::Group, groups);
+    }
+
+    fn named(&mut self, kind: Kind, names: Vec<&'a At<String>>) -> Named<'a> {
+        let (_, plural, ..) = kind.words();
+        let mut named = Named { by_name: HashMap::with_capacity(names.len()), used: vec![false; names.len()] };
+        for (at, name) in names.iter().enumerate() {
+            if let Some(&first) = named.by_name.get(name.value.as_str()) {
+                let message = format!("there are two {plural} `{}`", name.value);
+                let found = Diagnostic::error(Code::DuplicateName, name.span, message);
+                self.report(found.related(names[usize::from(first)].span, "first here"));
+                continue;
+            }
+            let Ok(index) = u16::try_from(at) else {
+                let message = format!("there are more than {} {plural}", u32::from(u16::MAX) + 1);
+                self.report(Diagnostic::error(Code::LimitExceeded, name.span, message));
+                break;
+            };
+            named.by_name.insert(&name.value, index);
+        }
+        named
+    }
+
+    /// What an interface asks of packets.
+    pub(super) fn access_of(&mut self, interface: &'a Interface) -> weir_plane::model::Access {
+        let of = &interface.access;
+        self.without_frames(interface);
+        self.missing_ethertypes(interface);
+        let lost = &self.declared.access;
+        let (lists, allowlists, bindings) = (lost.lost_lists, lost.lost_allowlists, lost.lost_bindings);
+        let acl = |resolver: &mut Self, names| -> Vec<AclIndex> {
+            resolver.all_of(Kind::List, names, lists).into_iter().map(AclIndex).collect()
+        };
+        let allow = |resolver: &mut Self, names| -> Vec<AllowlistIndex> {
+            resolver.all_of(Kind::Allowlist, names, allowlists).into_iter().map(AllowlistIndex).collect()
+        };
+        let both = of.allow.v4.iter().map(|name| name.span).eq(of.allow.v6.iter().map(|name| name.span));
+        let v4 = allow(self, &of.allow.v4);
+        // What stands for both families is looked at once.
+        let v6 = if both { v4.clone() } else { allow(self, &of.allow.v6) };
+        weir_plane::model::Access {
+            acl_in: acl(self, &of.acl_in),
+            acl_out: acl(self, &of.acl_out),
+            allow: PerFamily { v4, v6 },
+            bindings: of
+                .bindings
+                .as_ref()
+                .and_then(|name| self.one_of(Kind::Bindings, name, bindings))
+                .map(BindingsIndex),
+            ethertypes_in: of.ethertypes_in.as_ref().map(|(types, _)| types.clone()),
+            ethertypes_out: of.ethertypes_out.as_ref().map(|(types, _)| types.clone()),
+        }
+    }
+
+    /// What these names stand for; each may stand there once.
+    fn all_of(&mut self, kind: Kind, names: &'a [At<String>], lost: bool) -> Vec<u16> {
+        let mut first: HashMap<&str, &At<String>> = HashMap::new();
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(first) = first.get(name.value.as_str()) {
+                let message = format!("the {} `{}` stands here twice", kind.words().0, name.value);
+                let twice = Diagnostic::error(Code::RepeatedList, name.span, message);
+                self.report(twice.related(first.span, "first here"));
+                continue;
+            }
+            first.insert(&name.value, name);
+            found.extend(self.one_of(kind, name, lost));
+        }
+        found
+    }
+
+    fn one_of(&mut self, kind: Kind, name: &At<String>, lost: bool) -> Option<u16> {
+        let named = match kind {
+            Kind::List => &mut self.access.lists,
+            Kind::Allowlist => &mut self.access.allowlists,
+            Kind::Bindings => &mut self.access.bindings,
+            Kind::Group => &mut self.access.groups,
+        };
+        if let Some(&index) = named.by_name.get(name.value.as_str()) {
+            named.used[usize::from(index)] = true;
+            return Some(index);
+        }
+        if !lost {
+            let (one, _, key, code) = kind.words();
+            let unknown = Diagnostic::error(code, name.span, format!("there is no {one} `{}`", name.value));
+            let unknown = unknown.suggest(&name.value, named.by_name.keys());
+            let help = unknown.help.clone();
+            let declare = || format!("declare it under `[{key}.{}]`", name.value);
+            self.report(unknown.help(help.unwrap_or_else(declare)));
+        }
+        None
+    }
+
+    /// Refuses what asks for frames of interfaces whose packets have none.
+    fn without_frames(&mut self, interface: &Interface) {
+        use weir_port::spec::PortSpec;
+        let Some(super::super::declare::Kind::Port { port: Some(PortSpec::Tun(_)), .. }) = &interface.kind else {
+            return;
+        };
+        let OfInterface { ethertypes_in, ethertypes_out, bindings, .. } = &interface.access;
+        let types = ethertypes_in.as_ref().or(ethertypes_out.as_ref()).map(|(_, span)| *span);
+        for (key, span) in [("ethertypes", types), ("mac-ip", bindings.as_ref().map(|name| name.span))] {
+            if let Some(span) = span {
+                let message = format!("`{key}` has no meaning on a tun device, whose packets have no Ethernet header");
+                self.report(Diagnostic::error(Code::ConflictingKeys, span, message).help("make it a `tap`"));
+            }
+        }
+    }
+
+    /// Warns of an interface that keeps out what its neighbours are found by.
+    fn missing_ethertypes(&mut self, interface: &Interface) {
+        let has = |v4: bool| interface.addresses.iter().any(|address| address.value.addr().is_ipv4() == v4);
+        for types in [&interface.access.ethertypes_in, &interface.access.ethertypes_out] {
+            let Some((types, span)) = types else { continue };
+            for (needed, is_needed, why) in [
+                (0x0806, has(true), "without `arp` no neighbour of IPv4 is found on this interface"),
+                (0x86dd, has(false), "without `ipv6` no neighbour of IPv6 is found on this interface"),
+            ] {
+                if is_needed && !types.contains(&needed) {
+                    self.report(Diagnostic::warning(Code::MissingEthertype, *span, why));
+                }
+            }
+        }
+    }
+
+    /// Warns of what nothing names.
+    pub(super) fn unused_access(&mut self) {
+        let access = &self.declared.access;
+        let lists = access.lists.iter().map(|list| &list.name).zip(&self.access.lists.used);
+        let lists = lists.map(|it| (it, "no interface names the access list", Code::UnusedList));
+        let allowlists = access.allowlists.iter().map(|list| &list.name).zip(&self.access.allowlists.used);
+        let allowlists = allowlists.map(|it| (it, "no interface names the allowlist", Code::UnusedAllowlist));
+        let bindings = access.bindings.iter().map(|bindings| &bindings.name).zip(&self.access.bindings.used);
+        let bindings = bindings.map(|it| (it, "no interface names the bindings", Code::UnusedBindings));
+        let groups = access.groups.iter().map(|group| &group.name).zip(&self.access.groups.used);
+        let groups = groups.map(|it| (it, "no rule names the group", Code::UnusedGroup));
+        let all = lists.chain(allowlists).chain(bindings).chain(groups);
+        let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
+            Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
+        });
+        let unused: Vec<_> = unused.collect();
+        self.diagnostics.extend(unused);
+    }
+
+    /// Whether something wrong with a name is worth saying: where declarations were lost, it may be one of theirs.
+    pub(super) fn is_wrong(&self, wrong: &Wrong) -> bool {
+        !(wrong.is_unknown_interface() && self.declared.lost_interfaces
+            || wrong.is_unknown_group() && self.declared.access.lost_groups)
+    }
+}
