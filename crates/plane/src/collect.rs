@@ -28,8 +28,8 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
     let mut sum = Conservation::default();
     let (mut out, mut taken) = (0, 0);
     for worker in workers {
-        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value();
-        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value();
+        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.taken_up.value();
+        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.set_aside.value();
         sum.transmitted += worker.transmitted.value();
         sum.local += worker.local.value();
         sum.dropped += worker.dropped();

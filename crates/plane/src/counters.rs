@@ -97,6 +97,12 @@ pub struct WorkerCounters {
     pub queued: Counter,
     /// Taken out of the queue of a neighbour.
     pub dequeued: Counter,
+    /// Fragments that were set aside until the first of their datagram comes.
+    pub set_aside: Counter,
+    /// Of these, those that went on, or were given up.
+    pub taken_up: Counter,
+    /// Datagrams whose fragments are remembered for rules.
+    pub remembered: Counter,
     /// Datagrams of which a fragment for us has come.
     pub begun: Counter,
     /// Of these, those that are whole, or given up.
@@ -127,6 +133,9 @@ impl Default for WorkerCounters {
             absorbed: Counter::default(),
             queued: Counter::default(),
             dequeued: Counter::default(),
+            set_aside: Counter::default(),
+            taken_up: Counter::default(),
+            remembered: Counter::default(),
             begun: Counter::default(),
             ended: Counter::default(),
             spoofed: Sources::default(),

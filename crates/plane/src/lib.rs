@@ -18,6 +18,7 @@ pub mod counters;
 pub mod ecmp;
 pub mod engine;
 mod events;
+mod fragments;
 pub mod harness;
 mod hold;
 pub mod keeper;

@@ -18,6 +18,7 @@ use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use crate::counters::WorkerCounters;
 use crate::events::Events;
+use crate::fragments::Fragments;
 use crate::hold::{Hold, Key};
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::neighbor::Event;
@@ -119,6 +120,7 @@ pub(crate) struct Worker {
     released: Vector,
     hold: Hold,
     reassembly: Reassembly,
+    fragments: Fragments,
     random: Random,
     pub(crate) events: Events,
     pub(crate) samples: Samples,
@@ -157,6 +159,8 @@ impl Worker {
         let mut random = Random::from_seed(shared.seed.derive(number as u64));
         let large = cache.pool().occupancy().large.0;
         let reassembly = Reassembly::new(large, workers, std::array::from_fn(|_| random.next()));
+        let mut other = Random::from_seed(shared.seed.derive(1 << 34 | number as u64));
+        let fragments = Fragments::new(std::array::from_fn(|_| other.next()));
         // Apart from what the graph needs: who takes samples changes nothing else.
         let samples = Samples::unread(number, Random::from_seed(shared.seed.derive(!(number as u64))));
         Worker {
@@ -177,6 +181,7 @@ impl Worker {
             released: Vector::new(),
             hold,
             reassembly,
+            fragments,
             random,
             events: Events::unheard(),
             samples,
@@ -205,6 +210,7 @@ impl Worker {
         if self.ending {
             self.hold.give_up();
             self.reassembly.give_up();
+            self.fragments.give_up();
         }
         if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
@@ -265,10 +271,10 @@ impl Worker {
 
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.hold.deadline().into_iter().chain(self.reassembly.deadline()).min()
+        [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()].into_iter().flatten().min()
     }
 
-    /// Packets wait for neighbours or for the rest of a datagram, and something may be done about it now.
+    /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
     fn is_due(&mut self, now: Time) -> bool {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             return true;
@@ -372,6 +378,7 @@ impl Worker {
             released,
             hold,
             reassembly,
+            fragments,
             random,
             events,
             samples,
@@ -398,6 +405,7 @@ impl Worker {
             limits,
             hold,
             reassembly,
+            fragments,
             random,
             events,
             samples,
@@ -418,6 +426,11 @@ impl Worker {
         if !vector.is_empty() {
             pass.run(vector, handed, true);
         }
+        if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.take_up(released);
+        }
+        let remembered = &shared.counters.remembered;
+        remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
         samples.flush();
         transmitters.iter_mut().flatten().for_each(Outlet::kick);
@@ -524,6 +537,27 @@ impl Pass<'_, '_> {
             }
             let packets = vector.len();
             self.run(vector, packets, false);
+        }
+    }
+
+    /// Sends fragments on their way again whose first has come, and drops those that have waited for it too long.
+    #[cold]
+    fn take_up(&mut self, vector: &mut Vector) {
+        self.context.fragments.expire(self.context.now);
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.fragments.pop()
+            {
+                self.context.counters.taken_up.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
         }
     }
 

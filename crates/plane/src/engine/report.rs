@@ -6,6 +6,7 @@ use weir_table::classify::MOST_RULES;
 use super::{Control, Reloaded};
 use crate::collect;
 use crate::compile::Compiler;
+use crate::fragments::{self, Fragments};
 use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::Table;
@@ -99,6 +100,10 @@ pub(super) struct Waiting {
     pub(super) packets: u64,
     /// Datagrams for ourselves, for the rest of their fragments.
     pub(super) datagrams: u64,
+    /// Fragments, for the first of their datagram.
+    pub(super) fragments: u64,
+    /// Datagrams whose fragments are remembered for access lists.
+    pub(super) remembered: u64,
     /// Prefixes that packets came from which were not valid.
     pub(super) sources: usize,
 }
@@ -202,5 +207,22 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
         bytes: Reassembly::bytes(datagrams) as u64,
         when_full: "the oldest of the same family on the same worker is dropped",
     });
+    if !control.model.acls.is_empty() {
+        let (remembered, waits) = Fragments::octets();
+        rows.push(stats::TableStats {
+            name: "acl fragments".into(),
+            used: waiting.fragments,
+            limit: (fragments::WAITING * workers) as u64,
+            bytes: (waits * workers) as u64,
+            when_full: "a fragment that comes before the first of its datagram is dropped",
+        });
+        rows.push(stats::TableStats {
+            name: "acl datagrams".into(),
+            used: waiting.remembered,
+            limit: (fragments::DATAGRAMS * workers) as u64,
+            bytes: (remembered * workers) as u64,
+            when_full: "the oldest on the same worker is forgotten, and fragments that wait for its first are dropped",
+        });
+    }
     rows
 }

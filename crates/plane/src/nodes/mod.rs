@@ -33,6 +33,7 @@ use weir_packet::vector::{Frame, Vector};
 
 use crate::counters::WorkerCounters;
 use crate::events::Events;
+use crate::fragments::Fragments;
 use crate::hold::Hold;
 use crate::limiter::Limiter;
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -82,6 +83,7 @@ pub(crate) struct Context<'a> {
     pub(crate) limits: &'a mut Limits,
     pub(crate) hold: &'a mut Hold,
     pub(crate) reassembly: &'a mut Reassembly,
+    pub(crate) fragments: &'a mut Fragments,
     pub(crate) random: &'a mut Random,
     pub(crate) events: &'a mut Events,
     pub(crate) samples: &'a mut Samples,

@@ -6,11 +6,15 @@
 //! On the way out, each packet is asked about once, whatever it waited for: the lookup sends here what leaves, and what has
 //! to wait for its next hop's address comes by the lookup again. What the gateway makes itself is asked about as well.
 
+mod fragments;
 mod sentence;
 
 use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::classify::{Address, Fields, NO_RULE};
+
+use fragments::Way;
 
 use super::stage::{self, Stage};
 use super::{Context, fields};
@@ -18,6 +22,7 @@ use crate::acl::{self, Chain, Found, PAGE};
 use crate::adjacency::View;
 use crate::model::PerFamily;
 use crate::node::Node;
+use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
 
 /// What the nodes need to know of a family.
@@ -138,6 +143,40 @@ pub(super) fn run<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut V
     }
 }
 
+/// Asks about one packet that does not come by the nodes: what stays on its link and is for the host. Why it is dropped, if
+/// it is. Nobody is told: it was not sent to us alone.
+#[cold]
+pub(super) fn one_in(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    match packet.flags().contains(ParseFlags::IP4) {
+        true => one::<V4, Input>(context, packet),
+        false => one::<V6, Input>(context, packet),
+    }
+}
+
+fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    let root = context.root;
+    let interface = D::interface(root.adjacencies.view(), packet);
+    let chain = F::chains(root).get(usize::from(number::<F, D>(root, interface)))?;
+    let mut fields = F::fields(packet);
+    if packet.flags().contains(ParseFlags::FRAGMENT) {
+        match fragments::way(context, packet, chain, fields) {
+            Way::Ask(given) => fields = given,
+            // Others would have to wait for it, too, before the host may have it.
+            Way::Wait(_) | Way::Refuse => return Some(Reason::AclFragment),
+        }
+    }
+    let mut found = [NO_RULE];
+    chain.table.lookup_each(context.guard, &[fields], &mut found);
+    tally(context, &found, &[octets(packet)]);
+    sentence::of_one::<D>(context, packet, Found::of(found[0]))
+}
+
+/// Octets of a packet from its IP header on.
+#[inline(always)]
+fn octets(packet: &Packet) -> u32 {
+    (packet.len() - packet.l3_offset()) as u32
+}
+
 /// The chain of an interface, [`acl::NONE`] without one.
 #[inline]
 fn number<F: Ip, D: Direction>(root: &Root, interface: u32) -> u16 {
@@ -176,7 +215,17 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
         }
         let index = asked.places.len();
         asked.fields[index] = F::fields(packet);
-        asked.octets[index] = (packet.len() - packet.l3_offset()) as u32;
+        if packet.flags().contains(ParseFlags::FRAGMENT)
+            && let Some(chain) = chain
+        {
+            let fields = asked.fields[index];
+            match fragments::take::<F, D>(context, &mut vector[place], place, chain, fields) {
+                Some(fields) => asked.fields[index] = fields,
+                None => continue,
+            }
+        }
+        let packet = &vector[place];
+        asked.octets[index] = octets(packet);
         asked.places.push(place);
     }
     match chain {

@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::protocol;
 
-use super::super::{Context, RESET};
+use super::super::{Context, ORIGINATED, RESET};
 use super::{Direction, Ip};
 use crate::acl::{Action, Found, Special};
 use crate::model::Rejection;
@@ -19,9 +19,15 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
     let mut usual = Frame::new();
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
-        match of_one::<D>(context, packet, Found::of(found)) {
+        let found = Found::of(found);
+        match of_one::<D>(context, packet, found) {
             None => usual.push(place),
-            Some(Reason::AclReject) => context.next.refuse_aloud(packet, place, Reason::AclReject),
+            Some(Reason::AclReject) => {
+                if is_reset(context, packet, found) {
+                    packet.set_flags(packet.flags() | RESET);
+                }
+                context.next.refuse_aloud(packet, place, Reason::AclReject);
+            }
             Some(reason) => context.next.refuse(packet, place, reason),
         }
     }
@@ -29,8 +35,9 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
 }
 
 /// Why a packet is dropped, if it is.
-pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &mut Packet, found: Found) -> Option<Reason> {
-    if context.recorder.is_some() {
+pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
+    // What is told of a packet does not go on about our answer to it.
+    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
     }
@@ -41,13 +48,7 @@ pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &mut Packe
     match found.action() {
         Action::Permit => special.and_then(|special| limited(context, packet, special)),
         Action::Deny => Some(Reason::AclDeny),
-        Action::Reject => {
-            let rejection = special.map_or(Rejection::Usual, |special| special.rejection);
-            if is_reset(packet, rejection) {
-                packet.set_flags(packet.flags() | RESET);
-            }
-            Some(Reason::AclReject)
-        }
+        Action::Reject => Some(Reason::AclReject),
     }
 }
 
@@ -62,8 +63,9 @@ fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<
 
 /// The source of a packet that is rejected is told by a reset, if at all. Who sends fragments is told by ICMP unless the
 /// rule asks for resets.
-fn is_reset(packet: &Packet, rejection: Rejection) -> bool {
-    match rejection {
+fn is_reset(context: &Context<'_>, packet: &Packet, found: Found) -> bool {
+    let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
+    match special.map_or(Rejection::Usual, |special| special.rejection) {
         Rejection::Usual => packet.protocol() == protocol::TCP && !packet.flags().intersects(ParseFlags::FRAGMENT),
         Rejection::Reset => true,
         Rejection::Icmp => false,

@@ -1,0 +1,367 @@
+//! What fragments other than the first of a datagram have in their first: its transport header, for rules that ask about it
+//! (shallow virtual reassembly). Nothing is put together: a worker remembers what the first fragment says, for a while, and
+//! has later ones that come before it wait.
+//!
+//! All is bounded. A datagram is remembered for two seconds; when there is no room for another, the oldest is forgotten.
+//! Fragments wait for two seconds at most, and only so many of each datagram and of all: what finds no room, or waits in vain,
+//! is dropped, so that nothing passes of which a rule would have refused the whole. A flood of later fragments cannot take
+//! the place of datagrams whose first has come: who finds no slot to wait in is not remembered either.
+//!
+//! A datagram that has two first fragments which do not say the same is refused from then on: one of them was sent to
+//! pass the rules, and the other to be put together (RFC 1858; RFC 5722 has all overlaps refused in IPv6). So is every later
+//! fragment that reaches back into the header itself (RFC 3128).
+
+use weir_base::clock::Time;
+use weir_packet::packet::Packet;
+use weir_packet::reassembly::{Evicted, Key, Table};
+
+use crate::reason::Reason;
+
+/// Datagrams that a worker remembers.
+pub(crate) const DATAGRAMS: usize = 1024;
+/// Fragments that wait at a worker.
+pub(crate) const WAITING: usize = 256;
+/// Fragments that wait for the same first one: more than those of the longest datagram that came over Ethernet.
+const EACH: u32 = 64;
+/// Nanoseconds that a datagram is remembered, and that fragments wait.
+const LIFETIME: u64 = 2_000_000_000;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What rules see of a transport header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Upper {
+    /// Ports, and flags if it is TCP's.
+    Ports(u16, u16, Option<u8>),
+    /// Type and code of ICMP.
+    Icmp(u8, u8),
+    /// Nothing.
+    Bare,
+}
+
+/// What the first fragment of a datagram says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct First {
+    /// The protocol, behind all extension headers.
+    pub(crate) protocol: u8,
+    /// Its header.
+    pub(crate) upper: Upper,
+    /// Where in the fragmented data that ends which rules ask about, in octets: no other fragment may begin before.
+    pub(crate) end: u16,
+}
+
+/// What is known of the datagram of a later fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Later {
+    /// This is its first fragment.
+    Of(First),
+    /// Its first fragment has not come.
+    Wait,
+    /// Its fragments contradict each other.
+    Refuse,
+}
+
+/// A list of slots, first in, first out.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl Chain {
+    const EMPTY: Chain = Chain { head: NONE, tail: NONE, len: 0 };
+}
+
+#[derive(Debug)]
+enum Entry {
+    Known(First),
+    Refused,
+    Waiting(Chain),
+}
+
+struct Slot {
+    packet: Packet,
+    /// The next of its chain, or the next free one.
+    next: u32,
+}
+
+/// What a worker knows of fragments.
+pub(crate) struct Fragments {
+    table: Table<Entry>,
+    slots: Vec<Slot>,
+    free: Chain,
+    leaving: Chain,
+    giving_up: bool,
+}
+
+impl Fragments {
+    /// Takes all memory at once. Equal random bits give equal hashes.
+    pub(crate) fn new(random: [u64; 2]) -> Fragments {
+        let slots: Vec<Slot> = (1..=WAITING as u32).map(|next| Slot { packet: Packet::EMPTY, next }).collect();
+        let last = WAITING as u32 - 1;
+        let mut fragments = Fragments {
+            table: Table::new(DATAGRAMS, LIFETIME, random),
+            slots,
+            free: Chain { head: 0, tail: last, len: WAITING as u32 },
+            leaving: Chain::EMPTY,
+            giving_up: false,
+        };
+        fragments.slots[last as usize].next = NONE;
+        fragments
+    }
+
+    /// Octets of memory of a worker: of what it remembers, and of what waits, without its buffers.
+    pub(crate) const fn octets() -> (usize, usize) {
+        (DATAGRAMS * (size_of::<Key>() + size_of::<Entry>() + 32), WAITING * size_of::<Slot>())
+    }
+
+    /// Datagrams that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Remembers what the first fragment of a datagram says. Those that waited for it may leave.
+    ///
+    /// # Errors
+    /// When another first fragment said something else.
+    pub(crate) fn first(&mut self, key: Key, first: First, now: Time) -> Result<(), Reason> {
+        match self.table.find(&key) {
+            Some(Entry::Known(known)) if *known == first => return Ok(()),
+            Some(entry @ (Entry::Known(_) | Entry::Refused)) => {
+                *entry = Entry::Refused;
+                return Err(Reason::AclFragment);
+            }
+            Some(Entry::Waiting(_)) => {
+                // For as long as any other, from now on.
+                if let Some(Entry::Waiting(chain)) = self.table.remove(&key) {
+                    append(&mut self.slots, &mut self.leaving, chain);
+                }
+            }
+            None => {}
+        }
+        let evicted = self.table.insert(key, Entry::Known(first), now);
+        self.forget(evicted);
+        Ok(())
+    }
+
+    /// What is known of the datagram of a fragment whose data starts at this octet.
+    pub(crate) fn later(&mut self, key: &Key, offset: u16) -> Later {
+        match self.table.find(key) {
+            None | Some(Entry::Waiting(_)) => Later::Wait,
+            Some(Entry::Known(first)) if offset >= first.end => Later::Of(*first),
+            Some(Entry::Known(_) | Entry::Refused) => Later::Refuse,
+        }
+    }
+
+    /// Has a fragment wait for the first of its datagram, which has not come. Gives it back if there is no room.
+    pub(crate) fn wait(&mut self, key: Key, packet: Packet, now: Time) -> Result<(), Packet> {
+        let known = match self.table.find(&key) {
+            Some(Entry::Waiting(chain)) if chain.len < EACH => true,
+            Some(_) => return Err(packet),
+            None => false,
+        };
+        if self.free.len == 0 || self.giving_up {
+            return Err(packet);
+        }
+        if !known {
+            let evicted = self.table.insert(key, Entry::Waiting(Chain::EMPTY), now);
+            self.forget(evicted);
+        }
+        let slot = self.free.head;
+        let Some(Entry::Waiting(chain)) = self.table.find(&key) else { return Err(packet) };
+        self.free.head = self.slots[slot as usize].next;
+        self.free.len -= 1;
+        self.slots[slot as usize] = Slot { packet, next: NONE };
+        append(&mut self.slots, chain, Chain { head: slot, tail: slot, len: 1 });
+        Ok(())
+    }
+
+    /// Gives up what has waited too long.
+    pub(crate) fn expire(&mut self, now: Time) {
+        while let Some(expired) = if self.giving_up { self.table.pop() } else { self.table.expire(now) } {
+            self.forget(Some(expired));
+        }
+    }
+
+    /// Everything has waited long enough.
+    pub(crate) fn give_up(&mut self) {
+        self.giving_up = true;
+    }
+
+    /// The next fragment that may leave. It has a reason if it is to be dropped.
+    pub(crate) fn pop(&mut self) -> Option<Packet> {
+        if self.leaving.len == 0 {
+            return None;
+        }
+        let number = self.leaving.head;
+        let slot = &mut self.slots[number as usize];
+        let packet = slot.packet.take();
+        self.leaving = match self.leaving.len {
+            1 => Chain::EMPTY,
+            len => Chain { head: slot.next, len: len - 1, ..self.leaving },
+        };
+        slot.next = NONE;
+        append(&mut self.slots, &mut self.free, Chain { head: number, tail: number, len: 1 });
+        Some(packet)
+    }
+
+    /// When there is something to do, if nothing comes before.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.leaving.len > 0 || self.giving_up && !self.table.is_empty() {
+            Some(Time(0))
+        } else {
+            self.table.deadline()
+        }
+    }
+
+    /// Drops what waited for the first fragment of a datagram that is remembered no more.
+    fn forget(&mut self, evicted: Option<Evicted<Entry>>) {
+        let Some(Evicted { value: Entry::Waiting(chain), .. }) = evicted else { return };
+        let mut number = chain.head;
+        while let Some(slot) = self.slots.get_mut(number as usize) {
+            slot.packet.set_reason(Reason::AclFragment.number());
+            number = slot.next;
+        }
+        append(&mut self.slots, &mut self.leaving, chain);
+    }
+}
+
+/// Adds a chain at the end of another.
+fn append(slots: &mut [Slot], to: &mut Chain, chain: Chain) {
+    if chain.len == 0 {
+        return;
+    }
+    *to = match slots.get_mut(to.tail as usize).filter(|_| to.len > 0) {
+        Some(last) => {
+            last.next = chain.head;
+            Chain { head: to.head, tail: chain.tail, len: to.len + chain.len }
+        }
+        None => chain,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use weir_packet::buffer::{Pool, PoolSize};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    const WEB: First = First { protocol: 6, upper: Upper::Ports(1000, 80, Some(2)), end: 20 };
+
+    fn key(identification: u32) -> Key {
+        let address = Ipv6Addr::LOCALHOST;
+        Key { source: address, destination: address, identification, protocol: 6, scope: 0 }
+    }
+
+    struct Bench {
+        fragments: Fragments,
+        pool: Pool,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let pool = Pool::new(PoolSize { small: 2048, large: 1 }).unwrap();
+            Bench { fragments: Fragments::new([1, 2]), pool }
+        }
+
+        fn wait(&mut self, identification: u32, mark: u8, now: u64) -> bool {
+            let mut cache = self.pool.cache();
+            let packet = Packet::copy_of(&mut cache, &[mark]).unwrap();
+            let refused = self.fragments.wait(key(identification), packet, Time(now)).err();
+            let waits = refused.is_none();
+            refused.into_iter().for_each(|mut packet| packet.recycle(&mut cache));
+            waits
+        }
+
+        /// The marks of what may leave, and whether each is to be dropped.
+        fn leaving(&mut self) -> Vec<(u8, bool)> {
+            let mut cache = self.pool.cache();
+            let pop = std::iter::from_fn(|| self.fragments.pop());
+            pop.map(|mut packet| {
+                let of = (packet.data()[0], packet.reason() != 0);
+                packet.recycle(&mut cache);
+                of
+            })
+            .collect()
+        }
+    }
+
+    #[test]
+    fn later_fragments_get_what_the_first_says() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.fragments.later(&key(1), 1480), Later::Wait);
+        assert_eq!(bench.fragments.first(key(1), WEB, Time(0)), Ok(()));
+        assert_eq!(bench.fragments.first(key(1), WEB, Time(1)), Ok(()), "a repetition");
+        assert_eq!(bench.fragments.later(&key(1), 1480), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(1), 24), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(1), 16), Later::Refuse, "within the header");
+        assert_eq!(bench.fragments.later(&key(2), 1480), Later::Wait);
+        assert!(!bench.wait(1, 0, 1), "there is nothing to wait for");
+        assert_eq!(bench.fragments.deadline(), Some(Time(2 * SECOND)));
+        bench.fragments.expire(Time(2 * SECOND));
+        assert_eq!((bench.fragments.later(&key(1), 1480), bench.fragments.deadline()), (Later::Wait, None));
+    }
+
+    #[test]
+    fn those_that_wait_leave_in_their_order() {
+        let mut bench = Bench::new();
+        assert!(bench.wait(1, 1, 0) && bench.wait(2, 2, 0) && bench.wait(1, 3, SECOND));
+        assert_eq!(bench.fragments.deadline(), Some(Time(2 * SECOND)));
+        assert_eq!(bench.fragments.first(key(1), WEB, Time(SECOND)), Ok(()));
+        assert_eq!(bench.fragments.deadline(), Some(Time(0)));
+        assert_eq!(bench.leaving(), [(1, false), (3, false)]);
+        bench.fragments.expire(Time(2 * SECOND));
+        assert_eq!(bench.leaving(), [(2, true)], "in vain");
+        assert_eq!(bench.fragments.later(&key(1), 80), Later::Of(WEB), "known for two seconds since it came");
+        bench.fragments.expire(Time(3 * SECOND));
+        assert_eq!(bench.fragments.len(), 0);
+    }
+
+    #[test]
+    fn two_first_fragments_that_differ_end_it() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.fragments.first(key(1), WEB, Time(0)), Ok(()));
+        let other = First { upper: Upper::Ports(1000, 22, Some(2)), ..WEB };
+        for first in [other, other, WEB] {
+            assert_eq!(bench.fragments.first(key(1), first, Time(1)), Err(Reason::AclFragment));
+            assert_eq!(bench.fragments.later(&key(1), 80), Later::Refuse);
+            assert!(!bench.wait(1, 0, 1));
+        }
+    }
+
+    #[test]
+    fn everything_is_bounded_and_slots_come_back() {
+        let mut bench = Bench::new();
+        for _ in 0..3 {
+            assert!((0..EACH).all(|_| bench.wait(1, 1, 0)));
+            assert!(!bench.wait(1, 1, 0), "enough of one");
+            let all = (2..1000).filter(|&other| bench.wait(other, 2, 0)).count();
+            assert_eq!(all, WAITING - EACH as usize);
+            bench.fragments.expire(Time(2 * SECOND));
+            assert_eq!(bench.leaving().len(), WAITING);
+        }
+        // First fragments push out what is oldest, and whoever waits for one of these.
+        assert!(bench.wait(0, 7, 0));
+        for identification in 1..=DATAGRAMS as u32 {
+            assert_eq!(bench.fragments.first(key(identification), WEB, Time(0)), Ok(()));
+        }
+        assert_eq!(bench.leaving(), [(7, true)]);
+        assert_eq!(bench.fragments.len(), DATAGRAMS);
+        // What finds no place to wait forgets nobody.
+        let waited = (5000..6000).filter(|&other| bench.wait(other, 2, 0)).count();
+        assert_eq!(waited, WAITING);
+        assert_eq!(bench.fragments.later(&key(WAITING as u32 + 1), 80), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(WAITING as u32), 80), Later::Wait);
+        bench.fragments.give_up();
+        assert_eq!(bench.fragments.deadline(), Some(Time(0)));
+        bench.fragments.expire(Time(0));
+        assert_eq!(bench.leaving().len(), WAITING);
+        assert_eq!((bench.fragments.deadline(), bench.wait(1, 1, 0)), (None, false));
+    }
+}
