@@ -4,6 +4,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
 pub mod access;
+pub mod acl;
 pub mod link;
 
 use std::collections::BTreeMap;
