@@ -5,14 +5,17 @@
 //! cargo run --release -p weir-table --bin classify-soak -- --lookups 1000000000 --rules 1000 --seed 1 [--classbench FILE]…
 //! ```
 //!
-//! FILE has IPv4 rules as ClassBench writes them: they are one more set beside those that are made, of which as many are
-//! taken as sets may have.
+//! Sets are made of all fields, of what is hard, and like access lists, firewalls and chains. FILE has IPv4 rules as
+//! ClassBench writes them: they are one more set, and one of IPv6 that is shaped alike. Of sets that are larger, as many
+//! rules are taken as sets may have. After each change of a set, up to 16,384 packets are looked up.
 
 use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
-use weir_table::classify::{sample, soak};
+use weir_base::random::Random;
+use weir_table::classify::alike::{self, Alike};
+use weir_table::classify::{Rule, sample, soak};
 
 const USAGE: &str = "usage: classify-soak [--lookups N] [--rules N] [--seed S] [--classbench FILE]…";
 
@@ -36,10 +39,13 @@ fn main() -> ExitCode {
         }
     }
     let (half, rules) = (lookups.div_ceil(2), (rules as usize).max(2));
+    let mut random = Random::from_seed(seed);
+    sets.extend(Alike::ALL.map(|kind| kind.rules(rules.min(20_000), &mut random)));
+    let longer: Vec<Vec<Rule<u128>>> = sets.iter().map(|set| alike::ipv6(set, seed)).collect();
     let start = Instant::now();
     let (ipv4, ipv6) = thread::scope(|scope| {
         let ipv4 = scope.spawn(|| soak::run::<u32>(half, rules, seed, &sets));
-        let ipv6 = scope.spawn(|| soak::run::<u128>(half, rules, seed, &[]));
+        let ipv6 = scope.spawn(|| soak::run::<u128>(half, rules, seed, &longer));
         (ipv4.join(), ipv6.join())
     });
     let (Ok(ipv4), Ok(ipv6)) = (ipv4, ipv6) else { return ExitCode::FAILURE };

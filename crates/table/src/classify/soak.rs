@@ -4,8 +4,12 @@
 //! its own, which it keeps as far as the writer has got. While a change is under way, an answer has to be right either
 //! before or after it; else it has to be right.
 //!
-//! The oracle of long runs is *indexed*: rules by the first bits of either address that they decide. It is held against the
-//! specification before it is trusted: each vector is partly looked up in both.
+//! The reader keeps a pool of packets, and for each the place of the first rule that matches: a rule that comes changes it
+//! only for packets that it matches, one that goes only for those whose first it was. So after each change all packets are
+//! looked up again, and an answer is held against what is known without going through the rules. Some packets are drawn
+//! anew after each change, for which an *indexed* oracle is asked: rules by the first bits of either address that they
+//! decide. One packet of the pool after each change is held against the specification, with the fields that had a part in
+//! its answer.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,16 +19,19 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Reader};
 
 use super::sample::{self, Adverse, Packets};
-use super::{Fields, Limits, NO_RULE, Rule, Table, Writer, naive};
+use super::{Consulted, Fields, Limits, NO_RULE, Rule, Table, Writer, naive};
 
 /// Packets that are looked up together.
 const VECTOR: usize = 256;
 
-/// Vectors for each change.
-const VECTORS: usize = 4;
+/// Packets that are looked up after each change, in runs that are long enough.
+const MOST_PACKETS: usize = 16_384;
 
-/// Changes that a set of rules gets, at most: then the next set.
-const CHANGES: usize = 20_000;
+/// Changes of a set that a run is to have before it takes more packets.
+const CHANGES: usize = 200;
+
+/// Of so many packets, one is drawn anew after each change.
+const DRAWN_ANEW: usize = 64;
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +46,7 @@ pub struct Report {
     pub removed: u64,
 }
 
-/// Looks up so many packets at least: in made sets, and in those given, of up to `rules` rules each.
+/// Looks up so many packets at least: in made sets, and in those given, of up to `rules` rules each, as many in each.
 ///
 /// # Panics
 /// If an answer is wrong, with the seed.
@@ -87,8 +94,8 @@ enum Told {
 
 fn one_set<K: Packets>(set: &[Rule<K>], lookups: u64, random: &mut Random, report: &mut Report, what: &str) {
     let domain = Domain::new();
-    let mut writer =
-        Writer::new(&domain, Limits { rules: set.len() + 1, bytes: 1 << 30 }).expect("there is address space");
+    let mut writer = Writer::with_consulted(&domain, Limits { rules: set.len() + 1, bytes: 1 << 30 })
+        .expect("there is address space");
     let mut there: Vec<(u64, usize)> = Vec::new();
     let mut absent: Vec<usize> = (0..set.len()).collect();
     // Half of the rules are there at the beginning, at random places.
@@ -105,10 +112,15 @@ fn one_set<K: Packets>(set: &[Rule<K>], lookups: u64, random: &mut Random, repor
     let (tell, told) = sync_channel(0);
     let (table, reader) = (writer.table(), domain.reader().expect("there are few readers"));
     let seed = random.next();
-    let changes = (lookups as usize).div_ceil(VECTOR * VECTORS * 2).clamp(1, CHANGES);
+    let packets = (lookups as usize / CHANGES).clamp(VECTOR, MOST_PACKETS) / VECTOR * VECTOR;
+    let changes = (lookups as usize).div_ceil(packets);
     thread::scope(|scope| {
         let reading = scope.spawn(move || {
-            Reading { set, oracle, table: &table, reader, random: Random::from_seed(seed), what }.run(&told, lookups)
+            let random = Random::from_seed(seed);
+            let mut reading =
+                Reading { set, oracle, table: &table, reader, random, what, packets: vec![], first: vec![] };
+            (0..packets).for_each(|_| reading.draw());
+            reading.run(&told, lookups)
         });
         for _ in 0..changes {
             let add = !absent.is_empty() && (there.is_empty() || random.chance(0.5));
@@ -154,9 +166,19 @@ struct Reading<'r, K: Packets> {
     reader: Reader,
     random: Random,
     what: &'r str,
+    packets: Vec<Fields<K>>,
+    /// Of each packet, the first rule that matches.
+    first: Vec<First>,
 }
 
 impl<K: Packets> Reading<'_, K> {
+    /// Draws one more packet.
+    fn draw(&mut self) {
+        let packet = sample::near(self.set, &mut self.random);
+        self.first.push(self.oracle.lookup(&packet, None));
+        self.packets.push(packet);
+    }
+
     fn run(mut self, told: &Receiver<Told>, lookups: u64) -> (u64, u64) {
         let (mut looked_up, mut specified) = (0, 0);
         let mut change = None;
@@ -171,10 +193,12 @@ impl<K: Packets> Reading<'_, K> {
                 }
                 None => over = true,
             }
-            // While a change is under way, one vector, so that it meets the change; afterwards several.
-            for _ in 0..if change.is_some() { 1 } else { VECTORS } {
-                specified += self.vector(change);
-                looked_up += VECTOR as u64;
+            if let Some(change) = change {
+                // One vector, so that it meets the change.
+                looked_up += self.meet(change);
+            } else {
+                looked_up += self.look_up_all();
+                specified += self.specify();
             }
         }
         (looked_up, specified)
@@ -182,40 +206,81 @@ impl<K: Packets> Reading<'_, K> {
 
     fn apply(&mut self, change: Change) {
         match change {
-            Change::Add(place, rule) => self.oracle.insert(place, self.set[rule].clone(), rule as u32),
-            Change::Remove(place) => self.oracle.remove(place),
+            Change::Add(place, rule) => {
+                let first = (place, rule as u32);
+                let matched = &self.set[rule];
+                for (packet, known) in self.packets.iter().zip(&mut self.first) {
+                    if first < *known && matched.matches(packet) {
+                        *known = first;
+                    }
+                }
+                self.oracle.insert(place, matched.clone(), rule as u32);
+            }
+            Change::Remove(place) => {
+                self.oracle.remove(place);
+                for (packet, known) in self.packets.iter().zip(&mut self.first) {
+                    if known.0 == place {
+                        *known = self.oracle.lookup(packet, None);
+                    }
+                }
+            }
+        }
+        for _ in 0..self.packets.len().div_ceil(DRAWN_ANEW) {
+            let gone = self.random.below(self.packets.len() as u64) as usize;
+            self.packets.swap_remove(gone);
+            self.first.swap_remove(gone);
+            self.draw();
         }
     }
 
-    /// Looks up a vector, while a change may be under way. How many answers were held against the specification.
-    fn vector(&mut self, change: Option<Change>) -> u64 {
-        let random = &mut self.random;
-        let packets: Vec<Fields<K>> = (0..VECTOR).map(|_| sample::near(self.set, random)).collect();
+    /// Looks up a vector while a change is under way.
+    fn meet(&mut self, change: Change) -> u64 {
+        let start = self.random.below((self.packets.len() - VECTOR + 1) as u64) as usize;
+        let packets = &self.packets[start..start + VECTOR];
         let mut found = [0; VECTOR];
-        self.table.lookup_each(&self.reader.pin(), &packets, &mut found);
-        for (packet, found) in packets.iter().zip(found) {
-            let before = self.oracle.lookup(packet, None);
-            let right = found == before
+        self.table.lookup_each(&self.reader.pin(), packets, &mut found);
+        for ((packet, found), before) in packets.iter().zip(found).zip(&self.first[start..]) {
+            let right = found == before.1
                 || match change {
-                    None => false,
-                    Some(Change::Add(_, rule)) => found == rule as u32 && self.set[rule].matches(packet),
-                    Some(Change::Remove(place)) => found == self.oracle.lookup(packet, Some(place)),
+                    Change::Add(place, rule) => {
+                        found == rule as u32 && place < before.0 && self.set[rule].matches(packet)
+                    }
+                    Change::Remove(place) => before.0 == place && found == self.oracle.lookup(packet, Some(place)).1,
                 };
-            assert!(right, "{}: {found} instead of {before}, change {change:?}, packet {packet:x?}", self.what);
+            assert!(right, "{}: {found}, not {before:?}, change {change:?}, packet {packet:x?}", self.what);
         }
-        // The oracle itself, against each rule.
-        let held = &packets[..if change.is_none() { 1 } else { 0 }];
-        held.iter().for_each(|packet| {
-            assert_eq!(
-                self.oracle.lookup(packet, None),
-                self.oracle.all.lookup(packet),
-                "{}: the oracle is wrong",
-                self.what
-            );
-        });
-        held.len() as u64
+        VECTOR as u64
+    }
+
+    fn look_up_all(&mut self) -> u64 {
+        let guard = self.reader.pin();
+        let mut found = [0; VECTOR];
+        for (packets, first) in self.packets.chunks(VECTOR).zip(self.first.chunks(VECTOR)) {
+            let found = &mut found[..packets.len()];
+            self.table.lookup_each(&guard, packets, found);
+            if let Some(wrong) = (0..found.len()).find(|place| found[*place] != first[*place].1) {
+                panic!("{}: {}, not {:?}, packet {:x?}", self.what, found[wrong], first[wrong], packets[wrong]);
+            }
+        }
+        self.packets.len() as u64
+    }
+
+    /// Holds what is known of one packet against the specification, and the fields that had a part in its answer.
+    fn specify(&mut self) -> u64 {
+        let place = self.random.below(self.packets.len() as u64) as usize;
+        let packet = self.packets[place];
+        let (mut found, mut consulted) = ([0], [Consulted::NONE]);
+        self.table.lookup_consulted_each(&self.reader.pin(), &[packet], &mut found, &mut consulted);
+        let specified = self.oracle.all.lookup(&packet);
+        assert_eq!(self.first[place].1, specified, "{}: the oracle is wrong, packet {packet:x?}", self.what);
+        assert_eq!(found, [specified], "{}: packet {packet:x?}", self.what);
+        assert_eq!(consulted, [self.oracle.all.consulted(&packet)], "{}: packet {packet:x?}", self.what);
+        1
     }
 }
+
+/// The place and the identity of a rule, or the last of all places and [`NO_RULE`].
+type First = (u64, u32);
 
 /// The first bits of the source, and of the destination, where they are decided.
 type Part<K> = (Option<K>, Option<K>);
@@ -258,7 +323,7 @@ impl<K: Packets> Oracle<K> {
     }
 
     /// The first rule that matches, but for the one at a place.
-    fn lookup(&self, packet: &Fields<K>, but: Option<u64>) -> u32 {
+    fn lookup(&self, packet: &Fields<K>, but: Option<u64>) -> First {
         let (source, destination) = (packet.source().truncate(Self::LEN), packet.destination().truncate(Self::LEN));
         let parts = [(Some(source), Some(destination)), (Some(source), None), (None, Some(destination)), (None, None)];
         let first = |rules: &Placed<K>| {
@@ -267,8 +332,7 @@ impl<K: Packets> Oracle<K> {
                 .find(|(place, (rule, _))| Some(**place) != but && rule.matches(packet))
                 .map(|(place, (_, identity))| (*place, *identity))
         };
-        let found = parts.iter().filter_map(|part| self.parts.get(part)).filter_map(first).min();
-        found.map_or(NO_RULE, |(_, identity)| identity)
+        parts.iter().filter_map(|part| self.parts.get(part)).filter_map(first).min().unwrap_or((u64::MAX, NO_RULE))
     }
 }
 
