@@ -3,6 +3,7 @@
 //! Everything is made here: configurations, traffic, tables. Figures are medians over many short windows (see
 //! [`weir_plane::bench`]), with the 10th and 90th percentile beside them; what is compared is measured in turns.
 
+pub mod acl;
 pub mod between;
 pub mod figure;
 pub mod forward;

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::error::Error;
 use super::output::print;
+use crate::bench::acl::{self, Acl};
 use crate::bench::between::{self, PortKind};
 use crate::bench::lpm::{self, Effort};
 use crate::bench::prefixes::Prefixes;
@@ -28,6 +29,9 @@ enum What {
     Forward(ForwardArgs),
     /// Source address validation between memory ports, as draft-li-savnet-dataplane-performance measures it
     Sav(SavArgs),
+    /// Access lists and allowlists between memory ports, as the guide to access lists on VPP measures them, and rule sets of
+    /// many sizes
+    Acl(AclArgs),
 }
 
 #[derive(Debug, Args)]
@@ -87,11 +91,37 @@ struct SavArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct AclArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Write plots into this directory
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+    /// Take turns with the peers in this directory (see bench/peers)
+    #[arg(long, value_name = "DIR", conflicts_with = "updates")]
+    peers: Option<PathBuf>,
+    /// Also the rule sets in this directory: files with rules as ClassBench writes them
+    #[arg(long, value_name = "DIR")]
+    classbench: Option<PathBuf>,
+    /// Instead: rules that come and go beside lookups; needs two CPUs
+    #[arg(long, conflicts_with_all = ["svg", "cpu"])]
+    updates: bool,
+    /// The CPU to run on; else the last one that may be used
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// A small part of the effort, and small sets: shows that it works
+    #[arg(long)]
+    quick: bool,
+}
+
 impl Bench {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::Forward(args) => args.run(),
             What::Sav(args) => args.run(),
+            What::Acl(args) => args.run(),
         }
     }
 }
@@ -178,6 +208,7 @@ impl SavArgs {
             prefixes: prefixes.origin.clone(),
             turns: effort.turns,
             figure_8: Vec::new(),
+            figure_9: Vec::new(),
             figure_10: Vec::new(),
             floods: None,
             updates: Vec::new(),
@@ -192,6 +223,7 @@ impl SavArgs {
         }
         if !self.floods && !self.updates {
             report.figure_8 = sav::mechanisms(&prefixes, &effort).map_err(failed)?;
+            report.figure_9 = sav::backgrounds(&effort).map_err(failed)?;
             report.figure_10 = sav::scales(&prefixes, &effort).map_err(failed)?;
         }
         print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
@@ -211,6 +243,67 @@ impl SavArgs {
         print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             accuracy::plot(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl AclArgs {
+    fn effort(&self) -> acl::Effort {
+        let peers = self.peers.clone();
+        let (short, long) = (Duration::from_millis(2), Duration::from_millis(20));
+        match self.quick {
+            true => acl::Effort {
+                turns: 2,
+                windows: 2,
+                packets: 4096,
+                repeats: 2,
+                rules: 1_000,
+                adds: 500,
+                pause: short,
+                peers,
+            },
+            false => acl::Effort {
+                turns: 20,
+                windows: 8,
+                packets: 1 << 16,
+                repeats: 15,
+                rules: 100_000,
+                adds: 100_000,
+                pause: long,
+                peers,
+            },
+        }
+    }
+
+    fn run(&self) -> Result<(), Error> {
+        let effort = self.effort();
+        let (files, allowed) = (self.classbench.as_deref(), weir_base::affinity::allowed().unwrap_or_default());
+        let failed = |error: acl::AclError| Error::Failed(error.to_string());
+        let mut report = Acl {
+            tick_frequency: weir_base::tsc::frequency(),
+            cpu: cpu_name(),
+            turns: effort.turns,
+            repeats: effort.repeats,
+            guide: Vec::new(),
+            sets: Vec::new(),
+            worst: Vec::new(),
+            updates: Vec::new(),
+            running: Vec::new(),
+        };
+        if self.updates {
+            // Lookups have a CPU of their own, and this thread another.
+            report.updates = acl::updates(files, &effort, &allowed).map_err(failed)?;
+            report.running = acl::running(&effort, &allowed).map_err(failed)?;
+        } else {
+            pin(self.cpu, &allowed)?;
+            report.sets = acl::rule_sets(files, &effort).map_err(failed)?;
+            report.guide = acl::guides(&effort).map_err(failed)?;
+            report.worst = acl::worst_cases(&effort).map_err(failed)?;
+        }
+        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
+        if let Some(directory) = &self.svg {
+            acl::plot(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
         Ok(())
     }

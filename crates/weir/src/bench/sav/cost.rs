@@ -187,17 +187,29 @@ impl Run {
         sources: &[K],
         random: &mut Random,
     ) -> Result<Run, SavError> {
+        let change = |model: &mut Gateway, version: usize| validate::<K>(model, version.checked_sub(1));
+        Run::changed(gateway, policies + 1, change, sources, random)
+    }
+
+    /// Of a gateway with so many versions, each made by a change to the version before.
+    pub(super) fn changed<K: Ip>(
+        gateway: impl FnOnce(&[&Path]) -> Gateway,
+        versions: usize,
+        change: impl Fn(&mut Gateway, usize),
+        sources: &[K],
+        random: &mut Random,
+    ) -> Result<Run, SavError> {
         let directory = tempfile::tempdir().map_err(SavError::Scratch)?;
         let captures = traffic::captures(sources, directory.path(), random)?;
         let captures: Vec<_> = captures.iter().map(|path| path.as_path()).collect();
         let mut model = gateway(&captures);
         let mut bench = Bench::new(&model, 1)?;
-        let mut versions = Vec::new();
-        for policy in std::iter::once(None).chain((0..policies).map(Some)) {
-            validate::<K>(&mut model, policy);
-            versions.push(bench.compile(&model)?);
+        let mut all = Vec::new();
+        for version in 0..versions {
+            change(&mut model, version);
+            all.push(bench.compile(&model)?);
         }
-        Ok(Run { bench, versions })
+        Ok(Run { bench, versions: all })
     }
 
     /// Gives each version its turns. A turn begins with as many packets as bring the caches into the state that they keep.
@@ -211,16 +223,26 @@ impl Run {
         effort: &Effort,
         expected: &[Expected],
     ) -> Result<Vec<Samples>, SavError> {
+        let expected: Vec<Option<Expected>> = std::iter::once(None).chain(expected.iter().copied().map(Some)).collect();
+        self.turns_of::<K>(effort, &expected, &vec![None; self.versions.len()])
+    }
+
+    /// The same; what is to become of packets that a version validates, if it does, and the node that it has ask all packets
+    /// beside, if there is one.
+    pub(super) fn turns_of<K: Ip>(
+        &mut self,
+        effort: &Effort,
+        expected: &[Option<Expected>],
+        asks: &[Option<Node>],
+    ) -> Result<Vec<Samples>, SavError> {
         let warm = effort.sources.clamp(1 << 12, 1 << 18) / VECTOR;
         let mut samples: Vec<Samples> = self.versions.iter().map(|_| Samples::default()).collect();
         for _ in 0..effort.turns {
             for (number, samples) in samples.iter_mut().enumerate() {
                 self.bench.enforce(&self.versions[number]);
                 self.bench.window(warm);
-                let expected = number.checked_sub(1).map(|policy| expected[policy]);
-                let passes = expected != Some(Expected::None);
                 let windows: Result<Vec<Turn>, SavError> =
-                    (0..effort.windows).map(|_| self.window::<K>(expected.is_some(), passes)).collect();
+                    (0..effort.windows).map(|_| self.window::<K>(expected[number], asks[number])).collect();
                 samples.add(&windows?);
             }
         }
@@ -228,7 +250,7 @@ impl Run {
     }
 
     /// Ticks per packet of a window. Every packet is accounted for.
-    fn window<K: Ip>(&mut self, validates: bool, passes: bool) -> Result<Turn, SavError> {
+    fn window<K: Ip>(&mut self, expected: Option<Expected>, asks: Option<Node>) -> Result<Turn, SavError> {
         let before = self.bench.conservation();
         let start = tsc::ticks();
         let nodes = self.bench.window(WINDOW);
@@ -237,16 +259,20 @@ impl Run {
         let received = after.received - before.received;
         let (transmitted, dropped) = (after.transmitted - before.transmitted, after.dropped - before.dropped);
         let of = |node: Node| nodes.iter().find(|window| window.node == node).map_or(0, |window| window.packets);
-        let wanted = if passes { (received, 0) } else { (0, received) };
-        let validated = if validates { received } else { 0 };
+        let wanted = if expected == Some(Expected::None) { (0, received) } else { (received, 0) };
+        let validated = if expected.is_some() { received } else { 0 };
+        let lists =
+            [Node::Ip4AclIn, Node::Ip6AclIn].map(|node| (of(node), if asks == Some(node) { received } else { 0 }));
         let full = (WINDOW * VECTOR) as u64;
         if received != full
             || (transmitted, dropped) != wanted
             || of(node::<K>()) != validated
+            || lists.iter().any(|(asked, wanted)| asked != wanted)
             || after.imbalance() != 0
         {
             let validated = of(node::<K>());
-            return Err(SavError::Packets { expected: full, received, validated, transmitted, dropped });
+            let asked = lists.iter().map(|(asked, _)| asked).sum();
+            return Err(SavError::Packets { expected: full, received, validated, asked, transmitted, dropped });
         }
         let ticks = |wanted: &dyn Fn(Node) -> bool| {
             let ticks: u64 =
@@ -258,6 +284,7 @@ impl Run {
             graph: ticks(&|node| node != Node::Rx),
             wall: wall as f64 / received as f64,
             node: ticks(&|of| of == node::<K>()),
+            asked: ticks(&|of| asks == Some(of)),
         })
     }
 
@@ -282,6 +309,8 @@ pub(super) struct Turn {
     pub(super) graph: f64,
     /// In the node that validates.
     pub(super) node: f64,
+    /// In the node that asks beside, if there is one.
+    pub(super) asked: f64,
     /// In all: with the ports' work, the making of the packets, and what the worker does around the graph.
     pub(super) wall: f64,
 }
@@ -304,6 +333,7 @@ impl Samples {
             packets,
             graph: median(|window| window.graph),
             node: median(|window| window.node),
+            asked: median(|window| window.asked),
             wall: median(|window| window.wall),
         });
         self.packets += packets;

@@ -7,6 +7,7 @@
 
 pub mod accuracy;
 mod actions;
+mod background;
 mod cost;
 mod family;
 mod flood;
@@ -26,6 +27,7 @@ use super::prefixes::Prefixes;
 use family::Ip;
 
 pub use actions::{ActionRow, Actions, OfFamily};
+pub use background::{Background, BackgroundRow};
 pub use cost::{Effort, Memory, Row, Scale};
 pub use flood::{Deep, Flood, Floods};
 pub use network::Way;
@@ -53,7 +55,8 @@ pub enum SavError {
     Capture(#[from] CaptureError),
     /// Packets did not go where the policy has them go.
     #[error(
-        "of {expected} packets, {received} came, {validated} were validated, {transmitted} left and {dropped} were dropped"
+        "of {expected} packets, {received} came, {validated} were validated, lists were asked for {asked}, {transmitted} left \
+         and {dropped} were dropped"
     )]
     Packets {
         /// Packets of the window.
@@ -62,6 +65,8 @@ pub enum SavError {
         received: u64,
         /// Those that were validated.
         validated: u64,
+        /// Those that access lists were asked for.
+        asked: u64,
         /// Those that left.
         transmitted: u64,
         /// Those that were dropped.
@@ -127,6 +132,7 @@ pub fn scales(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavError> 
 }
 
 pub use actions::measure as actions;
+pub use background::measure as backgrounds;
 pub use flood::measure as floods;
 pub use update::measure as updates;
 
@@ -183,6 +189,17 @@ mod tests {
     }
 
     #[test]
+    fn lists_beside_validation_are_asked_and_let_all_pass() {
+        // A packet that goes anywhere else, or by another node, is an error.
+        let all = backgrounds(&LITTLE).unwrap();
+        assert_eq!(all.iter().map(|one| one.family.as_str()).collect::<Vec<_>>(), ["ipv6", "ipv4"]);
+        for one in &all {
+            assert_eq!((one.prefixes, one.rules, one.rows.len()), (1000, 1000, 2));
+            assert!(one.node.median > 0.0 && one.with_rules.median > 0.0, "{one:?}");
+        }
+    }
+
+    #[test]
     fn changes_lose_no_packet_and_are_seen() {
         let cpus = weir_base::affinity::allowed().unwrap();
         let updates = super::updates(&LITTLE, &cpus).unwrap();
@@ -204,6 +221,7 @@ mod tests {
             prefixes: "made".to_owned(),
             turns: 1,
             figure_8,
+            figure_9: backgrounds(&LITTLE).unwrap(),
             figure_10: Vec::new(),
             floods: None,
             updates: Vec::new(),
@@ -220,6 +238,7 @@ mod tests {
         row.ratio_target = Some(super::super::figure::Floor::at_least(86.0, 87.0));
         let text = report.text();
         let line = text.lines().find(|line| line.starts_with("acl")).unwrap();
+        assert!(text.contains("Figure 9, 1,000 access rules") && text.contains("1000 rules"), "{text}");
         assert!(line.contains("96.6%") && line.contains("≥ 86 ") && line.contains("≤ 8 missed"), "{line}");
     }
 }

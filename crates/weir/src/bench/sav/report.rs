@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Floods, Row, Scale, Updates};
+use super::{Background, Floods, Row, Scale, Updates};
 use crate::bench::figure::Figure;
 use crate::bench::report::machine;
 use crate::render::Report;
@@ -24,6 +24,8 @@ pub struct Sav {
     pub turns: usize,
     /// Figure 8, by family.
     pub figure_8: Vec<Scale>,
+    /// Figure 9, by family.
+    pub figure_9: Vec<Background>,
     /// Figure 10, by family and number of prefixes.
     pub figure_10: Vec<Scale>,
     /// Floods and nesting, if they were asked for.
@@ -48,7 +50,14 @@ impl Report for Sav {
             for scale in &self.figure_8 {
                 figure(&mut text, scale);
             }
-            text.push_str("\nFigure 9 has the same with 1,000 access lists beside, which weir does not have.\n");
+        }
+        if !self.figure_9.is_empty() {
+            text.push_str(
+                "\nFigure 9, 1,000 access rules beside: percent of forwarding with the rules and without validation\n",
+            );
+            for one in &self.figure_9 {
+                background(&mut text, one);
+            }
         }
         if !self.figure_10.is_empty() {
             text.push_str(
@@ -126,6 +135,50 @@ fn figure(text: &mut String, scale: &Scale) {
             format!("{:.1}%", rate_ratio.median),
             lookup,
             beside,
+        ]);
+    }
+    text.push_str(&table.text());
+}
+
+/// What validation costs beside a list.
+fn background(text: &mut String, one: &Background) {
+    let _ = writeln!(
+        text,
+        "\n{}, {}-octet frames; {} source prefixes; {} rules that ask for other things than sources, {} of which are first for \
+         some packet",
+        one.family, one.size, one.prefixes, one.rules, one.matched,
+    );
+    let [ratio, slow, fast] = of(&one.rules_ratio, 1);
+    let _ = writeln!(
+        text,
+        "without both {:.1} ticks in the graph, with the rules {:.1} ({:.1} in their node): {ratio}% ({slow} … {fast})",
+        one.plain.median, one.with_rules.median, one.node.median,
+    );
+    let mut table = Table::new(&[
+        ("Validation", Left),
+        ("Draft", Right),
+        ("Ratio", Right),
+        ("p10", Right),
+        ("p90", Right),
+        ("Added", Right),
+        ("p10", Right),
+        ("p90", Right),
+        ("Without_rules", Right),
+        ("Both_to_neither", Right),
+    ]);
+    for row in &one.rows {
+        let ([ratio, slow, fast], [added, less, more]) = (of(&row.ratio, 1), of(&row.added, 1));
+        table.row([
+            row.way.name().to_owned(),
+            format!("{:.1}%", row.draft),
+            format!("{ratio}%"),
+            slow,
+            fast,
+            added,
+            less,
+            more,
+            format!("{:.1}%", row.without_rules.median),
+            format!("{:.1}%", row.to_plain.median),
         ]);
     }
     text.push_str(&table.text());
