@@ -19,7 +19,7 @@ use crate::reason::Reason;
 use crate::root::{Interface, Root};
 use crate::sav::{By, PLACES, SavCounters, Sources, Spoofed};
 use crate::stats::{
-    Conservation, DropStats, InterfaceStats, InvalidSourceRow, InvalidSources, NodeStats, SamplerStats,
+    Conservation, DropStats, EthertypeStats, InterfaceStats, InvalidSourceRow, InvalidSources, NodeStats, SamplerStats,
     SavInterfaceStats, Snapshot, Traffic, WorkerStats,
 };
 
@@ -162,6 +162,27 @@ pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceSt
         let Some(compiled) = root.interfaces.get(number as usize) else { continue };
         let name = |policy: SavIndex| model.sav[usize::from(policy.0)].name.as_str();
         rows.extend(sav_rows(compiled, [interface.sav.v4.map(name), interface.sav.v6.map(name)]));
+    }
+    rows
+}
+
+/// What interfaces counted of ethertypes: those that name some, or have refused frames for theirs.
+pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root) -> Vec<EthertypeStats> {
+    let mut rows = Vec::new();
+    for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
+        let Some(compiled) = root.interfaces.get(number as usize) else { continue };
+        let sum = |of: fn(&InterfaceCounters) -> u64| compiled.counters.iter().map(of).sum();
+        let both: [(&str, _, u64); 2] = [
+            ("in", &interface.access.ethertypes_in, sum(|counters| counters.ethertypes.0.value())),
+            ("out", &interface.access.ethertypes_out, sum(|counters| counters.ethertypes.1.value())),
+        ];
+        let shown = both.into_iter().filter(|(_, ethertypes, refused)| ethertypes.is_some() || *refused > 0);
+        rows.extend(shown.map(|(direction, ethertypes, refused)| EthertypeStats {
+            interface: interface.name.clone(),
+            direction,
+            ethertypes: ethertypes.clone(),
+            refused,
+        }));
     }
     rows
 }

@@ -67,6 +67,8 @@ pub struct InterfaceCounters {
     pub dropped: TrafficCounter,
     /// Given to the host after being received here.
     pub punt: TrafficCounter,
+    /// Dropped for their ethertype: what came in, and what was to leave.
+    pub ethertypes: (Counter, Counter),
     /// Of source address validation.
     pub sav: PerFamily<SavCounters>,
 }

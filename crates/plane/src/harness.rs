@@ -312,6 +312,11 @@ impl Harness {
         self.compiler.sav_entries(&self.model, policy, |_| true, usize::MAX).0
     }
 
+    /// What interfaces let pass by ethertype.
+    pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
+        self.root.with(|root| crate::collect::ethertypes(&self.model, &self.map, root))
+    }
+
     /// The allowlists, in the order of the configuration.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         crate::show::allowlists(&self.model, &self.compiler)

@@ -68,6 +68,7 @@ reasons! {
     UnknownVlan "unknown-vlan" Warning "ethernet-input" "No interface is configured for the frame's VLAN tags.";
     UnhandledEthertype "unhandled-ethertype" Info "ethernet-input" "The frame carries neither IPv4 nor IPv6.";
     InterfaceGone "interface-gone" Info "ethernet-input" "The interface was removed while the packet was under way.";
+    AclEthertype "acl-ethertype" Info "ethernet-input, output" "The interface does not let frames of this ethertype in, or does not let them out.";
     BadArp "bad-arp" Warning "arp-input" "The ARP packet is malformed, or claims an address that no station has (RFC 1812, 3.3.2).";
     ArpNotForUs "arp-not-for-us" Info "arp-input" "The ARP packet is about others.";
     BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1).";

@@ -46,6 +46,8 @@ pub struct Root {
     pub acl: acl::Access,
     /// What they ask of sources by allowlists.
     pub allow: Allowlists,
+    /// Some interface says which ethertypes may leave.
+    pub ethertypes_out: bool,
     /// Who takes samples, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
@@ -91,6 +93,10 @@ pub struct Interface {
     pub acl_out: PerFamily<u16>,
     /// Which of the root's sequences of allowlists contain its packets' sources; [`crate::allow::NONE`] without one.
     pub allow: PerFamily<u16>,
+    /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
+    pub ethertypes_in: Option<Arc<[u16]>>,
+    /// Those of what may leave.
+    pub ethertypes_out: Option<Arc<[u16]>>,
     /// The broadcast addresses of its link.
     pub broadcasts: Arc<Broadcasts>,
     /// Its counters, by worker.

@@ -493,6 +493,19 @@ pub struct SavTableStats {
     pub control_octets: usize,
 }
 
+/// The ethertypes that an interface lets pass in a direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EthertypeStats {
+    /// The interface.
+    pub interface: String,
+    /// `in` or `out`.
+    pub direction: &'static str,
+    /// The ethertypes; `None`: any, though it was otherwise before.
+    pub ethertypes: Option<Vec<u16>>,
+    /// Frames of others, which were dropped.
+    pub refused: u64,
+}
+
 /// An allowlist of sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowlistStats {

@@ -165,8 +165,10 @@ fn fragments() -> Vec<Reason> {
 
 /// What interfaces do not let in or out.
 fn not_admitted() -> Vec<Reason> {
-    let mut rig = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]).rig();
+    let build = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]);
+    let mut rig = build.ethertypes("wan", Some(&[]), None).rig();
     rig.send("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
+    rig.send("wan", "udp from 192.0.2.2 port 1 to 10.0.0.2 port 2");
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 

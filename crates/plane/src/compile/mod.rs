@@ -145,6 +145,8 @@ pub struct Compiler {
     sav: sav::Store,
     acl: acl::Store,
     allow: allow::Store,
+    /// Some interface of the model says which ethertypes may leave.
+    ethertypes_out: bool,
     samplers: Arc<[Sampler]>,
     generation: u64,
     models: u64,
@@ -186,6 +188,7 @@ impl Compiler {
             sav: sav::Store::default(),
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
+            ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -290,6 +293,7 @@ impl Compiler {
         }
         self.interfaces = interfaces;
         self.changed = true;
+        self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
         self.icmp = gateway.icmp;
         self.samplers = self.samplers(gateway, &map).into();
         Ok(map)
@@ -312,6 +316,7 @@ impl Compiler {
             sav: self.sav.current().clone(),
             acl: self.acl.current().clone(),
             allow: self.allow.current().clone(),
+            ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             invent_neighbors: self.settings.invent_neighbors,
@@ -402,6 +407,8 @@ impl Compiler {
                 acl_in: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 acl_out: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 allow: PerFamily { v4: crate::allow::NONE, v6: crate::allow::NONE },
+                ethertypes_in: interface.access.ethertypes_in.as_deref().map(Arc::from),
+                ethertypes_out: interface.access.ethertypes_out.as_deref().map(Arc::from),
                 broadcasts: Arc::default(),
                 counters,
             };

@@ -574,6 +574,12 @@ impl Engine {
         crate::show::sav_policies(&control.model, &control.compiler)
     }
 
+    /// What interfaces let pass by ethertype, in the order of the configuration. What they count is never cleared.
+    pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
+        let control = self.lock();
+        self.root.with(|root| collect::ethertypes(&control.model, &control.map, root))
+    }
+
     /// The allowlists, in the order of the configuration. What they count is never cleared.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         let control = self.lock();

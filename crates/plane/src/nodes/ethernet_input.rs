@@ -47,7 +47,8 @@ impl Own {
             interface.counters[worker].rx.add(self.packets, self.bytes);
         }
         let number = root.ports.get(port as usize).map_or(NONE, |port| port.untagged);
-        let mac = root.interfaces.get(number as usize).map(|interface| interface.mac).filter(|_| !self.closely);
+        let usual = |interface: &&Interface| !self.closely && takes_ip(interface);
+        let mac = root.interfaces.get(number as usize).filter(usual).map(|interface| interface.mac);
         // No frame's address is this, as with an interface that is not there: the usual case never applies.
         let mac = mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
         *self = Own { port, number, mac, packets: 0, bytes: 0, ..*self };
@@ -145,11 +146,29 @@ fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
         interface.counters[worker].rx.add(1, packet.len() as u64);
     }
     let (_, l2) = found?;
+    admit_ethertype(context, packet, l2.ethertype)?;
     let own = root.interfaces.get(number as usize).is_some_and(|interface| interface.mac == l2.destination.0);
     if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
         return Err(Reason::NotOurMac.into());
     }
     admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
+/// The interface lets packets of both families in, whatever else it says of ethertypes.
+fn takes_ip(interface: &Interface) -> bool {
+    let both = |list: &[u16]| list.contains(&ethertype::IPV4) && list.contains(&ethertype::IPV6);
+    interface.ethertypes_in.as_deref().is_none_or(both)
+}
+
+/// Refuses a frame of whose ethertype its interface lets none in.
+#[cold]
+fn admit_ethertype(context: &Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
+    let Some(interface) = ingress(context.root, packet) else { return Ok(()) };
+    if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
+        return Ok(());
+    }
+    interface.counters[context.worker].ethertypes.0.add(1);
+    Err(Reason::AclEthertype)
 }
 
 fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
@@ -269,11 +288,14 @@ fn admit(context: &mut Context<'_>, packet: &mut Packet, l2: Link) -> Result<Way
             check_offload(packet)?;
             admit_v6(context, packet, &parsed)
         }
-        ethertype::ARP => {
+        other => {
+            admit_ethertype(context, packet, other)?;
+            if other != ethertype::ARP {
+                return Err(Reason::UnhandledEthertype.into());
+            }
             packet.set_parsed(&Parsed { l3: l2.l3, flags: l2.flags, ..Parsed::default() });
             Ok(Way::To(Node::ArpInput))
         }
-        _ => Err(Reason::UnhandledEthertype.into()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `output`: hands packets to the egress ports.
 
+use weir_packet::parse;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use super::{Context, ORIGINATED};
@@ -55,6 +56,12 @@ pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &F
 }
 
 fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize, lengths: &Lengths) {
+    let admitted;
+    let mut frame = frame;
+    if context.root.ethertypes_out {
+        admitted = admit(context, vector, frame, lengths);
+        frame = &admitted;
+    }
     if context.recorder.is_some() {
         for &place in frame.places() {
             record(context, vector, place);
@@ -71,6 +78,26 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
         let reason = if gone { Reason::NoPort } else { Reason::TransmitFull };
         super::discard(context, &vector[place], reason);
     }
+}
+
+/// Drops the frames of whose ethertype their interface lets none out; gives the others.
+#[cold]
+fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Lengths) -> Frame {
+    let root = context.root;
+    let mut admitted = Frame::new();
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let interface = root.interfaces.get(lengths[usize::from(place)].0 as usize);
+        let named = interface.and_then(|interface| Some((interface, interface.ethertypes_out.as_deref()?)));
+        match named {
+            Some((interface, list)) if !parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) => {
+                interface.counters[context.worker].ethertypes.1.add(1);
+                super::discard(context, packet, Reason::AclEthertype);
+            }
+            _ => admitted.push(place),
+        }
+    }
+    admitted
 }
 
 /// Counts what was sent, interface by interface: one addition for each run of packets.

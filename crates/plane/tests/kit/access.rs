@@ -51,4 +51,13 @@ impl Build {
         self.0.interfaces[interface].access.allow = PerFamily { v4, v6 };
         self
     }
+
+    /// The ethertypes that an interface lets in and out; `None`: all.
+    pub fn ethertypes(mut self, interface: &str, incoming: Option<&[u16]>, outgoing: Option<&[u16]>) -> Build {
+        let interface = self.interface(interface).0 as usize;
+        let access = &mut self.0.interfaces[interface].access;
+        access.ethertypes_in = incoming.map(<[u16]>::to_vec);
+        access.ethertypes_out = outgoing.map(<[u16]>::to_vec);
+        self
+    }
 }
