@@ -17,7 +17,7 @@ use super::dense::Dense;
 use super::fields::Fields;
 
 /// A classifier as workers share it. Made and changed by a [`Writer`](super::Writer), whose changes appear in it, each at
-/// once for any one lookup.
+/// once for any one lookup. Of changes that are made during a lookup, it may see some and not others, in no order.
 pub struct Table<K> {
     arena: Arc<Arena>,
     pub(super) root: AtomicU32,
