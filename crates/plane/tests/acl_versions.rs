@@ -226,7 +226,7 @@ fn address(v4: bool, random: &mut Random) -> IpAddr {
 }
 
 fn packet(random: &mut Random) -> Packet {
-    let v4 = random.next() % 2 == 0;
+    let v4 = random.next().is_multiple_of(2);
     let (from, to) = (address(v4, random), address(v4, random));
     Packet { from, to, port: [80, 81, 443, 8000][random.next() as usize % 4], interface: (random.next() % 3) as u32 }
 }
@@ -257,7 +257,7 @@ fn web(members: &[u16]) -> Group<std::ops::RangeInclusive<u16>> {
 }
 
 fn rule(random: &mut Random) -> AclRule {
-    let v4 = random.next() % 2 == 0;
+    let v4 = random.next().is_multiple_of(2);
     let actions = [PERMIT, DENY, AclAction::Reject(Rejection::Usual), AclAction::Reject(Rejection::Icmp)];
     let (from, to) = (addresses(v4, random), addresses(v4, random));
     let destination = match random.next() % 3 {
@@ -274,8 +274,11 @@ fn rule(random: &mut Random) -> AclRule {
         _ => None,
     };
     let action = actions[random.next() as usize % 4];
-    let limit =
-        (action == PERMIT && random.next() % 4 == 0).then_some(AclLimit { unit: RateUnit::Packets, rate: 1, burst: 1 });
+    let limit = (action == PERMIT && random.next().is_multiple_of(4)).then_some(AclLimit {
+        unit: RateUnit::Packets,
+        rate: 1,
+        burst: 1,
+    });
     AclRule { from, to, transport, received_on, limit, ..AclRule::all(action, Origin(0)) }
 }
 
@@ -532,7 +535,7 @@ fn a_rule_of_one_box_goes_in_and_out_in_place() {
     // Readers learn of a page, of a special rule, and of questions about ports, before the rule is there.
     let port = Transport::Ports { protocol: 6, source: Ports::ALL, destination: (80..=80).into(), flags: None };
     let asks = AclRule { transport: port, ..from(DENY, "10.1.8.0/24") };
-    let asked = rig.edit("x", insert(At::Index(0), &[asks.clone()])).unwrap().added[0];
+    let asked = rig.edit("x", insert(At::Index(0), std::slice::from_ref(&asks))).unwrap().added[0];
     assert!(rig.root.with(|root| root.acl.v4[0].needs_transport && !root.acl.v6[0].needs_transport));
     assert_eq!(rig.published, 1);
     rig.edit("x", insert(At::Index(0), &[asks])).unwrap();
@@ -580,11 +583,14 @@ fn what_can_not_be_changed_stays_as_it_was() {
     let before = (rig.rows("x"), rig.rows("y"));
     let one = from(DENY, "192.0.2.0/24");
     let is = |error: AclError, text: &str| assert!(error.to_string().contains(text), "{error}");
-    is(rig.edit("w", insert(At::End, &[one.clone()])).unwrap_err(), "no access list with the name `w`");
-    is(rig.edit("x", insert(At::Index(3), &[one.clone()])).unwrap_err(), "has 2 rules: there is no place 3");
+    is(rig.edit("w", insert(At::End, std::slice::from_ref(&one))).unwrap_err(), "no access list with the name `w`");
+    is(
+        rig.edit("x", insert(At::Index(3), std::slice::from_ref(&one))).unwrap_err(),
+        "has 2 rules: there is no place 3",
+    );
     let foreign = before.1[0].0;
     for edit in [
-        insert(At::Before(foreign), &[one.clone()]),
+        insert(At::Before(foreign), std::slice::from_ref(&one)),
         AclEdit::Delete { rules: vec![before.0[0].0, foreign] },
         AclEdit::Delete { rules: vec![12345] },
         AclEdit::Batch(vec![AclChange::Insert(At::End, one.clone()), AclChange::Delete(foreign)]),
@@ -595,7 +601,7 @@ fn what_can_not_be_changed_stays_as_it_was() {
     is(rig.edit("x", insert(At::End, &[one.clone(), logs])).unwrap_err(), "rule 2 logs, but access list `x` has no");
     let group = Addresses::Group(hosts(&["10.0.0.0/8"]));
     let names = AclRule { from: group, ..one.clone() };
-    is(rig.edit("x", insert(At::End, &[names.clone()])).unwrap_err(), "no group `hosts`");
+    is(rig.edit("x", insert(At::End, std::slice::from_ref(&names))).unwrap_err(), "no group `hosts`");
     is(rig.edit("x", insert(At::End, &vec![one.clone(); 6])).unwrap_err(), "9 rules are more than the 8");
     is(rig.regroup(AclGroup::Addresses(hosts(&[]))).unwrap_err(), "would have no members");
 
@@ -611,7 +617,7 @@ fn what_can_not_be_changed_stays_as_it_was() {
     assert_eq!(rig.regroup(AclGroup::Addresses(hosts(&many[..6]))).unwrap().rules, 1);
     assert_eq!(rig.from("10.3.0.1").number(), named);
     // The classifier is full now, the list is not.
-    is(rig.edit("x", insert(At::End, &[one.clone()])).unwrap_err(), "9 rules are more than the 8");
+    is(rig.edit("x", insert(At::End, std::slice::from_ref(&one))).unwrap_err(), "9 rules are more than the 8");
     rig.edit("x", AclEdit::Delete { rules: vec![named] }).unwrap();
     assert_eq!((rig.rows("x"), rig.rows("y")), before);
 
@@ -620,7 +626,7 @@ fn what_can_not_be_changed_stays_as_it_was() {
     let Rig { compiler, gateway, map, .. } = &mut rig;
     let mut create = |list| compiler.create_acl((gateway, map), list, &said);
     is(create(list("x", &[])).unwrap_err(), "with the name `x` already");
-    assert_eq!(create(list("new", &[one.clone()])).unwrap().rules, 1);
+    assert_eq!(create(list("new", std::slice::from_ref(&one))).unwrap().rules, 1);
     is(compiler.delete_acl((gateway, map), "x").unwrap_err(), "can not go: interface a names it");
     is(compiler.delete_acl((gateway, map), "y").unwrap_err(), "one of the configuration's");
     assert_eq!(rig.numbers("new").len(), 1);
@@ -702,7 +708,7 @@ fn groups_keep_their_members_until_they_are_declared_otherwise() {
         from: Addresses::Group(hosts(&["10.0.0.0/14", "2001:db8::/110"])),
         ..AclRule::all(PERMIT, Origin(0))
     };
-    let lists = [list("x", &[named.clone()]), list("y", &[from(DENY, "10.7.0.0/16"), named])];
+    let lists = [list("x", std::slice::from_ref(&named)), list("y", &[from(DENY, "10.7.0.0/16"), named])];
     let mut rig = Rig::new(with_groups(model(&lists, &[0], &[1])));
     let number = rig.numbers("x")[0];
     rig.count(number);

@@ -206,7 +206,7 @@ mod tests {
         let mut numbers: Vec<u32> = (0..1500).collect();
         check(&order, &numbers);
         for number in 1500..6000 {
-            if random.next() % 3 == 0 {
+            if random.next().is_multiple_of(3) {
                 let index = random.next() as usize % numbers.len();
                 assert_eq!(order.remove(index).unwrap().number, numbers.remove(index));
             } else {

@@ -1,0 +1,221 @@
+//! Changes that make lists, and the chains they are in, anew beside those that run.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::chain::{Full, Kept};
+use super::edit::{AclChange, AclEdited, AclError, At};
+use super::order::{Entry, Order, Own, Said, Text};
+use super::same::Known;
+use super::{Input, List, Store, numbers, width};
+use crate::model::{AclDefault, AclRule};
+
+impl Store {
+    /// A list with other rules in the place of some.
+    pub(super) fn changed(&self, number: u32, entries: Vec<Entry>) -> Option<List> {
+        let list = self.list(number)?;
+        Some(List {
+            name: Arc::clone(&list.name),
+            declared: list.declared.clone(),
+            order: Order::spread(entries),
+            default: list.default,
+            number: list.number,
+            choice: list.choice,
+            edited: true,
+            created: list.created.clone(),
+        })
+    }
+
+    pub(super) fn splice(
+        &mut self,
+        input: Input<'_>,
+        number: u32,
+        index: usize,
+        rules: Vec<AclRule>,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
+        self.admit(input, number, &rules, 0)?;
+        let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
+        let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
+        let new: Vec<Entry> = rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
+        let added: Vec<u32> = new.iter().map(|entry| entry.number).collect();
+        entries.splice(index..index, new);
+        let edited = AclEdited { added: added.clone(), deleted: 0, rules: entries.len() };
+        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
+        self.adopt(input, vec![(number, list)], added)?;
+        Ok(edited)
+    }
+
+    /// Changes one after the other, which readers see together.
+    pub(super) fn batch(
+        &mut self,
+        input: Input<'_>,
+        number: u32,
+        changes: Vec<AclChange>,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
+        let mut entries: Vec<Entry> =
+            self.list(number).map_or_else(Vec::new, |list| list.order.iter().cloned().collect());
+        let (mut places, mut rules) = (Vec::with_capacity(changes.len()), Vec::new());
+        let mut deleted = 0;
+        for change in changes {
+            let (at, rule, goes) = match change {
+                AclChange::Insert(at, rule) => (at, Some(rule), false),
+                AclChange::Delete(own) => (At::Before(own), None, true),
+                AclChange::Replace(own, rule) => (At::Before(own), Some(rule), true),
+            };
+            let comes = rule.is_some();
+            places.push((at, comes, goes));
+            rules.extend(rule);
+        }
+        let rules = self.checked(input.gateway, number, rules)?;
+        let gone = places.iter().filter(|(.., goes)| *goes).count();
+        // As many as that can go only if there are: else one of them is not found.
+        self.admit(input, number, &rules, gone.min(self.rules))?;
+        let mut rules = rules.into_iter();
+        let mut added = Vec::new();
+        let list = self.name(number);
+        let change = || {
+            for (at, comes, goes) in places {
+                // Rules that came a moment ago have numbers that nobody was told.
+                let known = |own| self.numbers.means(own) != numbers::Means::Nothing;
+                let index = index_in(&entries, at, known).map_err(|wrong| match wrong {
+                    Wrong::Rule(number) => AclError::NoSuchRule { list: list.clone(), number },
+                    Wrong::Index(index) => AclError::NoSuchPlace { list: list.clone(), index, rules: entries.len() },
+                })?;
+                if goes {
+                    entries.remove(index);
+                    deleted += 1;
+                }
+                if let Some(rule) = comes.then(|| rules.next()).flatten() {
+                    let own = self.numbers.allocate();
+                    added.push(own);
+                    entries.insert(index, new_entry(rule, own, said));
+                }
+            }
+            Ok(entries.len())
+        };
+        let rules = match change() {
+            Ok(rules) => rules,
+            Err(wrong) => {
+                self.numbers.take_back(added);
+                return Err(wrong);
+            }
+        };
+        let edited = AclEdited { added: added.clone(), deleted, rules };
+        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
+        self.adopt(input, vec![(number, list)], added)?;
+        Ok(edited)
+    }
+
+    /// A list without the rules at some places.
+    pub(super) fn without(&mut self, input: Input<'_>, number: u32, places: &[u64]) -> Result<AclEdited, AclError> {
+        let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
+        let stays = |entry: &&Entry| places.binary_search(&entry.place).is_err();
+        let entries: Vec<Entry> = list.order.iter().filter(stays).cloned().collect();
+        let edited = AclEdited { added: Vec::new(), deleted: places.len(), rules: entries.len() };
+        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
+        self.adopt(input, vec![(number, list)], Vec::new())?;
+        Ok(edited)
+    }
+
+    pub(super) fn replace(
+        &mut self,
+        input: Input<'_>,
+        number: u32,
+        rules: Vec<AclRule>,
+        default: Option<AclDefault>,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
+        let before = self.list(number).map_or(0, |list| list.order.len());
+        self.admit(input, number, &rules, before)?;
+        let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else {
+            return Ok(AclEdited::default());
+        };
+        let had: Vec<_> = list.order.iter().map(|entry| (list.rule(entry), entry.number)).collect();
+        let texts: HashMap<u32, (&AclRule, &Text)> =
+            list.order.iter().map(|entry| (entry.number, (list.rule(entry), &entry.text))).collect();
+        let mut known = Known::new(had.into_iter(), &self.interfaces);
+        let mut added = Vec::new();
+        let entries: Vec<Entry> = rules
+            .into_iter()
+            .map(|rule| {
+                let own = known.take(&rule, &self.interfaces).unwrap_or_else(|| {
+                    let own = self.numbers.allocate();
+                    added.push(own);
+                    own
+                });
+                // Who has it already goes on having said it.
+                let is_same =
+                    |(before, _): &&(&AclRule, &Text)| AclRule { origin: before.origin, ..rule.clone() } == **before;
+                match texts.get(&own).filter(is_same) {
+                    Some((_, text)) => Entry { place: 0, width: width(&rule), number: own, text: (*text).clone() },
+                    None => new_entry(rule, own, said),
+                }
+            })
+            .collect();
+        let rules = entries.len();
+        let edited = AclEdited { added: added.clone(), deleted: before + added.len() - rules, rules };
+        let Some(mut list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
+        list.default = default.unwrap_or(list.default);
+        self.adopt(input, vec![(number, list)], added)?;
+        Ok(edited)
+    }
+
+    /// Has lists run in the place of those with their numbers, with all chains that they are in. `fresh` are the numbers of
+    /// rules that are new.
+    pub(super) fn adopt(&mut self, input: Input<'_>, lists: Vec<(u32, List)>, fresh: Vec<u32>) -> Result<(), AclError> {
+        let find = |number: u32| -> &List {
+            let own = lists.iter().find(|(own, _)| *own == number).map(|(_, list)| list);
+            own.or_else(|| self.list(number)).expect("a chain's list")
+        };
+        let concerned = |kept: &Kept| lists.iter().any(|(number, _)| kept.sequence.contains(number));
+        let mut anew = Vec::new();
+        for (at, kept) in self.chains.iter().enumerate().filter(|(_, kept)| concerned(kept)) {
+            match Kept::build(input.means(), Arc::clone(&kept.sequence), find) {
+                Ok(kept) => anew.push((at, kept)),
+                Err(Full { list, error: full, .. }) => {
+                    let list = find(list).name.to_string();
+                    self.numbers.take_back(fresh);
+                    return Err(AclError::NoRoom { list, full });
+                }
+            }
+        }
+        for (number, list) in lists {
+            self.put(number, list);
+        }
+        for (at, kept) in anew {
+            self.chains[at] = kept;
+        }
+        self.show();
+        Ok(())
+    }
+}
+
+/// What is wrong with a place.
+enum Wrong {
+    Rule(u32),
+    Index(usize),
+}
+
+/// The index of a place in rules.
+fn index_in(entries: &[Entry], at: At, known: impl Fn(u32) -> bool) -> Result<usize, Wrong> {
+    let of = |rule| {
+        let found = entries.iter().position(|entry| entry.number == rule).filter(|_| known(rule));
+        found.ok_or(Wrong::Rule(rule))
+    };
+    match at {
+        At::Index(index) if index > entries.len() => Err(Wrong::Index(index)),
+        At::Index(index) => Ok(index),
+        At::End => Ok(entries.len()),
+        At::Before(rule) => of(rule),
+        At::After(rule) => of(rule).map(|index| index + 1),
+    }
+}
+
+/// A rule that comes.
+pub(super) fn new_entry(rule: AclRule, number: u32, said: &Said) -> Entry {
+    let width = width(&rule);
+    let said = Some(said.clone());
+    Entry { place: 0, width, number, text: Text::Own(Arc::new(Own { rule, declared: None, said })) }
+}

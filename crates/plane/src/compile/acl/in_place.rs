@@ -1,0 +1,234 @@
+//! Rules that go into the classifiers as they are, or out of them: those of one box. No lookup finds anything else than the list
+//! before or after it.
+
+use std::sync::Arc;
+
+use weir_table::classify::{Error, Rule};
+
+use super::super::boxes::Bits;
+use super::chain::{Kept, Means, Own as Classifier, asks_transport, found, place};
+use super::edit::{AclEdited, AclError};
+use super::numbers;
+use super::order::{Entry, Own, Said, Text};
+use super::{Input, Store, special};
+use crate::model::AclRule;
+
+/// A rule of one box that is to go in.
+pub(super) struct Pending {
+    list: u32,
+    index: usize,
+    number: u32,
+    place: u64,
+    own: Arc<Own>,
+    /// There is something that readers have to know first.
+    pub(super) tell: bool,
+}
+
+impl Store {
+    /// Prepares a rule that can go in as it is.
+    pub(super) fn pending(
+        &mut self,
+        input: Input<'_>,
+        number: u32,
+        index: usize,
+        rule: &AclRule,
+        said: &Said,
+    ) -> Result<Option<Pending>, AclError> {
+        self.admit(input, number, std::slice::from_ref(rule), 0)?;
+        let Some(list) = self.list(number) else { return Ok(None) };
+        let boxes = Boxes::of(input.means(), rule);
+        let (true, Some(place)) = (boxes.is_one(), list.order.gap(index, 1)) else { return Ok(None) };
+        let choice = list.choice;
+        let own = self.numbers.allocate();
+        self.numbers.set_special(own, special(rule, choice, None));
+        // Counted from here on: not by whoever had the number before.
+        self.numbers.give(own, numbers::Means::Rule(number, place));
+        let mut tell = !self.numbers.are_shown();
+        for kept in self.chains.iter_mut().filter(|kept| kept.position(number).is_some()) {
+            tell |= kept.expect(&boxes);
+        }
+        let own_rule = Arc::new(Own { rule: rule.clone(), declared: None, said: Some(said.clone()) });
+        Ok(Some(Pending { list: number, index, number: own, place, own: own_rule, tell }))
+    }
+
+    /// Puts a rule in, which readers are ready for; gives whether the next root has to come for it.
+    pub(super) fn insert(&mut self, input: Input<'_>, pending: Pending) -> Result<(AclEdited, bool), AclError> {
+        let Pending { list: number, index, number: own, place: at, own: text, .. } = pending;
+        let boxes = Boxes::of(input.means(), &text.rule);
+        let identity = found(&text.rule, own).identity();
+        let entry = Entry { place: at, width: 1, number: own, text: Text::Own(text) };
+        let mut into = 0;
+        let done = self.chains.iter_mut().try_for_each(|kept| {
+            let done = kept.insert(input.means(), number, at, &boxes, identity);
+            into += usize::from(done.is_ok());
+            done
+        });
+        if let Err(full) = done {
+            // Made anew they may have room, as all of it lies close then.
+            let Some(list) = self.list(number) else { return Ok(Default::default()) };
+            let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
+            entries.insert(index, entry);
+            let edited = AclEdited { added: vec![own], deleted: 0, rules: entries.len() };
+            if let Some(list) = self.changed(number, entries)
+                && self.adopt(input, vec![(number, list)], Vec::new()).is_ok()
+            {
+                return Ok((edited, true));
+            }
+            let mut gone = true;
+            for (done, kept) in self.chains.iter_mut().enumerate() {
+                gone &= kept.undo(number, at, &boxes, done < into);
+            }
+            // A classifier that has no room for a list without the rule keeps it until it is made anew: then nobody else
+            // gets its number.
+            if gone {
+                self.numbers.release(vec![own]);
+            }
+            self.show();
+            return Err(AclError::NoRoom { list: self.name(number), full });
+        }
+        let Some(list) = self.lists.get_mut(number as usize).and_then(Option::as_mut) else {
+            return Ok(Default::default());
+        };
+        list.order.insert(index, entry);
+        list.edited = true;
+        self.rules += 1;
+        Ok((AclEdited { added: vec![own], deleted: 0, rules: list.order.len() }, false))
+    }
+
+    /// Takes a rule of one box out as it is; gives whether the next root should know. `None`: it has to be done otherwise.
+    pub(super) fn delete_one(&mut self, input: Input<'_>, number: u32, at: u64) -> Option<bool> {
+        let list = self.lists.get_mut(number as usize)?.as_mut()?;
+        let index = list.order.index(at)?;
+        let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
+        let own = entry.number;
+        let boxes = Boxes::of(input.means(), list.rule(entry));
+        // Where there is no room for a list without it, chains are made anew: those that were changed already as well.
+        self.chains.iter_mut().try_for_each(|kept| kept.remove(number, at)).ok()?;
+        list.order.remove(index);
+        list.edited = true;
+        self.rules -= 1;
+        self.numbers.release(vec![own]);
+        let mut tell = false;
+        for kept in self.chains.iter_mut().filter(|kept| kept.position(number).is_some()) {
+            tell |= kept.forget(&boxes);
+        }
+        if tell {
+            self.show();
+        }
+        Some(tell)
+    }
+
+    /// Puts a rule of one box back into the chains that it was taken out of already: what was there has room again.
+    pub(super) fn restore(&mut self, input: Input<'_>, number: u32, at: u64) {
+        let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else { return };
+        let entry = list.order.index(at).and_then(|index| list.order.get(index)).filter(|entry| entry.width == 1);
+        let Some(entry) = entry else { return };
+        let rule = list.rule(entry);
+        let (boxes, identity) = (Boxes::of(input.means(), rule), found(rule, entry.number).identity());
+        for kept in &mut self.chains {
+            kept.restore(input.means(), number, at, &boxes, identity);
+        }
+    }
+}
+
+/// The boxes of a rule.
+struct Boxes {
+    v4: Vec<Rule<u32>>,
+    v6: Vec<Rule<u128>>,
+}
+
+impl Boxes {
+    fn of(means: Means<'_>, rule: &AclRule) -> Boxes {
+        Boxes { v4: means.boxes(rule), v6: means.boxes(rule) }
+    }
+
+    /// There is one of a family at most.
+    fn is_one(&self) -> bool {
+        self.v4.len() <= 1 && self.v6.len() <= 1
+    }
+}
+
+impl Kept {
+    /// A rule will come; gives whether readers have to know.
+    fn expect(&mut self, boxes: &Boxes) -> bool {
+        // Both are asked.
+        self.v4.expect(&boxes.v4) | self.v6.expect(&boxes.v6)
+    }
+
+    /// A rule is gone; gives whether readers may know.
+    fn forget(&mut self, boxes: &Boxes) -> bool {
+        self.v4.forget(&boxes.v4) | self.v6.forget(&boxes.v6)
+    }
+
+    /// Puts a rule in at a place of a list, if that is one of its own.
+    fn insert(&mut self, means: Means<'_>, list: u32, at: u64, boxes: &Boxes, identity: u32) -> Result<(), Error> {
+        let Some(position) = self.position(list) else { return Ok(()) };
+        let at = place(position, at);
+        self.v4.insert(means, at, &boxes.v4, identity)?;
+        let done = self.v6.insert(means, at, &boxes.v6, identity);
+        if done.is_err() {
+            // If it stays, it is taken out with those of other chains.
+            let _ = self.v4.remove(at);
+        }
+        done
+    }
+
+    /// Takes the rule at a place of a list out.
+    fn remove(&mut self, list: u32, at: u64) -> Result<(), Error> {
+        let Some(position) = self.position(list) else { return Ok(()) };
+        let at = place(position, at);
+        self.v4.remove(at)?;
+        self.v6.remove(at)
+    }
+
+    /// Puts a rule in where it is not.
+    fn restore(&mut self, means: Means<'_>, list: u32, at: u64, boxes: &Boxes, identity: u32) {
+        let Some(at) = self.position(list).map(|position| place(position, at)) else { return };
+        if self.v4.writer.get(at).is_none() {
+            // It was there a moment ago.
+            let _ = self.v4.insert(means, at, &boxes.v4, identity);
+        }
+        if self.v6.writer.get(at).is_none() {
+            let _ = self.v6.insert(means, at, &boxes.v6, identity);
+        }
+    }
+
+    /// Forgets a rule that was expected, and takes it out if it is in already; gives whether it is in nowhere.
+    fn undo(&mut self, list: u32, at: u64, boxes: &Boxes, is_in: bool) -> bool {
+        let Some(position) = self.position(list) else { return true };
+        self.forget(boxes);
+        let in_v4 = self.v4.writer.get(place(position, at)).is_some();
+        if is_in || in_v4 { self.remove(list, at).is_ok() } else { true }
+    }
+}
+
+impl<K: Bits> Classifier<K> {
+    fn expect(&mut self, boxes: &[Rule<K>]) -> bool {
+        let before = self.transport;
+        self.transport += boxes.iter().filter(|rule| asks_transport(rule)).count();
+        before == 0 && self.transport > 0
+    }
+
+    fn forget(&mut self, boxes: &[Rule<K>]) -> bool {
+        let before = self.transport;
+        self.transport -= boxes.iter().filter(|rule| asks_transport(rule)).count();
+        before > 0 && self.transport == 0
+    }
+
+    fn insert(&mut self, means: Means<'_>, at: u64, boxes: &[Rule<K>], identity: u32) -> Result<(), Error> {
+        let Some(rule) = boxes.first() else { return Ok(()) };
+        if self.boxes >= means.limit {
+            return Err(Error::TooManyRules { rules: self.boxes + 1, most: means.limit });
+        }
+        self.writer.insert(at, rule.clone(), identity)?;
+        self.boxes += 1;
+        Ok(())
+    }
+
+    fn remove(&mut self, at: u64) -> Result<(), Error> {
+        if self.writer.remove(at)?.is_some() {
+            self.boxes -= 1;
+        }
+        Ok(())
+    }
+}
