@@ -40,6 +40,10 @@
 //! ports with all that come after, 64 at a time. (A second classifier of the rules that come after, into which they were
 //! put one by one, took longer for 50,000 rules, and very long for rules that nothing parts.)
 //!
+//! On a machine that others used (AMD family 26, model 2; 2.6 GHz), ClassBench's sets took 0.1 s (acl1, 8589 rules) to 0.8 s
+//! of CPU time (acl1, 44,473 rules; fw1, 51,412), whether all rules had one verdict, or two at random. Loading the classifier
+//! is 0.2 to 0.3 s of that.
+//!
 //! Lists can be made for which that takes forever. So there is an [`Effort`], and what exceeds it is told as undecided.
 
 pub mod naive;
