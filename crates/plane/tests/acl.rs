@@ -4,8 +4,9 @@ mod kit;
 
 use kit::*;
 use weir_plane::harness::Verdict;
-use weir_plane::model::{AclAction, NextHop, PerFamily, Rejection, SavAction};
+use weir_plane::model::{AclAction, NextHop, Origin, PerFamily, Rejection, Sampler, SamplerIndex, Sampling, SavAction};
 use weir_plane::reason::Reason;
+use weir_plane::sample::{Cause, Treatment};
 
 /// From a host on `lan` to one behind `wan`, in each family.
 const WAYS: [&str; 2] = [" from 10.0.0.2PORT to 198.51.100.9", " from 2001:db8:a::2PORT to 2001:db8:ffff::9"];
@@ -492,6 +493,52 @@ fn no_more_than_the_limit_of_a_rule() {
         assert_eq!(rig.put_all("lan", &vec![&limited; 25]).1.len(), 5);
         assert_eq!(rig.harness.drops(Reason::AclRateLimit), 60);
         assert_eq!(rig.acl_hits("list"), [75, 100, 0], "what is beyond it was matched, too");
+    }
+}
+
+#[test]
+fn what_rules_log_is_sampled() {
+    for output in [false, true] {
+        let rules = [
+            "permit udp port 1 log",
+            "deny udp port 2 log",
+            "reject udp port 3 log",
+            "permit udp port 4 log limit 1",
+            "permit any",
+        ];
+        let mut build = two_ports().acl("list", &rules).acl_sample(Sampling { one_in: 1, to: SamplerIndex(0) });
+        build.0.samplers = vec![Sampler {
+            name: "s".into(),
+            pcap: None,
+            ipfix: Some("127.0.0.1:4739".parse().unwrap()),
+            snap_length: 64,
+            rate: 1_000_000,
+            origin: Origin::default(),
+        }];
+        let build = if output { build.acl_out("wan", &["list"]) } else { build.acl_in("lan", &["list"]) };
+        let mut rig = build.rig();
+        rig.harness.take_samples();
+        rig.advance(5_000_000_000);
+        let numbers: Vec<u32> = rig.harness.acl_rules("list").iter().map(|row| row.number).collect();
+        for (port, treatment) in [
+            (1, Treatment::Passed),
+            (2, Treatment::Dropped),
+            (3, Treatment::Dropped),
+            (4, Treatment::Passed),
+            (4, Treatment::RateLimited),
+        ] {
+            for text in packets("udp", Some(9), &format!(" port {port}")).iter().take(if port == 4 { 1 } else { 2 }) {
+                let frame = rig.frame("lan", text);
+                rig.put("lan", &frame);
+                let samples = rig.harness.samples();
+                let [sample] = &samples[..] else { panic!("{text}: {samples:?}") };
+                assert_eq!(sample.frame(), &frame[..frame.len().min(64)]);
+                let cause = Cause::Logged { rule: numbers[port - 1], output };
+                assert_eq!((sample.cause, sample.treatment), (cause, treatment), "{text}");
+            }
+        }
+        rig.forwards("lan", "tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
+        assert_eq!(rig.harness.samples(), []);
     }
 }
 

@@ -119,6 +119,19 @@ fn no_node_allocates() {
             measure(&build.policy("p", mechanism).validate(&["in"], "p"));
         }
     }
+    // With access lists, on both ways: rules that pass, drop, tell and limit, and fragments.
+    let rules = [
+        "deny udp from 11.0.0.0/8",
+        "permit udp port 53 limit 100000",
+        "reject+reset tcp port 1-1000",
+        "reject icmp type 8 from 10.0.0.0/8",
+        "permit udp sport 1000-60000",
+        "permit any",
+    ];
+    let listed = build.clone().acl("list", &rules);
+    measure(&listed.clone().acl_in("in", &["list"]));
+    measure(&listed.clone().acl_out("out", &["list"]));
+    measure(&listed.acl_in("in", &["list"]).acl_out("in", &["list"]).acl_out("out", &["list"]));
     // With every action, by rules and interfaces, with exemptions and a check of links.
     for action in SavAction::ALL {
         for per in [RatePer::Interface, RatePer::Rule] {

@@ -21,15 +21,7 @@ use weir_plane::reason::Reason;
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
 /// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/crew`); buffers
 /// leave more headroom than any link-layer header takes.
-const NOT_FORCED: [Reason; 7] = [
-    Reason::HandoverFull,
-    Reason::WorkerGone,
-    Reason::AclDeny,
-    Reason::AclReject,
-    Reason::AclRateLimit,
-    Reason::AclFragment,
-    Reason::NoHeadroom,
-];
+const NOT_FORCED: [Reason; 3] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NoHeadroom];
 
 fn rig() -> Rig {
     let mut build = two_ports()
@@ -95,6 +87,17 @@ fn not_discarded() -> Vec<Reason> {
     let rigs = [limited, redirected, strange];
     let dropped = |reason: &Reason| rigs.iter().any(|rig| rig.harness.drops(*reason) > 0);
     Reason::ALL.iter().copied().filter(dropped).collect()
+}
+
+/// What access lists do not let pass.
+fn listed() -> Vec<Reason> {
+    let rules = ["deny udp port 1", "reject udp port 2", "permit udp port 3 limit 1"];
+    let mut rig = two_ports().acl("list", &rules).acl_in("lan", &["list"]).rig();
+    for port in [1, 2, 3, 3] {
+        rig.send("lan", &format!("udp from 10.0.0.2 port 9 to 198.51.100.9 port {port}"));
+    }
+    rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 3 fragment 0+ length 28");
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
 /// What neighbours and the host give rise to.
@@ -258,6 +261,7 @@ fn every_reason_is_produced() {
     assert_eq!(bare.conservation().imbalance(), 0);
 
     seen.extend(spoofed());
+    seen.extend(listed());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

@@ -9,7 +9,7 @@ use weir_plane::model::{
     Alarm, Match, Mechanism, NextHop, Origin, PerFamily, RateLimit, RatePer, RateUnit, Sampler, SamplerIndex, Sampling,
     SavAction, SavLayout,
 };
-use weir_plane::sample::Treatment;
+use weir_plane::sample::{Cause, Treatment};
 use weir_plane::sav::By;
 
 const SECOND: u64 = 1_000_000_000;
@@ -76,7 +76,7 @@ fn what_is_not_valid_is_sampled_whatever_becomes_of_it() {
             let [sample] = &samples[..] else { panic!("{name}: {samples:?}") };
             assert_eq!(sample.frame(), &frame[..64], "{name}");
             assert_eq!((sample.length as usize, sample.time, sample.one_in), (frame.len(), now, 1), "{name}");
-            assert_eq!((sample.by, sample.treatment, sample.policy), (by, treatment, 0), "{name}");
+            assert_eq!((sample.cause, sample.treatment), (Cause::Invalid { policy: 0, by }, treatment), "{name}");
             assert_eq!(rig.harness.interface_name(sample.interface), "lan");
             assert_eq!(sample.parsed.ports(&frame), Some((7, 9)), "{name}");
         }

@@ -34,10 +34,8 @@ pub struct Sample {
     pub interface: u32,
     /// Octets of its frame without padding.
     pub length: u32,
-    /// The place in the model of the policy that found it not valid.
-    pub policy: u16,
-    /// What found it not valid.
-    pub by: By,
+    /// Why it was taken.
+    pub cause: Cause,
     /// What became of it.
     pub treatment: Treatment,
     /// Where its headers are, which may be behind what was kept.
@@ -59,8 +57,7 @@ impl Sample {
             one_in: 1,
             interface: 0,
             length: frame.len() as u32,
-            policy: 0,
-            by: By::Table,
+            cause: Cause::Invalid { policy: 0, by: By::Table },
             treatment: Treatment::Passed,
             parsed,
             kept: kept as u16,
@@ -74,7 +71,26 @@ impl Sample {
     }
 }
 
-/// What became of a packet that was not valid.
+/// Why a packet is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// It was not valid.
+    Invalid {
+        /// The place in the model of the policy that found so.
+        policy: u16,
+        /// What found so.
+        by: By,
+    },
+    /// A rule of an access list logs it.
+    Logged {
+        /// The number of the rule.
+        rule: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
+}
+
+/// What became of a packet that was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Treatment {
     /// It went on its way.

@@ -6,9 +6,8 @@ use weir_base::ring::Producer;
 use weir_base::wake::Waker;
 use weir_packet::packet::Packet;
 
-use super::{Choice, Sample, Treatment};
+use super::{Cause, Choice, Sample, Treatment};
 use crate::root::Root;
-use crate::sav::By;
 
 /// Samples of a worker that wait to be read at most.
 pub(crate) const RING: usize = 1024;
@@ -16,10 +15,8 @@ pub(crate) const RING: usize = 1024;
 /// What is said of a packet that is offered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About {
-    /// The place in the model of the policy that found it not valid.
-    pub(crate) policy: u16,
-    /// What found it not valid.
-    pub(crate) by: By,
+    /// Why it is offered.
+    pub(crate) cause: Cause,
     /// What becomes of it.
     pub(crate) treatment: Treatment,
 }
@@ -68,14 +65,13 @@ impl Samples {
             counters.over_rate.add(1);
             return;
         }
-        let About { policy, by, treatment } = about;
+        let About { cause, treatment } = about;
         let sample = Sample {
             time: packet.time(),
             sampler: choice.sampler,
             one_in: choice.one_in,
             interface: packet.interface(),
-            policy,
-            by,
+            cause,
             treatment,
             ..Sample::new(packet.data(), sampler.snap, packet.parsed())
         };
@@ -110,8 +106,10 @@ mod tests {
     use crate::compile::{Compiler, Places, Settings};
     use crate::kit::*;
     use crate::model::{self, Origin};
+    use crate::sav::By;
 
-    const ABOUT: About = About { policy: 3, by: By::Table, treatment: Treatment::Redirected };
+    const CAUSE: Cause = Cause::Invalid { policy: 3, by: By::Table };
+    const ABOUT: About = About { cause: CAUSE, treatment: Treatment::Redirected };
 
     /// A root with two samplers: `slow` takes a sample a second of 64 octets, `fast` as many as there are of 256.
     fn root() -> (Root, Compiler) {
@@ -161,8 +159,8 @@ mod tests {
             let sample = seen.unwrap();
             assert_eq!(sample.frame(), &packet.data()[..kept]);
             assert_eq!((sample.time, sample.length, sample.interface), (Time(77), length as u32, 1));
-            assert_eq!((sample.sampler, sample.one_in, sample.policy), (sampler, 1, 3));
-            assert_eq!((sample.by, sample.treatment), (By::Table, Treatment::Redirected));
+            assert_eq!((sample.sampler, sample.one_in), (sampler, 1));
+            assert_eq!((sample.cause, sample.treatment), (CAUSE, Treatment::Redirected));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::acl::{Action, Found, Special};
 use crate::model::Rejection;
 use crate::reason::Reason;
 use crate::record::Fate;
+use crate::sample::{About, Cause, Treatment};
 
 /// Sends each packet where what was found for it says.
 #[inline(never)]
@@ -45,11 +46,24 @@ pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, f
         return None;
     }
     let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
-    match found.action() {
+    let refused = match found.action() {
         Action::Permit => special.and_then(|special| limited(context, packet, special)),
         Action::Deny => Some(Reason::AclDeny),
         Action::Reject => Some(Reason::AclReject),
+    };
+    // What the gateway makes itself is no frame yet that could be shown.
+    if let Some(choice) = special.and_then(|special| special.sample)
+        && packet.l3_offset() > 0
+    {
+        let treatment = match refused {
+            None => Treatment::Passed,
+            Some(Reason::AclRateLimit) => Treatment::RateLimited,
+            Some(_) => Treatment::Dropped,
+        };
+        let about = About { cause: Cause::Logged { rule: found.number(), output: D::OUTPUT }, treatment };
+        context.samples.offer(context.root, context.now, packet, choice, about);
     }
+    refused
 }
 
 /// A packet that is permitted is dropped for it where others have used up what may pass.

@@ -14,7 +14,7 @@ use crate::model::{RatePer, SavAction};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Adjacency, Forwarding, Kind, Root};
-use crate::sample::{About, Treatment};
+use crate::sample::{About, Cause, Treatment};
 use crate::sav::{By, ENTRIES, Family, Finding, Validator};
 
 /// What becomes of a packet that is not valid.
@@ -74,7 +74,7 @@ pub(super) fn sentence<K: Family>(
         }
     };
     if let Some(choice) = validator.sample {
-        let about = About { policy: validator.policy, by, treatment };
+        let about = About { cause: Cause::Invalid { policy: validator.policy, by }, treatment };
         context.samples.offer(context.root, context.now, packet, choice, about);
     }
     sentence

@@ -2,7 +2,7 @@
 
 use weir_packet::parse::ParseFlags;
 use weir_packet::wire::protocol;
-use weir_plane::sample::{Sample, Treatment};
+use weir_plane::sample::{Cause, Sample, Treatment};
 use weir_plane::sav::By;
 
 /// Sets of templates and of options templates (RFC 7011, 3.3.2).
@@ -143,13 +143,15 @@ fn ports(sample: &Sample) -> [u8; 4] {
 }
 
 fn status(sample: &Sample) -> u8 {
-    match (sample.treatment, sample.by) {
+    match (sample.treatment, sample.cause) {
         (Treatment::Passed | Treatment::Redirected, _) => status::FORWARDED,
         (Treatment::RateLimited, _) => status::POLICER,
-        (Treatment::Dropped, By::Acl) => status::ACL_DENY,
+        (Treatment::Dropped, Cause::Logged { .. } | Cause::Invalid { by: By::Acl, .. }) => status::ACL_DENY,
         // A source that may not come in here: what RPF says, whatever it asked.
-        (Treatment::Dropped, By::UrpfStrict | By::UrpfLoose | By::UrpfFeasible | By::Table) => status::RPF,
-        (Treatment::Dropped, _) => status::DROPPED,
+        (Treatment::Dropped, Cause::Invalid { by, .. }) => match by {
+            By::UrpfStrict | By::UrpfLoose | By::UrpfFeasible | By::Table => status::RPF,
+            _ => status::DROPPED,
+        },
     }
 }
 

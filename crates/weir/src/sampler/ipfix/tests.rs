@@ -10,7 +10,7 @@ use netflow_parser::{NetflowPacket, NetflowParser};
 use weir_packet::parse;
 use weir_packet::text::{Macs, PacketText};
 use weir_packet::wire::MacAddress;
-use weir_plane::sample::Treatment;
+use weir_plane::sample::{Cause, Treatment};
 use weir_plane::sav::By;
 
 use super::*;
@@ -143,7 +143,7 @@ fn a_collector_reads_what_was_sampled() {
     for (at, (text, _, _, by, treatment, _)) in cases.iter().enumerate() {
         for snap in [64, 128, 256] {
             let mut sample = sample(text, snap);
-            (sample.by, sample.treatment) = (*by, *treatment);
+            (sample.cause, sample.treatment) = (Cause::Invalid { policy: 0, by: *by }, *treatment);
             (sample.interface, sample.one_in) = (at as u32 % 3, 1000);
             collector.send(&sample, &known(1_700_000_000_123_456_789 + at as u64, 5));
             sent.push((at, sample));
