@@ -18,8 +18,8 @@ use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Decision, Edit, Edited, Listed, Map, Names,
-    Places, PortPlace, SavError, Settings, StageError, TableFull,
+    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, BindingDecision, Compiler, Decision, Edit, Edited,
+    Listed, Map, Names, Places, PortPlace, SavError, Settings, StageError, TableFull,
 };
 use crate::counters::WorkerCounters;
 use crate::events;
@@ -98,6 +98,8 @@ pub struct Outcome {
     pub sav: Option<Decision>,
     /// What access lists decided about it, in the order in which it came to them.
     pub acl: Vec<Filtered>,
+    /// What the bindings of its interface say of who sent it: of what they were asked last.
+    pub bindings: Option<BindingDecision>,
     /// What the allowlists of its interface say of its source, up to the one that refused it; empty: none was asked.
     pub allow: Vec<Listed>,
     /// The route that was looked up for it first, if any was.
@@ -312,6 +314,11 @@ impl Harness {
         self.compiler.sav_entries(&self.model, policy, |_| true, usize::MAX).0
     }
 
+    /// The bindings of hardware addresses, in the order of the configuration.
+    pub fn bindings(&self) -> Vec<stats::BindingsStats> {
+        crate::show::bindings(&self.model, &self.compiler)
+    }
+
     /// What interfaces let pass by ethertype.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         self.root.with(|root| crate::collect::ethertypes(&self.model, &self.map, root))
@@ -518,6 +525,7 @@ impl Harness {
                     answers: Vec::new(),
                     sav: None,
                     acl: Vec::new(),
+                    bindings: None,
                     allow: Vec::new(),
                     route: None,
                 });
@@ -538,6 +546,10 @@ impl Harness {
             Fate::Filtered { interface, output, found } => {
                 let decision = self.compiler.acl_decision(found);
                 outcome.acl.extend(decision.map(|decision| Filtered { interface, output, decision }));
+            }
+            Fate::Bound { interface, mac, number, permit, .. } => {
+                let Harness { compiler, model, map, .. } = self;
+                outcome.bindings = compiler.binding_decision((model, map), interface, mac, number, permit);
             }
             Fate::Allowed { interface, source, refused_by } => {
                 let Harness { compiler, model, map, .. } = self;

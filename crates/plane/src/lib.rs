@@ -12,6 +12,7 @@ mod adjacency;
 pub mod alarm;
 pub mod allow;
 pub mod bench;
+pub mod bindings;
 mod collect;
 pub mod compile;
 pub mod counters;

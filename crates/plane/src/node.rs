@@ -36,6 +36,8 @@ nodes! {
     Handover "handover" "Gives packets to the worker that owns their flow.";
     Ip4Sav "ip4-sav" "Validates the sources of IPv4 packets.";
     Ip6Sav "ip6-sav" "Validates the sources of IPv6 packets.";
+    Ip4MacIp "ip4-mac-ip" "Asks whether the stations that IPv4 packets come from may use their sources.";
+    Ip6MacIp "ip6-mac-ip" "Asks whether the stations that IPv6 packets come from may use their sources.";
     Ip4AclIn "ip4-acl-in" "Asks the lists of IPv4 packets' interfaces whether they may come in.";
     Ip6AclIn "ip6-acl-in" "Asks the lists of IPv6 packets' interfaces whether they may come in.";
     Ip4Allow "ip4-allow" "Asks whether the sources of IPv4 packets are in the allowlists of their interface.";

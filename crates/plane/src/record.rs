@@ -58,6 +58,19 @@ pub enum Fate {
         /// What was found.
         found: Found,
     },
+    /// The bindings of its interface were asked.
+    Bound {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// The hardware address.
+        mac: MacAddress,
+        /// The address that it uses, or is said to have.
+        source: IpAddr,
+        /// The number of the rule that decided.
+        number: u32,
+        /// It permits.
+        permit: bool,
+    },
     /// The allowlists of its interface were asked.
     Allowed {
         /// Number of the interface that it came in by.

@@ -15,6 +15,7 @@ use weir_table::lpm::Table;
 use crate::acl;
 pub use crate::adjacency::{Adjacencies, Adjacency, Kind, MAX_L2};
 use crate::allow::Allowlists;
+use crate::bindings::Bindings;
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits, PerFamily};
 use crate::sample::Sampler;
@@ -46,6 +47,8 @@ pub struct Root {
     pub acl: acl::Access,
     /// What they ask of sources by allowlists.
     pub allow: Allowlists,
+    /// What they ask of hardware addresses.
+    pub bindings: Bindings,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.
@@ -93,6 +96,8 @@ pub struct Interface {
     pub acl_out: PerFamily<u16>,
     /// Which of the root's sequences of allowlists contain its packets' sources; [`crate::allow::NONE`] without one.
     pub allow: PerFamily<u16>,
+    /// Which of the root's bindings its packets' hardware addresses pass; [`crate::bindings::NONE`] without one.
+    pub bindings: u16,
     /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
     pub ethertypes_in: Option<Arc<[u16]>>,
     /// Those of what may leave.

@@ -11,15 +11,16 @@ use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::ecmp::BUCKETS;
 use crate::keeper::Keeper;
 use crate::model::{
-    AllowedSources, Allowlist, AllowlistIndex, Gateway, LinkCheck, Match, Mechanism, NextHop, Order, PerFamily,
-    SavLayout, SavPolicy,
+    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, LinkCheck, Match,
+    Mechanism, NextHop, Order, PerFamily, SavLayout, SavPolicy,
 };
 use crate::neighbor::Known;
 use crate::node::Node;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow, TraceStep,
+    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow,
+    TraceStep, Traffic,
 };
 use crate::trace::{Step, Trace};
 
@@ -168,6 +169,33 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
         }
     };
     model.sav.iter().map(row).collect()
+}
+
+/// The bindings of hardware addresses, in the order of the configuration.
+pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStats> {
+    let origin = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
+    let row = |(place, list): (u16, &Bindings)| {
+        let named = |interface: &&Interface| interface.access.bindings == Some(BindingsIndex(place));
+        let (counts, octets) = compiler.binding_counts(&list.name);
+        let mut counts = counts.into_iter().map(|(packets, bytes)| Traffic { packets, bytes });
+        let rules = list.rules.iter().map(|rule| BindingRow {
+            permit: rule.permit,
+            mac: MacAddress(rule.mac).to_string(),
+            mac_length: rule.mac_length,
+            from: rule.from,
+            matched: counts.next().unwrap_or_default(),
+            origin: origin(rule.origin),
+        });
+        BindingsStats {
+            name: list.name.clone(),
+            interfaces: model.interfaces.iter().filter(named).map(|interface| interface.name.clone()).collect(),
+            rules: rules.collect(),
+            unmatched: counts.next().unwrap_or_default(),
+            octets,
+            origin: origin(list.origin),
+        }
+    };
+    (0..).zip(&model.bindings).map(row).collect()
 }
 
 /// The allowlists, in the order of the configuration.

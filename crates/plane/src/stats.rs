@@ -506,6 +506,40 @@ pub struct EthertypeStats {
     pub refused: u64,
 }
 
+/// Bindings of hardware addresses to those of IP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindingsStats {
+    /// Their name.
+    pub name: String,
+    /// Interfaces that name them, in the order of the configuration.
+    pub interfaces: Vec<String>,
+    /// Their rules, in their order.
+    pub rules: Vec<BindingRow>,
+    /// Packets that no rule matched, and octets from the header of IP on: they were dropped.
+    pub unmatched: Traffic,
+    /// Octets of their tables.
+    pub octets: usize,
+    /// Where they were declared.
+    pub origin: String,
+}
+
+/// A rule of [`BindingsStats`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindingRow {
+    /// It permits.
+    pub permit: bool,
+    /// The hardware address, `02:00:00:00:00:01`.
+    pub mac: String,
+    /// How many of its bits count, 0 ..= 48.
+    pub mac_length: u8,
+    /// The sources; `None`: any.
+    pub from: Option<ipnet::IpNet>,
+    /// Packets that it matched, and octets from the header of IP on.
+    pub matched: Traffic,
+    /// Where it was declared.
+    pub origin: String,
+}
+
 /// An allowlist of sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowlistStats {

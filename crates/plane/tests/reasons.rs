@@ -169,7 +169,9 @@ fn fragments() -> Vec<Reason> {
 /// What interfaces do not let in or out.
 fn not_admitted() -> Vec<Reason> {
     let build = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]);
+    let build = build.port("bound", &["10.3.0.1/24"]).bindings("list", &[]).bind("bound", "list");
     let mut rig = build.ethertypes("wan", Some(&[]), None).rig();
+    rig.send("bound", "udp from 10.3.0.2 port 1 to 10.0.0.2 port 2");
     rig.send("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
     rig.send("wan", "udp from 192.0.2.2 port 1 to 10.0.0.2 port 2");
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()

@@ -9,7 +9,8 @@
 
 pub mod acl;
 mod allow;
-pub mod boxes;
+pub mod bindings;
+mod boxes;
 mod change;
 mod numbers;
 mod pass;
@@ -30,6 +31,7 @@ use weir_table::sav::NoRoom;
 
 pub use acl::{AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
 pub use allow::Listed;
+pub use bindings::BindingDecision;
 pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
@@ -145,6 +147,7 @@ pub struct Compiler {
     sav: sav::Store,
     acl: acl::Store,
     allow: allow::Store,
+    bindings: bindings::Store,
     /// Some interface of the model says which ethertypes may leave.
     ethertypes_out: bool,
     samplers: Arc<[Sampler]>,
@@ -188,6 +191,7 @@ impl Compiler {
             sav: sav::Store::default(),
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
+            bindings: bindings::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -260,6 +264,7 @@ impl Compiler {
             redirects: &redirects,
         };
         let staged = self.sav.prepare(input)?;
+        let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let allow = self.allow.prepare(&self.domain, self.settings.workers, gateway)?;
         let lists = acl::Input { domain: &self.domain, gateway, map: &map };
         let staged_lists = self.acl.prepare(lists)?;
@@ -275,6 +280,7 @@ impl Compiler {
         self.acl.commit(staged_lists, lists, &mut interfaces);
         allow.commit();
         self.allow.adopt(gateway, &map, &mut interfaces);
+        self.bindings.commit(bindings, gateway, &map, &mut interfaces);
 
         numbers.adjacencies.end();
         numbers.sets.end();
@@ -316,6 +322,7 @@ impl Compiler {
             sav: self.sav.current().clone(),
             acl: self.acl.current().clone(),
             allow: self.allow.current().clone(),
+            bindings: self.bindings.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -407,6 +414,7 @@ impl Compiler {
                 acl_in: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 acl_out: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 allow: PerFamily { v4: crate::allow::NONE, v6: crate::allow::NONE },
+                bindings: crate::bindings::NONE,
                 ethertypes_in: interface.access.ethertypes_in.as_deref().map(Arc::from),
                 ethertypes_out: interface.access.ethertypes_out.as_deref().map(Arc::from),
                 broadcasts: Arc::default(),

@@ -574,6 +574,12 @@ impl Engine {
         crate::show::sav_policies(&control.model, &control.compiler)
     }
 
+    /// The bindings of hardware addresses, in the order of the configuration. What they count is never cleared.
+    pub fn bindings(&self) -> Vec<stats::BindingsStats> {
+        let control = self.lock();
+        crate::show::bindings(&control.model, &control.compiler)
+    }
+
     /// What interfaces let pass by ethertype, in the order of the configuration. What they count is never cleared.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         let control = self.lock();

@@ -9,7 +9,7 @@ use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::arp::{self, Fields, Operation};
 use weir_packet::wire::ethernet::ethertype;
 
-use super::{Answer, Context, ORIGINATED, link, punt};
+use super::{Answer, Context, ORIGINATED, link, mac_ip, punt};
 use crate::neighbor::Event;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -46,6 +46,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if !fields.sender_mac.is_unicast() || (martian::source_v4(fields.sender) && !probe) {
         return Err(Reason::BadArp);
     }
+    mac_ip::claim(context, packet, fields.sender_mac, fields.sender.into())?;
     let matter = matter(interface, &fields);
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);

@@ -14,7 +14,7 @@ use weir_packet::wire::{ethernet, icmpv6, ipv4, ipv6, protocol, vlan};
 
 use super::sav::{self, Admission, Ip};
 use super::stage::{self, Stage};
-use super::{Context, Next, VALIDATED, acl, allow, nd_input};
+use super::{Context, Next, VALIDATED, acl, allow, mac_ip, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -437,6 +437,9 @@ fn addresses_v6(header: &[u8; ipv6::LENGTH]) -> (Ipv6Addr, Ipv6Addr) {
 /// address yet is in none.
 fn to_host<F: Ip>(context: &mut Context<'_>, packet: &Packet, open: bool, nobody: bool) -> Result<Way, Refusal> {
     let mut refused = if open { sav::one::<F>(context, packet) } else { None };
+    if refused.is_none() {
+        refused = mac_ip::one::<F>(context, packet);
+    }
     if refused.is_none() {
         refused = acl::one_in(context, packet);
     }

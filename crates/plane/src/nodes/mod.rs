@@ -15,6 +15,7 @@ mod link;
 mod link_local;
 mod local;
 mod lookup;
+mod mac_ip;
 mod nd_input;
 mod neighbor;
 mod output;
@@ -228,6 +229,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6AclIn => acl::run::<acl::V6, acl::Input>(context, vector, frame),
         Node::Ip4AclOut => acl::run::<acl::V4, acl::Output>(context, vector, frame),
         Node::Ip6AclOut => acl::run::<acl::V6, acl::Output>(context, vector, frame),
+        Node::Ip4MacIp => mac_ip::run::<sav::V4>(context, vector, frame),
+        Node::Ip6MacIp => mac_ip::run::<sav::V6>(context, vector, frame),
         Node::Ip4Allow => allow::run::<sav::V4>(context, vector, frame),
         Node::Ip6Allow => allow::run::<sav::V6>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),

@@ -11,7 +11,7 @@ use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::nd::{self, Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
-use super::{Answer, Context, ORIGINATED, link, punt};
+use super::{Answer, Context, ORIGINATED, link, mac_ip, punt};
 use crate::neighbor::Event;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -60,6 +60,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     }
     let read = if packet.offload().checksum == Checksum::Unknown { Message::parse } else { Message::parse_trusted };
     let fields = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?.fields();
+    check_bindings(context, packet, source, &fields)?;
     let event = Event::Nd { interface: number, source, packet: fields };
     match fields {
         Fields::RouterAdvertisement(_) if interface.punt != NONE => Ok(Answer::Punt),
@@ -95,6 +96,19 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
             advertise(context.root, packet, interface, target, own, asker)
         }
     }
+}
+
+/// A station may use its source only where the bindings of the interface say so, and say of an address only what they say.
+fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, fields: &Fields) -> Result<(), Reason> {
+    mac_ip::source(context, packet, source.into())?;
+    let said = match *fields {
+        Fields::NeighborSolicitation { source_mac, .. } | Fields::RouterSolicitation { source_mac } => {
+            source_mac.map(|mac| (mac, source))
+        }
+        Fields::NeighborAdvertisement { target, target_mac, .. } => target_mac.map(|mac| (mac, target)),
+        Fields::RouterAdvertisement(_) => None,
+    };
+    said.map_or(Ok(()), |(mac, address)| mac_ip::claim(context, packet, mac, address.into()))
 }
 
 /// Whether the link may tell us something that was not asked.

@@ -13,6 +13,8 @@ use crate::root::Root;
 pub(super) enum Stage {
     /// Source address validation.
     Sav,
+    /// Bindings of hardware addresses.
+    Bindings,
     /// Access lists.
     Acl,
     /// Allowlists.
@@ -30,6 +32,8 @@ pub(super) fn node(root: &Root, from: Stage, v4: bool) -> Node {
     }
     if from <= Stage::Sav && !root.sav.is_empty() {
         of(v4, Node::Ip4Sav, Node::Ip6Sav)
+    } else if from <= Stage::Bindings && !root.bindings.lists.is_empty() {
+        of(v4, Node::Ip4MacIp, Node::Ip6MacIp)
     } else if from <= Stage::Acl && root.acl.input {
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && of(v4, !root.allow.v4.is_empty(), !root.allow.v6.is_empty()) {
@@ -46,7 +50,7 @@ pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
     let stage = if flags.intersects(ORIGINATED | ADMITTED) {
         Stage::Lookup
     } else if flags.contains(VALIDATED) {
-        Stage::Acl
+        Stage::Bindings
     } else {
         Stage::Sav
     };

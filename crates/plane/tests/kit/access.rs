@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_plane::model::{AllowedSources, Allowlist, AllowlistIndex, Origin, PerFamily, Place};
+use weir_packet::wire::MacAddress;
+use weir_plane::model::{
+    AllowedSources, Allowlist, AllowlistIndex, Binding, Bindings, BindingsIndex, Origin, PerFamily, Place,
+};
 
 use super::Build;
 
@@ -58,6 +61,38 @@ impl Build {
         let access = &mut self.0.interfaces[interface].access;
         access.ethertypes_in = incoming.map(<[u16]>::to_vec);
         access.ethertypes_out = outgoing.map(<[u16]>::to_vec);
+        self
+    }
+
+    /// Bindings, each `permit MAC[/LENGTH] from PREFIX` or `deny …`, with `any` for either.
+    pub fn bindings(mut self, name: &str, rules: &[&str]) -> Build {
+        let rule = |text: &&str| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let &[action, mac, "from", from] = &words[..] else { panic!("{text}") };
+            let (mac, length) = match mac.split_once('/') {
+                _ if mac == "any" => ("00:00:00:00:00:00", 0),
+                Some((mac, length)) => (mac, length.parse().unwrap()),
+                None => (mac, 48),
+            };
+            Binding {
+                permit: action == "permit",
+                mac: mac.parse::<MacAddress>().unwrap().0,
+                mac_length: length,
+                from: (from != "any").then(|| from.parse().unwrap()),
+                origin: self.declared(text),
+            }
+        };
+        let rules = rules.iter().map(rule).collect();
+        let origin = self.declared(name);
+        self.0.bindings.push(Bindings { name: name.to_owned(), rules, origin });
+        self
+    }
+
+    /// What comes in by an interface has to be as these bindings say.
+    pub fn bind(mut self, interface: &str, name: &str) -> Build {
+        let index = self.0.bindings.iter().position(|list| list.name == name).unwrap();
+        let interface = self.interface(interface).0 as usize;
+        self.0.interfaces[interface].access.bindings = Some(BindingsIndex(index as u16));
         self
     }
 }

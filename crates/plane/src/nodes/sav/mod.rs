@@ -18,6 +18,7 @@ use weir_table::sav::Verdict;
 use super::stage::{self, Stage};
 use super::{Context, fields};
 use crate::allow::Allowed;
+use crate::bindings::Bind;
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -31,12 +32,12 @@ pub(super) use invalid::{redirect, redirection};
 
 /// What the node needs to know of a family.
 pub(super) trait Ip {
-    type Key: Family + Address + Allowed;
+    type Key: Family + Address + Allowed + Bind;
     const IS_V4: bool;
     /// Where valid packets go.
     #[inline]
     fn next(root: &Root) -> Node {
-        stage::node(root, Stage::Acl, Self::IS_V4)
+        stage::node(root, Stage::Bindings, Self::IS_V4)
     }
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;

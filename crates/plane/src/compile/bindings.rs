@@ -1,0 +1,246 @@
+//! Bindings become classifiers. A list that says the same as before keeps its own; another is built beside the old one, and
+//! is in force with the next root. Rules that stay keep what they counted.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_base::reclaim::Domain;
+use weir_packet::wire::MacAddress;
+use weir_table::classify::{Limits, Rule, Span, Upper, Writer};
+use weir_table::sav::NoRoom;
+
+use super::boxes::Bits;
+use super::{Compiler, Map, TableFull};
+use crate::acl::{PAGE, Page, Pages};
+use crate::bindings::{Bind, Bindings, Bound, Verdict};
+use crate::model::{self, Binding, BindingsIndex, Gateway};
+use crate::root::Interface;
+
+/// Octets of lookups' memory that a rule may take on average, and the least there is for a list (the classifier says what
+/// rules take).
+const OCTETS_PER_RULE: usize = 4096;
+const LEAST_OCTETS: usize = 4 << 20;
+
+/// What a rule means, wherever it was declared: whether it permits, of which station, for which addresses; and how many
+/// before it in its list mean the same. `None`: what is behind the last.
+type Meaning = Option<(bool, [u8; 6], u8, Option<IpNet>, usize)>;
+
+/// A list, from model to model.
+struct Kept {
+    name: String,
+    meanings: Vec<Meaning>,
+    /// Of its rules, in their order, and of what is behind the last.
+    numbers: Vec<u32>,
+    v4: Writer<u32>,
+    v6: Writer<u128>,
+}
+
+/// The lists of the model in force.
+#[derive(Default)]
+pub(super) struct Store {
+    kept: Vec<Kept>,
+    numbers: Numbers,
+    current: Bindings,
+}
+
+/// Numbers of rules, by the names of their lists and what they mean.
+#[derive(Clone, Default)]
+struct Numbers {
+    given: HashMap<(String, Meaning), u32>,
+    free: Vec<u32>,
+    /// By number: packets and octets that were counted when it was given.
+    before: Vec<(u64, u64)>,
+}
+
+/// The lists of a model, for which there is room.
+pub(super) struct Prepared {
+    /// Those that differ.
+    new: Vec<Kept>,
+    numbers: Numbers,
+    pages: Pages,
+}
+
+impl Numbers {
+    fn number(&mut self, key: (String, Meaning), pages: &Pages) -> u32 {
+        if let Some(&number) = self.given.get(&key) {
+            return number;
+        }
+        let number = self.free.pop().unwrap_or(self.before.len() as u32);
+        if number as usize == self.before.len() {
+            self.before.push((0, 0));
+        }
+        // What its last owner counted is not the new one's.
+        self.before[number as usize] = pages.matched(number);
+        self.given.insert(key, number);
+        number
+    }
+}
+
+impl Store {
+    /// Builds what differs from the lists in force.
+    ///
+    /// # Errors
+    /// When there is no room: then nothing has changed.
+    pub(super) fn prepare(&self, domain: &Domain, workers: usize, gateway: &Gateway) -> Result<Prepared, TableFull> {
+        let mut numbers = self.numbers.clone();
+        let mut new = Vec::new();
+        for list in &gateway.bindings {
+            let meanings = meanings(list);
+            if self.get(&list.name).is_some_and(|kept| kept.meanings == meanings) {
+                continue;
+            }
+            let given =
+                meanings.iter().map(|&meaning| numbers.number((list.name.clone(), meaning), &self.current.pages));
+            let given: Vec<u32> = given.collect();
+            let (v4, v6) = (classifier(domain, list, &given)?, classifier(domain, list, &given)?);
+            new.push(Kept { name: list.name.clone(), meanings, numbers: given, v4, v6 });
+        }
+        let mut pages: Vec<Arc<Page>> = self.current.pages.0.to_vec();
+        pages.resize_with(numbers.before.len().div_ceil(PAGE), || Arc::new(Page::new(workers)));
+        Ok(Prepared { new, numbers, pages: Pages(pages.into()) })
+    }
+
+    /// Takes the lists of a model over.
+    pub(super) fn commit(&mut self, prepared: Prepared, gateway: &Gateway, map: &Map, interfaces: &mut [Interface]) {
+        let Prepared { new, mut numbers, pages } = prepared;
+        let changed: HashSet<&str> = new.iter().map(|kept| kept.name.as_str()).collect();
+        let wanted: HashSet<&str> = gateway.bindings.iter().map(|list| list.name.as_str()).collect();
+        self.kept.retain(|kept| wanted.contains(kept.name.as_str()) && !changed.contains(kept.name.as_str()));
+        self.kept.extend(new);
+        let used: HashSet<u32> = self.kept.iter().flat_map(|kept| kept.numbers.iter().copied()).collect();
+        let Numbers { given, free, .. } = &mut numbers;
+        given.retain(|_, number| {
+            let keep = used.contains(number);
+            if !keep {
+                free.push(*number);
+            }
+            keep
+        });
+        self.numbers = numbers;
+        let mut lists: Vec<Bound> = Vec::new();
+        for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+            let Some(BindingsIndex(place)) = interface.access.bindings else { continue };
+            let known = lists.iter().position(|bound| bound.place == place).or_else(|| {
+                let kept = self.get(&gateway.bindings[usize::from(place)].name)?;
+                lists.push(Bound { place, v4: kept.v4.table(), v6: kept.v6.table() });
+                Some(lists.len() - 1)
+            });
+            interfaces[number as usize].bindings = known.map_or(crate::bindings::NONE, |at| at as u16);
+        }
+        self.current = Bindings { lists: lists.into(), pages };
+    }
+
+    /// What the root is to have.
+    pub(super) fn current(&self) -> &Bindings {
+        &self.current
+    }
+
+    fn get(&self, name: &str) -> Option<&Kept> {
+        self.kept.iter().find(|kept| kept.name == name)
+    }
+
+    /// Packets and octets that a number has counted since it was given.
+    fn matched(&self, number: u32) -> (u64, u64) {
+        let (packets, octets) = self.current.pages.matched(number);
+        let before = self.numbers.before.get(number as usize).copied().unwrap_or_default();
+        (packets - before.0, octets - before.1)
+    }
+}
+
+/// What the rules of a list mean, and what is behind the last.
+fn meanings(list: &model::Bindings) -> Vec<Meaning> {
+    let mut seen: HashMap<(bool, [u8; 6], u8, Option<IpNet>), usize> = HashMap::new();
+    let of = |rule: &Binding| {
+        let (permit, mac, length, from) = (rule.permit, rule.mac, rule.mac_length, rule.from);
+        let times = seen.entry((permit, mac, length, from)).or_default();
+        *times += 1;
+        Some((permit, mac, length, from, *times))
+    };
+    list.rules.iter().map(of).chain([None]).collect()
+}
+
+/// The rules of a list, as far as they are about a family.
+fn classifier<K: Bits + Bind>(
+    domain: &Domain,
+    list: &model::Bindings,
+    numbers: &[u32],
+) -> Result<Writer<K>, TableFull> {
+    let full = |full| TableFull {
+        table: format!("mac-ip {}", list.name),
+        prefix: String::new(),
+        origin: list.origin,
+        full: NoRoom::Rules(full),
+    };
+    let count = list.rules.len() + 1;
+    let limits = Limits { rules: count, bytes: (count * OCTETS_PER_RULE).clamp(LEAST_OCTETS, 4 << 30) };
+    let mut writer = Writer::new(domain, limits).map_err(full)?;
+    let rules = list.rules.iter().map(|rule| (about::<K>(rule), rule.permit)).chain([(Some(Rule::any()), false)]);
+    let placed = (0..)
+        .zip(rules.zip(numbers))
+        .filter_map(|(place, ((rule, permit), &number))| Some((place, rule?, Verdict::new(number, permit).0)));
+    writer.load(placed).map_err(full)?;
+    Ok(writer)
+}
+
+/// What a rule asks, if it is about this family.
+fn about<K: Bits + Bind>(rule: &Binding) -> Option<Rule<K>> {
+    let source = match rule.from {
+        None => Span::every(),
+        Some(net) => Span::new(K::of_address(net.network())?, K::of_address(net.broadcast())?)?,
+    };
+    let [a, b, c, d, e, f] = rule.mac;
+    let (upper, lower) = (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
+    let length = u32::from(rule.mac_length.min(48));
+    let open = u32::MAX.checked_shr(length).unwrap_or(0);
+    let last = K::from(upper | open);
+    let destination = if length == 0 { Span::every() } else { Span::new(K::from(upper), last)? };
+    let upper = match length.checked_sub(32) {
+        None | Some(0) => Upper::Any,
+        Some(more) => {
+            let open = u16::MAX.checked_shr(more).unwrap_or(0);
+            Upper::Ports { source: Span::<u16>::ALL, destination: Span::new(lower, lower | open)? }
+        }
+    };
+    Some(Rule { source, destination, upper, ..Rule::any() })
+}
+
+/// What bindings say of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BindingDecision {
+    /// The list.
+    pub list: BindingsIndex,
+    /// The place of the rule that decides; `None`: there is none, and the packet is dropped.
+    pub rule: Option<usize>,
+    /// The rule permits.
+    pub permit: bool,
+    /// The hardware address that was asked about.
+    pub mac: MacAddress,
+}
+
+impl Compiler {
+    /// What the bindings of an interface (its number) say, of which the rule with this number decided about a hardware
+    /// address. `gateway` is the model in force.
+    pub fn binding_decision(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        interface: u32,
+        mac: MacAddress,
+        number: u32,
+        permit: bool,
+    ) -> Option<BindingDecision> {
+        let index = map.interfaces.iter().position(|&other| other == interface)?;
+        let list = gateway.interfaces[index].access.bindings?;
+        let declared = &gateway.bindings[usize::from(list.0)];
+        let at = self.bindings.get(&declared.name)?.numbers.iter().position(|&other| other == number)?;
+        Some(BindingDecision { list, rule: Some(at).filter(|&at| at < declared.rules.len()), permit, mac })
+    }
+
+    /// Packets and octets that each rule of a list of bindings has matched, in their order, and then those that none has,
+    /// over all workers; and the octets of its tables.
+    pub fn binding_counts(&self, name: &str) -> (Vec<(u64, u64)>, usize) {
+        let Some(kept) = self.bindings.get(name) else { return Default::default() };
+        let octets = [kept.v4.stats(), kept.v6.stats()].iter().map(|of| of.octets + of.side_octets).sum();
+        (kept.numbers.iter().map(|&number| self.bindings.matched(number)).collect(), octets)
+    }
+}
