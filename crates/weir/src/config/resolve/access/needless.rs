@@ -64,14 +64,15 @@ const ROUNDS: usize = 4;
 pub(in super::super) fn analyse(rules: &[(&AclRule, u32)], unmatched: u32) -> Needless {
     let (v4, v6) = (Of::<u32>::new(rules), Of::<u128>::new(rules));
     let mut stays = vec![false; rules.len()];
-    for round in 1.. {
+    let mut rounds = 0;
+    loop {
         let (of_v4, of_v6) = (v4.found(unmatched, &stays), v6.found(unmatched, &stays));
         let mut needless = Needless::default();
         let undecided: BTreeSet<usize> = of_v4.undecided.iter().chain(&of_v6.undecided).copied().collect();
         needless.undecided = undecided.len();
         let (mut of_v4, mut of_v6) = (of_v4.findings.into_iter().peekable(), of_v6.findings.into_iter().peekable());
         let mut settled = true;
-        for rule in 0..rules.len() {
+        for (rule, stays) in stays.iter_mut().enumerate() {
             let found_v4 = of_v4.next_if(|finding| finding.rule == rule);
             let found_v6 = of_v6.next_if(|finding| finding.rule == rule);
             // Of the family that a rule is not about, nothing is asked.
@@ -80,8 +81,8 @@ pub(in super::super) fn analyse(rules: &[(&AclRule, u32)], unmatched: u32) -> Ne
                 (Some(Some(one)), Some(Some(other))) => Some(both(one, other)),
                 (Some(None), Some(None)) | (None, None) => None,
                 _ => {
-                    settled &= stays[rule];
-                    stays[rule] = true;
+                    settled &= *stays;
+                    *stays = true;
                     None
                 }
             };
@@ -90,13 +91,13 @@ pub(in super::super) fn analyse(rules: &[(&AclRule, u32)], unmatched: u32) -> Ne
         if settled {
             return needless;
         }
-        if round == ROUNDS {
+        rounds += 1;
+        if rounds == ROUNDS {
             // That a rule never matches does not hang on others.
             needless.findings.retain(|finding| finding.kind == Kind::Never);
             return needless;
         }
     }
-    Needless::default()
 }
 
 /// What was found of a rule in both families.
