@@ -10,7 +10,7 @@
 pub mod acl;
 mod allow;
 pub mod bindings;
-mod boxes;
+pub mod boxes;
 mod change;
 mod numbers;
 mod pass;
