@@ -1,5 +1,7 @@
 //! `weir show`: what a running gateway tells of itself.
 
+use std::time::{Duration, Instant};
+
 use clap::{Args, Subcommand};
 
 use super::connection::Connection;
@@ -7,8 +9,10 @@ use super::error::Error;
 use super::output::print;
 use super::query::{escaped, target};
 use crate::control::client::Client;
-use crate::render::Report;
+use crate::render::acl::Acls;
+use crate::render::acl::rules::Rules;
 use crate::render::alarms::Alarms;
+use crate::render::allowlists::Allowlists;
 use crate::render::buffers::Buffers;
 use crate::render::errors::Errors;
 use crate::render::interfaces::Interfaces;
@@ -21,6 +25,7 @@ use crate::render::sav::entries::Entries;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
+use crate::render::{self, Report};
 
 /// Shows what a running gateway does
 #[derive(Debug, Args)]
@@ -72,6 +77,19 @@ enum What {
         #[arg(long, value_name = "N", requires = "policy")]
         limit: Option<usize>,
     },
+    /// Access lists: what they matched and who asks them, or the rules of one
+    Acl {
+        /// The rules of this list
+        list: Option<String>,
+        /// Only the first so many rules
+        #[arg(long, value_name = "N", requires = "list")]
+        limit: Option<usize>,
+        /// How many packets and bits match in a second, counted over so many seconds
+        #[arg(long, value_name = "SECONDS", requires = "list", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+        rates: Option<Duration>,
+    },
+    /// Lists of sources that interfaces let pass, and how many did
+    Allowlists,
     /// Samples of packets: what was taken, where it went, what was lost
     Samplers,
     /// Interfaces that are watched for packets that are not valid, and what happened
@@ -104,6 +122,16 @@ impl Show {
                 let path = format!("/v1/show/sav/{}", escaped(policy));
                 asker.show::<Entries>(&target(&path, [("prefix", prefix.clone()), ("limit", limit)]))
             }
+            What::Acl { list: None, .. } => asker.show::<Acls>("/v1/acl"),
+            What::Acl { list: Some(list), limit, rates } => {
+                let limit = limit.map(|limit| limit.to_string());
+                let target = target(&format!("/v1/acl/{}", escaped(list)), [("limit", limit)]);
+                match rates {
+                    None => asker.show::<Rules>(&target),
+                    Some(time) => asker.rates(&target, *time),
+                }
+            }
+            What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),
@@ -111,6 +139,15 @@ impl Show {
             What::Tables => asker.show::<Tables>("/v1/show/tables"),
             What::Version => asker.show::<Version>("/v1/show/version"),
         }
+    }
+}
+
+/// A time to count over.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const LONGEST: f64 = 3600.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= LONGEST => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("a time to count over is a number of seconds up to {LONGEST}")),
     }
 }
 
@@ -123,5 +160,15 @@ impl Asker {
     fn show<R: Report>(&self, target: &str) -> Result<(), Error> {
         let (report, json) = self.client.show::<R>(target)?;
         if self.json { print(&json) } else { print(&report.text()) }
+    }
+
+    /// The rules of a list, with the rates of what they matched between two readings.
+    fn rates(&self, target: &str, time: Duration) -> Result<(), Error> {
+        let (before, _) = self.client.show::<Rules>(target)?;
+        let start = Instant::now();
+        std::thread::sleep(time);
+        let (now, _) = self.client.show::<Rules>(target)?;
+        let rules = now.since(&before, start.elapsed().as_secs_f64());
+        if self.json { print(&(render::json(&rules) + "\n")) } else { print(&rules.text()) }
     }
 }

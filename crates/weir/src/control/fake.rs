@@ -8,8 +8,13 @@ use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, Stag
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
-use super::{Clear, Gateway, ReloadError, UnknownNode};
+use super::acl::live::Put;
+use super::refusal::{Kind, Refusal};
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
+use crate::render::acl::Acls;
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::Rules;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
@@ -29,6 +34,19 @@ pub(crate) struct Fake {
 impl Fake {
     fn note(&self, what: String) {
         self.told.lock().unwrap().push(what);
+    }
+}
+
+fn changed(list: &str, source: &str, rules: usize) -> Changed {
+    Changed {
+        list: list.to_owned(),
+        source: source.to_owned(),
+        created: false,
+        inserted: (0..rules as u32).collect(),
+        deleted: 0,
+        rules,
+        warnings: vec![],
+        more_warnings: 0,
     }
 }
 
@@ -119,6 +137,49 @@ impl Gateway for Fake {
             }
             _ => Err(StageError::NoSuchPolicy { policy: policy.into(), policies: vec!["edge".into(), "core".into()] }),
         }
+    }
+
+    fn acls(&self) -> Acls {
+        sample::acls()
+    }
+
+    fn acl_rules(&self, list: &str, most: usize) -> Option<Rules> {
+        let mut rules = crate::render::acl::rules::sample();
+        rules.rules.truncate(most);
+        (list == "edge-in").then_some(rules)
+    }
+
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal> {
+        if list != "edge-in" {
+            return Err(Refusal::new(Kind::UnknownList, "no such list"));
+        }
+        self.note(format!("change {list} {source} {changes:?}"));
+        Ok(changed(list, source, changes.len()))
+    }
+
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal> {
+        let Put { source, text, default, expect } = put;
+        self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}"));
+        Ok(changed(list, source, text.lines().count()))
+    }
+
+    fn remove_acl(&self, list: &str) -> Result<(), Refusal> {
+        if list == "edge-in" {
+            return Err(Refusal::new(Kind::InUse, "wan names it"));
+        }
+        self.note(format!("remove {list}"));
+        Ok(())
+    }
+
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal> {
+        self.note(format!("group {name} {request:?}"));
+        let members = request.members.len();
+        let (group, kind) = (name.to_owned(), "ports".to_owned());
+        Ok(Regrouped { group, kind, members, rules: 1, warnings: vec![], more_warnings: 0 })
+    }
+
+    fn allowlists(&self) -> Vec<stats::AllowlistStats> {
+        sample::allowlists()
     }
 
     fn failures(&self) -> Vec<String> {

@@ -25,11 +25,16 @@ use weir_plane::model::SavAction;
 use weir_plane::stats;
 
 use crate::config::Loaded;
+use crate::render::acl::Acls;
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::Rules;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::version::Version;
 use crate::sampler;
+use acl::live::Put;
+use refusal::Refusal;
 
 /// Octets of what comes at a time, at most: some million entries.
 pub const LONGEST_TEXT: usize = 256 << 20;
@@ -73,6 +78,32 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such policy, or it lacks what the action needs.
     fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
+    /// The access lists, the groups, and what they are compiled to.
+    fn acls(&self) -> Acls;
+    /// The rules of an access list, `most` at most. `None`: there is no such list.
+    fn acl_rules(&self, list: &str, most: usize) -> Option<Rules>;
+    /// Changes rules of an access list: all changes, or none.
+    ///
+    /// # Errors
+    /// When there is no such list, a change is wrong or does not fit, or there is no room.
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal>;
+    /// Replaces all rules of an access list, or makes it.
+    ///
+    /// # Errors
+    /// When a rule is wrong, there is a list or there is none, other than expected, or there is no room.
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal>;
+    /// Has an access list gone that was made while the gateway ran.
+    ///
+    /// # Errors
+    /// When there is no such list, interfaces name it, or the configuration has it.
+    fn remove_acl(&self, list: &str) -> Result<(), Refusal>;
+    /// Sets the members of a group that rules of access lists name.
+    ///
+    /// # Errors
+    /// When a member is wrong, the group is of another kind, or there is no room.
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal>;
+    /// The allowlists.
+    fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.
@@ -101,6 +132,8 @@ pub enum Clear {
     Errors,
     /// The counters of interfaces
     Interfaces,
+    /// The counters of rules of access lists
+    Acl,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them

@@ -85,7 +85,10 @@ pub struct Refusal {
     /// All policies there are that would do, when one was not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
-    /// What is wrong with entries, the first of it.
+    /// All access lists there are, when one was not found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<String>,
+    /// What is wrong with entries or rules, the first of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Remark>,
     /// The findings as `weir check` prints them, when the configuration is invalid.
@@ -104,6 +107,7 @@ impl Refusal {
             message: message.into(),
             nodes: Vec::new(),
             policies: Vec::new(),
+            lists: Vec::new(),
             problems: Vec::new(),
             findings: String::new(),
             check: None,
@@ -128,12 +132,17 @@ impl Refusal {
 impl Refusal {
     /// Of entries that are wrong: nothing of what was sent has happened.
     pub fn of_entries(remarks: Remarks) -> Self {
+        Refusal::of_rules(Kind::InvalidEntries, remarks)
+    }
+
+    /// Of rules or changes that are wrong, or do not fit: nothing of what was sent has happened.
+    pub fn of_rules(kind: Kind, remarks: Remarks) -> Self {
         let first = remarks.shown.first().map_or_else(String::new, ToString::to_string);
         let message = match remarks.shown.len() + remarks.more {
             0 | 1 => format!("{first}; nothing was changed"),
             count => format!("{first}; {} more like this; nothing was changed", count - 1),
         };
-        Refusal { problems: remarks.shown, ..Refusal::new(Kind::InvalidEntries, message) }
+        Refusal { problems: remarks.shown, ..Refusal::new(kind, message) }
     }
 
     /// Of a policy that is not there; there are these.

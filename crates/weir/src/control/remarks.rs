@@ -32,6 +32,16 @@ impl Remarks {
         self.more += findings.more();
     }
 
+    /// All that was found about a text of rules, which a change of a batch may have; its line is no news where it is the only
+    /// one there can be.
+    pub(super) fn of_text(&mut self, change: Option<usize>, alone: bool, findings: &Findings) {
+        for finding in findings.shown() {
+            let line = if alone { None } else { Some(finding.line) };
+            self.push(|| Remark { change, line, ..remark(None, finding) });
+        }
+        self.more += findings.more();
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()

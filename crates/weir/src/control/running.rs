@@ -15,9 +15,14 @@ use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
 
-use super::{Clear, Gateway, ReloadError, UnknownNode};
+use super::acl::live::Put;
+use super::refusal::Refusal;
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config::{self, Service};
 use crate::notify;
+use crate::render::acl::Acls;
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::Rules;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
@@ -243,6 +248,50 @@ impl Gateway for Running {
         result
     }
 
+    fn acls(&self) -> Acls {
+        acl::live::lists(&self.engine)
+    }
+
+    fn acl_rules(&self, list: &str, most: usize) -> Option<Rules> {
+        acl::live::rules(&self.engine, list, most)
+    }
+
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal> {
+        let result = acl::live::change(&self.engine, list, source, changes, unix_time());
+        told_of_rules(list, source, &result);
+        result
+    }
+
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal> {
+        let result = acl::live::put(&self.engine, list, put, unix_time());
+        told_of_rules(list, put.source, &result);
+        result
+    }
+
+    fn remove_acl(&self, list: &str) -> Result<(), Refusal> {
+        let result = acl::live::remove(&self.engine, list);
+        match &result {
+            Ok(()) => tracing::info!("acl {list}: removed"),
+            Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.message),
+        }
+        result
+    }
+
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal> {
+        let result = acl::live::group(&self.engine, name, request, unix_time());
+        match &result {
+            Ok(Regrouped { members, rules, .. }) => {
+                tracing::info!("group {name}: {} set {members} members, in {rules} rules", request.source);
+            }
+            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
+        }
+        result
+    }
+
+    fn allowlists(&self) -> Vec<stats::AllowlistStats> {
+        self.engine.allowlists()
+    }
+
     fn failures(&self) -> Vec<String> {
         self.failures_so_far().clone()
     }
@@ -263,6 +312,7 @@ impl Gateway for Running {
             Clear::Runtime => engine::Clear::Runtime,
             Clear::Errors => engine::Clear::Errors,
             Clear::Interfaces => engine::Clear::Interfaces,
+            Clear::Acl => engine::Clear::Acl,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
@@ -326,6 +376,17 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
             "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries} entries"
         ),
         Err(error) => tracing::warn!("sav {policy}: nothing changed: {error}"),
+    }
+}
+
+/// Logs what became of changes to rules.
+fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Refusal>) {
+    match result {
+        Ok(Changed { inserted, deleted, rules, .. }) => {
+            let inserted = inserted.len();
+            tracing::info!("acl {list}: {source} inserted {inserted}, deleted {deleted}; {rules} rules");
+        }
+        Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.message),
     }
 }
 

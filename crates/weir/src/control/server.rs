@@ -1,5 +1,6 @@
 //! The gateway's side of the control socket.
 
+mod acl;
 mod body;
 mod sav;
 mod stage;
@@ -11,7 +12,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{Response, StatusCode, header};
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use super::refusal::{Kind, Refusal};
 use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
+use crate::render::allowlists::Allowlists;
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
@@ -89,7 +91,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/version", get(|g| show(g, |g| g.version())))
         .route("/v1/show/runtime", get(show_runtime))
         .route("/v1/show/errors", get(show_errors))
-        .route("/v1/show/interfaces", get(|g| show(g, |g| interfaces::Interfaces::new(&g.snapshot(), g.failures()))))
+        .route("/v1/show/interfaces", get(|g| show(g, interfaces_with_lists)))
         .route("/v1/show/routes", get(show_routes))
         .route(
             "/v1/show/neighbors",
@@ -100,12 +102,17 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
+        .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
         .route("/v1/sav/learn", get(sav::learn))
         .route("/v1/sav/{policy}/entries", post(sav::change).put(sav::import))
         .route("/v1/sav/{policy}/stage", post(stage::set))
+        .route("/v1/acl", get(|g| show(g, |g| g.acls())))
+        .route("/v1/acl/{list}", get(acl::show).put(acl::put).delete(acl::remove))
+        .route("/v1/acl/{list}/changes", post(acl::change))
+        .route("/v1/group/{name}", put(acl::group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
         .route("/v1/reload", post(reload))
@@ -114,6 +121,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(Extension(body::Room::default()))
         .with_state(gateway)
+}
+
+fn interfaces_with_lists(gateway: &dyn Gateway) -> interfaces::Interfaces {
+    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures()).with_lists(&gateway.acls())
 }
 
 fn samplers(gateway: &dyn Gateway) -> Samplers {

@@ -20,7 +20,8 @@ use crate::config;
 use crate::render::reloaded::Reloaded;
 use crate::render::{self, Report};
 use crate::render::{
-    alarms, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav, tables, trace, version,
+    acl, alarms, allowlists, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav, tables,
+    trace, version,
 };
 
 /// A served fake gateway, for as long as it is held.
@@ -112,7 +113,13 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/show/alarms", &alarms::Alarms::new(&sample::alarms()));
     agrees(&client, "/v1/show/errors", &errors::Errors::new(&snapshot, false));
     agrees(&client, "/v1/show/errors?all=true", &errors::Errors::new(&snapshot, true));
-    agrees(&client, "/v1/show/interfaces", &interfaces::Interfaces::new(&snapshot, vec!["lan: unplugged".into()]));
+    let lists = sample::acls();
+    let interfaces = interfaces::Interfaces::new(&snapshot, vec!["lan: unplugged".into()]).with_lists(&lists);
+    agrees(&client, "/v1/show/interfaces", &interfaces);
+    assert!(interfaces.text().contains("\naccess lists on wan: in edge-in\n"), "{}", interfaces.text());
+    agrees(&client, "/v1/acl", &lists);
+    agrees(&client, "/v1/acl/edge-in", &acl::rules::sample());
+    agrees(&client, "/v1/show/allowlists", &allowlists::Allowlists::new(sample::allowlists()));
     let filter = routes::Filter { vrf: Some("default".into()), limit: Some(2) };
     agrees(&client, "/v1/show/routes", &routes::Routes::new(sample::routes(), &routes::Filter::default()));
     agrees(&client, "/v1/show/routes?vrf=default&limit=2", &routes::Routes::new(sample::routes(), &filter));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
 use super::Report;
+use super::acl::{Acls, Chain};
 use super::table::{Align, Table};
 
 /// Every interface, in the order of the configuration.
@@ -41,6 +42,12 @@ pub struct Interface {
     pub tentative: Vec<String>,
     /// Where it was declared.
     pub origin: String,
+    /// The access lists that are asked about what comes in by it, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acl_in: Vec<String>,
+    /// Those that are asked about what leaves by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acl_out: Vec<String>,
     /// What passed it.
     #[serde(flatten)]
     pub counters: Counters,
@@ -92,6 +99,19 @@ impl Interfaces {
     pub fn new(snapshot: &stats::Snapshot, failures: Vec<String>) -> Self {
         Interfaces { interfaces: snapshot.interfaces.iter().map(Interface::new).collect(), failures }
     }
+
+    /// With the access lists of each.
+    #[must_use]
+    pub fn with_lists(mut self, acls: &Acls) -> Self {
+        let lists = |of: fn(&Chain) -> &[String], name: &String| {
+            acls.chains.iter().find(|chain| of(chain).contains(name)).map_or_else(Vec::new, |chain| chain.lists.clone())
+        };
+        for interface in &mut self.interfaces {
+            interface.acl_in = lists(|chain| &chain.input, &interface.name);
+            interface.acl_out = lists(|chain| &chain.output, &interface.name);
+        }
+        self
+    }
 }
 
 impl Interface {
@@ -108,6 +128,8 @@ impl Interface {
             automatic: interface.automatic.clone(),
             tentative: interface.tentative.clone(),
             origin: interface.origin.clone(),
+            acl_in: Vec::new(),
+            acl_out: Vec::new(),
             counters: Counters::new(interface),
             faults: interface.faults.iter().map(fault).collect(),
         }
@@ -170,6 +192,19 @@ pub fn traffic(interfaces: &[Interface]) -> String {
     table.text()
 }
 
+/// The access lists of interfaces that have any: lines, or nothing.
+fn access(interfaces: &[Interface]) -> String {
+    let mut text = String::new();
+    for Interface { name, acl_in, acl_out, .. } in interfaces {
+        let lists = [("in", acl_in), ("out", acl_out)].into_iter().filter(|(_, lists)| !lists.is_empty());
+        let lists: Vec<String> = lists.map(|(way, lists)| format!("{way} {}", lists.join(", "))).collect();
+        if !lists.is_empty() {
+            let _ = writeln!(text, "access lists on {name}: {}", lists.join("; "));
+        }
+    }
+    text
+}
+
 /// Addresses that are not used, what fault injection did, and which ports failed: lines, or nothing.
 fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
     let mut text = String::new();
@@ -205,7 +240,7 @@ impl Report for Interfaces {
                 interface.origin.clone(),
             ]);
         }
-        let troubles = troubles(&self.interfaces, &self.failures);
+        let troubles = access(&self.interfaces) + &troubles(&self.interfaces, &self.failures);
         let gap = if troubles.is_empty() { "" } else { "\n" };
         format!("{}\n{}{gap}{troubles}", table.text(), traffic(&self.interfaces))
     }

@@ -3,6 +3,7 @@
 
 pub mod acl;
 pub mod alarms;
+pub mod allowlists;
 pub mod buffers;
 pub mod errors;
 pub mod interfaces;

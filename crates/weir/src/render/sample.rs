@@ -1,6 +1,59 @@
 //! A made-up snapshot for tests of rendering.
 
+use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
+
+use super::acl::{Acls, Chain, Hits, List};
+
+pub(crate) fn allowlists() -> Vec<AllowlistStats> {
+    let interfaces = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let own = AllowlistStats {
+        name: "customers".into(),
+        vrf: None,
+        prefixes: (3, 1),
+        octets: 2048,
+        interfaces: PerFamily { v4: interfaces(&["wan", "lan"]), v6: interfaces(&["wan"]) },
+        passed: 1000,
+        refused: 7,
+        origin: "edge.toml:50".into(),
+    };
+    let routed = AllowlistStats {
+        name: "routed".into(),
+        vrf: Some("blue".into()),
+        prefixes: (0, 0),
+        octets: 0,
+        interfaces: PerFamily { v4: vec![], v6: vec![] },
+        passed: 0,
+        refused: 0,
+        origin: "edge.toml:54".into(),
+    };
+    vec![own, routed]
+}
+
+pub(crate) fn acls() -> Acls {
+    let hits = |packets| Hits { packets, bytes: 64 * packets };
+    let list = List {
+        name: "edge-in".into(),
+        default: "deny".into(),
+        rules: 2,
+        live: 1,
+        matched: hits(12),
+        unmatched: hits(5),
+        input: vec!["wan".into()],
+        output: vec![],
+        origin: "edge.toml:40".into(),
+    };
+    let chain = |family: &str| Chain {
+        lists: vec!["edge-in".into()],
+        input: vec!["wan".into()],
+        output: vec![],
+        family: family.into(),
+        boxes: 2,
+        bytes: 2048,
+        needs_transport: family == "ipv4",
+    };
+    Acls { lists: vec![list], groups: vec![], chains: vec![chain("ipv4"), chain("ipv6")] }
+}
 
 pub(crate) fn snapshot() -> Snapshot {
     let node = |name, state, calls, packets, ticks| NodeStats { name, state, calls, packets, suspends: 0, ticks };

@@ -5,8 +5,10 @@ use weir_plane::model::Place;
 use weir_plane::reason::Reason;
 use weir_plane::sav::By;
 
+use super::access;
+
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
-/// source was not valid. `None` where weir itself decided: a malformed packet, a TTL that is used up, a destination or a
+/// source was not valid, or by which it was refused. `None` where weir itself decided: a malformed packet, a TTL that is used up, a destination or a
 /// source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     if let Verdict::Drop(reason) = outcome.verdict
@@ -14,6 +16,13 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     {
         // Rules of the same prefix decide together: the first that has a place stands for them.
         return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
+    }
+    match outcome.verdict {
+        Verdict::Drop(Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit) => {
+            return access::refused_by(harness, outcome);
+        }
+        Verdict::Drop(Reason::NotAllowed) => return access::not_allowed_by(harness, outcome),
+        _ => {}
     }
     let decided = match outcome.verdict {
         Verdict::Forward | Verdict::Local | Verdict::Held => true,

@@ -15,6 +15,7 @@ use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 use weir_plane::stats::TraceStep;
 
+use super::access::{self, Allowed, Filter};
 use super::sink::{self, Memory, Sent};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
@@ -45,6 +46,10 @@ pub struct Explanation {
     pub steps: Vec<Step>,
     /// What is decided about its source, where the interface has a policy.
     pub sav: Option<Validation>,
+    /// What access lists decide about it, in the order in which it comes to them.
+    pub acl: Vec<Filter>,
+    /// What the allowlists of its interface say of its source, up to the one that refuses it.
+    pub allow: Vec<Allowed>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -182,6 +187,8 @@ impl Teller<'_> {
                 .as_ref()
                 .and_then(|outcome| outcome.sav.as_ref())
                 .map(|decision| Validation::new(self.harness, decision)),
+            acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
+            allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
             next_hop: taken.and_then(|taken| self.next_hop(taken)),
             mtu: taken.and_then(|taken| self.mtu(taken)),
@@ -280,6 +287,14 @@ impl fmt::Display for Explanation {
         if let Some(sav) = &self.sav {
             write_validation(f, sav)?;
         }
+        for filter in self.acl.iter().filter(|filter| filter.direction == "in") {
+            write_filter(f, filter)?;
+        }
+        for allowed in &self.allow {
+            section(f, "allow", &allowed.sentence(), None)?;
+            let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
+            lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
         if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
             let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
             let text = match prefix {
@@ -298,6 +313,9 @@ impl fmt::Display for Explanation {
         if let Some(Mtu { interface, mtu, length, by }) = &self.mtu {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
+        }
+        for filter in self.acl.iter().filter(|filter| filter.direction == "out") {
+            write_filter(f, filter)?;
         }
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
@@ -349,6 +367,11 @@ fn write_validation(f: &mut fmt::Formatter<'_>, sav: &Validation) -> fmt::Result
         }
         None => Ok(()),
     }
+}
+
+fn write_filter(f: &mut fmt::Formatter<'_>, filter: &Filter) -> fmt::Result {
+    section(f, if filter.direction == "in" { "acl in" } else { "acl out" }, &filter.sentence(), None)?;
+    filter.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))
 }
 
 fn section(f: &mut fmt::Formatter<'_>, name: &str, text: &str, by: Option<&Line>) -> fmt::Result {

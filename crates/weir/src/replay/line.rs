@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::access::{Allowed, Filter};
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -26,6 +27,12 @@ pub struct Line<'a> {
     pub answer: Vec<&'a str>,
     /// What was decided about its source; `None` where nobody asked.
     pub sav: Option<Validation>,
+    /// What access lists decided about it, in the order in which it came to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub acl: Vec<Filter>,
+    /// What the allowlists of its interface say of its source, up to the one that refused it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Allowed>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -91,6 +98,8 @@ mod tests {
             by: Some("edge.toml:12".into()),
             answer: Vec::new(),
             sav: None,
+            acl: Vec::new(),
+            allow: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -129,6 +138,8 @@ mod tests {
             by: Some("r:9".into()),
             answer: Vec::new(),
             sav: Some(sav.clone()),
+            acl: Vec::new(),
+            allow: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

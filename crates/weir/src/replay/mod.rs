@@ -9,6 +9,7 @@
 //! Nothing else moves the clock, and it never goes back. Equal inputs, configuration and seed give equal results, to the
 //! octet.
 
+mod access;
 mod by;
 pub mod explanation;
 mod line;
@@ -326,6 +327,10 @@ impl Replay {
                     .as_ref()
                     .and_then(|outcome| outcome.sav.as_ref())
                     .map(|decision| Validation::new(&self.harness, decision)),
+                acl: outcome
+                    .as_ref()
+                    .map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
+                allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
                 time: utc(pending.time),
                 packet: &pending.packet,
             };

@@ -11,7 +11,7 @@ use super::super::output::print;
 use super::super::query::{escaped, target};
 use super::super::teller::{Source, Teller, rules_of};
 use crate::control::LONGEST_TEXT;
-use crate::control::acl::{BatchRequest, Change, Expect, GroupRequest, Insert, Replace, Which};
+use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
@@ -86,11 +86,14 @@ pub(super) enum Lists {
     },
     /// Sets the members of a group, in all rules that name it at once
     Group {
-        /// The group, which the configuration has
+        /// The group
         name: String,
         /// All its members from now on: addresses, ports or interfaces, as the group has them, and `@others`
         #[arg(required = true, num_args = 1.., value_name = "MEMBER")]
         members: Vec<String>,
+        /// What is in it; needed for a group that is new
+        #[arg(long, value_enum)]
+        kind: Option<GroupKind>,
         #[command(flatten)]
         source: Source,
     },
@@ -167,8 +170,8 @@ impl Lists {
             Lists::Replace { list, file, more } => put(&teller, list, Some(file), more, Expect::Existing),
             Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New),
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
-            Lists::Group { name, members, source } => {
-                let order = GroupRequest { source: source.name.clone(), members: members.clone() };
+            Lists::Group { name, members, kind, source } => {
+                let order = GroupRequest { source: source.name.clone(), kind: *kind, members: members.clone() };
                 teller.tell::<Regrouped>(teller.client.put_json(&format!("/v1/group/{}", escaped(name)), &order), None)
             }
         }

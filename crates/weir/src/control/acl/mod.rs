@@ -1,5 +1,8 @@
 //! Access lists that change by the control socket: a batch of changes, a list as a whole, the members of a group.
 
+pub(crate) mod live;
+mod read;
+
 use serde::{Deserialize, Serialize};
 
 use super::source;
@@ -77,8 +80,34 @@ pub struct GroupRequest {
     /// Who says so.
     #[serde(default = "source::usual")]
     pub source: String,
+    /// What is in it; needed for a group that is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<GroupKind>,
     /// All that is in it from now on, as the configuration writes members of its kind.
     pub members: Vec<String>,
+}
+
+/// What is in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupKind {
+    /// Prefixes, addresses and ranges of them
+    Addresses,
+    /// Ports and ranges of them
+    Ports,
+    /// Interfaces
+    Interfaces,
+}
+
+impl GroupKind {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupKind::Addresses => "addresses",
+            GroupKind::Ports => "ports",
+            GroupKind::Interfaces => "interfaces",
+        }
+    }
 }
 
 /// Whether there is to be a list of the name already that is put.

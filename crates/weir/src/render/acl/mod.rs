@@ -65,6 +65,8 @@ pub struct Group {
     pub kind: String,
     /// Its members, those of groups that it names among them.
     pub members: Vec<String>,
+    /// `file`, or who said so while the gateway ran.
+    pub source: String,
 }
 
 /// The lists that interfaces name in one order, as one classifier of a family.
@@ -73,6 +75,12 @@ pub struct Group {
 pub struct Chain {
     /// The lists, in the order in which they are asked.
     pub lists: Vec<String>,
+    /// Interfaces that ask them about what comes in.
+    #[serde(rename = "in")]
+    pub input: Vec<String>,
+    /// Interfaces that ask them about what leaves.
+    #[serde(rename = "out")]
+    pub output: Vec<String>,
     /// `ipv4` or `ipv6`.
     pub family: String,
     /// Boxes of fields that its rules come to.
@@ -118,12 +126,17 @@ fn lists(lists: &[List]) -> String {
 fn groups(groups: &[Group]) -> String {
     /// Members that are shown.
     const SHOWN: usize = 4;
-    let mut table =
-        Table::new(&[("Group", Align::Left), ("Of", Align::Left), ("Count", Align::Right), ("Members", Align::Left)]);
-    for Group { name, kind, members } in groups {
+    let mut table = Table::new(&[
+        ("Group", Align::Left),
+        ("Of", Align::Left),
+        ("Count", Align::Right),
+        ("Source", Align::Left),
+        ("Members", Align::Left),
+    ]);
+    for Group { name, kind, members, source } in groups {
         let more = if members.len() > SHOWN { ",…" } else { "" };
         let shown = members.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(",") + more;
-        table.row([name.clone(), kind.clone(), members.len().to_string(), shown]);
+        table.row([name.clone(), kind.clone(), members.len().to_string(), source.clone(), shown]);
     }
     table.text()
 }
@@ -136,7 +149,7 @@ fn chains(chains: &[Chain]) -> String {
         ("Memory", Align::Right),
         ("Fragments", Align::Left),
     ]);
-    for Chain { lists, family, boxes, bytes, needs_transport } in chains {
+    for Chain { lists, family, boxes, bytes, needs_transport, .. } in chains {
         let fragments = if *needs_transport { "as their first" } else { "" };
         let (boxes, memory) = (boxes.to_string(), octets(*bytes));
         table.row([lists.join(","), family.clone(), boxes, memory, fragments.to_owned()]);
@@ -185,6 +198,8 @@ mod tests {
         };
         let chain = |family: &str, needs_transport| Chain {
             lists: vec!["base".into(), "edge-in".into()],
+            input: vec!["wan".into()],
+            output: vec![],
             family: family.into(),
             boxes: 6,
             bytes: 2048,
@@ -195,6 +210,7 @@ mod tests {
             name: name.into(),
             kind: kind.into(),
             members: members.to_vec(),
+            source: if name == "web" { "file" } else { "api" }.into(),
         };
         let acls = Acls {
             lists: vec![
@@ -213,9 +229,9 @@ base         3     1     1000          64000  next             7              42
 edge-in      3     1     1000          64000  deny             7              420  wan      lan  edge.toml:40
 spare        3     1     1000          64000  reject           7              420  -        -    -
 
-Group   Of          Count  Members
-web     ports           5  80,443,8000-8999,9000,…
-inside  interfaces      1  lan
+Group   Of          Count  Source  Members
+web     ports           5  file    80,443,8000-8999,9000,…
+inside  interfaces      1  api     lan
 
 Chain         Family  Boxes    Memory  Fragments
 base,edge-in  ipv4        6  2.00 KiB  as their first

@@ -152,41 +152,43 @@ impl Report for Rules {
     }
 }
 
+/// Rules made up for tests.
+#[cfg(test)]
+pub(crate) fn sample() -> Rules {
+    let rule = |place: usize, id, rule: &str, packets, time: Option<u64>| Rule {
+        place,
+        id,
+        rule: rule.into(),
+        hits: Hits { packets, bytes: 100 * packets },
+        rate: None,
+        source: if time.is_some() { "api" } else { "file" }.into(),
+        origin: if time.is_some() { String::new() } else { format!("edge.toml:{}", 40 + place) },
+        time,
+    };
+    Rules {
+        list: "edge-in".into(),
+        input: vec!["wan".into()],
+        output: vec![],
+        default: "deny".into(),
+        unmatched: Hits { packets: 5, bytes: 300 },
+        unmatched_rate: None,
+        interval: None,
+        total: 2,
+        rules: vec![
+            rule(1, 7, "permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"", 12, None),
+            rule(2, 31, "deny ip from 198.51.100.0/24 to any", 0, Some(1_763_718_401)),
+        ],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::{json, read};
     use super::*;
 
-    fn rules() -> Rules {
-        let rule = |place: usize, id, rule: &str, packets, time: Option<u64>| Rule {
-            place,
-            id,
-            rule: rule.into(),
-            hits: Hits { packets, bytes: 100 * packets },
-            rate: None,
-            source: if time.is_some() { "api" } else { "file" }.into(),
-            origin: if time.is_some() { String::new() } else { format!("edge.toml:{}", 40 + place) },
-            time,
-        };
-        Rules {
-            list: "edge-in".into(),
-            input: vec!["wan".into()],
-            output: vec![],
-            default: "deny".into(),
-            unmatched: Hits { packets: 5, bytes: 300 },
-            unmatched_rate: None,
-            interval: None,
-            total: 2,
-            rules: vec![
-                rule(1, 7, "permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"", 12, None),
-                rule(2, 31, "deny ip from 198.51.100.0/24 to any", 0, Some(1_763_718_401)),
-            ],
-        }
-    }
-
     #[test]
     fn one_line_a_rule_and_one_for_all_else() {
-        let rules = rules();
+        let rules = sample();
         assert_eq!(
             rules.text(),
             "\
@@ -204,8 +206,8 @@ asked by: in wan; out none
 
     #[test]
     fn rates_are_those_between_two_readings() {
-        let before = rules();
-        let mut now = rules();
+        let before = sample();
+        let mut now = sample();
         now.rules[0].hits = Hits { packets: 1012, bytes: 101_200 };
         now.rules[1].id = 32;
         now.rules[1].hits = Hits { packets: 4, bytes: 400 };
@@ -228,6 +230,6 @@ asked by: in wan; out none
     fn a_file_has_the_rules_alone() {
         let file =
             "permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"\ndeny ip from 198.51.100.0/24 to any\n";
-        assert_eq!(rules().file(), file);
+        assert_eq!(sample().file(), file);
     }
 }

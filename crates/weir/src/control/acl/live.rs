@@ -1,0 +1,391 @@
+//! What is asked of access lists, as an engine does it.
+
+use std::sync::Arc;
+
+use weir_plane::compile::{AclEdit, AclEdited, AclError, AclGroup, AclSaid};
+use weir_plane::engine::Engine;
+use weir_plane::model::{AclAction, AclDefault, AclList, AclRule, InterfaceIndex, Origin, Rejection};
+use weir_plane::{model, stats};
+
+use super::super::refusal::{Kind, Refusal};
+use super::super::remarks::Remarks;
+use super::read::{self, Changes, MOST_CHANGES, Spot, Text, Wrong};
+use super::{Change, Expect, GroupRequest};
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::{Rule, Rules};
+use crate::render::acl::{Acls, Chain, Group, Hits, List};
+use crate::rules::acl::{Members, Role, Rule as Written};
+use crate::rules::is_name;
+use crate::suggest::closest;
+
+/// The word for what a list does with packets that no rule of it matches.
+pub(crate) fn word(default: AclDefault) -> &'static str {
+    match default {
+        AclDefault::Next => "next",
+        AclDefault::Action(AclAction::Permit) => "permit",
+        AclDefault::Action(AclAction::Deny) => "deny",
+        AclDefault::Action(AclAction::Reject(Rejection::Usual)) => "reject",
+        AclDefault::Action(AclAction::Reject(Rejection::Reset)) => "reject+reset",
+        AclDefault::Action(AclAction::Reject(Rejection::Icmp)) => "reject+icmp",
+    }
+}
+
+/// What a word says that a list does with packets that no rule of it matches.
+///
+/// # Errors
+/// Says that there is no such word.
+pub(crate) fn default(word: &str) -> Result<AclDefault, String> {
+    Ok(match word {
+        "next" => AclDefault::Next,
+        "permit" => AclDefault::Action(AclAction::Permit),
+        "deny" => AclDefault::Action(AclAction::Deny),
+        "reject" => AclDefault::Action(AclAction::Reject(Rejection::Usual)),
+        _ => {
+            let word = word.escape_debug();
+            return Err(format!("a list can not do `{word}` by default: next, permit, deny or reject"));
+        }
+    })
+}
+
+fn hits(traffic: stats::Traffic) -> Hits {
+    Hits { packets: traffic.packets, bytes: traffic.bytes }
+}
+
+/// A rule as one would write it.
+pub(crate) fn written(gateway: &model::Gateway, rule: &AclRule) -> String {
+    let name = |index: InterfaceIndex| -> Arc<str> {
+        gateway.interfaces.get(index.0 as usize).map_or("?", |interface| interface.name.as_str()).into()
+    };
+    Written::of(rule, name).to_string()
+}
+
+fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
+    match group {
+        AclGroup::Addresses(group) => {
+            let text = |addresses: &model::Addresses| match addresses {
+                model::Addresses::Net(net) if net.prefix_len() == net.max_prefix_len() => net.addr().to_string(),
+                model::Addresses::Net(net) => net.to_string(),
+                model::Addresses::Range(first, last) => format!("{first}-{last}"),
+                model::Addresses::Any => "any".to_owned(),
+                model::Addresses::Group(group) => format!("@{}", group.name),
+            };
+            group.members.iter().map(text).collect()
+        }
+        AclGroup::Ports(group) => {
+            let text = |range: &std::ops::RangeInclusive<u16>| match (range.start(), range.end()) {
+                (first, last) if first == last => first.to_string(),
+                (first, last) => format!("{first}-{last}"),
+            };
+            group.members.iter().map(text).collect()
+        }
+        AclGroup::Interfaces(group) => {
+            let name = |index: &InterfaceIndex| gateway.interfaces.get(index.0 as usize);
+            group.members.iter().filter_map(name).map(|interface| interface.name.clone()).collect()
+        }
+    }
+}
+
+/// All lists.
+pub(crate) fn lists(engine: &Engine) -> Acls {
+    let list = |list: stats::AclListStats| List {
+        name: list.name,
+        default: word(list.default).to_owned(),
+        rules: list.rules,
+        live: list.live,
+        matched: hits(list.matched),
+        unmatched: hits(list.default_matched),
+        input: list.input,
+        output: list.output,
+        origin: list.origin,
+    };
+    let chain = |chain: stats::AclChainStats| {
+        let (lists, input, output) = (chain.lists, chain.input, chain.output);
+        [("ipv4", chain.v4), ("ipv6", chain.v6)].map(|(family, table)| Chain {
+            lists: lists.clone(),
+            input: input.clone(),
+            output: output.clone(),
+            family: family.to_owned(),
+            boxes: table.boxes as u64,
+            bytes: (table.lookup_octets + table.control_octets) as u64,
+            needs_transport: table.needs_transport,
+        })
+    };
+    Acls {
+        lists: engine.acl_lists().into_iter().map(list).collect(),
+        groups: engine.acl_groups(|gateway, group, said| Group {
+            name: group.name().to_string(),
+            kind: group.kind().to_owned(),
+            members: member(gateway, &group),
+            source: said.map_or_else(|| "file".to_owned(), |said| said.source.to_string()),
+        }),
+        chains: engine.acl_chains().into_iter().flat_map(chain).collect(),
+    }
+}
+
+/// The rules of a list, so many at most.
+pub(crate) fn rules(engine: &Engine, list: &str, most: usize) -> Option<Rules> {
+    let row = |gateway: &model::Gateway, row: stats::AclRuleRow| Rule {
+        place: row.index + 1,
+        id: row.number,
+        rule: written(gateway, &row.rule),
+        hits: hits(row.matched),
+        rate: None,
+        source: row.source,
+        origin: row.origin,
+        time: row.time,
+    };
+    let (rules, total) = engine.acl_rules(list, |_| true, most, row)?;
+    let of = engine.acl_lists().into_iter().find(|known| known.name == list)?;
+    Some(Rules {
+        list: list.to_owned(),
+        input: of.input,
+        output: of.output,
+        default: word(of.default).to_owned(),
+        unmatched: hits(of.default_matched),
+        unmatched_rate: None,
+        interval: None,
+        total,
+        rules,
+    })
+}
+
+/// Why something was not done, as far as it is known while the engine does it.
+enum Failed {
+    Refused(AclError),
+    Invalid(Remarks),
+    Conflict(Remarks),
+}
+
+impl From<AclError> for Failed {
+    fn from(error: AclError) -> Failed {
+        Failed::Refused(error)
+    }
+}
+
+impl From<Wrong> for Failed {
+    fn from(wrong: Wrong) -> Failed {
+        match wrong {
+            Wrong::Invalid(remarks) => Failed::Invalid(remarks),
+            Wrong::Conflict(remarks) => Failed::Conflict(remarks),
+        }
+    }
+}
+
+impl Failed {
+    fn refusal(self, spots: &[Spot]) -> Refusal {
+        match self {
+            Failed::Refused(error) => Refusal::of_acl(error, spots),
+            Failed::Invalid(remarks) => Refusal::of_rules(Kind::InvalidRules, remarks),
+            Failed::Conflict(remarks) => Refusal::of_rules(Kind::Conflict, remarks),
+        }
+    }
+}
+
+impl Refusal {
+    /// Of changes to access lists that could not be put into force. `spots` are where their rules stood.
+    fn of_acl(error: AclError, spots: &[Spot]) -> Refusal {
+        let message = error.to_string();
+        match error {
+            AclError::NoSuchList { list, lists } => {
+                let help = match closest(&list, &lists) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None if lists.is_empty() => "there is none".to_owned(),
+                    None => format!("there are {}", lists.join(", ")),
+                };
+                Refusal { lists, ..Refusal::new(Kind::UnknownList, format!("{message}; {help}")) }
+            }
+            AclError::NoSuchRule { .. } | AclError::NoSuchPlace { .. } | AclError::Exists { .. } => {
+                Refusal::new(Kind::Conflict, format!("{message}; nothing was changed"))
+            }
+            AclError::NoSampler { list, place } => {
+                let spot = spots.get(place.wrapping_sub(1)).copied().unwrap_or_default();
+                let message = format!("the rule logs, and access list `{list}` has no sampler");
+                let help = format!("declare `sample` under `[acl.{list}]`, or leave `log` out");
+                let mut remarks = Remarks::default();
+                remarks.push(|| spot.remark(message, Some(&help)));
+                Refusal::of_rules(Kind::InvalidRules, remarks)
+            }
+            AclError::NoSuchGroup { .. } => Refusal::new(Kind::UnknownGroup, format!("{message}; nothing was changed")),
+            AclError::EmptyGroup { .. } => Refusal::new(Kind::BadRequest, format!("{message}; nothing was changed")),
+            AclError::InUse { .. } | AclError::Declared { .. } => Refusal::new(Kind::InUse, message),
+            _ => Refusal::new(Kind::NoRoom, format!("{message}; nothing was changed")),
+        }
+    }
+}
+
+fn said(source: &str, time: u64) -> AclSaid {
+    AclSaid { source: source.into(), time }
+}
+
+fn changed(list: &str, source: &str, created: bool, edited: AclEdited, warnings: Remarks) -> Changed {
+    Changed {
+        list: list.to_owned(),
+        source: source.to_owned(),
+        created,
+        inserted: edited.added,
+        deleted: edited.deleted,
+        rules: edited.rules,
+        warnings: warnings.shown,
+        more_warnings: warnings.more,
+    }
+}
+
+fn groups(engine: &Engine) -> Vec<AclGroup> {
+    engine.acl_groups(|_, group, _| group)
+}
+
+/// Carries out a batch, at a time in seconds of the Unix epoch.
+pub(crate) fn change(
+    engine: &Engine,
+    list: &str,
+    source: &str,
+    changes: &[Change],
+    time: u64,
+) -> Result<Changed, Refusal> {
+    if changes.len() > MOST_CHANGES {
+        let message = format!("a batch has at most {MOST_CHANGES} changes: replace the list as a whole");
+        return Err(Refusal::new(Kind::TooLarge, message));
+    }
+    let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
+    let changes = Changes::read(changes, &mut errors, &mut warnings);
+    let ids = match changes.need_ids() {
+        false => None,
+        true => match engine.acl_rules(list, |_| true, usize::MAX, |_, row| row.number) {
+            Some((ids, _)) => Some(ids),
+            None => return Err(Refusal::of_acl(no_such_list(engine, list), &[])),
+        },
+    };
+    let groups = groups(engine);
+    let mut spots = Vec::new();
+    let edited = engine.edit_acl(list, &said(source, time), |gateway| {
+        let batch = changes.batch(ids.as_deref(), &read::vocabulary(gateway, &groups), errors);
+        let batch = batch.map_err(Failed::from)?;
+        spots = batch.spots;
+        Ok::<_, Failed>(batch.edit)
+    });
+    match edited {
+        Ok(edited) => Ok(changed(list, source, false, edited, warnings)),
+        Err(failed) => Err(failed.refusal(&spots)),
+    }
+}
+
+fn no_such_list(engine: &Engine, list: &str) -> AclError {
+    let lists = engine.acl_lists().into_iter().map(|list| list.name).collect();
+    AclError::NoSuchList { list: list.to_owned(), lists }
+}
+
+/// A list as a whole.
+pub struct Put<'a> {
+    /// Who says so.
+    pub source: &'a str,
+    /// Its rules.
+    pub text: &'a str,
+    /// What it does by default; `None`: what it did, or `next`.
+    pub default: Option<AclDefault>,
+    /// Whether there is to be one already.
+    pub expect: Option<Expect>,
+}
+
+/// Replaces all rules of a list, or makes it.
+pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Result<Changed, Refusal> {
+    let Put { source, text, default, expect } = *put;
+    let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
+    let Some(text) = Text::read(text, None, &mut errors, &mut warnings) else {
+        return Err(Refusal::of_rules(Kind::InvalidRules, errors));
+    };
+    let create = match expect {
+        Some(Expect::New) => true,
+        Some(Expect::Existing) => false,
+        None => engine.acl_default(list).is_none(),
+    };
+    if create && !is_name(list) {
+        let message = format!("`{}` can not be the name of an access list", list.escape_debug());
+        return Err(Refusal::new(Kind::BadRequest, message));
+    }
+    let groups = groups(engine);
+    let mut spots = Vec::new();
+    let mut understood = |gateway: &model::Gateway| {
+        let mut errors = Remarks::default();
+        let rules = text.rules(&read::vocabulary(gateway, &groups), &mut errors);
+        if !errors.is_empty() {
+            return Err(Failed::Invalid(errors));
+        }
+        let (places, rules): (Vec<Spot>, Vec<AclRule>) = rules.into_iter().unzip();
+        spots = places;
+        Ok(rules)
+    };
+    let said = said(source, time);
+    let edited = if create {
+        engine.create_acl(&said, |gateway| {
+            let rules = understood(gateway)?.into();
+            let default = default.unwrap_or_default();
+            Ok::<_, Failed>(AclList { name: list.to_owned(), rules, default, sample: None, origin: Origin::default() })
+        })
+    } else {
+        engine.edit_acl(list, &said, |gateway| Ok(AclEdit::Replace { rules: understood(gateway)?, default }))
+    };
+    match edited {
+        Ok(edited) => Ok(changed(list, source, create, edited, warnings)),
+        Err(failed) => Err(failed.refusal(&spots)),
+    }
+}
+
+/// Has a list gone that was made while the gateway ran.
+pub(crate) fn remove(engine: &Engine, list: &str) -> Result<(), Refusal> {
+    engine.delete_acl(list).map(drop).map_err(|error| Refusal::of_acl(error, &[]))
+}
+
+/// Sets the members of a group.
+pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u64) -> Result<Regrouped, Refusal> {
+    let groups = groups(engine);
+    let known = groups.iter().find(|group| **group.name() == *name).map(AclGroup::kind);
+    let kind = request.kind.map(super::GroupKind::name);
+    if let (Some(known), Some(kind)) = (known, kind)
+        && known != kind
+    {
+        let message = format!("`{name}` is a group of {known}, not of {kind}; nothing was changed");
+        return Err(Refusal::new(Kind::Conflict, message));
+    }
+    let role = match known.or(kind) {
+        Some("addresses") => Role::Addresses,
+        Some("ports") => Role::Ports,
+        Some("interfaces") => Role::Interfaces,
+        _ => {
+            let names: Vec<String> = groups.iter().map(|group| group.name().to_string()).collect();
+            let help = match closest(name, &names) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => "a new one needs a `kind`: addresses, ports or interfaces".to_owned(),
+            };
+            return Err(Refusal::new(Kind::UnknownGroup, format!("there is no group `{name}`; {help}")));
+        }
+    };
+    if !is_name(name) {
+        let message = format!("`{}` can not be the name of a group", name.escape_debug());
+        return Err(Refusal::new(Kind::BadRequest, message));
+    }
+    let mut done = None;
+    let edited = engine.replace_acl_group(&said(&request.source, time), |gateway| {
+        let vocabulary = read::vocabulary(gateway, &groups);
+        if let Ok(Some(Members::Interfaces(_) | Members::Addresses(_) | Members::Ports(_))) =
+            vocabulary.group(name, role)
+            && request.members.iter().any(|member| member.strip_prefix('@') == Some(name))
+        {
+            let mut remarks = Remarks::default();
+            remarks.push(|| Spot::default().remark(format!("the group `{name}` is in itself"), None));
+            return Err(Failed::Invalid(remarks));
+        }
+        let (group, warnings) = read::group(name, role, &request.members, &vocabulary).map_err(Failed::Invalid)?;
+        done = Some((member(gateway, &group).len(), warnings));
+        Ok(group)
+    });
+    let edited = edited.map_err(|failed| failed.refusal(&[]))?;
+    let (members, warnings) = done.unwrap_or_default();
+    Ok(Regrouped {
+        group: name.to_owned(),
+        kind: known.or(kind).unwrap_or_default().to_owned(),
+        members,
+        rules: edited.rules,
+        warnings: warnings.shown,
+        more_warnings: warnings.more,
+    })
+}

@@ -1,0 +1,391 @@
+//! Rules, changes and members of groups that come by the control socket, as a gateway takes them. Everything that is wrong is
+//! found before anything is changed.
+
+use weir_plane::compile::{AclChange, AclEdit, AclGroup, At};
+use weir_plane::model::{self, AclRule, Gateway, Group, Origin};
+
+use super::super::remarks::Remarks;
+use super::{Change, Which};
+use crate::render::remark::Remark;
+use crate::rules::acl::{self, Members, Role, Vocabulary};
+use crate::rules::{Names, acl::Reading};
+
+/// Changes of a batch, at most: more than that is a list of its own.
+pub const MOST_CHANGES: usize = 10_000;
+
+/// What rules may name, with the groups that a gateway has now.
+pub(super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
+    let mut vocabulary = Vocabulary::of(gateway);
+    for group in groups {
+        let members = match group.clone() {
+            AclGroup::Addresses(group) => Members::Addresses(group),
+            AclGroup::Ports(group) => Members::Ports(group),
+            AclGroup::Interfaces(group) => Members::Interfaces(group),
+        };
+        vocabulary.add_group(std::sync::Arc::clone(group.name()), Some(members));
+    }
+    vocabulary
+}
+
+/// Where a rule stood in what was sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The change, from 1; of a batch.
+    change: Option<usize>,
+    /// The line, from 1, where there may be several.
+    line: Option<u32>,
+}
+
+impl Spot {
+    pub(super) fn remark(self, message: String, help: Option<&str>) -> Remark {
+        let Spot { change, line } = self;
+        Remark { change, line, column: None, message, help: help.map(str::to_owned) }
+    }
+}
+
+/// A text of rules.
+#[derive(Debug)]
+pub(super) struct Text<'t> {
+    text: &'t str,
+    reading: Reading,
+    change: Option<usize>,
+}
+
+impl<'t> Text<'t> {
+    /// Reads a text, of a change of a batch or by itself; notes what is wrong or odd.
+    pub(super) fn read(
+        text: &'t str,
+        change: Option<usize>,
+        errors: &mut Remarks,
+        warnings: &mut Remarks,
+    ) -> Option<Text<'t>> {
+        let alone = change.is_some() && !text.contains('\n');
+        match acl::read(text) {
+            Ok(reading) => {
+                warnings.of_text(change, alone, &reading.warnings);
+                Some(Text { text, reading, change })
+            }
+            Err(findings) => {
+                errors.of_text(change, alone, &findings);
+                None
+            }
+        }
+    }
+
+    /// Its rules by what names stand for, and where each stood; notes what is wrong.
+    pub(super) fn rules(&self, vocabulary: &Vocabulary, errors: &mut Remarks) -> Vec<(Spot, AclRule)> {
+        let mut rules = Vec::with_capacity(self.reading.lines.len());
+        // Lines are counted from the rule before.
+        let (mut line, mut from) = (1, 0);
+        for read in &self.reading.lines {
+            let (start, end) = (read.start as usize, read.end as usize);
+            line += self.text[from..start].bytes().filter(|&byte| byte == b'\n').count() as u32;
+            from = start;
+            let several = self.change.is_none() || self.text.contains('\n');
+            let spot = Spot { change: self.change, line: several.then_some(line) };
+            match read.rule.model(vocabulary, Origin::default()) {
+                Ok(rule) => rules.push((spot, rule)),
+                Err(wrong) => {
+                    let before = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+                    let indent = self.text[before..start].chars().filter(|&c| c != '\u{feff}').count() as u32;
+                    for finding in wrong.into_iter().map(|wrong| wrong.finding(&self.text[start..end])) {
+                        let Spot { change, line } = spot;
+                        let column = Some(finding.column + indent);
+                        let help = finding.help;
+                        errors.push(|| Remark { change, line, column, message: finding.message, help });
+                    }
+                }
+            }
+        }
+        rules
+    }
+}
+
+/// Why a batch can not be.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// Something is wrong with what was sent.
+    Invalid(Remarks),
+    /// It would be right for another list.
+    Conflict(Remarks),
+}
+
+/// A batch that was understood.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) edit: AclEdit,
+    /// Where its rules stood, in their order.
+    pub(super) spots: Vec<Spot>,
+}
+
+/// What is read of a batch without knowing the gateway.
+pub(super) struct Changes<'c> {
+    changes: &'c [Change],
+    texts: Vec<Option<Text<'c>>>,
+}
+
+impl<'c> Changes<'c> {
+    /// Reads the rules of changes; notes what is wrong or odd.
+    pub(super) fn read(changes: &'c [Change], errors: &mut Remarks, warnings: &mut Remarks) -> Changes<'c> {
+        let mut texts = Vec::with_capacity(changes.len());
+        for (number, change) in (1..).zip(changes) {
+            let (text, named) = match change {
+                Change::Insert(insert) => {
+                    let named = [insert.at.is_some(), insert.before.is_some(), insert.after.is_some()];
+                    (Some(&insert.rules), named.into_iter().filter(|&named| named).count() <= 1)
+                }
+                Change::Delete(Which { id, at }) => (None, id.is_some() != at.is_some()),
+                Change::Replace(replace) => (Some(&replace.rules), replace.id.is_some() != replace.at.is_some()),
+            };
+            let spot = Spot { change: Some(number), line: None };
+            if !named {
+                let message = match change {
+                    Change::Insert(_) => "one of `at`, `before` and `after` says where, or none",
+                    _ => "either `id` or `at` says which rule",
+                };
+                errors.push(|| spot.remark(message.to_owned(), None));
+            }
+            let text = text.and_then(|text| Text::read(text, Some(number), errors, warnings));
+            if text.as_ref().is_some_and(|text| text.reading.lines.is_empty()) {
+                errors.push(|| spot.remark("there is no rule in it".to_owned(), None));
+            }
+            texts.push(text);
+        }
+        Changes { changes, texts }
+    }
+
+    /// Whether the ids of the list are needed to understand it.
+    pub(super) fn need_ids(&self) -> bool {
+        match self.changes {
+            [Change::Insert(_)] => false,
+            [Change::Delete(Which { at, .. })] => at.is_some(),
+            _ => true,
+        }
+    }
+
+    /// What is to be done to a list with these ids, in their order; `None`: whoever does it finds out what is not there.
+    pub(super) fn batch(
+        &self,
+        ids: Option<&[u32]>,
+        vocabulary: &Vocabulary,
+        mut errors: Remarks,
+    ) -> Result<Batch, Wrong> {
+        let mut list = ids.map(|ids| List(ids.iter().copied().map(Some).collect()));
+        let mut absent = Remarks::default();
+        let mut edits = Vec::new();
+        let mut spots = Vec::new();
+        for (number, (change, text)) in (1..).zip(self.changes.iter().zip(&self.texts)) {
+            let spot = Spot { change: Some(number), line: None };
+            let read = text.as_ref().map_or_else(Vec::new, |text| text.rules(vocabulary, &mut errors));
+            let count = read.len();
+            let (places, rules): (Vec<Spot>, Vec<AclRule>) = read.into_iter().unzip();
+            spots.extend(places);
+            let mut missing = |message: String| absent.push(|| spot.remark(message, None));
+            match change {
+                Change::Insert(insert) => {
+                    let at = match (insert.at, insert.before, insert.after) {
+                        (Some(0), ..) => {
+                            missing("places are counted from 1".to_owned());
+                            continue;
+                        }
+                        (Some(place), ..) => At::Index(place - 1),
+                        (_, Some(id), _) => At::Before(id),
+                        (.., Some(id)) => At::After(id),
+                        _ => At::End,
+                    };
+                    if let Some(list) = &mut list
+                        && let Err(message) = list.insert(at, count)
+                    {
+                        missing(message);
+                    }
+                    edits.push(AclEdit::Insert { at, rules });
+                }
+                Change::Delete(which) => match which.find(list.as_ref()) {
+                    Ok(id) => {
+                        if let Some(list) = &mut list {
+                            list.delete(id);
+                        }
+                        edits.push(AclEdit::Delete { rules: vec![id] });
+                    }
+                    Err(message) => missing(message),
+                },
+                Change::Replace(replace) => {
+                    let which = Which { id: replace.id, at: replace.at };
+                    match which.find(list.as_ref()) {
+                        Ok(id) => {
+                            if let Some(list) = &mut list {
+                                // It was found there.
+                                let _ = list.insert(At::Before(id), count);
+                                list.delete(id);
+                            }
+                            edits.push(AclEdit::Insert { at: At::Before(id), rules });
+                            edits.push(AclEdit::Delete { rules: vec![id] });
+                        }
+                        Err(message) => missing(message),
+                    }
+                }
+            }
+        }
+        if !errors.is_empty() {
+            absent.shown.into_iter().for_each(|remark| errors.push(|| remark));
+            errors.shown.sort_by_key(|remark| (remark.change, remark.line, remark.column));
+            return Err(Wrong::Invalid(errors));
+        }
+        if !absent.is_empty() {
+            return Err(Wrong::Conflict(absent));
+        }
+        Ok(Batch { edit: together(edits), spots })
+    }
+}
+
+/// Several changes as one.
+fn together(mut edits: Vec<AclEdit>) -> AclEdit {
+    if edits.len() == 1
+        && let Some(edit) = edits.pop()
+    {
+        return edit;
+    }
+    let mut all = Vec::with_capacity(edits.len());
+    for edit in edits {
+        match edit {
+            AclEdit::Insert { at, rules } => match at {
+                // Each of them comes before those that were put there already.
+                At::After(_) => all.extend(rules.into_iter().rev().map(|rule| AclChange::Insert(at, rule))),
+                At::Index(index) => {
+                    let places = (index..).map(At::Index);
+                    all.extend(places.zip(rules).map(|(at, rule)| AclChange::Insert(at, rule)));
+                }
+                At::End | At::Before(_) => all.extend(rules.into_iter().map(|rule| AclChange::Insert(at, rule))),
+            },
+            AclEdit::Delete { rules } => all.extend(rules.into_iter().map(AclChange::Delete)),
+            AclEdit::Batch(changes) => all.extend(changes),
+            AclEdit::Replace { .. } => unreachable!("no change of a batch is a whole list"),
+        }
+    }
+    AclEdit::Batch(all)
+}
+
+/// The ids of a list while a batch changes it; `None`: a rule that came by the batch.
+struct List(Vec<Option<u32>>);
+
+impl List {
+    fn position(&self, id: u32) -> Result<usize, String> {
+        self.0.iter().position(|own| *own == Some(id)).ok_or_else(|| format!("the list has no rule with the id {id}"))
+    }
+
+    fn insert(&mut self, at: At, count: usize) -> Result<(), String> {
+        let index = match at {
+            At::Index(index) if index > self.0.len() => {
+                return Err(format!("the list has {} rules: there is no place {}", self.0.len(), index + 1));
+            }
+            At::Index(index) => index,
+            At::End => self.0.len(),
+            At::Before(id) => self.position(id)?,
+            At::After(id) => self.position(id)? + 1,
+        };
+        self.0.splice(index..index, std::iter::repeat_n(None, count));
+        Ok(())
+    }
+
+    fn delete(&mut self, id: u32) {
+        self.0.retain(|own| *own != Some(id));
+    }
+}
+
+impl Which {
+    /// The id of the rule.
+    fn find(self, list: Option<&List>) -> Result<u32, String> {
+        match (self, list) {
+            (Which { id: Some(id), .. }, Some(list)) => list.position(id).map(|_| id),
+            (Which { id: Some(id), .. }, None) => Ok(id),
+            (Which { at: Some(place), .. }, Some(list)) => match place.checked_sub(1).map(|index| list.0.get(index)) {
+                None => Err("places are counted from 1".to_owned()),
+                Some(None) => Err(format!("the list has {} rules: there is none at place {place}", list.0.len())),
+                Some(Some(None)) => Err(format!("the rule at place {place} comes by this very batch")),
+                Some(Some(Some(id))) => Ok(*id),
+            },
+            // What is wrong with it has been said.
+            (Which { at: None, .. }, _) | (_, None) => Err("either `id` or `at` says which rule".to_owned()),
+        }
+    }
+}
+
+/// The members of a group of a kind; each with what groups that it names have in them.
+pub(super) fn group(
+    name: &str,
+    role: Role,
+    written: &[String],
+    vocabulary: &Vocabulary,
+) -> Result<(AclGroup, Remarks), Remarks> {
+    let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
+    let mut names = Names::default();
+    let mut addresses: Vec<model::Addresses> = Vec::new();
+    let mut ports = Vec::new();
+    let mut interfaces = Vec::new();
+    for (number, text) in (1..).zip(written) {
+        let of = |spot: Option<usize>| (spot, true);
+        let (change, alone) = of(Some(number));
+        let found = match role {
+            Role::Addresses => acl::parse_addresses(text, &mut names).map(|(read, odd)| {
+                warnings.of_text(change, alone, &odd);
+                match read {
+                    acl::Addresses::Any => Ok(None),
+                    acl::Addresses::Net(net) => {
+                        addresses.push(model::Addresses::Net(net));
+                        Ok(None)
+                    }
+                    acl::Addresses::Range(first, last) => {
+                        addresses.push(model::Addresses::Range(first, last));
+                        Ok(None)
+                    }
+                    acl::Addresses::Group(name) => vocabulary.group(&name, role),
+                }
+            }),
+            Role::Ports => acl::parse_ports(text, &mut names).map(|(read, odd)| {
+                warnings.of_text(change, alone, &odd);
+                match read {
+                    acl::Ports::Range(range) => {
+                        ports.push(range);
+                        Ok(None)
+                    }
+                    acl::Ports::Group(name) => vocabulary.group(&name, role),
+                }
+            }),
+            Role::Interfaces => Ok(match text.strip_prefix(acl::GROUP) {
+                Some(name) => vocabulary.group(name, role),
+                None => vocabulary.interface(text).map(|index| {
+                    interfaces.extend(index);
+                    None
+                }),
+            }),
+        };
+        match found {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(Members::Addresses(group)))) => addresses.extend(group.members.iter().cloned()),
+            Ok(Ok(Some(Members::Ports(group)))) => ports.extend(group.members.iter().cloned()),
+            Ok(Ok(Some(Members::Interfaces(group)))) => interfaces.extend(group.members.iter().copied()),
+            Ok(Err(wrong)) => {
+                let finding = wrong.finding(text);
+                let column = Some(finding.column);
+                errors.push(|| Remark { change, line: None, column, message: finding.message, help: finding.help });
+            }
+            Err(findings) => errors.of_text(change, alone, &findings),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let name = name.into();
+    let group = match role {
+        Role::Addresses => AclGroup::Addresses(Group { name, members: once(addresses) }),
+        Role::Ports => AclGroup::Ports(Group { name, members: once(ports) }),
+        Role::Interfaces => AclGroup::Interfaces(Group { name, members: once(interfaces) }),
+    };
+    Ok((group, warnings))
+}
+
+/// Each once, in their order.
+fn once<T: Clone + Eq + std::hash::Hash>(members: Vec<T>) -> std::sync::Arc<[T]> {
+    let mut known = std::collections::HashSet::with_capacity(members.len());
+    members.into_iter().filter(|member| known.insert(member.clone())).collect()
+}

@@ -1,0 +1,123 @@
+//! Access lists: shown, changed by batches, replaced as a whole, made and removed; and the members of groups.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use serde::Deserialize;
+
+use super::super::Gateway;
+use super::super::acl::live::{self, Put};
+use super::super::acl::{BatchRequest, Expect, GroupRequest};
+use super::super::refusal::{Kind, Refusal};
+use super::super::source;
+use super::body::Room;
+use super::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
+use crate::suggest::closest;
+
+/// The query of a list's rules.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limit {
+    limit: Option<usize>,
+}
+
+/// `GET`: the rules of a list.
+pub(super) async fn show(
+    State(gateway): State<Shared>,
+    Path(list): Path<String>,
+    query: Result<Query<Limit>, QueryRejection>,
+) -> Answer {
+    let most = asked(query)?.limit.unwrap_or(usize::MAX);
+    apart(gateway, move |g| match g.acl_rules(&list, most) {
+        Some(rules) => Ok(document(200, &rules)),
+        None => Err(Refused::from(unknown(g, &list))),
+    })
+    .await?
+}
+
+fn unknown(gateway: &dyn Gateway, list: &str) -> Refusal {
+    let lists: Vec<String> = gateway.acls().lists.into_iter().map(|list| list.name).collect();
+    let help = match closest(list, &lists) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if lists.is_empty() => "there is none".to_owned(),
+        None => format!("there are {}", lists.join(", ")),
+    };
+    let message = format!("there is no access list with the name `{list}`; {help}");
+    Refusal { lists, ..Refusal::new(Kind::UnknownList, message) }
+}
+
+/// `POST`: a batch.
+pub(super) async fn change(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    Path(list): Path<String>,
+    request: Request,
+) -> Answer {
+    let long = room.take(request.into_body()).await?;
+    apart(gateway, move |g| {
+        let BatchRequest { source, changes } = parsed(&long.octets)?;
+        of_source(&source)?;
+        let changed = g.change_acl(&list, &source, &changes).map_err(Refused::from)?;
+        Ok(document(200, &changed))
+    })
+    .await?
+}
+
+/// The query of a list that is put.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Whole {
+    source: Option<String>,
+    default: Option<String>,
+    expect: Option<Expect>,
+}
+
+/// `PUT`: all rules of a list.
+pub(super) async fn put(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    Path(list): Path<String>,
+    query: Result<Query<Whole>, QueryRejection>,
+    request: Request,
+) -> Answer {
+    let Whole { source, default, expect } = asked(query)?;
+    let source = source.unwrap_or_else(source::usual);
+    of_source(&source)?;
+    let default = default.map(|word| live::default(&word)).transpose();
+    let default = default.map_err(|wrong| Refused::new(Kind::BadRequest, wrong))?;
+    let long = room.take(request.into_body()).await?;
+    apart(gateway, move |g| {
+        let text = std::str::from_utf8(&long.octets).map_err(|error| {
+            let message = format!("the rules are no UTF-8 behind octet {}", error.valid_up_to());
+            Refused::new(Kind::BadRequest, message)
+        })?;
+        let changed = g.put_acl(&list, &Put { source: &source, text, default, expect }).map_err(Refused::from)?;
+        Ok(document(200, &changed))
+    })
+    .await?
+}
+
+/// `DELETE`: a list goes.
+pub(super) async fn remove(State(gateway): State<Shared>, Path(list): Path<String>) -> Answer {
+    apart(gateway, move |g| g.remove_acl(&list).map_err(Refused::from).map(|()| empty())).await?
+}
+
+/// `PUT`: all members of a group.
+pub(super) async fn group(
+    State(gateway): State<Shared>,
+    Path(name): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Answer {
+    let request: GroupRequest = parsed(&received(body)?)?;
+    of_source(&request.source)?;
+    apart(gateway, move |g| {
+        let regrouped = g.set_acl_group(&name, &request).map_err(Refused::from)?;
+        Ok(document(200, &regrouped))
+    })
+    .await?
+}
+
+fn of_source(source: &str) -> Result<(), Refused> {
+    source::check(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
+}

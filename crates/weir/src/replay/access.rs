@@ -1,0 +1,124 @@
+//! What access lists and allowlists decided about a packet, and by what.
+
+use serde::Serialize;
+use weir_plane::acl::Action;
+use weir_plane::compile::{Listed, Named};
+use weir_plane::harness::{Filtered, Harness, Outcome};
+use weir_plane::model::{AclDefault, Place};
+
+use super::validation::Rule;
+use crate::control::acl::live::written;
+
+/// What the access lists of an interface decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Filter {
+    /// The interface that asked them.
+    pub interface: String,
+    /// `in` or `out`.
+    pub direction: &'static str,
+    /// The list that decided.
+    pub list: String,
+    /// `permit`, `deny` or `reject`.
+    pub action: &'static str,
+    /// No rule matched: this is what the list does then.
+    pub by_default: bool,
+    /// What decided.
+    pub by: Rule,
+}
+
+/// What an allowlist says of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Allowed {
+    /// The list.
+    pub list: String,
+    /// It contains the source.
+    pub contains: bool,
+    /// The longest of its prefixes that covers the source, if one does.
+    pub within: Option<Rule>,
+    /// Where the list was declared.
+    pub by: Option<String>,
+}
+
+fn action(action: Action) -> &'static str {
+    match action {
+        Action::Permit => "permit",
+        Action::Deny => "deny",
+        Action::Reject => "reject",
+    }
+}
+
+/// What access lists decided, in the order in which a packet came to them.
+pub(super) fn filters(harness: &Harness, names: &[String], outcome: &Outcome) -> Vec<Filter> {
+    outcome.acl.iter().map(|filtered| filter(harness, names, filtered)).collect()
+}
+
+fn filter(harness: &Harness, names: &[String], filtered: &Filtered) -> Filter {
+    let Filtered { interface, output, decision } = filtered;
+    let list = harness.model().acls.iter().find(|list| list.name == decision.list);
+    let text = match &decision.rule {
+        Some((_, rule)) => written(harness.model(), rule),
+        None if list.is_none_or(|list| list.default == AclDefault::Next) => "behind the last list: deny".to_owned(),
+        None => format!("{} by default", action(decision.action)),
+    };
+    let said = decision.said.as_ref().map(|said| (said.source.to_string(), said.time));
+    let named = Named { text, origin: decision.origin, said };
+    Filter {
+        interface: names.get(*interface as usize).cloned().unwrap_or_default(),
+        direction: if *output { "out" } else { "in" },
+        list: decision.list.clone(),
+        action: action(decision.action),
+        by_default: decision.rule.is_none(),
+        by: Rule::new(harness, &named),
+    }
+}
+
+/// What allowlists said, in their order, up to the one that refused.
+pub(super) fn allowed(harness: &Harness, outcome: &Outcome) -> Vec<Allowed> {
+    let of = |listed: &Listed| {
+        let list = &harness.model().allowlists[usize::from(listed.list.0)];
+        let within = listed
+            .within
+            .map(|(prefix, origin)| Rule::new(harness, &Named { text: prefix.to_string(), origin, said: None }));
+        let by = harness.place(list.origin).map(|place| place.to_string());
+        Allowed { list: list.name.clone(), contains: listed.contains, within, by }
+    };
+    outcome.allow.iter().map(of).collect()
+}
+
+/// The place of the rule or list that refused a packet.
+pub(super) fn refused_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    harness.place(outcome.acl.last()?.decision.origin)
+}
+
+/// The place of the allowlist that refused a source, or of the route of its routing domain that discards it.
+pub(super) fn not_allowed_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    let listed = outcome.allow.iter().find(|listed| !listed.contains)?;
+    let within = listed.within.and_then(|(_, origin)| harness.place(origin));
+    within.or_else(|| harness.place(harness.model().allowlists[usize::from(listed.list.0)].origin))
+}
+
+impl Filter {
+    /// In a sentence, without its rule.
+    pub(super) fn sentence(&self) -> String {
+        let Filter { interface, list, action, by_default, .. } = self;
+        let does = match *action {
+            "permit" => "permits",
+            "reject" => "rejects",
+            _ => "denies",
+        };
+        if *by_default {
+            format!("{list} on {interface} {does}: no rule matches")
+        } else {
+            format!("{list} on {interface} {does}")
+        }
+    }
+}
+
+impl Allowed {
+    /// In a sentence, without what it is within.
+    pub(super) fn sentence(&self) -> String {
+        let Allowed { list, contains, .. } = self;
+        format!("{list} {} the source", if *contains { "contains" } else { "does not contain" })
+    }
+}
