@@ -18,7 +18,7 @@ use weir_port::spec::{
 };
 
 use super::packet::Ip;
-use super::run::{Asks, Run};
+use super::run::Run;
 use super::{AclError, Effort};
 use crate::bench::figure::{Figure, Target};
 use crate::bench::forward;
@@ -181,7 +181,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, AclError> {
     let mut rows = Vec::new();
     let mut each = Vec::new();
     for (case, samples) in CASES.iter().zip(others) {
-        let asked = nodes.asks(case.place).node;
+        let asked = nodes.asks(case.place);
         let ticks = samples.node(asked);
         let theirs = case.theirs.filter(|_| v4);
         rows.push(GuideRow {
@@ -235,12 +235,12 @@ impl Nodes {
         }
     }
 
-    fn asks(&self, place: Where) -> Asks {
+    /// The node that packets have to pass. Vectors hold packets of both interfaces, and pass a node as a whole.
+    fn asks(&self, place: Where) -> Node {
         match place {
-            Where::Input => Asks::all(self.input),
-            Where::Output => Asks::all(self.output),
-            Where::Allow => Asks::all(self.allow),
-            Where::AllowOne => Asks { node: self.allow, part: 1 },
+            Where::Input => self.input,
+            Where::Output => self.output,
+            Where::Allow | Where::AllowOne => self.allow,
         }
     }
 }

@@ -22,7 +22,7 @@ use weir_table::classify::{Fields, Limits, NO_RULE, Rule, Table, Writer};
 use weir_table::peer::{self, Peer};
 
 use super::packet::{Ip, Packet};
-use super::run::{Asks, Run};
+use super::run::Run;
 use super::sets::Set;
 use super::{AclError, Effort, guide};
 use crate::bench::figure::{Figure, Target};
@@ -257,7 +257,7 @@ fn in_the_graph<K: Ip>(set: &Set<K>, packets: &[Packet<K>], effort: &Effort) -> 
     let mut run = Run::new(&model)?;
     model.interfaces[0].access.acl_in = vec![AclIndex(0)];
     let node = if K::BITS == 32 { Node::Ip4AclIn } else { Node::Ip6AclIn };
-    run.add(&model, Asks::all(node))?;
+    run.add(&model, node)?;
     let samples = run.turns(effort, packets.len())?;
     let [plain, with] = &samples[..] else { unreachable!("one version was added to the first") };
     Ok((with.node(node), with.added(plain)))

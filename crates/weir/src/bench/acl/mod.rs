@@ -23,9 +23,10 @@ use weir_base::reclaim::TooManyReaders;
 use weir_plane::bench::BenchError;
 use weir_plane::engine::EngineError;
 use weir_port::pcap::CaptureError;
+use weir_table::classify::alike::Alike;
 
 use packet::Ip;
-use sets::{Kind, Set};
+use sets::Set;
 
 pub use guide::{Guide, GuideNode, GuideRow, Theirs};
 pub use lookup::{PeerCost, SetCost, TrafficCost};
@@ -145,7 +146,7 @@ pub fn guides(effort: &Effort) -> Result<Vec<Guide>, AclError> {
 pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCost>, AclError> {
     fn family<K: Ip>(effort: &Effort) -> Result<Vec<SetCost>, AclError> {
         let sizes = [1_000, 10_000, 50_000, 100_000].into_iter().filter(|&rules| rules <= effort.rules);
-        let sets = sizes.flat_map(|rules| Kind::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
+        let sets = sizes.flat_map(|rules| Alike::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
         sets.map(|set| lookup::measure(&set, effort)).collect()
     }
     // Read first: a mistake in them should not cost the time of the rest.
@@ -177,7 +178,7 @@ pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, AclError> {
 pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, AclError> {
     fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, AclError> {
         let sizes = [1_000, 10_000, 50_000].into_iter().filter(|&rules| rules <= effort.rules);
-        let sets = sizes.flat_map(|rules| Kind::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
+        let sets = sizes.flat_map(|rules| Alike::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
         sets.map(|set| update::measure(&set, effort, cpus)).collect()
     }
     let files: Vec<Set<u32>> = classbench.map(sets::read).transpose()?.unwrap_or_default();
@@ -195,7 +196,7 @@ pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Re
 pub fn running(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, AclError> {
     fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, AclError> {
         let sizes = [1_000, 10_000, 50_000].into_iter().filter(|&rules| rules <= effort.rules);
-        sizes.map(|rules| running::measure(&sets::made::<K>(Kind::Acl, rules, 1), effort, cpus)).collect()
+        sizes.map(|rules| running::measure(&sets::made::<K>(Alike::Access, rules, 1), effort, cpus)).collect()
     }
     pin_first(cpus);
     let mut all = family::<u32>(effort, cpus)?;
@@ -246,12 +247,12 @@ mod tests {
     #[test]
     fn every_set_is_looked_up_alone_and_in_the_graph() {
         let directory = tempfile::tempdir().unwrap();
-        let set = sets::made::<u32>(Kind::Chain, 200, 5);
+        let set = sets::made::<u32>(Alike::Chain, 200, 5);
         std::fs::write(directory.path().join("chain"), sets::text(&set.rules)).unwrap();
         let sets = rule_sets(Some(directory.path()), &little()).unwrap();
         let named = |set: &SetCost| format!("{} {} {}", set.family, set.name, set.rules);
         let names: Vec<String> = sets.iter().map(named).collect();
-        assert_eq!(names[..3], ["ipv4 chain, a tenth 20", "ipv4 chain 200", "ipv4 made-acl 1000"]);
+        assert_eq!(names[..3], ["ipv4 chain, a tenth 20", "ipv4 chain 200", "ipv4 made-access 1000"]);
         assert_eq!(names.len(), 2 + 6);
         for set in &sets {
             assert_eq!(set.traffic.iter().map(|traffic| &*traffic.traffic).collect::<Vec<_>>(), ["spread", "local"]);
@@ -332,7 +333,7 @@ mod tests {
         assert!(plots.iter().all(|plot| std::fs::read_to_string(plot).unwrap().contains("</svg>")));
         let text = report.text();
         let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap_or_default().to_owned();
-        assert!(line("ipv4    made-acl").contains("avx512x32  0.90         ≤ 0.8 missed"), "{text}");
+        assert!(line("ipv4    made-access").contains("avx512x32  0.90         ≤ 0.8 missed"), "{text}");
         assert!(line("input, stateless, 3 rules").contains(" 273 ") && text.contains("+137"), "{text}");
         assert!(line("input, stateful: not yet").contains("226"), "{text}");
         assert!(line("allowlist, one way").contains("+33"), "{text}");

@@ -8,7 +8,7 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{MacAddress, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp};
 use weir_plane::sav::Family;
 use weir_table::classify::sample::Packets;
-use weir_table::classify::{Fields, Rule};
+use weir_table::classify::{Fields, Rule, alike};
 
 use super::sets;
 
@@ -25,10 +25,12 @@ pub(super) trait Ip: Packets + Family {
     const SIZE: usize;
     /// Its ethertype.
     const ETHERTYPE: u16;
-    /// Neither comes from where nobody sends, nor goes where nobody is.
-    fn is_forwarded(source: Self, destination: Self) -> bool;
+    /// It neither comes from where nobody sends, nor goes where nobody is, and is what rules take it for.
+    fn is_forwarded(packet: &Packet<Self>) -> bool;
     /// The header of a packet with so many octets after it.
     fn header(packet: &Packet<Self>, payload: usize) -> Vec<u8>;
+    /// Rules that are to this family what those are to IPv4.
+    fn like(rules: &[Rule<u32>]) -> Vec<Rule<Self>>;
     /// Rules and packets as the peer reads them, if it has this family.
     fn for_peers(rules: &[Rule<Self>], packets: &[Packet<Self>]) -> Option<(String, Vec<u8>)>;
     /// The sum of what is not in the packet but counts in checksums of its payload of so many octets.
@@ -120,9 +122,9 @@ impl Ip for u32 {
     const SIZE: usize = 60;
     const ETHERTYPE: u16 = ethertype::IPV4;
 
-    fn is_forwarded(source: u32, destination: u32) -> bool {
+    fn is_forwarded(packet: &Packet<u32>) -> bool {
         // No multicast: that is forwarded by none.
-        !martian::source_v4(source.into()) && !martian::source_v4(destination.into())
+        !martian::source_v4(packet.source.into()) && !martian::source_v4(packet.destination.into())
     }
 
     fn header(packet: &Packet<u32>, payload: usize) -> Vec<u8> {
@@ -145,6 +147,10 @@ impl Ip for u32 {
         pseudo_v4(packet.source.into(), packet.destination.into(), packet.protocol, payload as u16)
     }
 
+    fn like(rules: &[Rule<u32>]) -> Vec<Rule<u32>> {
+        rules.to_vec()
+    }
+
     fn for_peers(rules: &[Rule<u32>], packets: &[Packet<u32>]) -> Option<(String, Vec<u8>)> {
         Some((sets::text(rules), packets.iter().flat_map(Packet::record).collect()))
     }
@@ -156,9 +162,9 @@ impl Ip for u128 {
     const SIZE: usize = 78;
     const ETHERTYPE: u16 = ethertype::IPV6;
 
-    fn is_forwarded(source: u128, destination: u128) -> bool {
-        // What is given out: 2000::/3.
-        source >> 125 == 1 && destination >> 125 == 1
+    fn is_forwarded(packet: &Packet<u128>) -> bool {
+        // What is given out: 2000::/3. The authentication header is one that others follow.
+        packet.source >> 125 == 1 && packet.destination >> 125 == 1 && packet.protocol != protocol::AH
     }
 
     fn header(packet: &Packet<u128>, payload: usize) -> Vec<u8> {
@@ -176,6 +182,10 @@ impl Ip for u128 {
 
     fn pseudo(packet: &Packet<u128>, payload: usize) -> Sum {
         pseudo_v6(packet.source.into(), packet.destination.into(), packet.protocol, payload as u32)
+    }
+
+    fn like(rules: &[Rule<u32>]) -> Vec<Rule<u128>> {
+        alike::ipv6(rules, 7)
     }
 
     fn for_peers(_: &[Rule<u128>], _: &[Packet<u128>]) -> Option<(String, Vec<u8>)> {

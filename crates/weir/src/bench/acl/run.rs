@@ -17,27 +17,11 @@ const WINDOW: usize = 64;
 const POLICIES: [Node; 6] =
     [Node::Ip4AclIn, Node::Ip6AclIn, Node::Ip4Allow, Node::Ip6Allow, Node::Ip4AclOut, Node::Ip6AclOut];
 
-/// Of the packets, so many of each [`PARTS`] have to pass a node.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asks {
-    pub(super) node: Node,
-    pub(super) part: u64,
-}
-
-/// What all packets are, in parts.
-pub(super) const PARTS: u64 = 2;
-
-impl Asks {
-    /// All packets pass it.
-    pub(super) fn all(node: Node) -> Asks {
-        Asks { node, part: PARTS }
-    }
-}
-
 /// A gateway and its versions. The first asks for nothing.
 pub(super) struct Run {
     bench: Bench,
-    versions: Vec<(Root, Option<Asks>)>,
+    /// Each with the node that all packets have to pass.
+    versions: Vec<(Root, Option<Node>)>,
 }
 
 impl Run {
@@ -48,8 +32,8 @@ impl Run {
         Ok(Run { bench, versions: vec![(plain, None)] })
     }
 
-    /// A version, and what it asks for.
-    pub(super) fn add(&mut self, model: &Gateway, asks: Asks) -> Result<(), BenchError> {
+    /// A version, and the node that it has all packets pass.
+    pub(super) fn add(&mut self, model: &Gateway, asks: Node) -> Result<(), BenchError> {
         let version = self.bench.compile(model)?;
         self.versions.push((version, Some(asks)));
         Ok(())
@@ -73,7 +57,7 @@ impl Run {
 }
 
 /// Ticks per packet of a window. Every packet is accounted for: it came, was asked what it was to be asked, and left.
-fn window(bench: &mut Bench, asks: Option<Asks>) -> Result<Turn, AclError> {
+fn window(bench: &mut Bench, asks: Option<Node>) -> Result<Turn, AclError> {
     let before = bench.conservation();
     let start = tsc::ticks();
     let nodes = bench.window(WINDOW);
@@ -82,14 +66,10 @@ fn window(bench: &mut Bench, asks: Option<Asks>) -> Result<Turn, AclError> {
     let received = after.received - before.received;
     let (transmitted, dropped) = (after.transmitted - before.transmitted, after.dropped - before.dropped);
     let of = |node: Node| nodes.iter().find(|window| window.node == node).map_or(0, |window| window.packets);
-    let wrong = POLICIES.into_iter().find(|&node| {
-        let part = asks.filter(|asks| asks.node == node).map_or(0, |asks| asks.part);
-        of(node) * PARTS != received * part
-    });
+    let wrong = POLICIES.into_iter().find(|&node| of(node) != if asks == Some(node) { received } else { 0 });
     let expected = (WINDOW * VECTOR) as u64;
     if received != expected || transmitted != received || wrong.is_some() || after.imbalance() != 0 {
-        let node = wrong.or(asks.map(|asks| asks.node)).map_or("", Node::name);
-        let asked = wrong.or(asks.map(|asks| asks.node)).map_or(0, of);
+        let (node, asked) = wrong.or(asks).map_or(("", 0), |node| (node.name(), of(node)));
         return Err(AclError::Packets { expected, received, node, asked, transmitted, dropped });
     }
     let graph: u64 = nodes.iter().filter(|window| window.node != Node::Rx).map(|window| window.ticks).sum();

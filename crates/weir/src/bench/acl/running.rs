@@ -21,6 +21,9 @@ use crate::bench::figure::{Figure, Target};
 /// Seconds of the Unix epoch that rules bear.
 const TIME: u64 = 1_700_000_000;
 
+/// Seconds that a worker may forward nothing before something is wrong.
+const PATIENCE: f64 = 10.0;
+
 /// What changes of a list cost in a gateway that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Running {
@@ -110,7 +113,15 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
 fn throughput(engine: &Engine, run: impl FnOnce() -> Result<(), AclError>) -> Result<f64, AclError> {
     let (before, start) = (engine.snapshot().conservation, Instant::now());
     run()?;
-    let (after, seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
+    let (mut after, mut seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
+    while after.transmitted == before.transmitted {
+        // Where CPUs are few, the worker has not had its turn yet.
+        if seconds > PATIENCE {
+            return Err(AclError::Running(format!("{after:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+        (after, seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
+    }
     Ok((after.transmitted - before.transmitted) as f64 / seconds)
 }
 

@@ -2,14 +2,14 @@
 //! causes, and what it takes of the lookups.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use weir_base::affinity;
 use weir_base::random::Random;
-use weir_base::reclaim::Domain;
+use weir_base::reclaim::{Domain, Reader};
 use weir_base::tsc;
 use weir_table::classify::{Fields, Limits, Table, Writer};
 
@@ -93,6 +93,28 @@ const BUSY: u8 = 1;
 const CHANGING: u8 = 2;
 const ENDED: u8 = 3;
 
+/// Where writer and reader are.
+#[derive(Default)]
+struct Progress {
+    /// What the writer does.
+    phase: AtomicU8,
+    /// Windows of the reader within a phase, all in all.
+    windows: AtomicU64,
+}
+
+impl Progress {
+    /// Begins a phase, and has it last until the reader has had a window in it and `go_on` says that it is over.
+    fn phase(&self, phase: u8, mut go_on: impl FnMut() -> Result<bool, AclError>) -> Result<(), AclError> {
+        self.phase.store(phase, Ordering::Relaxed);
+        let before = self.windows.load(Ordering::Relaxed);
+        // A window that began in the phase before counts for none.
+        while go_on()? || self.windows.load(Ordering::Relaxed) == before {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
 /// Changes a set; the lookups run on the last of `cpus`, the changes on the first.
 pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Updates, AclError> {
     let mut random = Random::from_seed(set.rules.len() as u64);
@@ -107,7 +129,8 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
     writer.load(placed)?;
     let table = writer.table();
     let packets: Vec<Fields<K>> = set.spread(effort.packets, &mut random).iter().map(Packet::fields).collect();
-    let phase = AtomicU8::new(IDLE);
+    let progress = Progress::default();
+    let reader = domain.reader()?;
     let mut changes = Changes {
         set,
         writer,
@@ -123,13 +146,12 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
                 // Where it runs is for speed only.
                 let _ = affinity::pin(cpu);
             }
-            read(&table, &domain, &packets, &phase)
+            read(&table, reader, &packets, &progress)
         });
-        let done = changes.run(&phase, effort, &mut random);
-        phase.store(ENDED, Ordering::Relaxed);
+        let done = changes.run(&progress, effort, &mut random);
+        progress.phase.store(ENDED, Ordering::Relaxed);
         let windows = reading.join().expect("a reader does not panic");
-        done?;
-        windows
+        done.map(|()| windows)
     })?;
     let stats = changes.writer.stats();
     let added = Times::of(changes.added);
@@ -163,17 +185,26 @@ struct Changes<'a, K: Ip> {
 
 impl<K: Ip> Changes<'_, K> {
     /// As many adds as are wanted, in bursts, between which nothing changes.
-    fn run(&mut self, phase: &AtomicU8, effort: &Effort, random: &mut Random) -> Result<(), AclError> {
+    fn run(&mut self, progress: &Progress, effort: &Effort, random: &mut Random) -> Result<(), AclError> {
+        const MOMENT: Duration = Duration::from_millis(1);
         for turn in 1..=effort.turns {
-            phase.store(IDLE, Ordering::Relaxed);
-            thread::sleep(effort.pause);
-            phase.store(BUSY, Ordering::Relaxed);
-            compute(effort.pause);
-            phase.store(CHANGING, Ordering::Relaxed);
             let start = Instant::now();
-            while self.added.len() < effort.adds * turn / effort.turns || start.elapsed() < effort.pause {
-                self.change(random)?;
-            }
+            progress.phase(IDLE, || {
+                thread::sleep(MOMENT);
+                Ok(start.elapsed() < effort.pause)
+            })?;
+            let start = Instant::now();
+            progress.phase(BUSY, || {
+                compute(MOMENT);
+                Ok(start.elapsed() < effort.pause)
+            })?;
+            let start = Instant::now();
+            progress.phase(CHANGING, || {
+                for _ in 0..64 {
+                    self.change(random)?;
+                }
+                Ok(self.added.len() < effort.adds * turn / effort.turns || start.elapsed() < effort.pause)
+            })?;
         }
         Ok(())
     }
@@ -217,18 +248,12 @@ pub(super) fn compute(duration: Duration) {
 const WINDOW: usize = 64;
 
 /// Looks up until all has ended; ticks per packet of windows, by what the writer did meanwhile.
-fn read<K: Ip>(
-    table: &Table<K>,
-    domain: &Domain,
-    packets: &[Fields<K>],
-    phase: &AtomicU8,
-) -> Result<[Vec<f64>; 3], AclError> {
-    let mut reader = domain.reader()?;
+fn read<K: Ip>(table: &Table<K>, mut reader: Reader, packets: &[Fields<K>], progress: &Progress) -> [Vec<f64>; 3] {
     let mut found = [0; VECTOR];
     let mut windows = [Vec::new(), Vec::new(), Vec::new()];
     let mut vectors = packets.chunks(VECTOR).cycle();
     loop {
-        let before = phase.load(Ordering::Relaxed);
+        let before = progress.phase.load(Ordering::Relaxed);
         let (start, mut count) = (tsc::ticks(), 0);
         for packets in vectors.by_ref().take(WINDOW) {
             table.lookup_each(&reader.pin(), packets, &mut found[..packets.len()]);
@@ -236,12 +261,13 @@ fn read<K: Ip>(
             count += packets.len();
         }
         let ticks = (tsc::ticks() - start) as f64 / count as f64;
-        let after = phase.load(Ordering::Relaxed);
+        let after = progress.phase.load(Ordering::Relaxed);
         if after == ENDED {
-            return Ok(windows);
+            return windows;
         }
         if let Some(windows) = windows.get_mut(usize::from(before)).filter(|_| before == after) {
             windows.push(ticks);
+            progress.windows.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -5,11 +5,12 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Reader};
 use weir_base::tsc;
 use weir_packet::wire::protocol::TCP;
+use weir_table::classify::alike::Alike;
 use weir_table::classify::{Fields, Table, sample};
 
 use super::lookup::{VECTOR, load, time};
 use super::packet::{Ip, Packet};
-use super::sets::{self, Kind, Set};
+use super::sets::{self, Set};
 use super::{AclError, Effort};
 use crate::bench::figure::{Figure, Target};
 
@@ -54,7 +55,7 @@ pub struct WorstRow {
 /// Measures hard sets of so many rules.
 pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, AclError> {
     let mut rows: Vec<(String, bool, [f64; 3])> = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Alike::ALL {
         let set: Set<K> = sets::made(kind, rules, 1);
         let ticks = ticks(&set, effort)?;
         rows.push((set.name, false, ticks));
