@@ -30,9 +30,15 @@ pub trait Address: Key {
     /// Rules that a group of lanes holds.
     #[doc(hidden)]
     const RULES: usize;
-    /// Groups that the three kinds of leaves hold.
+    /// Rules that the three kinds of leaves hold.
     #[doc(hidden)]
-    const GROUPS: [usize; 3];
+    const LEAVES: [usize; 3];
+    /// Octets of a leaf before its keys.
+    #[doc(hidden)]
+    const LEAF_HEADER: usize;
+    /// Octets of a record before its spans, and before its entry.
+    #[doc(hidden)]
+    const RECORD: (usize, usize);
     /// A bit for every 32 bits of a group that hold flags, protocol and traits: these are compared by mask.
     #[doc(hidden)]
     const MASKED: u16;
@@ -76,7 +82,9 @@ impl Address for u32 {
     const WORDS: usize = 3;
     const COMPARED: usize = 16;
     const RULES: usize = 4;
-    const GROUPS: [usize; 3] = [1, 2, 5];
+    const LEAVES: [usize; 3] = [8, 16, 32];
+    const LEAF_HEADER: usize = 32;
+    const RECORD: (usize, usize) = (16, 32);
     const MASKED: u16 = 0x8888;
 
     #[inline(always)]
@@ -114,7 +122,10 @@ impl Address for u128 {
     const WORDS: usize = 6;
     const COMPARED: usize = 40;
     const RULES: usize = 1;
-    const GROUPS: [usize; 3] = [3, 7, 14];
+    // A smaller one would take a block of the same size.
+    const LEAVES: [usize; 3] = [16, 16, 32];
+    const LEAF_HEADER: usize = 64;
+    const RECORD: (usize, usize) = (64, 40);
     const MASKED: u16 = 1 << 9;
 
     #[inline(always)]

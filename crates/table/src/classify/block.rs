@@ -6,8 +6,10 @@
 //! ```text
 //! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · unused 4 · slots…
 //! cut node    lane 4, 44 unused ·    as above                                                         · ends 56 · slots…
-//! leaf        groups of lanes, 128 each: low ends 64, spans 64 · rules, 16 each: place 8, identity 4, exact 4
-//! long leaf   groups 4, 60 unused · as a leaf
+//! leaf        masks, 8 for each word of a packet · lane 1 · rules 1 · … · values 2… · cares 2… · low ends 2… · spans 2… ·
+//!             records 4…
+//! record      low ends of lanes · spans of lanes · entry 16: place 8, identity 4, exact 4 (IPv6: the entry before the spans)
+//! long leaf   groups 4, 60 unused · groups of lanes, 128 each: low ends 64, spans 64 · entries
 //! dense leaf  pointer 8
 //! exact       source: low, high · destination: low, high · DSCP 4 · interfaces 4 · interface 4, …
 //! ```
@@ -59,10 +61,13 @@ pub(super) mod at {
     pub(crate) const REST: usize = 52;
 }
 
+/// In a node: it does not part rules.
+pub(super) const CHAIN: u32 = u32::MAX;
+
 /// Nodes on a way from the root to a leaf, at most.
 pub(super) const DEPTH: usize = 20;
 
-/// A rule of a leaf, beside its lanes.
+/// A rule, beside its lanes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -124,9 +129,19 @@ pub(super) unsafe fn start(base: *const u8, reference: u32) -> *const u8 {
     unsafe { base.add((reference & !KINDS) as usize * UNIT) }
 }
 
-/// Octets of a leaf of so many groups.
-pub(super) const fn leaf_octets<K: Address>(groups: usize) -> usize {
-    groups * (GROUP + 16 * K::RULES)
+/// Octets of a leaf that has room for so many rules.
+pub(super) const fn leaf_octets<K: Address>(room: usize) -> usize {
+    leaf_keys::<K>(room) + 12 * room
+}
+
+/// Where in such a leaf its keys begin: vectors of them are aligned.
+pub(super) const fn leaf_keys<K: Address>(room: usize) -> usize {
+    if room == 32 { 64 } else { K::LEAF_HEADER }
+}
+
+/// Octets of a long leaf of so many groups.
+pub(super) const fn long_octets<K: Address>(groups: usize) -> usize {
+    LONG_HEADER + groups * (GROUP + 16 * K::RULES)
 }
 
 /// The most groups of a long leaf: as many as are looked at in turn in less time than a dense leaf takes.

@@ -1,6 +1,9 @@
 //! A rule as blocks hold it: numbers to compare with, and which bits of a packet it decides.
 
+use std::ptr;
+
 use super::address::{Address, LANES, WORDS};
+use super::block::Entry;
 use super::rule::{Rule, Span};
 
 /// The lanes of a rule that are in use, for either family.
@@ -13,6 +16,8 @@ pub(super) struct Facts {
     pub(super) identity: u32,
     /// Where the rest of the rule is that lanes do not show; zero if they show all.
     pub(super) exact: u32,
+    /// Where the rule is, as packets are compared to it.
+    pub(super) record: u32,
     /// The bits that a packet has to have as in `value`.
     pub(super) known: [u64; WORDS],
     pub(super) value: [u64; WORDS],
@@ -28,6 +33,7 @@ impl Facts {
             place,
             identity,
             exact,
+            record: 0,
             known: [0; WORDS],
             value: [0; WORDS],
             low: [0; USED],
@@ -97,6 +103,21 @@ impl Facts {
         (self.low[lane], self.low[lane] + self.span[lane])
     }
 
+    /// Writes the record of the rule.
+    ///
+    /// # Safety
+    /// There is room for one, aligned to 16 octets, and it is nobody else's yet.
+    pub(super) unsafe fn write_record<K: Address>(&self, record: *mut u8) {
+        let (span, entry) = K::RECORD;
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(self.low.as_ptr().cast(), record, K::COMPARED);
+            ptr::copy_nonoverlapping(self.span.as_ptr().cast(), record.add(span), K::COMPARED);
+            let Facts { place, identity, exact, .. } = *self;
+            record.add(entry).cast::<Entry>().write(Entry { place, identity, exact });
+        }
+    }
+
     /// The lanes of a group that this rule takes, from the given one on.
     pub(super) fn write<K: Address>(&self, position: usize, low: &mut [u16; LANES], span: &mut [u16; LANES]) {
         let width = LANES / K::RULES;
@@ -108,6 +129,11 @@ impl Facts {
         low[at + used..at + width].fill(0);
         span[at + used..at + width].fill(u16::MAX);
     }
+}
+
+/// Octets of a record.
+pub(super) const fn record_octets<K: Address>() -> usize {
+    if K::RULES == 1 { 128 } else { 64 }
 }
 
 /// Spans of lanes, the lowest first, that hold all addresses of a span, and as few others as spans of lanes can.

@@ -33,11 +33,16 @@
 //! node** does the same by 28 values of 16 bits of a packet, for what only ranges tell apart: rules that cover more than
 //! four of its intervals are its rest. Slots and rests refer to other nodes or to leaves.
 //!
-//! A **leaf** holds the conditions of its rules as lanes of 16 bits, a lower end and a span each, so that one comparison of
-//! vectors looks at four rules of IPv4 or at one of IPv6; flags, protocol, and what a packet has at all are lanes of
-//! masks. There are leaves of 4, 8 and 20 rules (IPv6: 3, 7, 14), each in a block of its size. Lanes say all of most
+//! A **leaf** has up to 8, 16 or 32 rules (IPv6: 16 or 32), each by a *key*: a value of up to 15 bits of a packet, which
+//! of them the rule decides, and a range of one lane of 16 bits. Each leaf has the bits and the lane that part its rules
+//! best. Two comparisons of vectors tell which keys a packet matches; those rules are compared as wholes, in their order.
+//!
+//! A **record** is a rule as a whole, once for all leaves that have it, in one cache line (IPv6: two): lanes of 16 bits, a
+//! lower end and a span each; flags, protocol, and what a packet has at all are lanes of masks. Lanes say all of most
 //! rules; for those with a DSCP, interfaces, or ranges of addresses that are no prefixes, the rest is looked at when lanes
-//! match. Leaves compare all fields, so nodes need not: what they send to a leaf too much does no harm.
+//! match. Records compare all fields, so nodes and keys need not: what they let pass too much does no harm.
+//!
+//! A **long leaf** has up to 64 rules (IPv6: 32) that neither bits nor values part, as lanes, four (IPv6: one) in a vector.
 //!
 //! Up to 1024 rules that neither bits nor values part, as ranges that overlap each other, are a **dense leaf**: a [`Small`]
 //! list outside of the arena. More of them are a chain of such leaves, in the order of places, and what comes after the
@@ -52,10 +57,14 @@
 //! A vector of packets goes down together. The rests of the first nodes concern all packets: they are taken one after the
 //! other, with their masks in registers. Below, what is to be looked at is kept in lists by the kind of block, so that
 //! no branch depends on where a packet goes, and the loads of different packets overlap. A node knows the first place of
-//! its rules, and is not followed by packets that have found an earlier one.
+//! its rules, and is not followed by packets that have found an earlier one. What keys let pass is a list too: a round
+//! compares each packet of it with one rule, and what is left after it waits for the next. A leaf for all packets needs no
+//! list, and up to three rules of it no keys: one rule alone takes 5 ticks.
+//!
+//! From a MiB on, blocks and records are fetched ahead: then memory is what lookups wait for.
 //!
 //! # The update
-//! A rule that comes or goes rewrites the leaves it is in, at most 256, and each word that refers to one is stored once.
+//! A rule that comes or goes has its record, and rewrites the leaves it is in, at most 256, and each word that refers to one is stored once.
 //! A leaf that is full is parted by a node; a node that has grown to four times its rules, or shrunk to a quarter, is built
 //! anew. All is planned aside first, so that what finds no room changes nothing. Blocks lie in an arena as those of
 //! [`crate::lpm`] do, and are used again when all readers have passed.
@@ -81,14 +90,23 @@
 //! | … first nodes in registers | 38 | 41 | 47 | 70 | 131 | 108 |
 //! | … the same with up to 2^8 copies at each node, which takes 3 to 20 times the memory | 34 | 38 | 46 | 80 | 500 | 270 |
 //! | … with fetching lines of children ahead | 48 | 52 | 59 | 115 | 200 | 155 |
-//! | what is built: as the last row but two | 36 | 42 | 46 | 64 | 145 | 104 |
+//! | … as the last row but two | 36 | 42 | 46 | 64 | 145 | 104 |
+//! | … keys and records in place of lanes, one packet after the other | 48 | 56 | 69 | 85 | 283 | 237 |
+//! | … keys of all packets first, then records, without branches | 34 | 37 | 52 | 58 | 134 | 130 |
+//! | … what is left in rounds; a leaf for all packets without lists | 30 | 33 | 41 | 54 | 116 | 101 |
+//! | … estimates of 0.1 to 0.5 ticks for a copy | 30 to 33 | 33 to 35 | 41 | 58 to 64 | 156 to 173 | 128 to 133 |
+//! | … lists of all first nodes together | 40 | 40 | 52 | – | 138 | 119 |
+//! | what is built now: fetching ahead from a MiB on, a last leaf of few rules without keys | 29 to 31 | 34 to 36 | 37 | 58 | 124 | 106 |
 //! | rte_acl | 42 | 47 | 43 | 50 to 65 | 286 to 370 | 72 to 128 |
 //!
-//! Adds took 0.9 to 4 µs on average, with all that is built anew, and 99 % of 10^5 less than 2.9 to 9.8 µs up to 33,000 rules
-//! (18 to 29 µs where the machine was busiest); 32,000 to 51,000 rules were loaded in 180 to 300 ms and looked up in 140
-//! to 270 ticks. Rules take 110 to 500 octets for lookups, up to 1.3 KiB where nothing parts them. Sets made to be hard, of
-//! 10,000 rules: prefixes of all pairs of lengths 210 ticks, overlapping ranges of ports 190 to 240, nested ones up to 500,
-//! ranges of addresses 150 (IPv6: 550).
+//! Leaves above the row of keys and records had 4, 8 and 20 rules, with copies of all that is compared. Figures from that
+//! row on are the least of some runs, as the machine was busier: programs took up to 1.4 times as long in other minutes.
+//!
+//! Adds took 1.9 to 6 µs on average, with all that is built anew; 99 % of 10^5 less than 9 to 18 µs at 1,000 rules, and 22 to
+//! 29 µs at 8,600 to 33,000, with a reader on the other of two CPUs. 33,000 to 51,000 rules were loaded in 220 to 340 ms.
+//! Rules take 120 to 340 octets for lookups, up to 0.9 KiB where nothing parts them. Sets made to be hard, of 10,000 rules:
+//! prefixes of all pairs of lengths 100 ticks (IPv6: 85), overlapping ranges of ports 220 to 340, nested ones 400 to 710,
+//! ranges of addresses 180 to 210 (IPv6: 620 to 840): all but the first are chains of dense leaves.
 //!
 //! Hashing lost because rules whose prefixes are of all lengths need a table for each pair of lengths, and every packet
 //! has to look into most of them. More kinds of rules to choose bits for (by other lengths) gained nothing.
@@ -106,6 +124,7 @@ pub mod cover;
 mod dense;
 mod facts;
 mod fields;
+mod leaf;
 pub mod naive;
 mod plan;
 mod rule;

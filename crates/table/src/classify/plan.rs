@@ -33,7 +33,7 @@ const NODE: f32 = 10.0;
 const CUT: f32 = 2.0;
 
 /// What leaves of each size cost.
-const LEAVES: [f32; 3] = [5.0, 7.0, 11.0];
+const LEAVES: [f32; 3] = [6.0, 6.0, 7.0];
 
 /// What another kind of rules costs, in a set that leaves do not hold.
 const KIND: f32 = 6.0;
@@ -77,7 +77,7 @@ type Kinds = [f32; 4];
 /// What is more than leaves hold goes on to nodes, and bits that part rules of one kind are open in others: so each kind
 /// will need nodes of its own.
 fn cost<K: Address>(rules: &Kinds) -> f32 {
-    let [one, two, three] = K::GROUPS.map(|groups| (groups * K::RULES) as f32);
+    let [one, two, three] = K::LEAVES.map(|rules| rules as f32);
     let leaf = |rules: f32| match rules {
         rules if rules < 0.5 => 0.0,
         rules if rules <= one => LEAVES[0],
@@ -243,10 +243,10 @@ static LEAVES_OF_FEW: [f32; FEW + 1] = {
     let mut rules = 1;
     while rules <= FEW {
         costs[rules] = match rules {
-            0..=4 => LEAVES[0],
-            5..=8 => LEAVES[1],
-            9..=20 => LEAVES[2],
-            more => KIND + LEAVES[2] + SLOPE * more as f32 / 20.0,
+            0..=8 => LEAVES[0],
+            9..=16 => LEAVES[1],
+            17..=32 => LEAVES[2],
+            more => KIND + LEAVES[2] + SLOPE * more as f32 / 32.0,
         };
         rules += 1;
     }
@@ -296,7 +296,7 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
         };
         let now = squares(&ends);
         // Leaves are small enough.
-        if now as f32 * scale <= (K::GROUPS[0] * K::RULES / 2) as f32 * items.len() as f32 {
+        if now as f32 * scale <= (K::LEAVES[0] / 2) as f32 * items.len() as f32 {
             break;
         }
         let mut best = (now, 0, 0);

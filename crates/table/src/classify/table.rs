@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use weir_base::reclaim::{Domain, Guard};
@@ -21,6 +21,8 @@ use super::fields::Fields;
 pub struct Table<K> {
     arena: Arc<Arena>,
     pub(super) root: AtomicU32,
+    /// Whether there is so much that most of what a lookup reads will be far away, as the writer has told.
+    pub(super) far: AtomicBool,
     domain: Domain,
     /// What dense leaves refer to, by their blocks.
     pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
@@ -38,6 +40,7 @@ impl<K: Address> Table<K> {
         Table {
             arena,
             root: AtomicU32::new(0),
+            far: AtomicBool::new(false),
             domain: domain.clone(),
             dense: Mutex::default(),
             asks: AtomicU8::new(0),
@@ -131,7 +134,7 @@ impl<K: Address> Table<K> {
     }
 
     pub(super) fn view(&self) -> View {
-        View { base: self.arena.base(), root: self.root.load(Ordering::Acquire) }
+        View { base: self.arena.base(), root: self.root.load(Ordering::Acquire), far: self.far.load(Ordering::Relaxed) }
     }
 }
 

@@ -17,11 +17,12 @@ use crate::lpm::limbo::{self, Limbo};
 
 use super::address::{Address, LANES};
 use super::block::{
-    ANY, BITS, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG, LONG_HEADER,
-    Node, at, join, leaf_octets, most_groups, split,
+    ANY, BITS, CHAIN, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG,
+    LONG_HEADER, Node, at, join, leaf_octets, long_octets, most_groups, split,
 };
 use super::dense::{Dense, MOST_DENSE};
-use super::facts::Facts;
+use super::facts::{Facts, record_octets};
+use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
 use super::rule::Rule;
 use super::table::Table;
@@ -30,11 +31,11 @@ use super::table::Table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
+/// More octets than this are far away: what second-level caches have room for, beside what else there is to do.
+const FAR: usize = 1 << 20;
+
 /// Copies of a rule that a tree may hold, at most, as a power of two.
 const COPIES: u32 = 8;
-
-/// In a node: it does not part rules.
-const CHAIN: u32 = u32::MAX;
 
 /// Copies that a cut may make, as a power of two.
 const CUT_COPIES: u32 = 2;
@@ -45,6 +46,8 @@ pub(super) struct Stored<K> {
     pub(super) identity: u32,
     /// Where the part is that lanes do not show; zero if there is none.
     exact: u32,
+    /// Where its record is.
+    record: u32,
 }
 
 /// A word that is to refer to something else.
@@ -172,7 +175,14 @@ impl<K: Address> Tree<K> {
             return Ok(None);
         }
         let facts = self.facts_of(place);
+        // What is built anew is not refused for want of room: it is less than what it takes the place of.
+        let limit = self.limit;
+        self.limit = limit.saturating_mul(2);
         let done = self.take(Step { word: None, depth: 0, copies: COPIES }, &facts);
+        self.limit = limit;
+        if done.is_ok() {
+            self.stale.push((Block(facts.record), Order::for_octets(record_octets::<K>())));
+        }
         if done.is_ok() && facts.exact != 0 {
             let octets = exact_octets(&self.rules[&place].rule);
             self.stale.push((Block(facts.exact), Order::for_octets(octets)));
@@ -198,7 +208,10 @@ impl<K: Address> Tree<K> {
                 fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
             }
         }
-        self.arena.set_used(self.buddy.used());
+        let far = self.buddy.used() > FAR;
+        if self.table.far.load(Ordering::Relaxed) != far {
+            self.table.far.store(far, Ordering::Relaxed);
+        }
         done
     }
 
@@ -222,18 +235,21 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Notes rules, and writes what lanes will not show of them.
+    /// Notes rules, and writes their records, and what lanes will not show of them.
     fn store(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), NoRoom> {
         for (place, rule, identity) in rules {
             let exact = if Facts::shows_all(&rule) { 0 } else { self.write_exact(&rule)? };
-            self.rules.insert(place, Stored { rule, identity, exact });
+            let record = self.allocate_order(Order::for_octets(record_octets::<K>()))?;
+            // SAFETY: the block is nobody else's yet, aligned to its size, and has room for a record.
+            unsafe { Facts::new(place, identity, exact, &rule).write_record::<K>(self.pointer(record)) };
+            self.rules.insert(place, Stored { rule, identity, exact, record: record.0 });
         }
         Ok(())
     }
 
     fn facts_of(&self, place: u64) -> Facts {
         let stored = &self.rules[&place];
-        Facts::new(place, stored.identity, stored.exact, &stored.rule)
+        Facts { record: stored.record, ..Facts::new(place, stored.identity, stored.exact, &stored.rule) }
     }
 
     fn facts(&self, places: &[u64]) -> Vec<Facts> {
@@ -259,15 +275,25 @@ impl<K: Address> Tree<K> {
         unsafe { &*self.pointer(block).cast::<Node>() }
     }
 
-    /// Where groups and entries of a leaf begin, and how many groups and rules there are.
-    fn leaf(&self, reference: u32) -> (*mut u8, *mut Entry, usize, usize) {
-        let (kind, block) = split(reference);
-        let start = self.pointer(block);
-        let (start, groups) = match kind {
-            // SAFETY: a long leaf begins with the number of its groups.
-            LONG => (start.wrapping_add(LONG_HEADER), unsafe { start.cast::<u32>().read() } as usize),
-            size => (start, K::GROUPS[(size - LEAF) as usize]),
-        };
+    /// A leaf that is not long.
+    fn leaf(&self, reference: u32) -> Leaf {
+        let (size, block) = split(reference);
+        // SAFETY: leaves are written whole before they are referred to, and then stay as they are.
+        unsafe { Leaf::read::<K>(self.pointer(block), K::LEAVES[(size - LEAF) as usize]) }
+    }
+
+    /// The place of the rule that has this record.
+    fn place(&self, record: u32) -> u64 {
+        // SAFETY: it is a record of a rule that is in the tree.
+        unsafe { (*self.pointer(Block(record)).add(K::RECORD.1).cast::<Entry>()).place }
+    }
+
+    /// Where groups and entries of a long leaf begin, and how many groups and rules there are.
+    fn long(&self, reference: u32) -> (*mut u8, *mut Entry, usize, usize) {
+        let start = self.pointer(split(reference).1);
+        // SAFETY: a long leaf begins with the number of its groups.
+        let groups = unsafe { start.cast::<u32>().read() } as usize;
+        let start = start.wrapping_add(LONG_HEADER);
         let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
         // SAFETY: all entries of a leaf are written; those past its rules are at the end of all places.
         let rules =
@@ -276,14 +302,19 @@ impl<K: Address> Tree<K> {
     }
 
     fn places(&self, reference: u32, out: &mut Vec<u64>) {
-        if reference & KINDS == DENSE {
-            let dense = self.lock_dense();
-            let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
-            return out.extend(entries.iter().map(|(place, _)| *place));
+        match reference & KINDS {
+            DENSE => {
+                let dense = self.lock_dense();
+                let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
+                out.extend(entries.iter().map(|(place, _)| *place));
+            }
+            LONG => {
+                let (_, entries, _, rules) = self.long(reference);
+                // SAFETY: these entries are written.
+                out.extend((0..rules).map(|rule| unsafe { (*entries.add(rule)).place }));
+            }
+            _ => out.extend(self.leaf(reference).records().iter().map(|record| self.place(*record))),
         }
-        let (_, entries, _, rules) = self.leaf(reference);
-        // SAFETY: these entries are written.
-        out.extend((0..rules).map(|rule| unsafe { (*entries.add(rule)).place }));
     }
 
     /// The words of a node that refer to what is below it, its rest last.
@@ -325,12 +356,12 @@ impl<K: Address> Tree<K> {
         let octets = match kind {
             BITS => HEADER + 4 * self.node(block).slots as usize,
             CUT => CUT_HEADER + 4 * self.node(block).slots as usize,
-            LONG => LONG_HEADER + leaf_octets::<K>(self.leaf(reference).2),
+            LONG => long_octets::<K>(self.long(reference).2),
             DENSE => {
                 self.stale_dense.push(block.0);
                 LEAST
             }
-            size => leaf_octets::<K>(K::GROUPS[(size - LEAF) as usize]),
+            size => leaf_octets::<K>(K::LEAVES[(size - LEAF) as usize]),
         };
         self.stale.push((block, Order::for_octets(octets.max(LEAST))));
     }
@@ -343,7 +374,10 @@ impl<K: Address> Tree<K> {
     }
 
     fn allocate(&mut self, octets: usize) -> Result<Block, NoRoom> {
-        let order = Order::for_octets(octets.max(LEAST));
+        self.allocate_order(Order::for_octets(octets.max(LEAST)))
+    }
+
+    fn allocate_order(&mut self, order: Order) -> Result<Block, NoRoom> {
         let room = |tree: &Tree<K>| tree.occupied() + order.octets() <= tree.limit;
         let block = room(self).then(|| self.buddy.allocate(order)).flatten().or_else(|| {
             self.limbo.reclaim_all(&mut self.buddy);
@@ -373,27 +407,17 @@ impl<K: Address> Tree<K> {
         Ok(block.0)
     }
 
-    /// A leaf without rules that has room for so many; where its groups and entries begin.
-    fn empty_leaf(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), NoRoom> {
+    /// A long leaf without rules that has room for so many; where its groups and entries begin.
+    fn empty_long(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), NoRoom> {
         let groups = rules.div_ceil(K::RULES);
-        let size = K::GROUPS.iter().position(|room| groups <= *room);
-        let (reference, start, groups) = match size {
-            Some(size) => {
-                let groups = K::GROUPS[size];
-                let block = self.allocate(leaf_octets::<K>(groups))?;
-                (join(LEAF + size as u32, block), self.pointer(block), groups)
-            }
-            None => {
-                if groups > most_groups::<K>() {
-                    return Err(NoRoom);
-                }
-                let block = self.allocate(LONG_HEADER + leaf_octets::<K>(groups))?;
-                let start = self.pointer(block);
-                // SAFETY: the block is nobody else's yet.
-                unsafe { start.cast::<u32>().write(groups as u32) };
-                (join(LONG, block), start.wrapping_add(LONG_HEADER), groups)
-            }
-        };
+        if groups > most_groups::<K>() {
+            return Err(NoRoom);
+        }
+        let block = self.allocate(long_octets::<K>(groups))?;
+        let start = self.pointer(block);
+        // SAFETY: the block is nobody else's yet.
+        unsafe { start.cast::<u32>().write(groups as u32) };
+        let start = start.wrapping_add(LONG_HEADER);
         let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
         let none = never::<K>();
         // SAFETY: the block is nobody else's yet, and has room for these.
@@ -403,12 +427,16 @@ impl<K: Address> Tree<K> {
                 entries.add(rule).write(Entry { place: u64::MAX, identity: 0, exact: 0 });
             }
         }
-        Ok((reference, start, entries))
+        Ok((join(LONG, block), start, entries))
     }
 
-    fn new_leaf<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
-        let (reference, start, entries) = self.empty_leaf(rules.len())?;
-        for (position, facts) in rules.enumerate() {
+    /// A leaf of any number of rules that a leaf may have, which are in order.
+    fn new_leaf(&mut self, rules: &[&Facts]) -> Result<u32, NoRoom> {
+        if rules.len() <= leaf::MOST {
+            return self.write_leaf(&Leaf::new::<K>(rules));
+        }
+        let (reference, start, entries) = self.empty_long(rules.len())?;
+        for (position, facts) in rules.iter().enumerate() {
             // SAFETY: the block is nobody else's yet, and has room for as many rules.
             unsafe {
                 write_lanes::<K>(start, position, facts);
@@ -416,6 +444,15 @@ impl<K: Address> Tree<K> {
             }
         }
         Ok(reference)
+    }
+
+    fn write_leaf(&mut self, leaf: &Leaf) -> Result<u32, NoRoom> {
+        let size = leaf.size::<K>();
+        let room = K::LEAVES[size];
+        let block = self.allocate(leaf_octets::<K>(room))?;
+        // SAFETY: the block is nobody else's yet, and has room for the leaf.
+        unsafe { leaf.write::<K>(self.pointer(block), room) };
+        Ok(join(LEAF + size as u32, block))
     }
 
     fn new_dense<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
@@ -446,8 +483,32 @@ impl<K: Address> Tree<K> {
 
     /// A leaf with the rules of another, and one more.
     fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
-        let (from, old, _, rules) = self.leaf(reference);
-        let (fresh, to, new) = self.empty_leaf(rules + 1)?;
+        let mut leaf = self.leaf(reference);
+        let before = leaf.records().partition_point(|record| self.place(*record) < facts.place);
+        // What parts the rules of a larger leaf is asked anew.
+        if !K::LEAVES.contains(&leaf.rules()) {
+            leaf.insert(before, facts);
+            return self.write_leaf(&leaf);
+        }
+        let places: Vec<u64> = leaf.records().iter().map(|record| self.place(*record)).collect();
+        let old = self.facts(&places);
+        let mut rules: Vec<&Facts> = old.iter().collect();
+        rules.insert(before, facts);
+        self.new_leaf(&rules)
+    }
+
+    /// A leaf with the rules of another but one; nothing if there is no other.
+    fn leaf_without(&mut self, reference: u32, record: u32) -> Result<u32, NoRoom> {
+        let mut leaf = self.leaf(reference);
+        let rule = leaf.records().iter().position(|there| *there == record);
+        rule.into_iter().for_each(|rule| leaf.remove(rule));
+        if leaf.rules() == 0 { Ok(0) } else { self.write_leaf(&leaf) }
+    }
+
+    /// The same for long leaves.
+    fn long_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
+        let (from, old, _, rules) = self.long(reference);
+        let (fresh, to, new) = self.empty_long(rules + 1)?;
         // SAFETY: the fresh block is nobody else's yet; both have as many rules as are asked for.
         unsafe {
             let before = (0..rules).take_while(|rule| (*old.add(*rule)).place < facts.place).count();
@@ -462,16 +523,13 @@ impl<K: Address> Tree<K> {
         Ok(fresh)
     }
 
-    /// A leaf with the rules of another but one; nothing if there is no other.
-    fn leaf_without(&mut self, reference: u32, place: u64) -> Result<u32, NoRoom> {
-        let (from, old, _, rules) = self.leaf(reference);
-        if rules <= 1 {
-            return Ok(0);
-        }
-        let (fresh, to, new) = self.empty_leaf(rules - 1)?;
+    /// A long leaf with the rules of another but one, which are still too many for another leaf.
+    fn long_without(&mut self, reference: u32, place: u64) -> Result<u32, NoRoom> {
+        let (from, old, _, rules) = self.long(reference);
+        let (fresh, to, new) = self.empty_long(rules - 1)?;
         let mut position = 0;
         for rule in 0..rules {
-            // SAFETY: as in `leaf_with`; there is the rule to be left out, so the others have room.
+            // SAFETY: as in `long_with`; there is the rule to be left out, so the others have room.
             unsafe {
                 if (*old.add(rule)).place != place {
                     copy_lanes::<K>(from, rule, to, position);
@@ -489,12 +547,12 @@ impl<K: Address> Tree<K> {
             return Ok(0);
         }
         let of = |rule: &u32| &facts[*rule as usize];
-        let small = rules.len() <= K::GROUPS[2] * K::RULES;
+        let small = rules.len() <= leaf::MOST;
         let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
         match plan {
             None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
-            None => self.new_leaf(rules.iter().map(of)),
+            None => self.new_leaf(&rules.iter().map(of).collect::<Vec<_>>()),
             Some(Plan::Bits { masks, open }) => {
                 let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
                 for rule in rules {
@@ -647,7 +705,7 @@ impl<K: Address> Tree<K> {
         }
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
         let few = here != 0 && here & KINDS < BITS;
-        rest & KINDS == DENSE && !(here == 0 || few && self.leaf(here).3 < K::GROUPS[2] * K::RULES)
+        rest & KINDS == DENSE && !(here == 0 || few && self.leaf(here).rules() < leaf::MOST)
     }
 
     /// In a chain, a rule is where there was room for it when it came.
@@ -691,7 +749,7 @@ impl<K: Address> Tree<K> {
         let (kind, block) = split(reference);
         match kind {
             _ if reference == 0 => {
-                let leaf = self.new_leaf([facts].into_iter())?;
+                let leaf = self.new_leaf(&[facts])?;
                 self.edit(step, leaf);
                 Ok(())
             }
@@ -713,22 +771,27 @@ impl<K: Address> Tree<K> {
                 let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
                 self.write_head(block, &head, &[], &[]);
                 self.node(block).first.store(0, Ordering::Relaxed);
-                let leaf = self.new_leaf([facts].into_iter())?;
+                let leaf = self.new_leaf(&[facts])?;
                 self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
                 self.arena.word(block.word(at::REST)).store(reference, Ordering::Relaxed);
                 self.edit(step, join(BITS, block));
                 Ok(())
             }
             _ => {
-                let (_, _, groups, rules) = self.leaf(reference);
-                let room = K::GROUPS[2] * K::RULES;
-                let full = kind != LONG && rules == room;
-                // A long leaf is one that could not be parted: each time it has doubled, that is tried again.
-                let doubled = kind == LONG && (rules == groups * K::RULES) && groups.is_power_of_two();
-                if full || doubled {
+                let full = if kind == LONG {
+                    // It could not be parted: each time it has doubled, that is tried again.
+                    let (_, _, groups, rules) = self.long(reference);
+                    rules == groups * K::RULES && groups.is_power_of_two()
+                } else {
+                    self.leaf(reference).rules() == leaf::MOST
+                };
+                if full {
                     return self.rebuild(step, Some(facts.place), None);
                 }
-                let fresh = self.leaf_with(reference, facts)?;
+                let fresh = match kind {
+                    LONG => self.long_with(reference, facts)?,
+                    _ => self.leaf_with(reference, facts)?,
+                };
                 self.drop_block(reference);
                 self.edit(step, fresh);
                 Ok(())
@@ -749,7 +812,13 @@ impl<K: Address> Tree<K> {
             }
             DENSE => self.rebuild(step, None, Some(facts.place)),
             _ => {
-                let fresh = self.leaf_without(reference, facts.place)?;
+                let fresh = match kind {
+                    LONG if self.long(reference).3 <= leaf::MOST + 1 => {
+                        return self.rebuild(step, None, Some(facts.place));
+                    }
+                    LONG => self.long_without(reference, facts.place)?,
+                    _ => self.leaf_without(reference, facts.record)?,
+                };
                 self.drop_block(reference);
                 self.edit(step, fresh);
                 Ok(())

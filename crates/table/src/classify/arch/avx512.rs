@@ -1,11 +1,15 @@
 //! With AVX-512: a comparison looks at a group of lanes, and sorting is an instruction.
 
+use std::arch::asm;
 use std::arch::x86_64::{
-    __m512i, __mmask16, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_cmpeq_epi32_mask,
-    _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_maskz_compress_epi32,
-    _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
-    _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_testn_epi64_mask,
-    _pext_u64,
+    __m128i, __m256i, __m512i, __mmask16, _mm_load_si128, _mm_loadu_si128, _mm_mask_cmple_epu16_mask, _mm_set1_epi16,
+    _mm_sub_epi16, _mm_subs_epu16, _mm_ternarylogic_epi32, _mm_test_epi64_mask, _mm_testn_epi16_mask,
+    _mm256_load_si256, _mm256_mask_cmple_epu16_mask, _mm256_set1_epi16, _mm256_sub_epi16, _mm256_ternarylogic_epi32,
+    _mm256_testn_epi16_mask, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask,
+    _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_mask_cmple_epu16_mask,
+    _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64,
+    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16,
+    _mm512_ternarylogic_epi32, _mm512_test_epi64_mask, _mm512_testn_epi16_mask, _mm512_testn_epi64_mask, _pext_u64,
 };
 
 use super::super::address::Address;
@@ -71,6 +75,85 @@ impl Isa for Avx512 {
             let wrong = _mm512_ternarylogic_epi32::<0xca>(masked, mask, range);
             _mm512_testn_epi64_mask(wrong, wrong)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn keys<const N: usize>(keys: *const u8, bits: u16, value: u16) -> u32 {
+        let (bits, value) = (bits as i16, value as i16);
+        // SAFETY: the CPU has AVX-512; four arrays of keys begin there, each aligned to its size, by the caller's promise.
+        // (packet ^ value) & care is to be zero; what a packet has past the low end, at most the span.
+        unsafe {
+            match N {
+                8 => {
+                    let keys: *const __m128i = keys.cast();
+                    let wrong = _mm_ternarylogic_epi32::<0x28>(
+                        _mm_set1_epi16(bits),
+                        _mm_load_si128(keys),
+                        _mm_load_si128(keys.add(1)),
+                    );
+                    let right = _mm_testn_epi16_mask(wrong, wrong);
+                    let past = _mm_sub_epi16(_mm_set1_epi16(value), _mm_load_si128(keys.add(2)));
+                    u32::from(_mm_mask_cmple_epu16_mask(right, past, _mm_load_si128(keys.add(3))))
+                }
+                16 => {
+                    let keys: *const __m256i = keys.cast();
+                    let (values, cares) = (_mm256_load_si256(keys), _mm256_load_si256(keys.add(1)));
+                    let wrong = _mm256_ternarylogic_epi32::<0x28>(_mm256_set1_epi16(bits), values, cares);
+                    let right = _mm256_testn_epi16_mask(wrong, wrong);
+                    let past = _mm256_sub_epi16(_mm256_set1_epi16(value), _mm256_load_si256(keys.add(2)));
+                    u32::from(_mm256_mask_cmple_epu16_mask(right, past, _mm256_load_si256(keys.add(3))))
+                }
+                _ => {
+                    let keys: *const __m512i = keys.cast();
+                    let (values, cares) = (_mm512_load_si512(keys), _mm512_load_si512(keys.add(1)));
+                    let wrong = _mm512_ternarylogic_epi32::<0x28>(_mm512_set1_epi16(bits), values, cares);
+                    let right = _mm512_testn_epi16_mask(wrong, wrong);
+                    let past = _mm512_sub_epi16(_mm512_set1_epi16(value), _mm512_load_si512(keys.add(2)));
+                    _mm512_mask_cmple_epu16_mask(right, past, _mm512_load_si512(keys.add(3)))
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn matches<K: Address>(packet: &Fields<K>, record: *const u8) -> bool {
+        let octets = std::ptr::from_ref(packet);
+        // SAFETY: the CPU has AVX-512; what is compared lies at the beginning of a packet, without gaps; a record begins
+        // there, by the caller's promise.
+        unsafe {
+            let masked = _mm512_load_si512(std::ptr::from_ref(Masked::<K>::LANES).cast());
+            if K::RULES == 1 {
+                let packet = _mm512_maskz_loadu_epi64((1 << (K::COMPARED / 8)) - 1, octets.cast());
+                let low = _mm512_maskz_loadu_epi64((1 << (K::COMPARED / 8)) - 1, record.cast());
+                let span = _mm512_maskz_loadu_epi64((1 << (K::COMPARED / 8)) - 1, record.add(K::RECORD.0).cast());
+                let range = _mm512_subs_epu16(_mm512_sub_epi16(packet, low), span);
+                let mask = _mm512_ternarylogic_epi32::<0x28>(packet, low, span);
+                let wrong = _mm512_ternarylogic_epi32::<0xca>(masked, mask, range);
+                _mm512_test_epi64_mask(wrong, wrong) == 0
+            } else {
+                let packet = _mm_loadu_si128(octets.cast());
+                let low = _mm_load_si128(record.cast());
+                let span = _mm_load_si128(record.add(K::RECORD.0).cast());
+                let range = _mm_subs_epu16(_mm_sub_epi16(packet, low), span);
+                let mask = _mm_ternarylogic_epi32::<0x28>(packet, low, span);
+                let wrong = _mm_ternarylogic_epi32::<0xca>(_mm512_castsi512_si128(masked), mask, range);
+                _mm_test_epi64_mask(wrong, wrong) == 0
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn lane<K: Address>(packet: &Fields<K>, lane: usize) -> u16 {
+        // SAFETY: lanes lie at the beginning of a packet, without gaps, in the order of this CPU; there are as many.
+        unsafe { *std::ptr::from_ref(packet).cast::<u16>().add(lane) }
+    }
+
+    #[inline(always)]
+    fn mask(condition: bool) -> u32 {
+        let mut condition = u32::from(condition);
+        // SAFETY: there are no instructions. The compiler is not to know where the number comes from: else it makes a branch.
+        unsafe { asm!("/* {0:e} */", inout(reg) condition, options(pure, nomem, nostack, preserves_flags)) };
+        condition.wrapping_neg()
     }
 
     #[inline(always)]

@@ -23,6 +23,9 @@ const _: () = assert!(FRESH == VECTOR);
 /// them: on each step of these, fewer than a pass has given.
 const WAITING: usize = FRESH * (DEPTH + 1);
 
+/// What lists of leaves hold together: they are emptied before the next pass.
+pub(super) const LEAVES: usize = FRESH;
+
 /// References with the packets they are for.
 pub(super) struct List<const N: usize> {
     references: Words<N>,
@@ -80,8 +83,8 @@ impl<const N: usize> List<N> {
     }
 }
 
-/// What a pass has given, unsorted.
-pub(super) type Raw = List<{ FRESH + GROUP }>;
+/// What a pass has given, unsorted; or leaves.
+pub(super) type Raw = List<{ LEAVES + GROUP }>;
 
 impl Raw {
     #[inline(always)]

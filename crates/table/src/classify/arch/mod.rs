@@ -15,19 +15,26 @@ use std::hint::{assert_unchecked, select_unpredictable};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_base::prefetch;
+
 use self::lists::{Lists, PASS, Raw, VECTOR};
 use super::NO_RULE;
 use super::address::{Address, LANES, WORDS};
 use super::block::{
-    ANY, BITS, CUT, CUT_HEADER, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LONG, LONG_HEADER, Node, start,
+    ANY, BITS, CUT, CUT_HEADER, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LONG, LONG_HEADER, Node, leaf_keys,
+    start,
 };
 use super::dense::Dense;
 use super::fields::Fields;
+use super::leaf;
+use crate::lpm::arena::UNIT;
 
 /// What a lookup reads.
 pub(crate) struct View {
     pub(crate) base: *const u8,
     pub(crate) root: u32,
+    /// Whether most of what is read will be far away.
+    pub(crate) far: bool,
 }
 
 /// What a CPU may have special instructions for.
@@ -44,6 +51,28 @@ trait Isa {
     /// # Safety
     /// The CPU has what the implementation is named for; a group begins at `group`, and nobody writes there.
     unsafe fn matching<K: Address>(packet: Self::Lanes, group: *const u8) -> u8;
+
+    /// A bit for each of `N` rules of a leaf: whether the bits and the value of a packet match its key.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for; the keys of a leaf that has room for `N` rules begin at `keys`,
+    /// and nobody writes there.
+    unsafe fn keys<const N: usize>(keys: *const u8, bits: u16, value: u16) -> u32;
+
+    /// Whether a packet matches the lanes of a record.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for; there is a record at `record`, and nobody writes there.
+    unsafe fn matches<K: Address>(packet: &Fields<K>, record: *const u8) -> bool;
+
+    /// A lane of those that are compared.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for, and a packet has as many lanes.
+    unsafe fn lane<K: Address>(packet: &Fields<K>, lane: usize) -> u16;
+
+    /// All ones, if a condition holds, else zero: without a branch, since no predictor knows whether it does.
+    fn mask(condition: bool) -> u32;
 
     /// The bits of a word that a mask has, side by side.
     ///
@@ -133,7 +162,12 @@ unsafe fn body<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], places: O
             best[..places.len()].copy_from_slice(places);
         }
         // SAFETY: the caller's promise.
-        unsafe { vector::<K, I>(view, packets, &mut best, found) };
+        unsafe {
+            match view.far {
+                true => vector::<K, I, true>(view, packets, &mut best, found),
+                false => vector::<K, I, false>(view, packets, &mut best, found),
+            }
+        }
         if let Some(places) = places {
             places.copy_from_slice(&best[..places.len()]);
         }
@@ -143,9 +177,15 @@ unsafe fn body<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], places: O
 /// # Safety
 /// As for [`body`], and there are at most [`VECTOR`] packets, with as many answers.
 #[inline(always)]
-unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], best: &mut [u64; VECTOR], found: &mut [u32]) {
+unsafe fn vector<K: Address, I: Isa, const FAR: bool>(
+    view: &View,
+    packets: &[Fields<K>],
+    best: &mut [u64; VECTOR],
+    found: &mut [u32],
+) {
     found.fill(NO_RULE);
     let mut lists = Lists::new();
+    let mut candidates = Candidates::new();
     let mut raw = Raw::empty();
     let mut reference = view.root;
     // SAFETY: the references are of the view, the packets' numbers below their count, by induction: whatever goes into
@@ -155,20 +195,37 @@ unsafe fn vector<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], best: &
         while reference & KINDS == BITS {
             let (node, head) = node(view, reference);
             let head = Spine::new(head);
+            let outer = head.masks[K::WORDS - 1] != 0;
             for (place, packet) in packets.iter().enumerate() {
-                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.bits);
+                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.bits, outer);
                 let child = (*node.add(HEADER).cast::<AtomicU32>().add(slot)).load(Ordering::Acquire);
                 raw.set(place, select_unpredictable(head.first < best[place], child, 0), place as u32);
             }
             I::sort(&raw, packets.len(), &mut lists);
-            drain::<K, I>(view, packets, found, best, &mut lists, &mut raw);
+            drain::<K, I, FAR>(view, packets, found, best, &mut lists, &mut candidates, &mut raw);
             reference = head.rest;
         }
-        for place in 0..packets.len() {
-            raw.set(place, reference, place as u32);
+        match reference & KINDS {
+            _ if reference == 0 => {}
+            LEAF..BITS if leaf::rules_of::<K>(start(view.base, reference)) <= FEW => {
+                compare_all::<K, I>(view, packets, found, best, reference);
+            }
+            kind @ LEAF..BITS => match K::LEAVES[(kind - LEAF) as usize] {
+                8 => ask_all::<K, I, 8>(view, packets, reference, &mut candidates),
+                16 => ask_all::<K, I, 16>(view, packets, reference, &mut candidates),
+                _ => ask_all::<K, I, 32>(view, packets, reference, &mut candidates),
+            },
+            _ => {
+                for place in 0..packets.len() {
+                    raw.set(place, reference, place as u32);
+                }
+                I::sort(&raw, packets.len(), &mut lists);
+            }
         }
-        I::sort(&raw, packets.len(), &mut lists);
-        drain::<K, I>(view, packets, found, best, &mut lists, &mut raw);
+        drain::<K, I, FAR>(view, packets, found, best, &mut lists, &mut candidates, &mut raw);
+        while candidates.count > 0 {
+            settle::<K, I, FAR>(view, packets, found, best, &mut candidates);
+        }
     }
 }
 
@@ -195,20 +252,22 @@ impl Spine {
 /// # Safety
 /// As for [`vector`]; what is in the lists is of the view and these packets.
 #[inline(always)]
-unsafe fn drain<K: Address, I: Isa>(
+unsafe fn drain<K: Address, I: Isa, const FAR: bool>(
     view: &View,
     packets: &[Fields<K>],
     found: &mut [u32],
     best: &mut [u64; VECTOR],
     lists: &mut Lists,
+    candidates: &mut Candidates,
     raw: &mut Raw,
 ) {
     // SAFETY: the caller's promise, and as in `vector`.
     unsafe {
         loop {
-            leaves::<K, I, 0>(view, packets, found, best, lists);
-            leaves::<K, I, 1>(view, packets, found, best, lists);
-            leaves::<K, I, 2>(view, packets, found, best, lists);
+            ask::<K, I, 8, FAR>(view, packets, lists, candidates);
+            ask::<K, I, 16, FAR>(view, packets, lists, candidates);
+            ask::<K, I, 32, FAR>(view, packets, lists, candidates);
+            settle::<K, I, FAR>(view, packets, found, best, candidates);
             let (count, list) = lists.take_long();
             for item in 0..count {
                 let (reference, packet) = (list.reference(item), list.packet(item));
@@ -218,50 +277,263 @@ unsafe fn drain<K: Address, I: Isa>(
             if count > 0 {
                 search_dense(view, packets, found, best, list, count);
             }
-            let passed = pass::<K>(view, packets, best, lists, raw, BITS, |node, head, packet| {
-                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones));
+            let bits = pass::<K, I, FAR>(view, packets, best, lists, raw, BITS, |node, head, packet| {
+                let outer = head.masks[K::WORDS - 1] != 0;
+                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones), outer);
                 node.add(HEADER).cast::<AtomicU32>().add(slot)
             });
-            if passed > 0 {
-                I::sort(raw, passed, lists);
+            if bits > 0 {
+                I::sort(raw, bits, lists);
                 continue;
             }
-            let passed = pass::<K>(view, packets, best, lists, raw, CUT, |node, head, packet| {
+            let cuts = pass::<K, I, FAR>(view, packets, best, lists, raw, CUT, |node, head, packet| {
                 let lane = (head.masks[0] as usize).min(LANES - 1);
-                let slot = I::below(node.add(HEADER).cast(), lane_of(packet, lane));
+                let slot = I::below(node.add(HEADER).cast(), I::lane(packet, lane));
                 node.add(CUT_HEADER).cast::<AtomicU32>().add(slot)
             });
-            if passed == 0 {
+            if cuts == 0 {
                 break;
             }
-            I::sort(raw, passed, lists);
+            I::sort(raw, cuts, lists);
         }
     }
 }
 
-/// Searches the leaves of a size.
+/// Packets with leaves that have rules whose keys they match.
+struct Candidates {
+    count: usize,
+    packets: Words<{ CANDIDATES + 1 }>,
+    /// Where the leaf has the records of its rules, in units of the arena.
+    records: Words<{ CANDIDATES + 1 }>,
+    /// A bit for each of the rules.
+    hits: Words<{ CANDIDATES + 1 }>,
+}
+
+impl Candidates {
+    #[inline(always)]
+    const fn new() -> Candidates {
+        Candidates { count: 0, packets: Words::uninit(), records: Words::uninit(), hits: Words::uninit() }
+    }
+
+    /// Notes at the end, as `count` tells, what counts only if some rules are hit. No predictor knows whether one is.
+    ///
+    /// # Safety
+    /// There is room.
+    #[inline(always)]
+    unsafe fn set(&mut self, count: &mut usize, packet: u32, records: u32, hits: u32) {
+        debug_assert!(*count <= CANDIDATES);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.packets.as_mut_ptr().cast::<u32>().add(*count).write(packet);
+            self.records.as_mut_ptr().cast::<u32>().add(*count).write(records);
+            self.hits.as_mut_ptr().cast::<u32>().add(*count).write(hits);
+        }
+        *count += usize::from(hits != 0);
+    }
+
+    /// # Safety
+    /// There is such an item.
+    #[inline(always)]
+    unsafe fn item(&self, item: usize) -> (u32, u32, u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [packet, records, hits] =
+                [&self.packets, &self.records, &self.hits].map(|words| words.as_ptr().cast::<u32>().add(item).read());
+            (packet, records, hits)
+        }
+    }
+}
+
+/// Asks the leaves that have room for so many rules whose keys match.
 ///
 /// # Safety
-/// As for [`drain`].
+/// As for [`drain`]; there is room for as many candidates.
 #[inline(always)]
-unsafe fn leaves<K: Address, I: Isa, const SIZE: usize>(
+unsafe fn ask<K: Address, I: Isa, const N: usize, const FAR: bool>(
     view: &View,
     packets: &[Fields<K>],
-    found: &mut [u32],
-    best: &mut [u64; VECTOR],
     lists: &mut Lists,
+    candidates: &mut Candidates,
 ) {
-    let groups = K::GROUPS[SIZE];
-    let (count, list) = lists.take_leaves(SIZE);
+    let Some(size) = K::LEAVES.iter().position(|room| *room == N) else { return };
+    let (count, list) = lists.take_leaves(size);
+    let mut next = candidates.count;
     for item in 0..count {
         // SAFETY: the caller's promise.
         unsafe {
             let (reference, packet) = (list.reference(item), list.packet(item));
-            assert_unchecked(packet < packets.len() && packets.len() == found.len() && packet < VECTOR);
-            let leaf = start(view.base, reference);
-            let hits = hits::<K, I>(I::lanes(&packets[packet]), leaf, groups);
-            let entries = leaf.add(groups * GROUP).cast::<Entry>();
-            settle(view, &packets[packet], entries, groups, hits, &mut best[packet], &mut found[packet]);
+            debug_assert!(packet < packets.len());
+            if FAR {
+                fetch(view, list.reference((item + AHEAD).min(count - 1)), 8 * N);
+            }
+            let block = reference - LEAF - size as u32;
+            let hits = keys::<K, I, N>(view.base.add(block as usize * UNIT), &*packets.as_ptr().add(packet));
+            candidates.set(&mut next, packet as u32, block + records_at::<K, N>(), hits);
+        }
+    }
+    candidates.count = next;
+}
+
+/// Where a leaf that has room for so many rules has their records, in units.
+const fn records_at<K: Address, const N: usize>() -> u32 {
+    let octets = leaf_keys::<K>(N) + 8 * N;
+    assert!(octets.is_multiple_of(UNIT));
+    (octets / UNIT) as u32
+}
+
+/// The rules of a leaf whose keys a packet matches, a bit each.
+///
+/// # Safety
+/// There is a leaf that has room for `N` rules, and the CPU has what `I` is named for.
+#[inline(always)]
+unsafe fn keys<K: Address, I: Isa, const N: usize>(leaf: *const u8, packet: &Fields<K>) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let masks = leaf.cast::<u64>();
+        let (mut bits, mut before) = (0, 0);
+        for (word, value) in K::words(packet).iter().enumerate().take(leaf::words::<K>()) {
+            let mask = masks.add(word).read();
+            bits |= I::extract(*value, mask) << (before & 63);
+            before += mask.count_ones();
+        }
+        I::keys::<N>(leaf.add(leaf_keys::<K>(N)), bits as u16, I::lane(packet, leaf::lane_of::<K>(leaf)))
+    }
+}
+
+/// Asks a leaf for all packets.
+///
+/// # Safety
+/// As for [`vector`]; the reference is to a leaf that has room for `N` rules.
+#[inline(always)]
+unsafe fn ask_all<K: Address, I: Isa, const N: usize>(
+    view: &View,
+    packets: &[Fields<K>],
+    reference: u32,
+    candidates: &mut Candidates,
+) {
+    let block = reference & !KINDS;
+    let mut next = candidates.count;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let leaf = view.base.add(block as usize * UNIT);
+        for (place, packet) in packets.iter().enumerate() {
+            let hits = keys::<K, I, N>(leaf, packet);
+            candidates.set(&mut next, place as u32, block + records_at::<K, N>(), hits);
+        }
+    }
+    candidates.count = next;
+}
+
+/// Compares all packets with the few rules of a leaf.
+///
+/// # Safety
+/// As for [`vector`]; the reference is to a leaf.
+#[inline(always)]
+unsafe fn compare_all<K: Address, I: Isa>(
+    view: &View,
+    packets: &[Fields<K>],
+    found: &mut [u32],
+    best: &mut [u64; VECTOR],
+    reference: u32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let leaf = start(view.base, reference);
+        let room = K::LEAVES[((reference & KINDS) - LEAF) as usize];
+        let records = leaf.add(leaf_keys::<K>(room) + 8 * room).cast::<u32>();
+        for rule in 0..leaf::rules_of::<K>(leaf) {
+            let record = view.base.add(records.add(rule).read() as usize * UNIT);
+            let Entry { place, identity, exact } = *record.add(K::RECORD.1).cast::<Entry>();
+            for ((packet, best), found) in packets.iter().zip(best.iter_mut()).zip(found.iter_mut()) {
+                let mut matches = I::matches(packet, record);
+                if exact != 0 {
+                    matches = matches && matches_exactly(view, exact, packet);
+                }
+                let better = matches & (place < *best);
+                *best = select_unpredictable(better, place, *best);
+                *found = select_unpredictable(better, identity, *found);
+            }
+        }
+    }
+}
+
+/// The record of the first of some rules.
+///
+/// # Safety
+/// The records of a leaf begin there, and there is such a rule.
+#[inline(always)]
+unsafe fn first_of(view: &View, records: u32, hits: u32) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { view.base.add(records as usize * UNIT).cast::<u32>().add(hits.trailing_zeros() as usize).read() }
+}
+
+/// Fetches a block ahead, as far as it goes before what depends on the packet: so many octets past the first line.
+///
+/// # Safety
+/// The reference is to a block of the view.
+#[inline(always)]
+unsafe fn fetch(view: &View, reference: u32, octets: usize) {
+    // SAFETY: the caller's promise. What is not there is not fetched.
+    let block = unsafe { start(view.base, reference) };
+    for line in 0..=octets.div_ceil(64) {
+        prefetch::read(block.wrapping_add(64 * line));
+    }
+}
+
+/// Compares packets with the rules whose keys they match: in order, until one matches.
+///
+/// A round compares each packet with one rule of a leaf. What is left goes into another, so that no branch depends on it.
+///
+/// # Safety
+/// As for [`drain`]; the candidates are of these packets.
+#[inline(always)]
+unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
+    view: &View,
+    packets: &[Fields<K>],
+    found: &mut [u32],
+    best: &mut [u64; VECTOR],
+    candidates: &mut Candidates,
+) {
+    // What is left of many goes on at once, of few together with what comes: a round takes as long for one as for many.
+    loop {
+        let (count, mut next) = (candidates.count, 0);
+        let mut firsts = Words::<CANDIDATES>::uninit();
+        let firsts: *mut u32 = firsts.as_mut_ptr().cast();
+        for item in 0..if FAR { count } else { 0 } {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (_, records, hits) = candidates.item(item);
+                let record = first_of(view, records, hits);
+                prefetch::read(view.base.add(record as usize * UNIT));
+                firsts.add(item).write(record);
+            }
+        }
+        for item in 0..count {
+            // SAFETY: the caller's promise; what is left is no more than what has been looked at.
+            unsafe {
+                let (packet, records, hits) = candidates.item(item);
+                let record = if FAR { firsts.add(item).read() } else { first_of(view, records, hits) };
+                debug_assert!((packet as usize) < packets.len() && packets.len() == found.len());
+                let fields = &*packets.as_ptr().add(packet as usize);
+                let best = &mut *best.as_mut_ptr().add(packet as usize);
+                let found = &mut *found.as_mut_ptr().add(packet as usize);
+                let record = view.base.add(record as usize * UNIT);
+                let Entry { place, identity, exact } = *record.add(K::RECORD.1).cast::<Entry>();
+                let mut matches = I::matches(fields, record);
+                if exact != 0 {
+                    matches &= matches_exactly(view, exact, fields);
+                }
+                let earlier = place < *best;
+                *best = select_unpredictable(matches & earlier, place, *best);
+                *found = select_unpredictable(matches & earlier, identity, *found);
+                // Rules are in order.
+                let left = hits & hits.wrapping_sub(1) & I::mask(!matches & earlier);
+                candidates.set(&mut next, packet, records, left);
+            }
+        }
+        candidates.count = next;
+        if candidates.count <= WAITING_CANDIDATES {
+            break;
         }
     }
 }
@@ -272,7 +544,7 @@ unsafe fn leaves<K: Address, I: Isa, const SIZE: usize>(
 /// # Safety
 /// As for [`drain`].
 #[inline(always)]
-unsafe fn pass<K: Address>(
+unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     view: &View,
     packets: &[Fields<K>],
     best: &[u64; VECTOR],
@@ -289,6 +561,9 @@ unsafe fn pass<K: Address>(
             let waiting = count - passed + item;
             let (reference, packet) = (list.reference(waiting), list.packet(waiting));
             assert_unchecked(packet < packets.len() && packet < VECTOR);
+            if FAR {
+                fetch(view, list.reference((waiting + AHEAD).min(count - 1)), if kind == CUT { CUT_HEADER } else { 0 });
+            }
             let (node, head) = node(view, reference);
             let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
             // What comes last is taken first: so what waits is rests, one for each node on the way.
@@ -321,24 +596,23 @@ fn follow(head: &Node, slot: &AtomicU32, best: u64) -> (u32, u32) {
     (child, rest)
 }
 
-/// A lane of those that are compared by range.
-#[inline(always)]
-fn lane_of<K: Address>(packet: &Fields<K>, lane: usize) -> u16 {
-    let words = K::words(packet);
-    (words[(lane / 4).min(K::WORDS - 2)] >> (16 * (lane % 4))) as u16
-}
-
-/// The slot that a packet picks by the bits of masks, of which there are so many in each word.
+/// The slot that a packet picks by the bits of masks, of which there are so many in each word. `outer` tells whether there are
+/// any in the last word, which is rare.
 ///
 /// # Safety
 /// The CPU has what `I` is named for.
 #[inline(always)]
-unsafe fn slot<K: Address, I: Isa>(words: &[u64; WORDS], masks: &[u64; WORDS], bits: &[u32; WORDS]) -> usize {
+unsafe fn slot<K: Address, I: Isa>(
+    words: &[u64; WORDS],
+    masks: &[u64; WORDS],
+    bits: &[u32; WORDS],
+    outer: bool,
+) -> usize {
     let (mut slot, mut before) = (0, 0);
-    for ((word, mask), bits) in words.iter().zip(masks).zip(bits).take(K::WORDS) {
+    for word in 0..if outer { K::WORDS } else { K::WORDS - 1 } {
         // SAFETY: the caller's promise.
-        slot |= unsafe { I::extract(*word, *mask) } << (before & 63);
-        before += bits;
+        slot |= unsafe { I::extract(words[word], masks[word]) } << (before & 63);
+        before += bits[word];
     }
     slot as usize
 }
@@ -366,12 +640,12 @@ const fn spacing<K: Address>() -> u32 {
     if K::RULES == 1 { 1 } else { 2 }
 }
 
-/// Takes the first rule of a leaf that matches, if it comes before the best one so far.
+/// Takes the first rule of a group that matches, if it comes before the best one so far.
 ///
 /// # Safety
 /// There are as many entries as `groups` have rules, and `hits` are of these.
 #[inline(always)]
-unsafe fn settle<K: Address>(
+unsafe fn settle_group<K: Address>(
     view: &View,
     packet: &Fields<K>,
     entries: *const Entry,
@@ -401,6 +675,7 @@ unsafe fn settle<K: Address>(
 /// # Safety
 /// The reference is to the rest of a rule.
 #[cold]
+#[inline(never)]
 unsafe fn matches_exactly<K: Address>(view: &View, reference: u32, packet: &Fields<K>) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
@@ -441,7 +716,7 @@ unsafe fn search_long<K: Address, I: Isa>(
         for group in 0..groups {
             let before = *best;
             let hits = hits::<K, I>(lanes, leaf.add(group * GROUP), 1);
-            settle(view, packet, entries.add(group * K::RULES), 1, hits, best, found);
+            settle_group(view, packet, entries.add(group * K::RULES), 1, hits, best, found);
             if *best != before {
                 return;
             }
@@ -487,6 +762,18 @@ unsafe fn search_dense<K: Address>(
         first += taken;
     }
 }
+
+/// Rules that are compared with all packets without asking their keys.
+const FEW: usize = 3;
+
+/// Candidates that may wait for others.
+const WAITING_CANDIDATES: usize = 64;
+
+/// Candidates at most: those that wait, and as many as leaves are looked at together.
+const CANDIDATES: usize = WAITING_CANDIDATES + lists::LEAVES;
+
+/// Blocks that are fetched ahead.
+const AHEAD: usize = 12;
 
 /// Packets that are looked up in a dense leaf together.
 const DENSE_VECTOR: usize = 64;

@@ -39,6 +39,38 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
+    unsafe fn keys<const N: usize>(keys: *const u8, bits: u16, value: u16) -> u32 {
+        // SAFETY: the caller's promise.
+        let [values, cares, lows, spans] = unsafe { &*keys.cast::<[[u16; N]; 4]>() };
+        let mut hits = 0;
+        for rule in 0..N {
+            let matches = (bits ^ values[rule]) & cares[rule] == 0 && value.wrapping_sub(lows[rule]) <= spans[rule];
+            hits |= u32::from(matches) << rule;
+        }
+        hits
+    }
+
+    #[inline(always)]
+    unsafe fn matches<K: Address>(packet: &Fields<K>, record: *const u8) -> bool {
+        let (low, span) = (record.cast::<u16>(), record.wrapping_add(K::RECORD.0).cast::<u16>());
+        (0..K::COMPARED / 2).all(|lane| {
+            // SAFETY: the caller's promise.
+            let (value, low, span) = unsafe { (Self::lane(packet, lane), *low.add(lane), *span.add(lane)) };
+            if K::MASKED >> (lane / 2) & 1 == 0 { value.wrapping_sub(low) <= span } else { (value ^ low) & span == 0 }
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn lane<K: Address>(packet: &Fields<K>, lane: usize) -> u16 {
+        (K::words(packet)[(lane / 4).min(K::WORDS - 2)] >> (16 * (lane % 4))) as u16
+    }
+
+    #[inline(always)]
+    fn mask(condition: bool) -> u32 {
+        u32::from(condition).wrapping_neg()
+    }
+
+    #[inline(always)]
     unsafe fn extract(word: u64, mask: u64) -> u64 {
         let (mut extracted, mut mask, mut at) = (0, mask, 0);
         while mask != 0 {

@@ -1,0 +1,289 @@
+//! Leaves: up to 32 rules, each by a *key* of 64 bits, so that few comparisons tell which of them a packet may match.
+//!
+//! A key has two parts. One is of up to 16 bits of a packet, wherever they are, that part the rules of this leaf best: a
+//! value, and which of its bits the rule decides. The other is a range of the lane that parts best what these bits leave
+//! together. Those rules whose keys match are compared as wholes, in their order, until one matches.
+
+use std::ptr;
+
+use super::address::{Address, WORDS};
+use super::block::leaf_keys;
+use super::facts::Facts;
+
+/// Rules of a leaf, at most.
+pub(super) const MOST: usize = 32;
+
+/// Bits of a key. One more is zero in each packet.
+const BITS: usize = 15;
+
+/// The key of no rule: it asks for the bit that no packet has.
+const NONE: [u16; 4] = [1 << BITS, 1 << BITS, 0, 0];
+
+/// Words of a packet that keys have bits of: all but the last, interface and DSCP.
+pub(super) const fn words<K: Address>() -> usize {
+    K::WORDS - 1
+}
+
+/// What keys are made of, in one leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    masks: [u64; WORDS],
+    lane: usize,
+}
+
+/// A leaf, apart from where it lies.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    parts: Parts,
+    rules: usize,
+    /// Values, bits that count, low ends, spans.
+    keys: [[u16; MOST]; 4],
+    records: [u32; MOST],
+}
+
+/// Bits that part rules: those that want it to be zero, and those that want it to be one.
+struct Want {
+    word: usize,
+    bit: u32,
+    zero: u32,
+    one: u32,
+}
+
+impl Parts {
+    /// What parts rules best, of which there are at most [`MOST`].
+    fn choose<K: Address>(rules: &[&Facts]) -> Parts {
+        let wants = wants::<K>(rules);
+        let mut masks = [0; WORDS];
+        let mut chosen = 0;
+        // For each rule, those that a packet of its may match as far as chosen bits tell.
+        let mut alike = [0u32; MOST];
+        let all = u32::MAX >> (MOST - rules.len());
+        for (rule, alike) in alike.iter_mut().enumerate().take(rules.len()) {
+            *alike = all & !(1 << rule);
+        }
+        while chosen < BITS {
+            let parted = |want: &Want| -> u32 {
+                let (mut few, many) = if want.zero.count_ones() < want.one.count_ones() {
+                    (want.zero, want.one)
+                } else {
+                    (want.one, want.zero)
+                };
+                let mut parted = 0;
+                while few != 0 {
+                    parted += (alike[few.trailing_zeros() as usize] & many).count_ones();
+                    few &= few - 1;
+                }
+                parted
+            };
+            let best = wants
+                .iter()
+                .filter(|want| masks[want.word] >> want.bit & 1 == 0)
+                .map(|want| (parted(want), want))
+                .max_by_key(|(parted, _)| *parted);
+            let Some((1.., want)) = best else { break };
+            masks[want.word] |= 1 << want.bit;
+            chosen += 1;
+            for (rule, alike) in alike.iter_mut().enumerate().take(rules.len()) {
+                let other = if want.zero >> rule & 1 == 1 { want.one } else { want.zero };
+                *alike &= if (want.zero | want.one) >> rule & 1 == 1 { !other } else { u32::MAX };
+            }
+        }
+        Parts::fill::<K>(rules, &wants, &mut masks, chosen);
+        Parts { masks, lane: lane::<K>(rules, &alike) }
+    }
+
+    /// More bits: for packets that match none of the rules, those that most of them decide. First those in which rules differ:
+    /// nodes may have seen to the others.
+    fn fill<K: Address>(rules: &[&Facts], wants: &[Want], masks: &mut [u64; WORDS], mut chosen: usize) {
+        let mut rest: Vec<&Want> = wants.iter().filter(|want| masks[want.word] >> want.bit & 1 == 0).collect();
+        rest.sort_unstable_by_key(|want| std::cmp::Reverse((want.zero | want.one).count_ones()));
+        for want in rest.into_iter().take(BITS - chosen) {
+            masks[want.word] |= 1 << want.bit;
+            chosen += 1;
+        }
+        let known = |word: usize| rules.iter().fold(u64::MAX, |all, facts| all & facts.known[word]);
+        for (word, mask) in masks.iter_mut().enumerate().take(words::<K>()) {
+            let mut bits = known(word) & !*mask;
+            // The lowest bits of an address are those that nodes will not have asked for.
+            while bits != 0 && chosen < BITS {
+                *mask |= bits & bits.wrapping_neg();
+                bits &= bits - 1;
+                chosen += 1;
+            }
+        }
+    }
+
+    /// The key of a rule.
+    fn key(&self, facts: &Facts) -> [u16; 4] {
+        let (mut value, mut care, mut at) = (0, 0, 0);
+        for word in 0..WORDS {
+            let mut mask = self.masks[word];
+            while mask != 0 {
+                let bit = mask.trailing_zeros();
+                mask &= mask - 1;
+                value |= ((facts.value[word] >> bit & 1) as u16) << at;
+                care |= ((facts.known[word] >> bit & 1) as u16) << at;
+                at += 1;
+            }
+        }
+        [value, care, facts.low[self.lane], facts.span[self.lane]]
+    }
+}
+
+/// The bits in which rules differ.
+fn wants<K: Address>(rules: &[&Facts]) -> Vec<Want> {
+    let mut wants = Vec::with_capacity(64);
+    for word in 0..words::<K>() {
+        let zero = rules.iter().fold(0, |all, facts| all | (facts.known[word] & !facts.value[word]));
+        let one = rules.iter().fold(0, |all, facts| all | facts.value[word]);
+        let differ = zero & one;
+        let first = wants.len();
+        let mut bits = differ;
+        while bits != 0 {
+            wants.push(Want { word, bit: bits.trailing_zeros(), zero: 0, one: 0 });
+            bits &= bits - 1;
+        }
+        for (rule, facts) in rules.iter().enumerate() {
+            for want in &mut wants[first..] {
+                let (known, one) = (facts.known[word] >> want.bit & 1, facts.value[word] >> want.bit & 1);
+                want.one |= (one as u32) << rule;
+                want.zero |= ((known & !one) as u32) << rule;
+            }
+        }
+    }
+    wants
+}
+
+/// The lane whose ranges part most of the rules that are alike. By default the last that has ranges, which is the destination
+/// port.
+fn lane<K: Address>(rules: &[&Facts], alike: &[u32; MOST]) -> usize {
+    let width = usize::from(K::BITS) / 16;
+    let port = 2 * width + 1;
+    if alike[..rules.len()].iter().all(|alike| *alike == 0) {
+        return port;
+    }
+    let parted = |lane: &usize| -> usize {
+        let spans: Vec<(u16, u16)> = rules.iter().map(|facts| facts.lane(*lane)).collect();
+        let mut parted = 0;
+        for (rule, (low, high)) in spans.iter().enumerate() {
+            let mut others = alike[rule] >> rule;
+            while others != 0 {
+                let other = spans[rule + others.trailing_zeros() as usize];
+                parted += usize::from(other.1 < *low || *high < other.0);
+                others &= others - 1;
+            }
+        }
+        parted
+    };
+    (0..=port).max_by_key(parted).unwrap_or(port)
+}
+
+impl Leaf {
+    /// A leaf of rules, which are in order.
+    pub(super) fn new<K: Address>(rules: &[&Facts]) -> Leaf {
+        let parts = Parts::choose::<K>(rules);
+        let mut leaf = Leaf { parts, rules: 0, keys: NONE.map(|key| [key; MOST]), records: [0; MOST] };
+        rules.iter().for_each(|facts| leaf.insert(leaf.rules, facts));
+        leaf
+    }
+
+    pub(super) fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Where records of rules are, in order.
+    pub(super) fn records(&self) -> &[u32] {
+        &self.records[..self.rules]
+    }
+
+    /// Puts one more rule in before another. There is room.
+    pub(super) fn insert(&mut self, before: usize, facts: &Facts) {
+        for (keys, key) in self.keys.iter_mut().zip(self.parts.key(facts)) {
+            keys[before..=self.rules].rotate_right(1);
+            keys[before] = key;
+        }
+        self.records[before..=self.rules].rotate_right(1);
+        self.records[before] = facts.record;
+        self.rules += 1;
+    }
+
+    /// Takes a rule out.
+    pub(super) fn remove(&mut self, rule: usize) {
+        for (keys, none) in self.keys.iter_mut().zip(NONE) {
+            keys.copy_within(rule + 1..self.rules, rule);
+            keys[self.rules - 1] = none;
+        }
+        self.records.copy_within(rule + 1..self.rules, rule);
+        self.rules -= 1;
+        self.records[self.rules] = 0;
+    }
+
+    /// The size of leaf that these rules go into.
+    pub(super) fn size<K: Address>(&self) -> usize {
+        K::LEAVES.iter().position(|room| self.rules <= *room).expect("a leaf has at most as many rules as the largest")
+    }
+
+    /// Reads a leaf that has room for so many rules.
+    ///
+    /// # Safety
+    /// There is one.
+    pub(super) unsafe fn read<K: Address>(from: *const u8, room: usize) -> Leaf {
+        let mut leaf = Leaf {
+            parts: Parts { masks: [0; WORDS], lane: 0 },
+            rules: 0,
+            keys: NONE.map(|key| [key; MOST]),
+            records: [0; MOST],
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(from.cast(), leaf.parts.masks.as_mut_ptr(), K::WORDS);
+            (leaf.parts.lane, leaf.rules) = (lane_of::<K>(from), rules_of::<K>(from));
+            let arrays = from.add(leaf_keys::<K>(room)).cast::<u16>();
+            for (array, keys) in leaf.keys.iter_mut().enumerate() {
+                ptr::copy_nonoverlapping(arrays.add(array * room), keys.as_mut_ptr(), room);
+            }
+            ptr::copy_nonoverlapping(arrays.add(4 * room).cast(), leaf.records.as_mut_ptr(), room);
+        }
+        leaf
+    }
+
+    /// Writes it as a leaf that has room for so many rules.
+    ///
+    /// # Safety
+    /// There is a block of as many octets as this takes, and it is nobody else's yet; the rules are no more than there is room
+    /// for.
+    pub(super) unsafe fn write<K: Address>(&self, to: *mut u8, room: usize) {
+        debug_assert!(self.rules <= room);
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(self.parts.masks.as_ptr(), to.cast(), K::WORDS);
+            to.add(8 * K::WORDS).write(self.parts.lane as u8);
+            to.add(8 * K::WORDS + 1).write(self.rules as u8);
+            let arrays = to.add(leaf_keys::<K>(room)).cast::<u16>();
+            for (array, keys) in self.keys.iter().enumerate() {
+                ptr::copy_nonoverlapping(keys.as_ptr(), arrays.add(array * room), room);
+            }
+            ptr::copy_nonoverlapping(self.records.as_ptr(), arrays.add(4 * room).cast(), room);
+        }
+    }
+}
+
+/// The lane that keys of a leaf have ranges of.
+///
+/// # Safety
+/// There is a leaf.
+#[inline(always)]
+pub(super) unsafe fn lane_of<K: Address>(leaf: *const u8) -> usize {
+    // SAFETY: the caller's promise.
+    usize::from(unsafe { leaf.add(8 * K::WORDS).read() })
+}
+
+/// How many rules a leaf has.
+///
+/// # Safety
+/// There is a leaf.
+#[inline(always)]
+pub(super) unsafe fn rules_of<K: Address>(leaf: *const u8) -> usize {
+    // SAFETY: the caller's promise.
+    usize::from(unsafe { leaf.add(8 * K::WORDS + 1).read() })
+}
