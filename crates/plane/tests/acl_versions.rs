@@ -14,6 +14,7 @@ use weir_plane::acl::{Action, Found};
 use weir_plane::compile::{
     AclChange, AclEdit, AclEdited, AclError, AclGroup, AclSaid, At, Compiler, LostEdits, Map, Places, Settings,
 };
+use weir_plane::engine::{Clear, Engine};
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Gateway, Group, InterfaceIndex, Interfaces,
     Origin, Place, Ports, RateUnit, Rejection, Transport,
@@ -784,4 +785,41 @@ fn lists_and_chains_tell_of_themselves() {
     rig.compiler.clear_acl();
     rig.count(found.number());
     assert_eq!(rig.compiler.acl_lists(&rig.gateway)[1].default_matched.packets, 1);
+}
+
+#[test]
+fn an_engine_changes_lists_and_tells_of_them() {
+    let gateway = model(&[list("x", &[from(PERMIT, "10.0.0.0/8")])], &[0], &[]);
+    let options = weir_plane::engine::Options {
+        clock: weir_base::clock::Clock::monotonic(),
+        random: Random::from_seed(1),
+        invent_neighbors: false,
+        pin: false,
+    };
+    let engine = Engine::start(gateway.clone(), options).unwrap();
+    let one = from(DENY, "10.1.0.0/16");
+    let edit = |edit: AclEdit| engine.edit_acl::<AclError>("x", &said(), |_| Ok(edit));
+    let number = edit(insert(At::Index(0), &[one])).unwrap().added[0];
+    let numbers = || engine.acl_rules("x", |_| true, 9, |_, row| row.number).unwrap();
+    assert_eq!((numbers().0[0], numbers().1), (number, 2));
+    let wrong = edit(AclEdit::Delete { rules: vec![number, 999] }).unwrap_err();
+    assert_eq!(wrong, AclError::NoSuchRule { list: "x".into(), number: 999 });
+    let tables = engine.snapshot().tables;
+    let used = |name: &str| tables.iter().find(|table| table.name == name).map(|table| (table.used, table.bytes > 0));
+    assert_eq!(
+        (used("acl rules"), used("acl4 x"), used("acl6 x")),
+        (Some((2, true)), Some((2, true)), Some((0, true)))
+    );
+    assert_eq!((engine.acl_lists()[0].live, engine.acl_chains()[0].v4.boxes), (1, 2));
+    let servers = AclGroup::Addresses(hosts(&["10.2.0.0/16"]));
+    engine.replace_acl_group::<AclError>(&said(), |_| Ok(servers)).unwrap();
+    assert_eq!(engine.acl_groups(|_, group, said| (group.kind(), said.is_some())), [("addresses", true)]);
+    engine.clear(Clear::Acl);
+    assert_eq!(engine.reload(gateway.clone()).unwrap().lost, []);
+    let mut other = gateway;
+    other.acls[0].default = AclDefault::Action(PERMIT);
+    let lost = engine.reload(other).unwrap().lost;
+    assert_eq!(lost, [LostEdits { of: "acl x".into(), rules: 1 }]);
+    assert_eq!((numbers().1, engine.acl_default("x")), (1, Some(AclDefault::Action(PERMIT))));
+    engine.stop();
 }

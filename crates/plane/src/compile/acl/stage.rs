@@ -14,7 +14,7 @@ use super::order::{Entry, Order, Own, Text};
 use super::same::{Known, same_list, same_rule};
 use super::{Input, List, LostEdits, Store, sequence, width};
 use crate::acl::NONE;
-use crate::model::{AclIndex, AclList, AclRule};
+use crate::model::{AclIndex, AclList, AclRule, Origin};
 
 /// What [`Store::prepare`] made: to be put into force, or given back.
 #[derive(Default)]
@@ -266,7 +266,15 @@ impl Store {
                     ChainSlot::Fresh(Box::new(kept.map_err(|full| table_full(full, list))?))
                 }
             };
-            let number = chains.len() as u16;
+            let Some(number) = u16::try_from(chains.len()).ok().filter(|&number| number != NONE) else {
+                let (rules, most) = (chains.len() + 1, usize::from(NONE));
+                return Err(TableFull {
+                    table: "sequences of access lists".into(),
+                    prefix: String::new(),
+                    origin: Origin::default(),
+                    full: NoRoom::Rules(Error::TooManyRules { rules, most }),
+                });
+            };
             known.insert(sequence, number);
             chains.push(slot);
             Ok(number)
