@@ -13,6 +13,7 @@ use crate::render::acl::Acls;
 use crate::render::acl::rules::Rules;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
+use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
 use crate::render::errors::Errors;
 use crate::render::interfaces::Interfaces;
@@ -90,6 +91,8 @@ enum What {
     },
     /// Lists of sources that interfaces let pass, and how many did
     Allowlists,
+    /// Which hardware addresses may use which addresses of IP, and how many packets did
+    Bindings,
     /// Samples of packets: what was taken, where it went, what was lost
     Samplers,
     /// Interfaces that are watched for packets that are not valid, and what happened
@@ -132,6 +135,7 @@ impl Show {
                 }
             }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
+            What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),

@@ -182,6 +182,10 @@ impl Gateway for Fake {
         sample::allowlists()
     }
 
+    fn bindings(&self) -> Vec<stats::BindingsStats> {
+        sample::bindings()
+    }
+
     fn failures(&self) -> Vec<String> {
         vec!["lan: unplugged".into()]
     }

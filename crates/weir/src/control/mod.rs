@@ -104,6 +104,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
+    /// Which hardware addresses may use which addresses of IP.
+    fn bindings(&self) -> Vec<stats::BindingsStats>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.

@@ -292,6 +292,10 @@ impl Gateway for Running {
         self.engine.allowlists()
     }
 
+    fn bindings(&self) -> Vec<stats::BindingsStats> {
+        self.engine.bindings()
+    }
+
     fn failures(&self) -> Vec<String> {
         self.failures_so_far().clone()
     }

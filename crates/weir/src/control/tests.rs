@@ -20,8 +20,8 @@ use crate::config;
 use crate::render::reloaded::Reloaded;
 use crate::render::{self, Report};
 use crate::render::{
-    acl, alarms, allowlists, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav, tables,
-    trace, version,
+    acl, alarms, allowlists, bindings, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav,
+    tables, trace, version,
 };
 
 /// A served fake gateway, for as long as it is held.
@@ -119,6 +119,7 @@ fn every_show_says_what_the_gateway_said() {
     assert!(interfaces.text().contains("\naccess lists on wan: in edge-in\n"), "{}", interfaces.text());
     agrees(&client, "/v1/acl", &lists);
     agrees(&client, "/v1/acl/edge-in", &acl::rules::sample());
+    agrees(&client, "/v1/show/bindings", &bindings::Bindings::new(sample::bindings()));
     agrees(&client, "/v1/show/allowlists", &allowlists::Allowlists::new(sample::allowlists()));
     let filter = routes::Filter { vrf: Some("default".into()), limit: Some(2) };
     agrees(&client, "/v1/show/routes", &routes::Routes::new(sample::routes(), &routes::Filter::default()));
@@ -220,6 +221,19 @@ fn what_is_not_understood_is_refused_in_json() {
         ("POST /v1/show/sav/edge", "", 405, Kind::MethodNotAllowed),
         ("GET /v1/show/sav/edge?limt=1", "", 400, Kind::BadRequest),
         ("PUT /v1/sav/edge/entries", "", 415, Kind::UnknownFormat),
+        ("POST /v1/acl/edge-in", "", 405, Kind::MethodNotAllowed),
+        ("GET /v1/acl/egde-in", "", 404, Kind::UnknownList),
+        ("GET /v1/acl/edge-in?limt=1", "", 400, Kind::BadRequest),
+        ("POST /v1/acl/edge-in/changes", "", 400, Kind::BadRequest),
+        ("POST /v1/acl/edge-in/changes", r#"{"changes":[{"add":"x"}]}"#, 400, Kind::BadRequest),
+        ("POST /v1/acl/edge-in/changes", r#"{"source":"file","changes":[]}"#, 400, Kind::BadRequest),
+        ("POST /v1/acl/nothing/changes", r#"{"changes":[]}"#, 404, Kind::UnknownList),
+        ("PUT /v1/acl/edge-in?default=drop", "", 400, Kind::BadRequest),
+        ("PUT /v1/acl/edge-in?expect=perhaps", "", 400, Kind::BadRequest),
+        ("PUT /v1/acl/edge-in?source=file", "", 400, Kind::BadRequest),
+        ("DELETE /v1/acl/edge-in", "", 409, Kind::InUse),
+        ("GET /v1/group/web", "", 405, Kind::MethodNotAllowed),
+        ("PUT /v1/group/web", r#"{"members":[],"kind":"hosts"}"#, 400, Kind::BadRequest),
     ];
     for (request, body, status, kind) in cases {
         let answer = served.raw(request, body);
@@ -230,6 +244,32 @@ fn what_is_not_understood_is_refused_in_json() {
         assert_eq!(refusal.kind.status(), status);
     }
     assert!(served.told().is_empty());
+}
+
+#[test]
+fn access_lists_are_changed_put_and_removed() {
+    let served = Served::new();
+    let client = served.client();
+    let change =
+        r#"{"source":"noc","changes":[{"insert":{"rules":"deny ip from any to any","before":7}},{"delete":{"at":2}}]}"#;
+    let (status, answer) = served.raw("POST /v1/acl/edge-in/changes", change);
+    assert_eq!(status, 200, "{answer}");
+    let done: acl::changed::Changed = client.read(&answer).unwrap();
+    assert_eq!((done.list.as_str(), done.source.as_str(), done.rules), ("edge-in", "noc", 2));
+    client.put("/v1/acl/spare?default=reject&expect=new", "text/plain", "deny ip from any to any\n".into()).unwrap();
+    assert_eq!(client.delete("/v1/acl/spare").unwrap(), "");
+    let group = crate::control::acl::GroupRequest { source: "api".into(), kind: None, members: vec!["80".into()] };
+    let answer = client.put_json("/v1/group/web", &group).unwrap();
+    assert_eq!(client.read::<acl::changed::Regrouped>(&answer).unwrap().members, 1);
+    assert_eq!(
+        served.told(),
+        [
+            r#"change edge-in noc [Insert(Insert { rules: "deny ip from any to any", at: None, before: Some(7), after: None }), Delete(Which { id: None, at: Some(2) })]"#,
+            r#"put spare api Some(Action(Reject(Usual))) Some(New) "deny ip from any to any\n""#,
+            "remove spare",
+            r#"group web GroupRequest { source: "api", kind: None, members: ["80"] }"#,
+        ]
+    );
 }
 
 #[test]

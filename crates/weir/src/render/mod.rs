@@ -4,6 +4,7 @@
 pub mod acl;
 pub mod alarms;
 pub mod allowlists;
+pub mod bindings;
 pub mod buffers;
 pub mod errors;
 pub mod interfaces;

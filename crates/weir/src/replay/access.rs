@@ -8,6 +8,7 @@ use weir_plane::model::{AclDefault, Place};
 
 use super::validation::Rule;
 use crate::control::acl::live::written;
+use crate::rules::binding::Binding;
 
 /// What the access lists of an interface decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -38,6 +39,38 @@ pub struct Allowed {
     pub within: Option<Rule>,
     /// Where the list was declared.
     pub by: Option<String>,
+}
+
+/// What bindings of hardware addresses say of who sent a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// Their name.
+    pub list: String,
+    /// They let the hardware address use its source.
+    pub permit: bool,
+    /// The hardware address.
+    pub mac: String,
+    /// The rule that says so; `None`: none matches.
+    pub by: Option<Rule>,
+}
+
+/// What bindings said.
+pub(super) fn bound(harness: &Harness, outcome: &Outcome) -> Option<Bound> {
+    let decision = outcome.bindings?;
+    let list = harness.model().bindings.get(usize::from(decision.list.0))?;
+    let by = decision.rule.and_then(|rule| list.rules.get(rule)).map(|rule| {
+        let text = Binding::of(rule).to_string();
+        Rule::new(harness, &Named { text, origin: rule.origin, said: None })
+    });
+    Some(Bound { list: list.name.clone(), permit: decision.permit, mac: decision.mac.to_string(), by })
+}
+
+/// The place of the rule that does not let a hardware address use its source, or of the list where none matches.
+pub(super) fn not_bound_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    let decision = outcome.bindings?;
+    let list = harness.model().bindings.get(usize::from(decision.list.0))?;
+    let rule = decision.rule.and_then(|rule| list.rules.get(rule));
+    harness.place(rule.map_or(list.origin, |rule| rule.origin))
 }
 
 fn action(action: Action) -> &'static str {
@@ -111,6 +144,18 @@ impl Filter {
             format!("{list} on {interface} {does}: no rule matches")
         } else {
             format!("{list} on {interface} {does}")
+        }
+    }
+}
+
+impl Bound {
+    /// In a sentence, without its rule.
+    pub(super) fn sentence(&self) -> String {
+        let Bound { list, permit, mac, by } = self;
+        match (permit, by) {
+            (true, _) => format!("{list} permits {mac}"),
+            (false, Some(_)) => format!("{list} denies {mac}"),
+            (false, None) => format!("{list} denies {mac}: no rule matches"),
         }
     }
 }

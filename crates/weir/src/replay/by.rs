@@ -21,6 +21,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         Verdict::Drop(Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit) => {
             return access::refused_by(harness, outcome);
         }
+        Verdict::Drop(Reason::MacIp) => return access::not_bound_by(harness, outcome),
         Verdict::Drop(Reason::NotAllowed) => return access::not_allowed_by(harness, outcome),
         _ => {}
     }

@@ -15,7 +15,7 @@ use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 use weir_plane::stats::TraceStep;
 
-use super::access::{self, Allowed, Filter};
+use super::access::{self, Allowed, Bound, Filter};
 use super::sink::{self, Memory, Sent};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
@@ -46,6 +46,8 @@ pub struct Explanation {
     pub steps: Vec<Step>,
     /// What is decided about its source, where the interface has a policy.
     pub sav: Option<Validation>,
+    /// What bindings of hardware addresses say of who sent it.
+    pub bindings: Option<Bound>,
     /// What access lists decide about it, in the order in which it comes to them.
     pub acl: Vec<Filter>,
     /// What the allowlists of its interface say of its source, up to the one that refuses it.
@@ -187,6 +189,7 @@ impl Teller<'_> {
                 .as_ref()
                 .and_then(|outcome| outcome.sav.as_ref())
                 .map(|decision| Validation::new(self.harness, decision)),
+            bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
@@ -286,6 +289,11 @@ impl fmt::Display for Explanation {
         f.write_str("\n")?;
         if let Some(sav) = &self.sav {
             write_validation(f, sav)?;
+        }
+        if let Some(bound) = &self.bindings {
+            section(f, "mac-ip", &bound.sentence(), None)?;
+            let lines = bound.by.as_ref().map_or_else(Vec::new, Rule::lines);
+            lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
         for filter in self.acl.iter().filter(|filter| filter.direction == "in") {
             write_filter(f, filter)?;

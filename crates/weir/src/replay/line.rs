@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::access::{Allowed, Filter};
+use super::access::{Allowed, Bound, Filter};
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -27,6 +27,9 @@ pub struct Line<'a> {
     pub answer: Vec<&'a str>,
     /// What was decided about its source; `None` where nobody asked.
     pub sav: Option<Validation>,
+    /// What bindings of hardware addresses say of who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bindings: Option<Bound>,
     /// What access lists decided about it, in the order in which it came to them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
@@ -98,6 +101,7 @@ mod tests {
             by: Some("edge.toml:12".into()),
             answer: Vec::new(),
             sav: None,
+            bindings: None,
             acl: Vec::new(),
             allow: Vec::new(),
             time: "T".into(),
@@ -138,6 +142,7 @@ mod tests {
             by: Some("r:9".into()),
             answer: Vec::new(),
             sav: Some(sav.clone()),
+            bindings: None,
             acl: Vec::new(),
             allow: Vec::new(),
             time: "T".into(),

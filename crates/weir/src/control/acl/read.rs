@@ -11,7 +11,7 @@ use crate::rules::acl::{self, Members, Role, Vocabulary};
 use crate::rules::{Names, acl::Reading};
 
 /// Changes of a batch, at most: more than that is a list of its own.
-pub const MOST_CHANGES: usize = 10_000;
+pub(super) const MOST_CHANGES: usize = 10_000;
 
 /// What rules may name, with the groups that a gateway has now.
 pub(super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
@@ -388,4 +388,114 @@ pub(super) fn group(
 fn once<T: Clone + Eq + std::hash::Hash>(members: Vec<T>) -> std::sync::Arc<[T]> {
     let mut known = std::collections::HashSet::with_capacity(members.len());
     members.into_iter().filter(|member| known.insert(member.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Insert, Replace};
+    use super::*;
+    use crate::config;
+
+    fn words() -> Vocabulary {
+        let text = "version = 1\n[group.web]\nports = [80, 443]\n[[interface]]\nname = \"wan\"\nport = \"null\"\n";
+        vocabulary(&config::parse_str("x.toml", text).gateway.unwrap(), &[])
+    }
+
+    fn insert(rules: &str) -> Insert {
+        Insert { rules: rules.to_owned(), ..Insert::default() }
+    }
+
+    fn batch(changes: &[Change], ids: Option<&[u32]>) -> Result<AclEdit, Vec<String>> {
+        let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
+        let read = Changes::read(changes, &mut errors, &mut warnings);
+        let result = read.batch(ids, &words(), errors);
+        result.map(|batch| batch.edit).map_err(|wrong| match wrong {
+            Wrong::Invalid(remarks) | Wrong::Conflict(remarks) => {
+                remarks.shown.iter().map(ToString::to_string).collect()
+            }
+        })
+    }
+
+    const ANY: &str = "deny ip from any to any";
+
+    fn shape(edit: &AclEdit) -> Vec<String> {
+        let AclEdit::Batch(changes) = edit else { panic!("{edit:?}") };
+        let shape = |change: &AclChange| match change {
+            AclChange::Insert(at, rule) => format!("{at:?} {:?}", rule.action),
+            AclChange::Delete(id) => format!("-{id}"),
+            AclChange::Replace(id, _) => format!("~{id}"),
+        };
+        changes.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn one_change_is_done_in_place() {
+        let alone = [Change::Insert(Insert { before: Some(4), ..insert(ANY) })];
+        let AclEdit::Insert { at: At::Before(4), rules } = batch(&alone, None).unwrap() else { panic!() };
+        assert_eq!(rules.len(), 1);
+        let gone = [Change::Delete(Which { id: None, at: Some(2) })];
+        assert_eq!(batch(&gone, Some(&[9, 8])), Ok(AclEdit::Delete { rules: vec![8] }));
+    }
+
+    #[test]
+    fn each_change_finds_the_list_as_the_one_before_left_it() {
+        let changes = [
+            Change::Insert(Insert { at: Some(1), ..insert("permit ip from any to any\ndeny ip from any to any") }),
+            // The rule that was the first.
+            Change::Delete(Which { id: None, at: Some(3) }),
+            Change::Replace(Replace { rules: ANY.into(), id: Some(8), at: None }),
+            Change::Insert(Insert { after: Some(7), ..insert("permit ip from any to any\ndeny ip from any to any") }),
+        ];
+        assert_eq!(
+            shape(&batch(&changes, Some(&[9, 8, 7])).unwrap()),
+            ["Index(0) Permit", "Index(1) Deny", "-9", "Before(8) Deny", "-8", "After(7) Deny", "After(7) Permit"]
+        );
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_with_its_place() {
+        let changes = [
+            Change::Insert(insert("deny ip from any to any port 80")),
+            Change::Insert(insert("deny ip from any to any\n  deny tcp from any to any port @wbe\n")),
+            Change::Delete(Which { id: Some(77), at: None }),
+            Change::Delete(Which::default()),
+            Change::Insert(insert("# nothing")),
+        ];
+        let wrong = batch(&changes, Some(&[9])).unwrap_err();
+        assert_eq!(wrong.len(), 5, "{wrong:#?}");
+        assert!(wrong[0].starts_with("change 1, column 25: "), "{wrong:#?}");
+        assert_eq!(wrong[1], "change 2, line 2, column 33: there is no group `wbe` (did you mean `@web`?)");
+        assert_eq!(wrong[2], "change 3: the list has no rule with the id 77");
+        assert_eq!(wrong[3], "change 4: either `id` or `at` says which rule");
+        assert_eq!(wrong[4], "change 5: there is no rule in it");
+    }
+
+    #[test]
+    fn places_that_are_not_there_are_conflicts() {
+        let places = |at| [Change::Insert(Insert { at: Some(at), ..insert(ANY) }), Change::Insert(insert(ANY))];
+        assert!(batch(&places(2), Some(&[9])).is_ok());
+        assert_eq!(batch(&places(3), Some(&[9])).unwrap_err(), ["change 1: the list has 1 rules: there is no place 3"]);
+        assert_eq!(batch(&places(0), Some(&[9])).unwrap_err(), ["change 1: places are counted from 1"]);
+        let own = [Change::Insert(insert(ANY)), Change::Delete(Which { id: None, at: Some(2) })];
+        assert_eq!(batch(&own, Some(&[9])).unwrap_err(), ["change 2: the rule at place 2 comes by this very batch"]);
+    }
+
+    #[test]
+    fn groups_have_members_of_their_kind() {
+        let members = |role, members: &[&str]| {
+            let members: Vec<String> = members.iter().map(ToString::to_string).collect();
+            group("new", role, &members, &words())
+                .map(|(group, _)| group)
+                .map_err(|remarks| remarks.shown.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let Ok(AclGroup::Ports(ports)) = members(Role::Ports, &["22", "@web", "80", "8000-8999"]) else { panic!() };
+        assert_eq!(*ports.members, [22..=22, 80..=80, 443..=443, 8000..=8999]);
+        let Ok(AclGroup::Addresses(hosts)) = members(Role::Addresses, &["10.0.0.1", "2001:db8::/32"]) else { panic!() };
+        assert_eq!(hosts.members.len(), 2);
+        let wrong = members(Role::Addresses, &["10.0.0.300", "@web", "@none"]).unwrap_err();
+        assert_eq!(wrong.len(), 3, "{wrong:#?}");
+        assert!(wrong[1].ends_with("`web` is a group of ports, not of addresses"), "{wrong:#?}");
+        let wrong = members(Role::Interfaces, &["wan", "wam"]).unwrap_err();
+        assert_eq!(wrong, ["change 2, column 1: there is no interface `wam` (did you mean `wan`?)"]);
+    }
 }
