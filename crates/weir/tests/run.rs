@@ -36,8 +36,21 @@ mac = "02:00:00:00:00:02"
 "#;
 
 /// Everything that `weir show` takes.
-const SHOWS: [&str; 10] =
-    ["runtime", "errors", "interfaces", "routes", "neighbors", "sav", "trace", "buffers", "tables", "version"];
+const SHOWS: [&str; 13] = [
+    "runtime",
+    "errors",
+    "interfaces",
+    "routes",
+    "neighbors",
+    "sav",
+    "acl",
+    "allowlists",
+    "bindings",
+    "trace",
+    "buffers",
+    "tables",
+    "version",
+];
 
 /// A folder of the test's own, gone afterwards.
 struct Folder(PathBuf);
@@ -459,6 +472,127 @@ fn sources_are_validated_and_entries_change_while_packets_flow() {
     assert!(gateway.refused(1, &["show", "sav", "back"]).contains("has no entries"));
     assert!(gateway.refused(2, &["sav", "add", "edge", good, "--source", "file"]).contains("the configuration's own"));
     assert!(gateway.refused(2, &["sav", "import", "edge", "x"]).contains("name it with --format"));
+
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
+}
+
+/// Hosts 10.0.0.10 to 10.0.0.20 send to 192.0.2.1 and on, from any port.
+fn filtering() -> String {
+    let lists = r#"
+[acl.edge-in]
+default = "permit"
+rules = ["deny udp from any to 192.0.2.200-192.0.2.250 comment \"none of these\""]
+
+[acl.spare]
+rules = ["deny ip from any to any"]
+
+[group.hosts]
+addresses = ["10.0.0.10"]
+"#;
+    let of = "name = \"in\"\n";
+    CONFIG.replacen(of, &format!("{of}acl = {{ in = [\"edge-in\"] }}\n"), 1) + lists
+}
+
+impl Gateway {
+    /// The rules of a list: their ids, and themselves.
+    fn rules(&self, list: &str) -> Vec<(String, String)> {
+        let json = self.json(&["show", "acl", list, "--json"]);
+        assert_eq!(json["schema"], "weir.show.acl-rules/1");
+        let rule = |rule: &Value| (rule["id"].to_string(), rule["rule"].as_str().unwrap().to_owned());
+        json["rules"].as_array().unwrap().iter().map(rule).collect()
+    }
+
+    /// Whether rules with this text match packets from now on.
+    fn matches(&self, text: &str) -> bool {
+        // What was under way when something changed is through by then.
+        std::thread::sleep(Duration::from_millis(50));
+        self.ok(&["clear", "acl"]);
+        let counted = |gateway: &Gateway| {
+            let json = gateway.json(&["show", "acl", "edge-in", "--json"]);
+            let rules = json["rules"].as_array().unwrap();
+            let of = |rule: &Value| rule["packets"].as_u64().unwrap();
+            let all: u64 = rules.iter().map(of).sum::<u64>() + json["unmatched"]["packets"].as_u64().unwrap();
+            let own: u64 = rules.iter().filter(|rule| rule["rule"] == text).map(of).sum();
+            (all, own)
+        };
+        self.wait_for(|gateway| counted(gateway).0 > 1000);
+        counted(self).1 > 0
+    }
+}
+
+#[test]
+fn access_lists_change_while_packets_flow() {
+    let gateway = Gateway::start("acl", &filtering());
+    let none = "deny udp from any to 192.0.2.200-192.0.2.250 comment \"none of these\"";
+    assert!(gateway.matches(none));
+    assert!(gateway.ok(&["show", "errors"]).contains(" acl-deny "));
+    assert!(gateway.ok(&["show", "interfaces"]).contains("access lists on in: in edge-in\n"));
+    assert_eq!(gateway.ok(&["acl", "list", "edge-in"]), format!("{none}\n"));
+    let lists = gateway.ok(&["show", "acl"]);
+    assert!(lists.contains("edge-in") && lists.contains("spare") && lists.contains("hosts"), "{lists}");
+
+    // Before all others, by its place; then between, by ids; then out again.
+    let one = "deny ip from 10.0.0.10/32 to any";
+    let done = gateway.ok(&["acl", "insert", "edge-in", one, "--at", "1"]);
+    assert!(done.starts_with("edge-in: inserted 1 (id ") && done.ends_with("), deleted 0; 2 rules now\n"), "{done}");
+    assert!(gateway.matches(one));
+    let rules = gateway.rules("edge-in");
+    let two = "permit ip from @hosts to any";
+    gateway.ok(&["acl", "insert", "edge-in", "permit", "ip", "from", "@hosts", "to", "any", "--before", &rules[0].0]);
+    assert!(gateway.matches(two) && !gateway.matches(one));
+    gateway.ok(&["acl", "group", "hosts", "10.0.0.99"]);
+    assert!(!gateway.matches(two) && gateway.matches(one));
+    let texts =
+        |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };
+    assert_eq!(texts(&gateway), [two, one, none]);
+    let changed = "deny ip from 10.0.0.11/32 to any";
+    gateway.ok(&["acl", "change", "edge-in", &rules[0].0, changed]);
+    assert_eq!(texts(&gateway), [two, changed, none]);
+    gateway.ok(&["acl", "delete", "edge-in", "--at", "1", "--at", "2"]);
+    assert_eq!(texts(&gateway), [none]);
+
+    // A batch with something wrong in it changes nothing.
+    let wrong = gateway.refused(3, &["acl", "insert", "edge-in", one, "deny ip from any to @hsots"]);
+    assert!(wrong.starts_with("error: change 1, line 2, column 21: there is no group `hsots`"), "{wrong}");
+    assert!(wrong.ends_with("nothing was changed\n"), "{wrong}");
+    let absent = gateway.refused(1, &["acl", "delete", "edge-in", "4000000"]);
+    assert!(absent.contains("nothing was changed"), "{absent}");
+    assert!(gateway.refused(1, &["acl", "insert", "egde-in", one]).contains("did you mean `edge-in`?"));
+    assert!(
+        gateway.refused(3, &["acl", "insert", "edge-in", "deny ip from any to any log"]).contains("has no sampler")
+    );
+    assert_eq!(texts(&gateway), [none]);
+
+    // Whole lists.
+    let file = gateway.folder.0.join("edge.rules");
+    fs::write(&file, format!("# All of it\n{none}\n{one}\n")).unwrap();
+    let path = file.to_str().unwrap();
+    gateway.ok(&["acl", "replace", "edge-in", path, "--default", "deny"]);
+    assert_eq!(texts(&gateway), [none, one]);
+    let json = gateway.json(&["show", "acl", "edge-in", "--json"]);
+    assert_eq!((&json["default"], &json["rules"][1]["source"]), (&"deny".into(), &"edge.rules".into()));
+    fs::write(&file, format!("{none}\ndeny all\n")).unwrap();
+    let bad = gateway.refused(3, &["acl", "replace", "edge-in", path]);
+    assert!(bad.starts_with(&format!("error: {path}: line 2, column 6: ")), "{bad}");
+    fs::write(&file, format!("{one}\n")).unwrap();
+    assert!(gateway.ok(&["acl", "create", "new", path]).starts_with("new is new: inserted 1 "));
+    assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
+    assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
+    assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in names it"));
+    assert!(gateway.refused(1, &["acl", "replace", "new", path]).contains("there is no access list"));
+    let rates = gateway.json(&["show", "acl", "edge-in", "--rates", "0.2", "--json"]);
+    assert!(rates["interval"].as_f64().unwrap() >= 0.2 && rates["rules"][0]["rate"]["packets"].is_number(), "{rates}");
+
+    // Edits live on while the list is declared as it was, and end when it is another.
+    gateway.folder.config(&format!("{}\n# Nothing else\n", filtering()));
+    assert!(!gateway.ok(&["reload"]).contains("! acl"));
+    assert_eq!(texts(&gateway), [none, one]);
+    gateway.folder.config(&filtering().replace("192.0.2.250 comment", "192.0.2.249 comment"));
+    let reloaded = gateway.ok(&["reload"]);
+    assert!(reloaded.contains("! acl edge-in: it was declared anew"), "{reloaded}");
+    assert_eq!(texts(&gateway), [none.replace("250", "249")]);
 
     let output = gateway.end(Signal::TERM);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

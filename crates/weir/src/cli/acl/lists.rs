@@ -87,7 +87,7 @@ pub(super) enum Lists {
     /// Sets the members of a group, in all rules that name it at once
     Group {
         /// The group
-        name: String,
+        group: String,
         /// All its members from now on: addresses, ports or interfaces, as the group has them, and `@others`
         #[arg(required = true, num_args = 1.., value_name = "MEMBER")]
         members: Vec<String>,
@@ -170,9 +170,9 @@ impl Lists {
             Lists::Replace { list, file, more } => put(&teller, list, Some(file), more, Expect::Existing),
             Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New),
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
-            Lists::Group { name, members, kind, source } => {
+            Lists::Group { group, members, kind, source } => {
                 let order = GroupRequest { source: source.name.clone(), kind: *kind, members: members.clone() };
-                teller.tell::<Regrouped>(teller.client.put_json(&format!("/v1/group/{}", escaped(name)), &order), None)
+                teller.tell::<Regrouped>(teller.client.put_json(&format!("/v1/group/{}", escaped(group)), &order), None)
             }
         }
     }

@@ -215,10 +215,10 @@ asked by: in wan; out none
         assert_eq!(
             now.text().lines().take(4).collect::<Vec<_>>(),
             [
-                "Place  Id  Packets   Bytes  Packet/s  Bit/s  Source  Since                 Rule",
-                "    1   7     1012  101200       500  400 k  file    edge.toml:41          permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"",
+                "Place  Id  Packets   Bytes  Packet/s   Bit/s  Source  Since                 Rule",
+                "    1   7     1012  101200       500   400 k  file    edge.toml:41          permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"",
                 "    2  32        4     400         2  1.60 k  api     2025-11-21T09:46:41Z  deny ip from 198.51.100.0/24 to any",
-                "    -   -        5     300         0      0  -       -                     deny by default",
+                "    -   -        5     300         0       0  -       -                     deny by default",
             ]
         );
         assert_eq!(read::<Rules>(&json(&now)).unwrap(), now);
