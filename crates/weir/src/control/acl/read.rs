@@ -201,7 +201,8 @@ impl<'c> Changes<'c> {
                     edits.push(AclEdit::Insert { at, rules });
                 }
                 Change::Delete(which) => match which.find(list.as_ref()) {
-                    Ok(id) => {
+                    Ok(None) => {}
+                    Ok(Some(id)) => {
                         if let Some(list) = &mut list {
                             list.delete(id);
                         }
@@ -212,7 +213,8 @@ impl<'c> Changes<'c> {
                 Change::Replace(replace) => {
                     let which = Which { id: replace.id, at: replace.at };
                     match which.find(list.as_ref()) {
-                        Ok(id) => {
+                        Ok(None) => {}
+                        Ok(Some(id)) => {
                             if let Some(list) = &mut list {
                                 // It was found there.
                                 let _ = list.insert(At::Before(id), count);
@@ -293,9 +295,9 @@ impl List {
 }
 
 impl Which {
-    /// The id of the rule.
-    fn find(self, list: Option<&List>) -> Result<u32, String> {
-        match (self, list) {
+    /// The id of the rule; `None`: it does not say which, and that has been told.
+    fn find(self, list: Option<&List>) -> Result<Option<u32>, String> {
+        let found = match (self, list) {
             (Which { id: Some(id), .. }, Some(list)) => list.position(id).map(|_| id),
             (Which { id: Some(id), .. }, None) => Ok(id),
             (Which { at: Some(place), .. }, Some(list)) => match place.checked_sub(1).map(|index| list.0.get(index)) {
@@ -304,9 +306,9 @@ impl Which {
                 Some(Some(None)) => Err(format!("the rule at place {place} comes by this very batch")),
                 Some(Some(Some(id))) => Ok(*id),
             },
-            // What is wrong with it has been said.
-            (Which { at: None, .. }, _) | (_, None) => Err("either `id` or `at` says which rule".to_owned()),
-        }
+            (Which { at: None, .. }, _) | (_, None) => return Ok(None),
+        };
+        found.map(Some)
     }
 }
 
