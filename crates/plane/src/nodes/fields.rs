@@ -1,4 +1,7 @@
 //! What rules on fields ask of a parsed packet.
+//!
+//! Fields are written where they are to be, each from a register. What is built elsewhere and moved there is read back as a
+//! whole right after it was written in parts, which stalls the CPU: that cost 20 ticks a packet.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -7,68 +10,65 @@ use weir_table::classify::{Address, Fields, Fragment};
 
 /// The fields of an IPv4 packet. Fragments other than the first have neither ports nor types nor flags.
 #[inline(always)]
-pub(super) fn ipv4(packet: &Packet) -> Fields<u32> {
+pub(super) fn ipv4(packet: &Packet, fields: &mut Fields<u32>) {
     // Parsed packets have a whole header.
-    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else { return Fields::default() };
+    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else { return *fields = Fields::default() };
     let [_, tos, .., a, b, c, d, e, f, g, h] = *header;
     let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-    let fields = Fields::new((addresses >> 32) as u32, addresses as u32, packet.protocol()).with_dscp(tos >> 2);
-    rest(packet, fields)
+    write(packet, (addresses >> 32) as u32, addresses as u32, tos >> 2, fields);
 }
 
 /// As of IPv4.
 #[inline(always)]
-pub(super) fn ipv6(packet: &Packet) -> Fields<u128> {
-    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return Fields::default() };
+pub(super) fn ipv6(packet: &Packet, fields: &mut Fields<u128>) {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return *fields = Fields::default() };
     let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
     // Version, eight bits of traffic class of which the upper six count, flow label.
     let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
-    let fields = Fields::new(at(ipv6::SOURCE), at(ipv6::DESTINATION), packet.protocol()).with_dscp(dscp);
-    rest(packet, fields)
+    write(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION), dscp, fields);
 }
 
-/// With the interface, and what the transport header has.
+/// All of them.
 #[inline(always)]
-fn rest<K: Address>(packet: &Packet, fields: Fields<K>) -> Fields<K> {
-    let fields = fields.with_interface(packet.interface());
+fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
     let (flags, protocol) = (packet.flags(), packet.protocol());
     let whole = flags.contains(ParseFlags::L4_HEADER) && !flags.contains(ParseFlags::FRAGMENT);
+    let is_tcp = protocol == protocol::TCP;
     if whole
-        && (protocol == protocol::TCP || protocol == protocol::UDP)
-        && let Some(ports) = packet.l4_header::<4>()
+        && (is_tcp || protocol == protocol::UDP)
+        && let Some(&[a, b, c, d]) = packet.l4_header()
     {
         // Without a branch on the protocol, which no CPU can guess where both are mixed.
         let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
-        let fields = of_ports(fields, *ports);
-        let with = fields.with_flags(own.into());
-        return if protocol == protocol::TCP { with } else { fields };
+        *fields = Fields::new(source, destination, protocol)
+            .with_interface(packet.interface())
+            .with_dscp(dscp)
+            .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+            .with_flags_if(is_tcp, own.into());
+    } else {
+        unusual(packet, source, destination, dscp, fields);
     }
-    unusual(packet, fields)
-}
-
-#[inline(always)]
-fn of_ports<K: Address>(fields: Fields<K>, [a, b, c, d]: [u8; 4]) -> Fields<K> {
-    fields.with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
 }
 
 /// The same of any packet.
 #[cold]
 #[inline(never)]
-fn unusual<K: Address>(packet: &Packet, mut fields: Fields<K>) -> Fields<K> {
+fn unusual<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
     let (parsed, frame) = (packet.parsed(), packet.data());
+    let mut own =
+        Fields::new(source, destination, packet.protocol()).with_interface(packet.interface()).with_dscp(dscp);
     if let Some((from, to)) = parsed.ports(frame) {
-        fields = fields.with_ports(from, to);
+        own = own.with_ports(from, to);
         if let Some(flags) = parsed.tcp_flags(frame) {
-            fields = fields.with_flags(flags.0.into());
+            own = own.with_flags(flags.0.into());
         }
     } else if let Some((kind, code)) = parsed.icmp(frame) {
-        fields = fields.with_icmp(kind, code);
+        own = own.with_icmp(kind, code);
     }
     if parsed.flags.contains(ParseFlags::LATER_FRAGMENT) {
-        fields.with_fragment(Fragment::Later)
+        own = own.with_fragment(Fragment::Later);
     } else if parsed.flags.contains(ParseFlags::FRAGMENT) {
-        fields.with_fragment(Fragment::First)
-    } else {
-        fields
+        own = own.with_fragment(Fragment::First);
     }
+    *fields = own;
 }

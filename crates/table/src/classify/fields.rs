@@ -101,6 +101,15 @@ impl<K: Key> Fields<K> {
         Fields { flags, traits: self.traits & !traits::FLAGLESS | traits::FLAGS, ..self }
     }
 
+    /// With flags of TCP if it `has` any, without a branch. There are none yet.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_flags_if(self, has: bool, flags: u16) -> Fields<K> {
+        debug_assert!(self.traits & traits::FLAGS == 0);
+        let changed = (traits::FLAGS | traits::FLAGLESS) * u8::from(has);
+        Fields { flags: flags * u16::from(has), traits: self.traits ^ changed, ..self }
+    }
+
     /// As such a part of a datagram.
     #[must_use]
     #[inline(always)]

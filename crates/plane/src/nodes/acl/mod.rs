@@ -31,8 +31,8 @@ pub(super) trait Ip {
     const IS_V4: bool;
     fn of<T: Copy>(both: &PerFamily<T>) -> T;
     fn chains(root: &Root) -> &[Chain<Self::Key>];
-    /// What rules ask of a parsed packet.
-    fn fields(packet: &Packet) -> Fields<Self::Key>;
+    /// Writes what rules ask of a parsed packet.
+    fn fields(packet: &Packet, own: &mut Fields<Self::Key>);
 }
 
 /// IPv4.
@@ -53,8 +53,8 @@ impl Ip for V4 {
     }
 
     #[inline(always)]
-    fn fields(packet: &Packet) -> Fields<u32> {
-        fields::ipv4(packet)
+    fn fields(packet: &Packet, own: &mut Fields<u32>) {
+        fields::ipv4(packet, own);
     }
 }
 
@@ -76,8 +76,8 @@ impl Ip for V6 {
     }
 
     #[inline(always)]
-    fn fields(packet: &Packet) -> Fields<u128> {
-        fields::ipv6(packet)
+    fn fields(packet: &Packet, own: &mut Fields<u128>) {
+        fields::ipv6(packet, own);
     }
 }
 
@@ -157,7 +157,8 @@ fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Optio
     let root = context.root;
     let interface = D::interface(root.adjacencies.view(), packet);
     let chain = F::chains(root).get(usize::from(number::<F, D>(root, interface)))?;
-    let mut fields = F::fields(packet);
+    let mut fields = Fields::default();
+    F::fields(packet, &mut fields);
     if packet.flags().contains(ParseFlags::FRAGMENT) {
         match fragments::way(context, packet, chain, fields) {
             Way::Ask(given) => fields = given,
@@ -214,7 +215,7 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
             continue;
         }
         let index = asked.places.len();
-        asked.fields[index] = F::fields(packet);
+        F::fields(packet, &mut asked.fields[index]);
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(chain) = chain
         {

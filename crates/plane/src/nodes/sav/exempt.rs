@@ -33,7 +33,8 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
         for (index, &place) in places.iter().enumerate().skip(first) {
             if number(place) == own {
                 asked.set(index);
-                (fields[count], indexes[count]) = (F::fields(&vector[place]), index as u8);
+                F::fields(&vector[place], &mut fields[count]);
+                indexes[count] = index as u8;
                 count += 1;
             }
         }
@@ -57,7 +58,9 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
 pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> bool {
     let Some(rules) = &validator.exempt else { return false };
     let mut found = None;
-    rules.each(&[F::fields(packet)], |_, rule| found = Some(rule));
+    let mut fields = [Fields::default()];
+    F::fields(packet, &mut fields[0]);
+    rules.each(&fields, |_, rule| found = Some(rule));
     if let Some(rule) = found {
         pass(context, packet, validator, rule, (*F::source(packet)).into());
     }

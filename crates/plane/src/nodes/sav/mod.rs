@@ -41,8 +41,8 @@ pub(super) trait Ip {
     }
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
-    /// What rules ask of a parsed packet.
-    fn fields(packet: &Packet) -> Fields<Self::Key>;
+    /// Writes what rules ask of a parsed packet.
+    fn fields(packet: &Packet, own: &mut Fields<Self::Key>);
     /// Whether it has broadcast addresses.
     const HAS_BROADCASTS: bool;
     fn is_broadcast(broadcasts: &Broadcasts, source: &<Self::Key as Family>::Octets) -> bool;
@@ -63,8 +63,8 @@ impl Ip for V4 {
     }
 
     #[inline(always)]
-    fn fields(packet: &Packet) -> Fields<u32> {
-        fields::ipv4(packet)
+    fn fields(packet: &Packet, own: &mut Fields<u32>) {
+        fields::ipv4(packet, own);
     }
 
     #[inline(always)]
@@ -88,8 +88,8 @@ impl Ip for V6 {
     }
 
     #[inline(always)]
-    fn fields(packet: &Packet) -> Fields<u128> {
-        fields::ipv6(packet)
+    fn fields(packet: &Packet, own: &mut Fields<u128>) {
+        fields::ipv6(packet, own);
     }
 
     #[inline(always)]
