@@ -490,7 +490,7 @@ fn no_more_than_the_limit_of_a_rule() {
         assert_eq!((burst(25), burst(25)), (10, 0));
         assert_eq!(rig.put_all("lan", &vec![&free; 100]).1.len(), 100);
         rig.advance(500_000_000);
-        assert_eq!(rig.put_all("lan", &vec![&limited; 25]).1.len(), 5);
+        assert_eq!(rig.put_all("lan", &[&limited; 25]).1.len(), 5);
         assert_eq!(rig.harness.drops(Reason::AclRateLimit), 60);
         assert_eq!(rig.acl_hits("list"), [75, 100, 0], "what is beyond it was matched, too");
     }
