@@ -202,7 +202,6 @@ fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> 
 }
 
 fn put(teller: &Teller, list: &str, file: Option<&Path>, more: &More, expect: Expect) -> Result<(), Error> {
-    let text = file.map_or(Ok(String::new()), read)?;
     let name = || -> Result<String, Error> {
         let Some(file) = file else { return Ok(source::usual()) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -210,6 +209,7 @@ fn put(teller: &Teller, list: &str, file: Option<&Path>, more: &More, expect: Ex
         Ok(name)
     };
     let source = more.source.clone().map_or_else(name, Ok)?;
+    let text = file.map_or(Ok(String::new()), read)?;
     let default = more.default.map(|default| default.name().to_owned());
     let query = [("source", Some(source)), ("default", default), ("expect", Some(expect.name().to_owned()))];
     teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), file)
