@@ -405,3 +405,77 @@ fn a_route_back_is_named_and_what_is_only_counted_goes_on() {
     );
     assert!(!lines[1].contains("sav"), "{}", lines[1]);
 }
+
+const ACCESS: &str = r#"
+[acl.base]
+rules = [
+  "permit udp from 192.0.2.0/24 to any",
+  "deny ip from 100.64.0.0/10 to any",
+]
+
+[acl.edge]
+default = "reject"
+rules = ["deny udp from 203.0.113.0/24 to any"]
+
+[acl.leaving]
+rules = ["permit udp from 192.0.2.0/25 to any"]
+
+[allowlist.customers]
+prefixes = ["192.0.2.0/26", "192.0.2.128/25"]
+"#;
+
+#[test]
+fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
+    let bench = Bench::new();
+    let (wan, lan) = ("name = \"wan\"\n", "name = \"lan\"\n");
+    let asks = "acl = { in = [\"base\", \"edge\"] }\nallow = [\"customers\"]\n";
+    let config = CONFIG.replacen(wan, &format!("{wan}{asks}"), 1);
+    let config = config.replacen(lan, &format!("{lan}acl = {{ out = [\"leaving\"] }}\n"), 1) + ACCESS;
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let line = |text: &str| {
+        let number = config.lines().position(|line| line.contains(text)).expect(text) + 1;
+        format!("gate.toml:{number}")
+    };
+    let decided = |json: &Value, at: usize| -> (String, String, bool) {
+        let filter = &json["acl"][at];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&filter["list"]), text(&filter["action"]), filter["by-default"].as_bool().unwrap())
+    };
+
+    let (json, text) = explained(&bench, "192.0.2.1");
+    assert_eq!(json["verdict"], "forward", "{text}");
+    assert_eq!(decided(&json, 0), ("base".into(), "permit".into(), false));
+    assert_eq!(decided(&json, 1), ("leaving".into(), "permit".into(), false));
+    assert_eq!((&json["acl"][1]["direction"], &json["acl"][1]["interface"]), (&"out".into(), &"lan".into()));
+    assert!(text.contains("\nacl in    base on wan permits\n"), "{text}");
+    assert!(text.contains("\nallow     customers contains the source\n"), "{text}");
+    assert!(text.contains("\nacl out   leaving on lan permits\n"), "{text}");
+
+    let (json, text) = explained(&bench, "100.64.0.1");
+    assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-deny".into(), &line("deny ip from").into()));
+    assert_eq!(decided(&json, 0), ("base".into(), "deny".into(), false));
+    assert!(text.contains("acl in    base on wan denies\n"), "{text}");
+    let (json, _) = explained(&bench, "203.0.113.9");
+    assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-deny".into(), &line("203.0.113.0/24 to any").into()));
+
+    // No rule: what the list does by default.
+    let (json, text) = explained(&bench, "198.51.100.9");
+    assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-reject".into(), &line("[acl.edge]").into()));
+    assert_eq!(decided(&json, 0), ("edge".into(), "reject".into(), true));
+    assert!(text.contains("acl in    edge on wan rejects: no rule matches\n"), "{text}");
+
+    // Behind the last list, and of an allowlist.
+    let (json, text) = explained(&bench, "192.0.2.129");
+    assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-deny".into(), &line("[acl.leaving]").into()));
+    assert_eq!(decided(&json, 1), ("leaving".into(), "deny".into(), true));
+    assert!(text.contains("behind the last list: deny"), "{text}");
+    let (json, text) = explained(&bench, "192.0.2.65");
+    assert_eq!((&json["reason"], &json["by"]["place"]), (&"not-allowed".into(), &line("[allowlist").into()));
+    assert!(text.contains("\nallow     customers does not contain the source\n"), "{text}");
+
+    // A replay says the same.
+    let packet = "udp from 100.64.0.1 port 1 to 10.0.0.9 port 2";
+    bench.capture("wan.pcap", &[frame(packet)]);
+    let replayed = stdout(&bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap"]));
+    assert!(replayed.contains(&format!("-> drop acl-deny  by {}", line("deny ip from"))), "{replayed}");
+}

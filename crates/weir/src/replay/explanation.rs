@@ -47,10 +47,13 @@ pub struct Explanation {
     /// What is decided about its source, where the interface has a policy.
     pub sav: Option<Validation>,
     /// What bindings of hardware addresses say of who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Bound>,
     /// What access lists decide about it, in the order in which it comes to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
     /// What the allowlists of its interface say of its source, up to the one that refuses it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
