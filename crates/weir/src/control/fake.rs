@@ -149,29 +149,29 @@ impl Gateway for Fake {
         (list == "edge-in").then_some(rules)
     }
 
-    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal> {
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>> {
         if list != "edge-in" {
-            return Err(Refusal::new(Kind::UnknownList, "no such list"));
+            return Err(Refusal::new(Kind::UnknownList, "no such list").into());
         }
         self.note(format!("change {list} {source} {changes:?}"));
         Ok(changed(list, source, changes.len()))
     }
 
-    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal> {
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
         let Put { source, text, default, expect } = put;
         self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}"));
         Ok(changed(list, source, text.lines().count()))
     }
 
-    fn remove_acl(&self, list: &str) -> Result<(), Refusal> {
+    fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
         if list == "edge-in" {
-            return Err(Refusal::new(Kind::InUse, "wan names it"));
+            return Err(Refusal::new(Kind::InUse, "wan names it").into());
         }
         self.note(format!("remove {list}"));
         Ok(())
     }
 
-    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal> {
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
         self.note(format!("group {name} {request:?}"));
         let members = request.members.len();
         let (group, kind) = (name.to_owned(), "ports".to_owned());

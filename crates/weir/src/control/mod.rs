@@ -86,22 +86,22 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no such list, a change is wrong or does not fit, or there is no room.
-    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal>;
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>>;
     /// Replaces all rules of an access list, or makes it.
     ///
     /// # Errors
     /// When a rule is wrong, there is a list or there is none, other than expected, or there is no room.
-    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal>;
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>>;
     /// Has an access list gone that was made while the gateway ran.
     ///
     /// # Errors
     /// When there is no such list, interfaces name it, or the configuration has it.
-    fn remove_acl(&self, list: &str) -> Result<(), Refusal>;
+    fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>>;
     /// Sets the members of a group that rules of access lists name.
     ///
     /// # Errors
     /// When a member is wrong, the group is of another kind, or there is no room.
-    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal>;
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.

@@ -256,19 +256,19 @@ impl Gateway for Running {
         acl::live::rules(&self.engine, list, most)
     }
 
-    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Refusal> {
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>> {
         let result = acl::live::change(&self.engine, list, source, changes, unix_time());
         told_of_rules(list, source, &result);
         result
     }
 
-    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Refusal> {
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
         let result = acl::live::put(&self.engine, list, put, unix_time());
         told_of_rules(list, put.source, &result);
         result
     }
 
-    fn remove_acl(&self, list: &str) -> Result<(), Refusal> {
+    fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
         let result = acl::live::remove(&self.engine, list);
         match &result {
             Ok(()) => tracing::info!("acl {list}: removed"),
@@ -277,7 +277,7 @@ impl Gateway for Running {
         result
     }
 
-    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Refusal> {
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
         let result = acl::live::group(&self.engine, name, request, unix_time());
         match &result {
             Ok(Regrouped { members, rules, .. }) => {
@@ -384,7 +384,7 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
 }
 
 /// Logs what became of changes to rules.
-fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Refusal>) {
+fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>>) {
     match result {
         Ok(Changed { inserted, deleted, rules, .. }) => {
             let inserted = inserted.len();

@@ -55,6 +55,12 @@ impl From<Refusal> for Refused {
     }
 }
 
+impl From<Box<Refusal>> for Refused {
+    fn from(refusal: Box<Refusal>) -> Self {
+        Refused(refusal)
+    }
+}
+
 impl axum::response::IntoResponse for Refused {
     fn into_response(self) -> Response<Body> {
         document(self.0.kind.status(), &*self.0)

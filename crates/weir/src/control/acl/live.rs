@@ -241,10 +241,10 @@ pub(crate) fn change(
     source: &str,
     changes: &[Change],
     time: u64,
-) -> Result<Changed, Refusal> {
+) -> Result<Changed, Box<Refusal>> {
     if changes.len() > MOST_CHANGES {
         let message = format!("a batch has at most {MOST_CHANGES} changes: replace the list as a whole");
-        return Err(Refusal::new(Kind::TooLarge, message));
+        return Err(Refusal::new(Kind::TooLarge, message).into());
     }
     let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
     let changes = Changes::read(changes, &mut errors, &mut warnings);
@@ -252,7 +252,7 @@ pub(crate) fn change(
         false => None,
         true => match engine.acl_rules(list, |_| true, usize::MAX, |_, row| row.number) {
             Some((ids, _)) => Some(ids),
-            None => return Err(Refusal::of_acl(no_such_list(engine, list), &[])),
+            None => return Err(Refusal::of_acl(no_such_list(engine, list), &[]).into()),
         },
     };
     let groups = groups(engine);
@@ -265,7 +265,7 @@ pub(crate) fn change(
     });
     match edited {
         Ok(edited) => Ok(changed(list, source, false, edited, warnings)),
-        Err(failed) => Err(failed.refusal(&spots)),
+        Err(failed) => Err(failed.refusal(&spots).into()),
     }
 }
 
@@ -287,11 +287,11 @@ pub struct Put<'a> {
 }
 
 /// Replaces all rules of a list, or makes it.
-pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Result<Changed, Refusal> {
+pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Result<Changed, Box<Refusal>> {
     let Put { source, text, default, expect } = *put;
     let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
     let Some(text) = Text::read(text, None, &mut errors, &mut warnings) else {
-        return Err(Refusal::of_rules(Kind::InvalidRules, errors));
+        return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
     };
     let create = match expect {
         Some(Expect::New) => true,
@@ -300,7 +300,7 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
     };
     if create && !is_name(list) {
         let message = format!("`{}` can not be the name of an access list", list.escape_debug());
-        return Err(Refusal::new(Kind::BadRequest, message));
+        return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let groups = groups(engine);
     let mut spots = Vec::new();
@@ -326,17 +326,17 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
     };
     match edited {
         Ok(edited) => Ok(changed(list, source, create, edited, warnings)),
-        Err(failed) => Err(failed.refusal(&spots)),
+        Err(failed) => Err(failed.refusal(&spots).into()),
     }
 }
 
 /// Has a list gone that was made while the gateway ran.
-pub(crate) fn remove(engine: &Engine, list: &str) -> Result<(), Refusal> {
-    engine.delete_acl(list).map(drop).map_err(|error| Refusal::of_acl(error, &[]))
+pub(crate) fn remove(engine: &Engine, list: &str) -> Result<(), Box<Refusal>> {
+    engine.delete_acl(list).map(drop).map_err(|error| Refusal::of_acl(error, &[]).into())
 }
 
 /// Sets the members of a group.
-pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u64) -> Result<Regrouped, Refusal> {
+pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u64) -> Result<Regrouped, Box<Refusal>> {
     let groups = groups(engine);
     let known = groups.iter().find(|group| **group.name() == *name).map(AclGroup::kind);
     let kind = request.kind.map(super::GroupKind::name);
@@ -344,7 +344,7 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         && known != kind
     {
         let message = format!("`{name}` is a group of {known}, not of {kind}; nothing was changed");
-        return Err(Refusal::new(Kind::Conflict, message));
+        return Err(Refusal::new(Kind::Conflict, message).into());
     }
     let role = match known.or(kind) {
         Some("addresses") => Role::Addresses,
@@ -356,12 +356,12 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
                 Some(known) => format!("did you mean `{known}`?"),
                 None => "a new one needs a `kind`: addresses, ports or interfaces".to_owned(),
             };
-            return Err(Refusal::new(Kind::UnknownGroup, format!("there is no group `{name}`; {help}")));
+            return Err(Refusal::new(Kind::UnknownGroup, format!("there is no group `{name}`; {help}")).into());
         }
     };
     if !is_name(name) {
         let message = format!("`{}` can not be the name of a group", name.escape_debug());
-        return Err(Refusal::new(Kind::BadRequest, message));
+        return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let mut done = None;
     let edited = engine.replace_acl_group(&said(&request.source, time), |gateway| {
@@ -378,7 +378,7 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         done = Some((member(gateway, &group).len(), warnings));
         Ok(group)
     });
-    let edited = edited.map_err(|failed| failed.refusal(&[]))?;
+    let edited = edited.map_err(|failed| Box::new(failed.refusal(&[])))?;
     let (members, warnings) = done.unwrap_or_default();
     Ok(Regrouped {
         group: name.to_owned(),

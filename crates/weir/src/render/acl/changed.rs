@@ -64,7 +64,7 @@ impl Report for Changed {
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
-            [ids @ ..] if ids.len() <= 8 => {
+            ids if ids.len() <= 8 => {
                 format!(" (ids {})", ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
             }
             [first, .., last] => format!(" (ids {first} … {last})"),
