@@ -1,6 +1,6 @@
 //! Packets by the fields that rules ask for: as classifiers get them, as the peer reads them, and as frames.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::checksum::{self, Sum, pseudo_v4, pseudo_v6};
 use weir_packet::parse::martian;
@@ -123,8 +123,9 @@ impl Ip for u32 {
     const ETHERTYPE: u16 = ethertype::IPV4;
 
     fn is_forwarded(packet: &Packet<u32>) -> bool {
-        // No multicast: that is forwarded by none.
-        !martian::source_v4(packet.source.into()) && !martian::source_v4(packet.destination.into())
+        // No multicast and nothing link-local, either: it is not forwarded.
+        let goes = |address: Ipv4Addr| !martian::source_v4(address) && !address.is_link_local();
+        goes(packet.source.into()) && goes(packet.destination.into())
     }
 
     fn header(packet: &Packet<u32>, payload: usize) -> Vec<u8> {
