@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod download;
 mod ecmp;
 mod ending;
