@@ -25,6 +25,7 @@ pub mod acl;
 pub mod binding;
 mod csv;
 mod findings;
+pub mod import;
 mod json;
 mod lexer;
 mod lines;

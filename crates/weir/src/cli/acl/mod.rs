@@ -1,5 +1,6 @@
 //! `weir acl`: access lists, while the gateway runs.
 
+mod import;
 mod lists;
 
 use clap::{Args, Subcommand};
@@ -21,6 +22,7 @@ pub struct Acl {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Import(import::Import),
     #[command(flatten)]
     Lists(lists::Lists),
 }
@@ -28,6 +30,7 @@ enum What {
 impl Acl {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
+            What::Import(import) => import.run(),
             What::Lists(lists) => lists.run(&self.connection, self.json),
         }
     }

@@ -1,0 +1,70 @@
+//! `weir acl import`: rules of others as our own.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::super::error::Error;
+use super::super::output::print;
+use crate::rules::import::{self, import};
+
+/// Prints rules of others as rules of ours, for a file or for `weir acl replace`; no gateway is asked
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// How the rules are written
+    #[arg(long, value_enum)]
+    format: Format,
+    /// The rules; `-`: those on standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+/// How others write rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Filters of ClassBench, which have no actions: they come to `permit`
+    Classbench,
+    /// Rules of VPP's ACL plugin, as `acl_add_replace` and `set acl-plugin acl` read them
+    Vpp,
+}
+
+impl Import {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let standard = self.file.as_os_str() == "-";
+        let name = if standard { "standard input".to_owned() } else { self.file.display().to_string() };
+        let read = if standard {
+            let mut text = String::new();
+            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+        } else {
+            fs::read_to_string(&self.file)
+        };
+        let text = read.map_err(|error| Error::Failed(format!("cannot read {name}: {error}")))?;
+        let format = match self.format {
+            Format::Classbench => import::Format::Classbench,
+            Format::Vpp => import::Format::Vpp,
+        };
+        let mut stderr = io::stderr().lock();
+        let mut say = |kind: &str, found: &crate::rules::Findings| {
+            // There is nobody left to tell when this fails.
+            for finding in found.shown() {
+                let _ = writeln!(stderr, "{kind}: {name}: {finding}");
+            }
+            if found.more() > 0 {
+                let _ = writeln!(stderr, "and {} more", found.more());
+            }
+        };
+        let imported = import(&text, format).map_err(|found| {
+            say("error", &found);
+            Error::InvalidEntries
+        })?;
+        say("warning", &imported.warnings);
+        let mut printed = String::with_capacity(imported.rules.len() * 80);
+        for rule in &imported.rules {
+            printed.push_str(&rule.to_string());
+            printed.push('\n');
+        }
+        print(&printed)
+    }
+}

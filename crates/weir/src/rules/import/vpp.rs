@@ -1,0 +1,256 @@
+//! Rules of VPP's ACL plugin, as its test tool (`acl_add_replace`) and its debug command line (`set acl-plugin acl`) read them.
+//!
+//! What a rule does not say is as VPP has it: it permits, it is about IPv4, all addresses, all protocols and all ports. In
+//! the place of ports, rules on ICMP have types and codes. VPP asks for ports only where a rule names a protocol.
+
+use std::iter::Peekable;
+use std::ops::Range;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_plane::model::TcpFlags;
+
+use super::super::acl::{Action, Addresses, IpFamily, Ports, Transport};
+use super::super::words::{Problem, shown};
+use super::super::{Kind, lines};
+use super::{Failure, Importer, expected, rule, upper};
+
+const TCP: u8 = 6;
+
+pub(super) fn read(text: &str, importer: &mut Importer<'_>) {
+    let mut lists = 0;
+    let mut continued = false;
+    let mut words: Vec<Word<'_>> = Vec::new();
+    for (base, line) in lines::of(text) {
+        if !continued {
+            lists += 1;
+            if lists > 1 {
+                let problem = Problem::new(Kind::Rule, "a second list begins here").help("import one list at a time");
+                return importer.sink.error(base..base + line.trim_ascii_end().len(), problem);
+            }
+        }
+        let line = line.trim_ascii_end();
+        let content = line.strip_suffix('\\').unwrap_or(line);
+        words.extend(split(content, base));
+        continued = content.len() < line.len() || words.last().is_some_and(|word| word.text == ",");
+    }
+    list(&words, importer);
+}
+
+/// A word, and where it stands.
+#[derive(Debug, Clone)]
+struct Word<'t> {
+    text: &'t str,
+    range: Range<usize>,
+}
+
+/// Cuts a line into words; a comma is one, and so is what stands between braces.
+fn split(line: &str, base: usize) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    while let Some(skipped) = line[at..].find(|c: char| !c.is_ascii_whitespace()) {
+        let start = at + skipped;
+        let rest = &line[start..];
+        let length = match rest.as_bytes()[0] {
+            b',' => 1,
+            b'{' => rest.find('}').map_or(rest.len(), |end| end + 1),
+            _ => rest.find(|c: char| c.is_ascii_whitespace() || c == ',').unwrap_or(rest.len()),
+        };
+        at = start + length;
+        words.push(Word { text: &line[start..at], range: base + start..base + at });
+    }
+    words
+}
+
+/// What a rule says.
+#[derive(Debug, Clone)]
+struct Said {
+    action: Action,
+    family: Option<IpFamily>,
+    source: Option<IpNet>,
+    destination: Option<IpNet>,
+    protocol: u8,
+    first: (u16, u16),
+    second: (u16, u16),
+    flags: Option<TcpFlags>,
+    comment: Option<Box<str>>,
+}
+
+const SILENT: Said = Said {
+    action: Action::Permit,
+    family: None,
+    source: None,
+    destination: None,
+    protocol: 0,
+    first: (0, u16::MAX),
+    second: (0, u16::MAX),
+    flags: None,
+    comment: None,
+};
+
+fn list(words: &[Word<'_>], importer: &mut Importer<'_>) {
+    let texts: Vec<&str> = words.iter().take(5).map(|word| word.text).collect();
+    let begin = match texts[..] {
+        ["acl_add_replace", number, ..] if number.parse::<i64>().is_ok() => 2,
+        ["acl_add_replace", ..] => 1,
+        ["set", "acl-plugin", "acl", "index", _] => 5,
+        ["set", "acl-plugin", "acl", ..] => 3,
+        _ => 0,
+    };
+    let rules = &words[begin..];
+    if rules.is_empty() {
+        return;
+    }
+    for one in rules.split(|word| word.text == ",") {
+        let range = match (one.first(), one.last()) {
+            (Some(first), Some(last)) => first.range.start..last.range.end,
+            // Two commas, or one at an end: VPP would take nothing for a rule that permits everything.
+            _ => {
+                let at = words.last().map_or(0..0, |last| last.range.clone());
+                importer.sink.error(at, Problem::new(Kind::Rule, "a rule that says nothing, beside a comma"));
+                continue;
+            }
+        };
+        match said(one, importer).and_then(|said| said.rule(&range)) {
+            Ok((rule, odd)) => {
+                if let Some((range, problem)) = odd {
+                    importer.sink.warning(range, problem);
+                }
+                importer.add(range, &rule);
+            }
+            Err((range, problem)) => importer.sink.error(range, problem),
+        }
+    }
+}
+
+/// Reads what one rule says.
+fn said(words: &[Word<'_>], importer: &mut Importer<'_>) -> Result<Said, Failure> {
+    let mut said = SILENT;
+    let end = words.last().map_or(0, |word| word.range.end);
+    let mut words = words.iter().peekable();
+    while let Some(Word { text, range }) = words.next() {
+        let mut next = || words.next().cloned().unwrap_or(Word { text: "", range: end..end });
+        match *text {
+            "ipv4" => said.family = Some(IpFamily::V4),
+            "ipv6" => said.family = Some(IpFamily::V6),
+            "permit" => said.action = Action::Permit,
+            "deny" => said.action = Action::Deny,
+            "permit+reflect" => return Err(reflects(range.clone())),
+            "action" => match number(&next(), "an action, 0 to 2", 2)? {
+                0 => said.action = Action::Deny,
+                1 => said.action = Action::Permit,
+                _ => return Err(reflects(range.clone())),
+            },
+            "src" => said.source = Some(net(&next())?),
+            "dst" => said.destination = Some(net(&next())?),
+            "proto" => said.protocol = number(&next(), "a protocol, 0 to 255", 255)? as u8, // at most that
+            "sport" => said.first = ports(&next())?,
+            "dport" => said.second = ports(&next())?,
+            "tcpflags" => said.flags = Some(flags(&mut words, end)?),
+            "tag" => {
+                let tag = next();
+                importer.sink.warning(
+                    range.start..tag.range.end,
+                    Problem::new(Kind::Rule, format!("the tag `{}` is left out: lists have names", shown(tag.text))),
+                );
+            }
+            // How many rules follow is seen.
+            "count" => drop(number(&next(), "a number", u64::from(u32::MAX))?),
+            "desc" => {
+                let text = next().text;
+                let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+                said.comment = Some(text.trim().into()).filter(|text: &Box<str>| !text.is_empty());
+            }
+            other => {
+                let known = [
+                    "ipv4", "ipv6", "permit", "deny", "src", "dst", "proto", "sport", "dport", "tcpflags", "tag",
+                    "desc",
+                ];
+                let problem = Problem::new(Kind::Rule, format!("`{}` says nothing in a rule of VPP", shown(other)));
+                return Err((range.clone(), problem.suggest(other, &known)));
+            }
+        }
+    }
+    Ok(said)
+}
+
+fn reflects(range: Range<usize>) -> Failure {
+    let problem = Problem::new(Kind::Rule, "`permit+reflect` needs sessions, which access lists do not have");
+    (range, problem.help("permit both directions by rules of their own"))
+}
+
+fn number(word: &Word<'_>, what: &str, most: u64) -> Result<u64, Failure> {
+    let read = word.text.parse().ok().filter(|number| *number <= most);
+    read.ok_or_else(|| expected(what, word.text, word.range.clone()))
+}
+
+fn net(word: &Word<'_>) -> Result<IpNet, Failure> {
+    let net: Option<IpNet> = word.text.parse().ok();
+    net.map(|net| net.trunc()).ok_or_else(|| expected("a prefix", word.text, word.range.clone()))
+}
+
+/// `80`, or `80-90`
+fn ports(word: &Word<'_>) -> Result<(u16, u16), Failure> {
+    let (low, high) = word.text.split_once('-').unwrap_or((word.text, word.text));
+    match (low.parse(), high.parse()) {
+        (Ok(low), Ok(high)) if low <= high => Ok((low, high)),
+        (Ok(_), Ok(_)) => Err((word.range.clone(), Problem::new(Kind::Rule, "a range that ends before it begins"))),
+        _ => Err(expected("a port, or two with `-` between them", word.text, word.range.clone())),
+    }
+}
+
+/// `VALUE MASK`, perhaps with `mask` between them.
+fn flags<'w, 't: 'w>(
+    words: &mut Peekable<impl Iterator<Item = &'w Word<'t>>>,
+    end: usize,
+) -> Result<TcpFlags, Failure> {
+    let mut octet = |what| {
+        let word = words.next().cloned().unwrap_or(Word { text: "", range: end..end });
+        if word.text == "mask" {
+            let word = words.next().cloned().unwrap_or(Word { text: "", range: end..end });
+            return number(&word, what, 255);
+        }
+        number(&word, what, 255)
+    };
+    let (value, mask) = (octet("flags, 0 to 255")?, octet("a mask of flags, 0 to 255")?);
+    Ok(TcpFlags { value: (value & mask) as u8, mask: mask as u8 }) // at most 255
+}
+
+impl Said {
+    /// Our rule, and what is odd about theirs.
+    fn rule(self, range: &Range<usize>) -> Result<(super::Rule, Option<Failure>), Failure> {
+        let wrong = |text: &str| (range.clone(), Problem::new(Kind::Rule, text));
+        let family = |net: Option<IpNet>| net.map(|net| net.addr().is_ipv6());
+        let named = self.family.map(|family| family == IpFamily::V6);
+        let families = [family(self.source), family(self.destination), named];
+        let is_v6 = families.iter().flatten().next().copied().unwrap_or(false);
+        if families.iter().flatten().any(|&other| other != is_v6) {
+            return Err(wrong("a rule of two address families"));
+        }
+        let all = if is_v6 { IpNet::V6(Ipv6Net::default()) } else { IpNet::V4(Ipv4Net::default()) };
+        let [from, to] = [self.source, self.destination].map(|net| Addresses::Net(net.unwrap_or(all)));
+        let every = (0, u16::MAX);
+        let mut odd = None;
+        let flags = self.flags.filter(|flags| flags.mask != 0);
+        let transport = match self.protocol {
+            0 => {
+                if self.first != every || self.second != every || flags.is_some() {
+                    odd = Some(wrong(
+                        "VPP asks for ports and flags only where a rule names a protocol: any will do here",
+                    ));
+                }
+                Transport::Any
+            }
+            TCP if flags.is_some() => Transport::Ports {
+                protocol: TCP,
+                source: Ports::Range(self.first.0..=self.first.1),
+                destination: Ports::Range(self.second.0..=self.second.1),
+                flags,
+            },
+            _ if flags.is_some() => return Err(wrong("flags are asked for of TCP only")),
+            protocol => upper(protocol, self.first, self.second)
+                .ok_or_else(|| wrong("ports, or types and codes, that the protocol cannot have"))?,
+        };
+        let rule = rule(self.action, from, to, transport);
+        Ok((super::Rule { comment: self.comment, ..rule }, odd))
+    }
+}
