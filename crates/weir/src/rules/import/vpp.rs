@@ -158,7 +158,7 @@ fn said(words: &[Word<'_>], importer: &mut Importer<'_>) -> Result<Said, Failure
             "desc" => {
                 let text = next().text;
                 let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-                said.comment = Some(text.trim().into()).filter(|text: &Box<str>| !text.is_empty());
+                said.comment = Some(text.trim()).filter(|text| !text.is_empty()).map(Box::from);
             }
             other => {
                 let known = [
