@@ -421,6 +421,13 @@ fn every_node_can_be_traced() {
         .port("nobody", &["10.8.0.1/24"])
         .table("all", &["permit from 0.0.0.0/0 on lan", "permit from ::/0 on lan"])
         .validate(&["lan"], "all")
+        .bindings("all", &["permit any from any"])
+        .bind("lan", "all")
+        .acl("all", &["permit any"])
+        .acl_in("lan", &["all"])
+        .acl_out("wan", &["all"])
+        .allowlist("all", &["0.0.0.0/0", "::/0"])
+        .allow("lan", &["all"])
         .neighbor("wan", "192.0.2.2", mac(1))
         .neighbor("wan", "2001:db8:b::2", mac(1));
     let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));
@@ -569,7 +576,12 @@ fn a_truncated_capture_is_reported_once() {
     let spec = PortSpec::Pcap(PcapSpec { input: Some(path), ..PcapSpec::default() });
     let engine = start(Build::new().port_of("a", spec, &["10.0.0.1/24"]).0);
     wait("the end", || engine.finished());
-    let faults = engine.faults();
+    let mut faults = Vec::new();
+    // None is told while another thread has the state of the control side: then it is told next time.
+    wait("the fault", || {
+        faults.extend(engine.faults());
+        !faults.is_empty()
+    });
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].starts_with("interface a: "));
     assert!(engine.faults().is_empty());
