@@ -166,7 +166,7 @@ fn rules_come_and_go_under_traffic() {
     for _ in 0..20 {
         weir_does(&["acl", "insert", "from-left", "deny udp from any to any port 7100", "--at", "1"]);
         std::thread::sleep(Duration::from_millis(50));
-        weir_does(&["acl", "delete", "from-left", "1"]);
+        weir_does(&["acl", "delete", "from-left", "--at", "1"]);
         std::thread::sleep(Duration::from_millis(50));
     }
     let mut refused = 0;
