@@ -59,7 +59,8 @@ fn of_gateway(text: &str) {
     let understand = |text: &str| acl::understand(text, &VOCABULARY, Origin(0));
     match understand(text) {
         Ok((rule, _)) => {
-            let name = |index: weir_plane::model::InterfaceIndex| GATEWAY.interfaces[index.0 as usize].name.as_str().into();
+            let name =
+                |index: weir_plane::model::InterfaceIndex| GATEWAY.interfaces[index.0 as usize].name.as_str().into();
             let printed = Rule::of(&rule, name).to_string();
             let (again, _) = understand(&printed).unwrap_or_else(|found| panic!("{printed}\n{found}"));
             assert!(again == rule, "{printed}");

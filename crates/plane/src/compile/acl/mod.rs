@@ -4,11 +4,11 @@
 //! the same order share it. Chains are kept from version to version while their lists mean the same; else they are made
 //! anew beside the old ones, so that a version that does not come about changes nothing.
 //!
-//! Rules have *numbers*, over all lists, by which they are counted ([`numbers`]). A rule keeps its number for as long as its
+//! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number for as long as its
 //! list has the same rule, wherever in the list that is.
 
 //!
-//! What is changed while the gateway runs ([`edit`]) stays with a list, or with a group, through versions that declare it as
+//! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
 //! it was; one that is declared otherwise is the configuration's again, and it is told what is gone ([`LostEdits`]).
 
 mod beside;
