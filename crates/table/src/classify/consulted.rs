@@ -168,9 +168,9 @@ impl<K: Address> Asking<K> {
             let tree = self.trees[number].as_mut().expect("it has been made");
             for (place, ..) in &asking {
                 // What could not be removed is still there.
-                tree.remove(*place)?;
+                K::remove(tree, *place)?;
             }
-            tree.load(asking)?;
+            K::load(tree, asking)?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl<K: Address> Asking<K> {
     /// more than they do, until there is another rule at the place.
     fn uproot(&mut self, place: u64) {
         for tree in self.trees.iter_mut().flatten() {
-            let _ = tree.remove(place);
+            let _ = K::remove(tree, place);
         }
     }
 

@@ -42,7 +42,8 @@ struct Part([u64; WORDS]);
 #[derive(Clone)]
 pub struct Small<K>(Arc<Inner<K>>);
 
-struct Inner<K> {
+/// What a list is made of.
+pub struct Inner<K> {
     source: Option<Intervals<K>>,
     destination: Option<Intervals<K>>,
     words: [Option<Intervals<u32>>; 2],
@@ -62,55 +63,7 @@ impl<K: Address> Small<K> {
     /// If there are more than [`MOST_RULES`], or one has the identity [`NO_RULE`].
     pub fn build<'r>(rules: impl IntoIterator<Item = (&'r Rule<K>, u32)>) -> Result<Small<K>, Error> {
         let (rules, identities): (Vec<&Rule<K>>, Vec<u32>) = rules.into_iter().unzip();
-        if rules.len() > MOST_RULES {
-            return Err(Error::TooManyRules { rules: rules.len(), most: MOST_RULES });
-        }
-        if let Some(place) = identities.iter().position(|identity| *identity == NO_RULE) {
-            return Err(Error::ReservedIdentity { place: place as u64 });
-        }
-        let mut rows = Rows::new(rules.len());
-        let spans = |rows: &mut Rows, of: &dyn Fn(&Rule<K>) -> (K, K)| {
-            Intervals::build(rows, &rules, K::ZERO, K::ZERO.saturate(0), K::next, |rule| vec![of(rule)])
-        };
-        let source = spans(&mut rows, &|rule| (rule.source.low(), rule.source.high()));
-        let destination = spans(&mut rows, &|rule| (rule.destination.low(), rule.destination.high()));
-        let words = [0, 1].map(|word| {
-            Intervals::build(
-                &mut rows,
-                &rules,
-                0,
-                u32::from(u16::MAX),
-                |value| (value < u32::from(u16::MAX)).then_some(value + 1),
-                |rule| {
-                    let span = rule.words()[word];
-                    vec![(u32::from(span.low()), u32::from(span.high()))]
-                },
-            )
-        });
-        let interface = Intervals::build(
-            &mut rows,
-            &rules,
-            0,
-            u32::MAX,
-            |value| value.checked_add(1),
-            |rule| match &rule.interfaces {
-                None => vec![(0, u32::MAX)],
-                Some(set) => set.iter().map(|interface| (interface, interface)).collect(),
-            },
-        );
-        let octets = [
-            Octets::build(&mut rows, &rules, |rule, value| rule.protocol.is_none_or(|protocol| protocol == value)),
-            Octets::build(&mut rows, &rules, |rule, value| rule.forbidden() & value == 0),
-            Octets::build(&mut rows, &rules, |rule, value| rule.dscp.is_none_or(|dscp| dscp == value)),
-            Octets::build(&mut rows, &rules, |rule, value| {
-                (u16::from(value) << 8) & rule.flags.mask() == rule.flags.value() & 0xff00
-            }),
-            Octets::build(&mut rows, &rules, |rule, value| {
-                u16::from(value) & rule.flags.mask() == rule.flags.value() & 0xff
-            }),
-        ];
-        let Rows { parts, width, .. } = rows;
-        Ok(Small(Arc::new(Inner { source, destination, words, interface, octets, parts, width, identities })))
+        K::build_small(&rules, identities)
     }
 
     /// For each packet, the identity of the first rule that matches, or [`NO_RULE`].
@@ -120,15 +73,7 @@ impl<K: Address> Small<K> {
     #[inline]
     pub fn lookup_each(&self, packets: &[Fields<K>], found: &mut [u32]) {
         assert_eq!(packets.len(), found.len(), "one answer per packet");
-        for (packets, found) in packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)) {
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-                // SAFETY: the CPU has the features.
-                unsafe { with_avx512(&self.0, packets, found) };
-                continue;
-            }
-            body(&self.0, packets, found);
-        }
+        K::lookup_small(&self.0, packets, found);
     }
 
     /// How many rules there are.
@@ -157,6 +102,72 @@ impl<K: Address> Small<K> {
 impl<K> std::fmt::Debug for Small<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Small").field("rules", &self.0.identities.len()).finish_non_exhaustive()
+    }
+}
+
+/// The body of [`Small::build`].
+pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Result<Small<K>, Error> {
+    if rules.len() > MOST_RULES {
+        return Err(Error::TooManyRules { rules: rules.len(), most: MOST_RULES });
+    }
+    if let Some(place) = identities.iter().position(|identity| *identity == NO_RULE) {
+        return Err(Error::ReservedIdentity { place: place as u64 });
+    }
+    let mut rows = Rows::new(rules.len());
+    let spans = |rows: &mut Rows, of: &dyn Fn(&Rule<K>) -> (K, K)| {
+        Intervals::build(rows, rules, K::ZERO, K::ZERO.saturate(0), K::next, |rule| vec![of(rule)])
+    };
+    let source = spans(&mut rows, &|rule| (rule.source.low(), rule.source.high()));
+    let destination = spans(&mut rows, &|rule| (rule.destination.low(), rule.destination.high()));
+    let words = [0, 1].map(|word| {
+        Intervals::build(
+            &mut rows,
+            rules,
+            0,
+            u32::from(u16::MAX),
+            |value| (value < u32::from(u16::MAX)).then_some(value + 1),
+            |rule| {
+                let span = rule.words()[word];
+                vec![(u32::from(span.low()), u32::from(span.high()))]
+            },
+        )
+    });
+    let interface = Intervals::build(
+        &mut rows,
+        rules,
+        0,
+        u32::MAX,
+        |value| value.checked_add(1),
+        |rule| match &rule.interfaces {
+            None => vec![(0, u32::MAX)],
+            Some(set) => set.iter().map(|interface| (interface, interface)).collect(),
+        },
+    );
+    let octets = [
+        Octets::build(&mut rows, rules, |rule, value| rule.protocol.is_none_or(|protocol| protocol == value)),
+        Octets::build(&mut rows, rules, |rule, value| rule.forbidden() & value == 0),
+        Octets::build(&mut rows, rules, |rule, value| rule.dscp.is_none_or(|dscp| dscp == value)),
+        Octets::build(&mut rows, rules, |rule, value| {
+            (u16::from(value) << 8) & rule.flags.mask() == rule.flags.value() & 0xff00
+        }),
+        Octets::build(&mut rows, rules, |rule, value| {
+            u16::from(value) & rule.flags.mask() == rule.flags.value() & 0xff
+        }),
+    ];
+    let Rows { parts, width, .. } = rows;
+    Ok(Small(Arc::new(Inner { source, destination, words, interface, octets, parts, width, identities })))
+}
+
+/// The body of [`Small::lookup_each`].
+pub(super) fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
+    for (packets, found) in packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+            // SAFETY: the CPU has the features.
+            unsafe { with_avx512(inner, packets, found) };
+            continue;
+        }
+        body(inner, packets, found);
     }
 }
 

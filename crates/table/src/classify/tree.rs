@@ -29,7 +29,7 @@ use super::table::Table;
 
 /// There is no room for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+pub struct NoRoom;
 
 /// More octets than this are far away: what second-level caches have room for, beside what else there is to do.
 const FAR: usize = 1 << 20;
@@ -57,7 +57,7 @@ struct Edit {
     to: u32,
 }
 
-pub(super) struct Tree<K> {
+pub struct Tree<K> {
     arena: Arc<Arena>,
     buddy: Buddy,
     limbo: Limbo,

@@ -83,7 +83,7 @@ impl<K: Address> Writer<K> {
         self.admit(place, identity, 1)?;
         let asked = Consulted::by(&rule);
         self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|NoRoom| self.full())?;
-        let done = self.tree.insert(place, rule, identity);
+        let done = K::insert(&mut self.tree, place, rule, identity);
         if done.is_err() {
             self.asking.remove(place, asked, self.tree.table());
         }
@@ -107,7 +107,7 @@ impl<K: Address> Writer<K> {
         let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
         self.asking.add(&listed, self.tree.table()).map_err(|NoRoom| self.full())?;
         let asked = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
-        let done = self.tree.load(rules);
+        let done = K::load(&mut self.tree, rules);
         if done.is_err() {
             asked.into_iter().for_each(|(place, asked)| self.asking.remove(place, asked, self.tree.table()));
         }
@@ -120,7 +120,7 @@ impl<K: Address> Writer<K> {
     /// If there is no room for what takes the place of a block: then nothing has changed.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
         let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
-        let removed = self.tree.remove(place).map_err(|NoRoom| self.full())?;
+        let removed = K::remove(&mut self.tree, place).map_err(|NoRoom| self.full())?;
         if let Some(asked) = asked {
             self.asking.remove(place, asked, self.tree.table());
         }

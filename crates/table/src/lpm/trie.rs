@@ -27,7 +27,7 @@ use super::writer::{Full, Limits};
 
 /// There is no memory left for the plan.
 #[derive(Debug)]
-pub(crate) struct NoRoom;
+pub struct NoRoom;
 
 /// More octets than routes take on average, however they lie. A route that is alone takes a block for each frame, or for
 /// each 6 bits of IPv4, that its path goes through: 128 octets. Dozens together make an array, of 1024 at most.
@@ -35,7 +35,7 @@ const PER_ROUTE: usize = 512;
 
 /// How much memory a painting may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Budget {
+pub enum Budget {
     /// Up to the table's limit.
     Limited,
     /// Past the limit if need be, and waiting for readers if need be: for removals, which must not fail.
@@ -44,7 +44,7 @@ pub(crate) enum Budget {
 
 /// What the slots under a prefix become, unless they are under a longer one.
 #[derive(Clone, Copy)]
-pub(crate) struct Paint<K> {
+pub struct Paint<K> {
     pub(crate) prefix: Prefix<K>,
     /// The prefix's own value, or that of the next shorter one.
     pub(crate) fill: Fill,
@@ -73,7 +73,7 @@ struct Plan {
 }
 
 /// The writer's side of the structure: everything but the routes themselves.
-pub(crate) struct Trie<K: Key> {
+pub struct Trie<K: Key> {
     arena: Arc<Arena>,
     buddy: Buddy,
     limbo: Limbo,
@@ -143,7 +143,7 @@ impl<K: Key> Trie<K> {
 
     /// Gives every slot under `prefix` that is not under a longer one the fill `new`.
     pub(crate) fn paint(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
-        self.paint_all(&[Paint { prefix: *prefix, fill: new }], budget)
+        K::paint_all(self, &[Paint { prefix: *prefix, fill: new }], budget)
     }
 
     /// Does many paintings, all or none. They are in the order of prefixes; of equal ones the last counts.

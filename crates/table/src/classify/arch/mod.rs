@@ -30,7 +30,7 @@ use super::leaf;
 use crate::lpm::arena::UNIT;
 
 /// What a lookup reads.
-pub(crate) struct View {
+pub struct View {
     pub(crate) base: *const u8,
     pub(crate) root: u32,
     /// Whether most of what is read will be far away.

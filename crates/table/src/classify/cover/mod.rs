@@ -139,9 +139,19 @@ pub fn analyse_but<K: Address>(
     effort: Effort,
     stays: impl Fn(usize) -> bool,
 ) -> Result<Report, Error> {
+    K::analyse(list, unmatched, effort, &stays)
+}
+
+/// The body of [`analyse_but`].
+pub(super) fn find<K: Address>(
+    list: &[Listed<'_, K>],
+    unmatched: u32,
+    effort: Effort,
+    stays: &dyn Fn(usize) -> bool,
+) -> Result<Report, Error> {
     let mut analysis = Analysis::new(list, unmatched, effort)?;
     let mut report = Report::default();
-    let mut matches = analysis.never(&mut report, &stays);
+    let mut matches = analysis.never(&mut report, stays);
     matches.iter_mut().enumerate().for_each(|(rule, matches)| *matches &= !stays(rule));
     analysis.redundant(&matches, &mut report);
     report.findings.sort_by_key(|finding| finding.rule);
