@@ -48,13 +48,9 @@ pub trait Address: Key + Compiled {
     #[doc(hidden)]
     fn words(packet: &Fields<Self>) -> [u64; WORDS];
 
-    /// Words that have the first `len` bits of the source, or of the destination, set.
+    /// Words that have all bits of the source set, or of the destination.
     #[doc(hidden)]
-    fn bits(destination: bool, len: u8) -> [u64; WORDS];
-
-    /// Words with an address as the source, or the destination, and zero elsewhere.
-    #[doc(hidden)]
-    fn place_in(self, destination: bool) -> [u64; WORDS];
+    const SIDES: [[u64; WORDS]; 2];
 
     /// How many bits two addresses have in common at the beginning.
     #[doc(hidden)]
@@ -87,19 +83,12 @@ impl Address for u32 {
     const LEAF_HEADER: usize = 32;
     const RECORD: (usize, usize) = (16, 32);
     const MASKED: u16 = 0x8888;
+    const SIDES: [[u64; WORDS]; 2] = [[0xffff_ffff, 0, 0, 0, 0, 0], [0xffff_ffff_0000_0000, 0, 0, 0, 0, 0]];
 
     #[inline(always)]
     fn words(packet: &Fields<u32>) -> [u64; WORDS] {
         let addresses = u64::from(packet.source) | u64::from(packet.destination) << 32;
         [addresses, packet.ports_and_more(), packet.outer(), 0, 0, 0]
-    }
-
-    fn bits(destination: bool, len: u8) -> [u64; WORDS] {
-        u32::MAX.truncate(len).place_in(destination)
-    }
-
-    fn place_in(self, destination: bool) -> [u64; WORDS] {
-        [u64::from(self) << (32 * u32::from(destination)), 0, 0, 0, 0, 0]
     }
 
     fn common(self, other: u32) -> u8 {
@@ -128,6 +117,7 @@ impl Address for u128 {
     const LEAF_HEADER: usize = 64;
     const RECORD: (usize, usize) = (64, 40);
     const MASKED: u16 = 1 << 9;
+    const SIDES: [[u64; WORDS]; 2] = [[u64::MAX, u64::MAX, 0, 0, 0, 0], [0, 0, u64::MAX, u64::MAX, 0, 0]];
 
     #[inline(always)]
     fn words(packet: &Fields<u128>) -> [u64; WORDS] {
@@ -140,17 +130,6 @@ impl Address for u128 {
             packet.ports_and_more(),
             packet.outer(),
         ]
-    }
-
-    fn bits(destination: bool, len: u8) -> [u64; WORDS] {
-        u128::MAX.truncate(len).place_in(destination)
-    }
-
-    fn place_in(self, destination: bool) -> [u64; WORDS] {
-        let mut words = [0; WORDS];
-        let first = 2 * usize::from(destination);
-        (words[first], words[first + 1]) = (self as u64, (self >> 64) as u64);
-        words
     }
 
     fn common(self, other: u128) -> u8 {

@@ -3,8 +3,9 @@
 use std::ptr;
 
 use super::address::{Address, LANES, WORDS};
-use super::block::Entry;
+use super::block::{Entry, Exact};
 use super::rule::{Rule, Span};
+use crate::lpm::arena::UNIT;
 
 /// The lanes of a rule that are in use, for either family.
 const USED: usize = 20;
@@ -28,49 +29,91 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Nothing is asked for.
+    const NONE: Facts = Facts {
+        place: 0,
+        identity: 0,
+        exact: 0,
+        record: 0,
+        known: [0; WORDS],
+        value: [0; WORDS],
+        low: [0; USED],
+        span: [u16::MAX; USED],
+    };
+
     pub(super) fn new<K: Address>(place: u64, identity: u32, exact: u32, rule: &Rule<K>) -> Facts {
-        let mut facts = Facts {
-            place,
-            identity,
-            exact,
-            record: 0,
-            known: [0; WORDS],
-            value: [0; WORDS],
-            low: [0; USED],
-            span: [u16::MAX; USED],
-        };
+        let mut facts = Facts { place, identity, exact, ..Facts::NONE };
         let width = usize::from(K::BITS) / 16;
         for (side, address) in K::addresses(rule).into_iter().enumerate() {
-            let len = address.low().common(address.high());
-            facts.know(K::bits(side == 1, len), address.low().truncate(len).place_in(side == 1));
             for (lane, span) in cover(address).into_iter().take(width).enumerate() {
                 facts.set(side * width + lane, span);
             }
         }
         for (word, span) in rule.words().into_iter().enumerate() {
             facts.set(2 * width + word, span);
-            let common = (span.low() ^ span.high()).leading_zeros();
-            let bits = !u16::MAX.checked_shr(common).unwrap_or(0);
-            facts.know_word(K::WORDS - 2, u64::from(bits) << (16 * word), u64::from(span.low()) << (16 * word));
         }
         let (flags, octets) = (2 * width + 2, 2 * width + 3);
         (facts.low[flags], facts.span[flags]) = (rule.flags.value(), rule.flags.mask());
         let protocol = rule.protocol.map_or((0, 0), |protocol| (0xff, u16::from(protocol)));
         let forbidden = u16::from(rule.forbidden()) << 8;
         (facts.low[octets], facts.span[octets]) = (protocol.1, protocol.0 | forbidden);
-        for lane in [flags, octets] {
-            let shift = 16 * (lane - 2 * width);
-            let (bits, value) = (u64::from(facts.span[lane]) << shift, u64::from(facts.low[lane]) << shift);
-            facts.know_word(K::WORDS - 2, bits, value);
-        }
-        if let Some(dscp) = rule.dscp {
-            facts.know_word(K::WORDS - 1, 0xff << 32, u64::from(dscp) << 32);
-        }
-        if let Some(interface) = rule.interfaces.as_ref().filter(|set| set.len() == 1).and_then(|set| set.iter().next())
-        {
-            facts.know_word(K::WORDS - 1, u64::from(u32::MAX), u64::from(interface));
-        }
+        facts.derive::<K>();
+        let interface = rule.interfaces.as_ref().filter(|set| set.len() == 1).and_then(|set| set.iter().next());
+        facts.know_outer::<K>(rule.dscp, interface);
         facts
+    }
+
+    /// The same from the record of the rule, which is much less to look at.
+    ///
+    /// # Safety
+    /// There is such a record, and what it refers to.
+    pub(super) unsafe fn read<K: Address>(base: *const u8, record: u32) -> Facts {
+        let (span, entry) = K::RECORD;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = base.add(record as usize * UNIT);
+            let Entry { place, identity, exact } = from.add(entry).cast::<Entry>().read();
+            let mut facts = Facts { place, identity, exact, record, ..Facts::NONE };
+            ptr::copy_nonoverlapping(from, facts.low.as_mut_ptr().cast(), K::COMPARED);
+            ptr::copy_nonoverlapping(from.add(span), facts.span.as_mut_ptr().cast(), K::COMPARED);
+            facts.derive::<K>();
+            if exact != 0 {
+                let rest = base.add(exact as usize * UNIT).cast::<Exact<K>>();
+                let one = ((*rest).interfaces == 1).then(|| rest.add(1).cast::<u32>().read());
+                facts.know_outer::<K>(u8::try_from((*rest).dscp).ok(), one);
+            }
+            facts
+        }
+    }
+
+    /// Which bits of packets the lanes decide.
+    fn derive<K: Address>(&mut self) {
+        for lane in 0..K::COMPARED / 2 {
+            let (low, span) = (self.low[lane], self.span[lane]);
+            let bits = if K::MASKED >> (lane / 2) & 1 == 1 {
+                span
+            } else {
+                let common = (low ^ (low + span)).leading_zeros();
+                !u16::MAX.checked_shr(common).unwrap_or(0)
+            };
+            let shift = 16 * (lane % 4);
+            self.know(lane / 4, u64::from(bits) << shift, u64::from(low) << shift);
+        }
+    }
+
+    /// The last word, which no lanes show.
+    fn know_outer<K: Address>(&mut self, dscp: Option<u8>, interface: Option<u32>) {
+        if let Some(dscp) = dscp {
+            self.know(K::WORDS - 1, 0xff << 32, u64::from(dscp) << 32);
+        }
+        if let Some(interface) = interface {
+            self.know(K::WORDS - 1, u64::from(u32::MAX), u64::from(interface));
+        }
+    }
+
+    fn know(&mut self, word: usize, bits: u64, value: u64) {
+        self.known[word] |= bits;
+        self.value[word] |= value & bits;
     }
 
     /// Whether lanes show all of a rule.
@@ -81,17 +124,6 @@ impl Facts {
             (0..width).all(|lane| cover[lane].low() == low[lane] && cover[lane].high() == high[lane])
         };
         rule.dscp.is_none() && rule.interfaces.is_none() && K::addresses(rule).into_iter().all(exact)
-    }
-
-    fn know(&mut self, bits: [u64; WORDS], value: [u64; WORDS]) {
-        for word in 0..WORDS {
-            self.know_word(word, bits[word], value[word]);
-        }
-    }
-
-    fn know_word(&mut self, word: usize, bits: u64, value: u64) {
-        self.known[word] |= bits;
-        self.value[word] |= value & bits;
     }
 
     fn set(&mut self, lane: usize, span: Span<u16>) {

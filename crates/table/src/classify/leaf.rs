@@ -8,6 +8,7 @@ use std::ptr;
 
 use super::address::{Address, WORDS};
 use super::block::leaf_keys;
+use super::columns::Columns;
 use super::facts::Facts;
 
 /// Rules of a leaf, at most.
@@ -52,6 +53,24 @@ struct Want {
 impl Parts {
     /// What parts rules best, of which there are at most [`MOST`].
     fn choose<K: Address>(rules: &[&Facts]) -> Parts {
+        #[cfg(target_arch = "x86_64")]
+        if super::arch::has_avx512() {
+            // SAFETY: the CPU has the features.
+            return unsafe { Parts::with_avx512::<K>(rules) };
+        }
+        Parts::body::<K>(rules)
+    }
+
+    /// # Safety
+    /// The CPU has the features.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
+    unsafe fn with_avx512<K: Address>(rules: &[&Facts]) -> Parts {
+        Parts::body::<K>(rules)
+    }
+
+    #[inline(always)]
+    fn body<K: Address>(rules: &[&Facts]) -> Parts {
         let wants = wants::<K>(rules);
         let mut masks = [0; WORDS];
         let mut chosen = 0;
@@ -61,26 +80,33 @@ impl Parts {
         for (rule, alike) in alike.iter_mut().enumerate().take(rules.len()) {
             *alike = all & !(1 << rule);
         }
-        while chosen < BITS {
-            let parted = |want: &Want| -> u32 {
-                let (mut few, many) = if want.zero.count_ones() < want.one.count_ones() {
-                    (want.zero, want.one)
-                } else {
-                    (want.one, want.zero)
-                };
-                let mut parted = 0;
-                while few != 0 {
-                    parted += (alike[few.trailing_zeros() as usize] & many).count_ones();
-                    few &= few - 1;
-                }
-                parted
+        let parted = |want: &Want, alike: &[u32; MOST]| -> u32 {
+            let (mut few, many) = if want.zero.count_ones() < want.one.count_ones() {
+                (want.zero, want.one)
+            } else {
+                (want.one, want.zero)
             };
-            let best = wants
-                .iter()
-                .filter(|want| masks[want.word] >> want.bit & 1 == 0)
-                .map(|want| (parted(want), want))
-                .max_by_key(|(parted, _)| *parted);
-            let Some((1.., want)) = best else { break };
+            let mut parted = 0;
+            while few != 0 {
+                parted += (alike[few.trailing_zeros() as usize] & many).count_ones();
+                few &= few - 1;
+            }
+            parted
+        };
+        // How many pairs each bit parts, at most: it gets fewer with every bit that is chosen.
+        let mut bounds = Vec::from_iter(wants.iter().map(|want| want.zero.count_ones() * want.one.count_ones()));
+        while chosen < BITS {
+            let most = bounds.iter().copied().max().unwrap_or(0);
+            if most == 0 {
+                break;
+            }
+            let best = bounds.iter().position(|bound| *bound == most).expect("it is one of them");
+            let want = &wants[best];
+            bounds[best] = parted(want, &alike);
+            if bounds[best] < most {
+                continue;
+            }
+            bounds[best] = 0;
             masks[want.word] |= 1 << want.bit;
             chosen += 1;
             for (rule, alike) in alike.iter_mut().enumerate().take(rules.len()) {
@@ -94,6 +120,7 @@ impl Parts {
 
     /// More bits: for packets that match none of the rules, those that most of them decide. First those in which rules differ:
     /// nodes may have seen to the others.
+    #[inline(always)]
     fn fill<K: Address>(rules: &[&Facts], wants: &[Want], masks: &mut [u64; WORDS], mut chosen: usize) {
         let mut rest: Vec<&Want> = wants.iter().filter(|want| masks[want.word] >> want.bit & 1 == 0).collect();
         rest.sort_unstable_by_key(|want| std::cmp::Reverse((want.zero | want.one).count_ones()));
@@ -131,23 +158,15 @@ impl Parts {
 }
 
 /// The bits in which rules differ.
+#[inline(always)]
 fn wants<K: Address>(rules: &[&Facts]) -> Vec<Want> {
-    let mut wants = Vec::with_capacity(64);
+    let mut wants = Vec::with_capacity(64 * K::WORDS);
     for word in 0..words::<K>() {
-        let zero = rules.iter().fold(0, |all, facts| all | (facts.known[word] & !facts.value[word]));
-        let one = rules.iter().fold(0, |all, facts| all | facts.value[word]);
-        let differ = zero & one;
-        let first = wants.len();
-        let mut bits = differ;
-        while bits != 0 {
-            wants.push(Want { word, bit: bits.trailing_zeros(), zero: 0, one: 0 });
-            bits &= bits - 1;
-        }
-        for (rule, facts) in rules.iter().enumerate() {
-            for want in &mut wants[first..] {
-                let (known, one) = (facts.known[word] >> want.bit & 1, facts.value[word] >> want.bit & 1);
-                want.one |= (one as u32) << rule;
-                want.zero |= ((known & !one) as u32) << rule;
+        let Some(columns) = Columns::of(rules, word) else { continue };
+        for (bit, (zero, one)) in (0..).zip(columns.zero.iter().zip(&columns.one)) {
+            if *zero != 0 && *one != 0 {
+                // There are at most as many rules.
+                wants.push(Want { word, bit, zero: *zero as u32, one: *one as u32 });
             }
         }
     }
@@ -156,6 +175,7 @@ fn wants<K: Address>(rules: &[&Facts]) -> Vec<Want> {
 
 /// The lane whose ranges part most of the rules that are alike. By default the last that has ranges, which is the destination
 /// port.
+#[inline(always)]
 fn lane<K: Address>(rules: &[&Facts], alike: &[u32; MOST]) -> usize {
     let width = usize::from(K::BITS) / 16;
     let port = 2 * width + 1;
@@ -163,7 +183,12 @@ fn lane<K: Address>(rules: &[&Facts], alike: &[u32; MOST]) -> usize {
         return port;
     }
     let parted = |lane: &usize| -> usize {
-        let spans: Vec<(u16, u16)> = rules.iter().map(|facts| facts.lane(*lane)).collect();
+        let mut spans = [(0, 0); MOST];
+        spans.iter_mut().zip(rules).for_each(|(span, facts)| *span = facts.lane(*lane));
+        let spans = &spans[..rules.len()];
+        if spans.iter().all(|span| *span == spans[0]) {
+            return 0;
+        }
         let mut parted = 0;
         for (rule, (low, high)) in spans.iter().enumerate() {
             let mut others = alike[rule] >> rule;
@@ -205,6 +230,18 @@ impl Leaf {
         self.records[before..=self.rules].rotate_right(1);
         self.records[before] = facts.record;
         self.rules += 1;
+    }
+
+    /// How many rules its keys do not tell from another.
+    pub(super) fn alike(&self, facts: &Facts) -> usize {
+        let [value, care, low, span] = self.parts.key(facts);
+        let [values, cares, lows, spans] = &self.keys;
+        let alike = |rule: &usize| {
+            let rule = *rule;
+            let meets = lows[rule] <= low + span && low <= lows[rule] + spans[rule];
+            (values[rule] ^ value) & cares[rule] & care == 0 && meets
+        };
+        (0..self.rules).filter(alike).count()
     }
 
     /// Takes a rule out.

@@ -119,6 +119,7 @@ mod address;
 pub mod alike;
 mod arch;
 mod block;
+mod columns;
 mod compiled;
 mod consulted;
 pub mod cover;

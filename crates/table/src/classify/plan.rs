@@ -7,7 +7,9 @@
 //! What a lookup will cost is estimated for each choice, and the best is taken.
 
 use super::address::{Address, WORDS};
+use super::arch::{Isa, Portable};
 use super::block::ENDS;
+use super::columns::{self, Columns, Tally};
 use super::dense::MOST_DENSE;
 use super::facts::Facts;
 
@@ -76,6 +78,7 @@ type Kinds = [f32; 4];
 ///
 /// What is more than leaves hold goes on to nodes, and bits that part rules of one kind are open in others: so each kind
 /// will need nodes of its own.
+#[inline(always)]
 fn cost<K: Address>(rules: &Kinds) -> f32 {
     let [one, two, three] = K::LEAVES.map(|rules| rules as f32);
     let leaf = |rules: f32| match rules {
@@ -83,7 +86,7 @@ fn cost<K: Address>(rules: &Kinds) -> f32 {
         rules if rules <= one => LEAVES[0],
         rules if rules <= two => LEAVES[1],
         rules if rules <= three => LEAVES[2],
-        rules => LEAVES[2] + SLOPE * (rules / three).log2(),
+        rules => LEAVES[2] + SLOPE * log2(rules / three),
     };
     let all = rules.iter().sum::<f32>();
     if all <= three {
@@ -93,22 +96,51 @@ fn cost<K: Address>(rules: &Kinds) -> f32 {
     nodes.min(LONG + IN_TURN * (all / K::RULES as f32).ceil())
 }
 
-/// The kind of a rule (see [`Kinds`]).
-fn kind<K: Address>(facts: &Facts) -> usize {
-    let much = if K::BITS == 32 { 16 } else { 28 };
-    usize::from(decided::<K>(facts, false) >= much) + 2 * usize::from(decided::<K>(facts, true) >= much)
+/// The logarithm to the base of 2 of what is at least one, exact for powers of two and linear between them: at most 0.09 too
+/// low.
+#[inline(always)]
+fn log2(number: f32) -> f32 {
+    number.to_bits() as f32 / (1 << 23) as f32 - 127.0
 }
 
-/// Whether rules decide hardly anything of addresses: then a rest is no better parted than the whole.
-fn are_alike<K: Address>(sample: &[&Facts]) -> bool {
-    let bits: u32 = sample.iter().map(|facts| decided::<K>(facts, false) + decided::<K>(facts, true)).sum();
-    bits < 6 * sample.len() as u32
+/// The rules that are looked at, in place of all.
+struct Sample<'f> {
+    rules: Vec<&'f Facts>,
+    /// The kind of each (see [`Kinds`]).
+    kinds: Vec<u8>,
+    /// Rules that each stands for.
+    scale: f32,
+    /// Whether rules decide hardly anything of addresses: then a rest is no better parted than the whole.
+    alike: bool,
 }
 
-/// How many bits of an address a rule decides.
-fn decided<K: Address>(facts: &Facts, destination: bool) -> u32 {
-    let bits = K::bits(destination, K::BITS);
-    bits.iter().zip(&facts.known).map(|(bits, known)| (bits & known).count_ones()).sum()
+impl<'f> Sample<'f> {
+    #[inline(always)]
+    fn new<K: Address>(facts: &'f [Facts], rules: &[u32]) -> Sample<'f> {
+        let step = rules.len().div_ceil(SAMPLE);
+        let chosen = Vec::from_iter(rules.iter().step_by(step).map(|rule| &facts[*rule as usize]));
+        let much = if K::BITS == 32 { 16 } else { 28 };
+        let (mut kinds, mut bits) = (Vec::with_capacity(chosen.len()), 0);
+        for facts in &chosen {
+            // How many bits of each address a rule decides.
+            let [source, destination] = K::SIDES.map(|side| {
+                side.iter().zip(&facts.known).map(|(side, known)| (side & known).count_ones()).sum::<u32>()
+            });
+            kinds.push(u8::from(source >= much) + 2 * u8::from(destination >= much));
+            bits += source + destination;
+        }
+        let alike = bits < 6 * chosen.len() as u32;
+        Sample { scale: rules.len() as f32 / chosen.len() as f32, rules: chosen, kinds, alike }
+    }
+
+    fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Rules with their kinds.
+    fn each(&self) -> impl Iterator<Item = (&'f Facts, usize)> {
+        self.rules.iter().copied().zip(self.kinds.iter().map(|kind| usize::from(*kind)))
+    }
 }
 
 /// A rule as seen by the planner.
@@ -120,26 +152,42 @@ struct Item {
 
 /// The best way to part rules; none if nothing parts them well. Rules may be copied `1 << open` times.
 pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
+    #[cfg(target_arch = "x86_64")]
+    if super::arch::has_avx512() {
+        // SAFETY: the CPU has the features.
+        return unsafe { with_avx512::<K>(facts, rules, open) };
+    }
+    body::<K, Portable>(facts, rules, open)
+}
+
+/// # Safety
+/// The CPU has the features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
+unsafe fn with_avx512<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
+    body::<K, super::arch::Avx512>(facts, rules, open)
+}
+
+#[inline(always)]
+fn body<K: Address, I: Isa>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
     let open = open.min(MOST_OPEN);
-    let step = rules.len().div_ceil(SAMPLE);
-    let sample: Vec<&Facts> = rules.iter().step_by(step).map(|rule| &facts[*rule as usize]).collect();
-    let scale = rules.len() as f32 / sample.len() as f32;
+    let sample = Sample::new::<K>(facts, rules);
     let bits = match sample.len() {
-        ..=FEW => best_of_few::<K>(&sample, open),
-        _ => best_bits::<K>(&sample, scale, open),
+        ..=columns::MOST => best_of_few::<K>(&sample.rules, open),
+        _ => best_bits::<K, I>(&sample, open),
     };
     let mut kinds = [0.0; 4];
-    sample.iter().for_each(|facts| kinds[kind::<K>(facts)] += scale);
+    sample.kinds.iter().for_each(|kind| kinds[usize::from(*kind)] += sample.scale);
     let whole = cost::<K>(&kinds);
     // Cuts are for what bits do not part.
     let cut = match &bits {
         Some((cost, ..)) if *cost < 0.9 * whole => None,
-        _ => best_cut::<K>(&sample, scale, 1 << open.min(2)),
+        _ => best_cut::<K>(&sample, 1 << open.min(2)),
     };
     // What is no better than to look at all rules in turn is not worth its nodes.
     let in_turn = LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32;
     let most = match rules.len() {
-        ..=MOST_DENSE if are_alike::<K>(&sample) => DENSE.min(in_turn),
+        ..=MOST_DENSE if sample.alike => DENSE.min(in_turn),
         ..=MOST_DENSE => in_turn,
         _ => f32::MAX,
     };
@@ -151,56 +199,50 @@ pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Opt
     }
 }
 
-/// So many rules are a word of bits.
-const FEW: usize = 64;
-
 /// As [`best_bits`], in less time: this is what puts a rule into a leaf that is full.
 ///
 /// A set of rules is a word here. All bits are tried for all groups that the bits before have made, and every number of
 /// bits is estimated.
+#[inline(always)]
 fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; WORDS], u32)> {
     let all = u64::MAX >> (64 - sample.len());
     // For each bit of a packet, the rules that want it to be zero, and those that want it to be one.
-    let mut wants = Vec::with_capacity(64 * K::WORDS);
+    let room = 64 * K::WORDS;
+    let (mut bits, mut zeros, mut ones) =
+        (Vec::with_capacity(room), Vec::with_capacity(room), Vec::with_capacity(room));
     for word in 0..K::WORDS {
-        let mut candidates = sample.iter().fold(0, |all, facts| all | facts.known[word]);
-        while candidates != 0 {
-            let bit = candidates.trailing_zeros();
-            candidates &= candidates - 1;
-            let (mut zero, mut one) = (0u64, 0u64);
-            for (rule, facts) in sample.iter().enumerate() {
-                let value = facts.value[word] >> bit & 1;
-                one |= value << rule;
-                zero |= ((facts.known[word] >> bit & 1) & !value) << rule;
-            }
+        let Some(columns) = Columns::of(sample, word) else { continue };
+        for (bit, (&zero, &one)) in columns.zero.iter().zip(&columns.one).enumerate() {
             if zero != 0 && one != 0 {
-                wants.push((word, bit, zero, one));
+                bits.push((word, bit));
+                zeros.push(zero);
+                ones.push(one);
             }
         }
     }
+    let mut squares = vec![0; bits.len()];
     let mut masks = [0; WORDS];
     let (mut groups, mut missing) = (vec![all], vec![0u32; sample.len()]);
     let mut best: Option<(f32, [u64; WORDS], u32)> = None;
-    let of = |group: u64| LEAVES_OF_FEW[(group.count_ones() as usize).min(FEW)];
+    let of = |group: u64| LEAVES_OF_FEW[group.count_ones() as usize];
     for _ in 0..FEW_BITS {
-        let squares = |groups: &[u64], zero: u64, one: u64| -> u32 {
-            groups
-                .iter()
-                .map(|group| {
-                    let (left, right) = ((group & !one).count_ones(), (group & !zero).count_ones());
-                    left * left + right * right
-                })
-                .sum()
-        };
+        squares.fill(0);
+        for group in &groups {
+            for ((squares, zero), one) in squares.iter_mut().zip(&zeros).zip(&ones) {
+                let (left, right) = ((group & !one).count_ones(), (group & !zero).count_ones());
+                *squares += left * left + right * right;
+            }
+        }
         let now: u32 = groups.iter().map(|group| group.count_ones() * group.count_ones()).sum();
-        let step =
-            wants.iter().map(|want| (squares(&groups, want.2, want.3), want)).min_by_key(|(squares, _)| *squares);
-        let Some((squares, &(word, bit, zero, one))) = step else { break };
-        if squares >= now {
+        let Some((want, &least)) = squares.iter().enumerate().min_by_key(|(_, squares)| **squares) else { break };
+        if least >= now {
             break;
         }
+        let ((word, bit), zero, one) = (bits[want], zeros[want], ones[want]);
         masks[word] |= 1 << bit;
-        groups = groups.iter().flat_map(|group| [group & !one, group & !zero]).filter(|group| *group != 0).collect();
+        let mut parts = Vec::with_capacity(2 * groups.len());
+        parts.extend(groups.iter().flat_map(|group| [group & !one, group & !zero]).filter(|group| *group != 0));
+        groups = parts;
         let mut left_open = 0;
         for (rule, missing) in missing.iter_mut().enumerate() {
             *missing += u32::from((zero | one) >> rule & 1 == 0);
@@ -230,6 +272,10 @@ fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; W
                 best = Some((cost, masks, open));
             }
         }
+        // Less costs no less.
+        if groups.iter().all(|group| group.count_ones() as usize <= K::LEAVES[0]) {
+            break;
+        }
     }
     best
 }
@@ -238,10 +284,10 @@ fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; W
 const FEW_BITS: usize = 5;
 
 /// What leaves of so many rules cost, for either family: IPv4 has four sizes as large as those of IPv6.
-static LEAVES_OF_FEW: [f32; FEW + 1] = {
-    let mut costs = [0.0; FEW + 1];
+static LEAVES_OF_FEW: [f32; columns::MOST + 1] = {
+    let mut costs = [0.0; columns::MOST + 1];
     let mut rules = 1;
-    while rules <= FEW {
+    while rules <= columns::MOST {
         costs[rules] = match rules {
             0..=8 => LEAVES[0],
             9..=16 => LEAVES[1],
@@ -254,27 +300,30 @@ static LEAVES_OF_FEW: [f32; FEW + 1] = {
 };
 
 /// The least estimate, with its bits, and how many of them may be open.
-fn best_bits<K: Address>(sample: &[&Facts], scale: f32, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
+#[inline(always)]
+fn best_bits<K: Address, I: Isa>(sample: &Sample<'_>, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
     // The kinds of rules that bits are chosen for, a bit each.
     let kinds = [0b1111u32, 0b1000, 0b1100, 0b1010, 0b0100, 0b0010, 0b0001];
     let mut best: Option<(f32, [u64; WORDS], u32)> = None;
     let mut seen = Vec::new();
     for kinds in kinds {
         let items: Vec<Item> = sample
-            .iter()
-            .filter(|facts| kinds >> kind::<K>(facts) & 1 == 1)
-            .map(|facts| Item { known: facts.known, value: facts.value })
+            .each()
+            .filter(|(_, kind)| kinds >> kind & 1 == 1)
+            .map(|(facts, _)| Item { known: facts.known, value: facts.value })
             .collect();
         if items.len() < 2 || seen.contains(&items.len()) {
             continue;
         }
         seen.push(items.len());
-        let masks = choose::<K>(items, scale, open);
+        let masks = choose::<K>(items, sample.scale, open);
         if masks == [0; WORDS] {
             continue;
         }
+        let slots = Vec::from_iter(sample.rules.iter().map(|facts| Slots::of::<I>(&facts.known, &facts.value, &masks)));
+        let bits = masks.iter().map(|mask| mask.count_ones()).sum();
         for open in 0..=open {
-            let cost = estimate::<K>(sample, scale, &masks, open);
+            let cost = estimate::<K>(sample, &slots, bits, open);
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, masks, open));
             }
@@ -284,49 +333,30 @@ fn best_bits<K: Address>(sample: &[&Facts], scale: f32, open: u32) -> Option<(f3
 }
 
 /// Chooses bits one by one: the one that parts the groups best that the bits before have made.
+#[inline(always)]
 fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
     let count = items.len();
     let mut masks = [0; WORDS];
     // Groups lie one after the other; these are their ends.
     let (mut items, mut ends) = (items, vec![count]);
     for _ in 0..MOST_BITS {
-        let squares = |ends: &[usize]| {
-            let sizes = ends.iter().scan(0, |start, end| Some(*end - std::mem::replace(start, *end)));
-            sizes.map(|size| (size * size) as u64).sum::<u64>()
-        };
-        let now = squares(&ends);
+        let sizes = ends.iter().scan(0, |start, end| Some(*end - std::mem::replace(start, *end)));
+        let now = sizes.map(|size| (size * size) as u32).sum::<u32>();
         // Leaves are small enough.
         if now as f32 * scale <= (K::LEAVES[0] / 2) as f32 * items.len() as f32 {
             break;
         }
+        let squares = squares::<K>(&items, &ends);
         let mut best = (now, 0, 0);
-        for (word, chosen) in masks.iter().enumerate().take(K::WORDS) {
-            let all = items.iter().fold(0u64, |all, item| all | item.known[word]);
-            let mut candidates: u64 = all & !chosen;
-            while candidates != 0 {
-                let bit = candidates.trailing_zeros();
-                candidates &= candidates - 1;
-                let mut start = 0;
-                let mut squares = 0u64;
-                for end in &ends {
-                    let (mut zeros, mut ones) = (0u64, 0u64);
-                    for item in &items[start..*end] {
-                        let known = item.known[word] >> bit & 1;
-                        let one = item.value[word] >> bit & 1;
-                        ones += one;
-                        zeros += known & !one;
-                    }
-                    let size = (end - start) as u64;
-                    squares += (size - ones) * (size - ones) + (size - zeros) * (size - zeros);
-                    start = *end;
-                }
-                if squares < best.0 {
-                    best = (squares, word, bit);
+        for (word, (squares, chosen)) in squares.iter().zip(&masks).enumerate().take(K::WORDS) {
+            for (bit, squares) in squares.iter().enumerate() {
+                if *squares < best.0 && chosen >> bit & 1 == 0 {
+                    best = (*squares, word, bit);
                 }
             }
         }
         // A bit costs twice the slots.
-        if best.0 as f64 > GAIN * now as f64 {
+        if f64::from(best.0) > GAIN * f64::from(now) {
             break;
         }
         let (_, word, bit) = best;
@@ -358,77 +388,152 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
     masks
 }
 
+/// The squares of what would be in the groups, if another bit parted them: for each bit of each word. Groups have fewer than
+/// 5,000 items in all.
+#[inline(always)]
+fn squares<K: Address>(items: &[Item], ends: &[usize]) -> [[u32; 64]; WORDS] {
+    let mut squares = [[0; 64]; WORDS];
+    let mut start = 0;
+    for &end in ends {
+        let group = &items[start..end];
+        start = end;
+        // What is alone is counted together below.
+        if group.len() == 1 {
+            continue;
+        }
+        for (word, squares) in squares.iter_mut().enumerate().take(K::WORDS) {
+            let (mut zeros, mut ones) = (Tally::new(), Tally::new());
+            for item in group {
+                zeros.add(item.known[word] & !item.value[word]);
+                ones.add(item.value[word]);
+            }
+            add_squares(squares, group.len() as u32, zeros, ones);
+        }
+    }
+    for (word, squares) in squares.iter_mut().enumerate().take(K::WORDS) {
+        let (mut alone, mut parted) = (0, Tally::new());
+        let mut start = 0;
+        for &end in ends {
+            if end - start == 1 {
+                parted.add(items[start].known[word]);
+                alone += 1;
+            }
+            start = end;
+        }
+        // On one side, or on both.
+        for (squares, parted) in squares.iter_mut().zip(parted.counts()) {
+            *squares += 2 * alone - u32::from(parted);
+        }
+    }
+    squares
+}
+
+/// Adds the squares of both parts of a group of this size.
+#[inline(always)]
+fn add_squares(squares: &mut [u32; 64], size: u32, zeros: Tally, ones: Tally) {
+    for ((squares, zeros), ones) in squares.iter_mut().zip(zeros.counts()).zip(ones.counts()) {
+        let (left, right) = (size - u32::from(ones), size - u32::from(zeros));
+        *squares += left * left + right * right;
+    }
+}
+
 /// How many bits a rule leaves open.
+#[inline(always)]
 fn missing(known: &[u64; WORDS], masks: &[u64; WORDS]) -> u32 {
     masks.iter().zip(known).map(|(mask, known)| (mask & !known).count_ones()).sum()
 }
 
-/// What a lookup costs on average if these bits pick a slot.
-fn estimate<K: Address>(sample: &[&Facts], scale: f32, masks: &[u64; WORDS], open: u32) -> f32 {
-    let alike = are_alike::<K>(sample);
-    let bits: u32 = masks.iter().map(|mask| mask.count_ones()).sum();
+/// What a lookup costs on average if bits pick a slot, so many of which may be open.
+#[inline(always)]
+fn estimate<K: Address>(sample: &Sample<'_>, slots: &[Slots], bits: u32, open: u32) -> f32 {
     let mut counts = vec![[0u16; 4]; 1 << bits];
     let mut rest = [0u16; 4];
     let mut copies = 0;
     let mut of = Vec::with_capacity(sample.len());
-    for facts in sample {
-        if missing(&facts.known, masks) > open {
-            rest[kind::<K>(facts)] += 1;
+    for ((facts, kind), slots) in sample.each().zip(slots) {
+        let missing = slots.open.count_ones();
+        if missing > open {
+            rest[kind] += 1;
             continue;
         }
-        let kind = kind::<K>(facts);
-        let start = of.len();
-        each_slot(&facts.known, &facts.value, masks, |slot| of.push(slot as u32));
-        copies += of.len() - start;
-        of[start..].iter().for_each(|slot| counts[*slot as usize][kind] += 1);
+        copies += 1 << missing;
+        slots.each(|slot| counts[slot][kind] += 1);
         // One of them will be asked for.
-        let one = of[start + (facts.place as usize % (of.len() - start))];
-        of.truncate(start);
-        of.push(one);
+        of.push(slots.some(facts.place));
     }
     let sum = |kinds: &[u16; 4]| kinds.iter().map(|count| usize::from(*count)).sum::<usize>();
     if sum(&rest) == sample.len() || (sum(&rest) == 0 && counts.iter().any(|count| sum(count) == sample.len())) {
         // It parts nothing.
         return f32::MAX;
     }
-    if alike && sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
+    if sample.alike && sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
         return f32::MAX;
     }
     let parts: f32 = of
         .iter()
         .map(|slot| {
-            let count = &counts[*slot as usize];
-            let scale = if sum(count) > 1 { scale } else { 1.0 };
+            let count = &counts[*slot];
+            let scale = if sum(count) > 1 { sample.scale } else { 1.0 };
             cost::<K>(&count.map(|count| f32::from(count) * scale))
         })
         .sum();
     let spare = copies as f32 / sample.len() as f32;
-    NODE + parts / sample.len() as f32 + cost::<K>(&rest.map(|count| f32::from(count) * scale)) + COPY * spare
+    let rest = cost::<K>(&rest.map(|count| f32::from(count) * sample.scale));
+    NODE + parts / sample.len() as f32 + rest + COPY * spare
+}
+
+/// The slots that packets of a rule may pick.
+#[derive(Clone, Copy)]
+pub(super) struct Slots {
+    /// The bits that the rule decides.
+    base: u32,
+    /// Those that it leaves open.
+    open: u32,
+}
+
+impl Slots {
+    /// For bits that pick a slot, at most [`MOST_BITS`].
+    #[inline(always)]
+    fn of<I: Isa>(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS]) -> Slots {
+        let (mut base, mut open, mut before) = (0, 0, 0);
+        for ((known, value), mask) in known.iter().zip(value).zip(masks) {
+            // SAFETY: who asks with what `I` is named for has seen that the CPU has it.
+            let [decided, left] = [value & known, !known].map(|word| unsafe { I::extract(word, *mask) as u32 });
+            base |= decided << before;
+            open |= left << before;
+            before += mask.count_ones();
+        }
+        Slots { base, open }
+    }
+
+    #[inline(always)]
+    fn each(self, mut each: impl FnMut(usize)) {
+        let mut part = 0u32;
+        loop {
+            each((self.base | part) as usize);
+            // The next larger number that has no other bits.
+            part = part.wrapping_sub(self.open) & self.open;
+            if part == 0 {
+                break;
+            }
+        }
+    }
+
+    /// One of them, by a number.
+    #[inline(always)]
+    fn some(self, number: u64) -> usize {
+        let (mut open, mut number, mut slot) = (self.open, number, self.base);
+        while open != 0 {
+            slot |= (open & open.wrapping_neg()) * (number & 1) as u32;
+            (open, number) = (open & (open - 1), number >> 1);
+        }
+        slot as usize
+    }
 }
 
 /// Calls with every slot that packets of a rule may pick.
-pub(super) fn each_slot(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS], mut each: impl FnMut(usize)) {
-    let (mut slot, mut at) = (0, 0);
-    let mut open = [0u32; 32];
-    let mut count = 0;
-    for word in 0..WORDS {
-        let mut mask = masks[word];
-        while mask != 0 {
-            let bit = mask.trailing_zeros();
-            mask &= mask - 1;
-            if known[word] >> bit & 1 == 0 {
-                open[count] = at;
-                count += 1;
-            } else {
-                slot |= ((value[word] >> bit & 1) as usize) << at;
-            }
-            at += 1;
-        }
-    }
-    for combination in 0..1usize << count {
-        let open = open[..count].iter().enumerate();
-        each(open.fold(slot, |slot, (place, at)| slot | (combination >> place & 1) << at));
-    }
+pub(super) fn each_slot(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS], each: impl FnMut(usize)) {
+    Slots::of::<Portable>(known, value, masks).each(each);
 }
 
 /// Whether a rule leaves few enough bits open to be in slots.
@@ -437,13 +542,13 @@ pub(super) fn fits(known: &[u64; WORDS], masks: &[u64; WORDS], open: u32) -> boo
 }
 
 /// The lane that is best cut, and after which values.
-fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<(f32, usize, Vec<u16>)> {
-    let alike = are_alike::<K>(sample);
+#[inline(always)]
+fn best_cut<K: Address>(sample: &Sample<'_>, spread: usize) -> Option<(f32, usize, Vec<u16>)> {
     let width = usize::from(K::BITS) / 16;
     (0..2 * width + 2)
         .filter_map(|lane| {
             let mut ends: Vec<u16> = Vec::with_capacity(2 * sample.len());
-            for facts in sample {
+            for facts in &sample.rules {
                 let (low, high) = facts.lane(lane);
                 ends.extend(low.checked_sub(1));
                 ends.extend((high < u16::MAX).then_some(high));
@@ -463,14 +568,13 @@ fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<
             let mut counts = [[0f32; 4]; ENDS + 1];
             let mut rest = [0f32; 4];
             let mut spans = Vec::with_capacity(sample.len());
-            for facts in sample {
+            for (facts, kind) in sample.each() {
                 let (first, last) = slots(&ends, facts.lane(lane));
-                let kind = kind::<K>(facts);
                 if last - first < spread {
-                    counts[first..=last].iter_mut().for_each(|count| count[kind] += scale);
+                    counts[first..=last].iter_mut().for_each(|count| count[kind] += sample.scale);
                     spans.push((first, last));
                 } else {
-                    rest[kind] += scale;
+                    rest[kind] += sample.scale;
                 }
             }
             let parts: f32 = spans
@@ -479,7 +583,7 @@ fn best_cut<K: Address>(sample: &[&Facts], scale: f32, spread: usize) -> Option<
                     counts[*first..=*last].iter().map(|count| cost::<K>(count)).sum::<f32>() / (last - first + 1) as f32
                 })
                 .sum();
-            let least = if alike { (1.0 - MOST_REST_OF_CUT) * sample.len() as f32 } else { 1.0 };
+            let least = if sample.alike { (1.0 - MOST_REST_OF_CUT) * sample.len() as f32 } else { 1.0 };
             if (spans.len() as f32) < least {
                 return None;
             }

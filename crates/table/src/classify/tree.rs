@@ -139,9 +139,7 @@ impl<K: Address> Tree<K> {
         }
         let places: Vec<u64> = rules.iter().map(|(place, ..)| *place).collect();
         let done = self.store(rules).and_then(|()| {
-            let mut all: Vec<u64> = self.rules.keys().copied().collect();
-            all.sort_unstable();
-            let facts = self.facts(&all);
+            let facts = self.facts(self.rules.values().map(|stored| stored.record).collect());
             let all: Vec<u32> = (0..facts.len() as u32).collect();
             let root = self.build(&facts, &all, Step { word: None, depth: 0, copies: COPIES })?;
             let before = self.table.root.load(Ordering::Relaxed);
@@ -252,8 +250,19 @@ impl<K: Address> Tree<K> {
         Facts { record: stored.record, ..Facts::new(place, stored.identity, stored.exact, &stored.rule) }
     }
 
-    fn facts(&self, places: &[u64]) -> Vec<Facts> {
-        places.iter().map(|place| self.facts_of(*place)).collect()
+    /// What a record says.
+    fn read(&self, record: u32) -> Facts {
+        // SAFETY: it is a record of a rule that is in the tree.
+        unsafe { Facts::read::<K>(self.arena.base(), record) }
+    }
+
+    /// What records say, each once, in the order of places.
+    fn facts(&self, mut records: Vec<u32>) -> Vec<Facts> {
+        records.sort_unstable();
+        records.dedup();
+        let mut order = Vec::from_iter(records.into_iter().map(|record| (self.place(record), record)));
+        order.sort_unstable();
+        order.into_iter().map(|(_, record)| self.read(record)).collect()
     }
 
     // What there is.
@@ -335,6 +344,24 @@ impl<K: Address> Tree<K> {
                 }
             }
             _ => self.places(reference, out),
+        }
+    }
+
+    /// The records of all rules in and below a block.
+    fn gather_records(&self, reference: u32, out: &mut Vec<u32>) {
+        match reference & KINDS {
+            _ if reference == 0 => {}
+            BITS | CUT => {
+                for word in self.words(reference) {
+                    self.gather_records(self.arena.word(word).load(Ordering::Relaxed), out);
+                }
+            }
+            LONG | DENSE => {
+                let mut places = Vec::new();
+                self.places(reference, &mut places);
+                out.extend(places.iter().map(|place| self.rules[place].record));
+            }
+            _ => out.extend(self.leaf(reference).records()),
         }
     }
 
@@ -485,13 +512,12 @@ impl<K: Address> Tree<K> {
     fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
         let mut leaf = self.leaf(reference);
         let before = leaf.records().partition_point(|record| self.place(*record) < facts.place);
-        // What parts the rules of a larger leaf is asked anew.
-        if !K::LEAVES.contains(&leaf.rules()) {
+        // A larger leaf has keys of its own, unless these are good enough.
+        if !K::LEAVES.contains(&leaf.rules()) || 4 * leaf.alike(facts) <= leaf.rules() && leaf.rules() < leaf::MOST {
             leaf.insert(before, facts);
             return self.write_leaf(&leaf);
         }
-        let places: Vec<u64> = leaf.records().iter().map(|record| self.place(*record)).collect();
-        let old = self.facts(&places);
+        let old: Vec<Facts> = leaf.records().iter().map(|record| self.read(*record)).collect();
         let mut rules: Vec<&Facts> = old.iter().collect();
         rules.insert(before, facts);
         self.new_leaf(&rules)
@@ -726,15 +752,13 @@ impl<K: Address> Tree<K> {
     }
 
     /// Builds what is at a step anew, with the rules there, one more, or one less.
-    fn rebuild(&mut self, step: Step, with: Option<u64>, without: Option<u64>) -> Result<(), NoRoom> {
+    fn rebuild(&mut self, step: Step, with: Option<&Facts>, without: Option<u32>) -> Result<(), NoRoom> {
         let reference = self.reference(step);
-        let mut places = Vec::new();
-        self.gather(reference, &mut places);
-        places.extend(with);
-        places.sort_unstable();
-        places.dedup();
-        places.retain(|place| Some(*place) != without);
-        let facts = self.facts(&places);
+        let mut records = Vec::new();
+        self.gather_records(reference, &mut records);
+        records.extend(with.map(|facts| facts.record));
+        records.retain(|record| Some(*record) != without);
+        let facts = self.facts(records);
         let all: Vec<u32> = (0..facts.len() as u32).collect();
         self.rebuilt.0 += 1;
         self.rebuilt.1 += all.len() as u64;
@@ -755,16 +779,16 @@ impl<K: Address> Tree<K> {
             }
             BITS | CUT => {
                 if self.grown(block) {
-                    return self.rebuild(step, Some(facts.place), None);
+                    return self.rebuild(step, Some(facts), None);
                 }
                 if self.is_stuffed(reference) {
-                    return self.rebuild(step, Some(facts.place), None);
+                    return self.rebuild(step, Some(facts), None);
                 }
                 // Before the rule is linked in: a lookup that does not see this does not see the rule either.
                 self.node(block).first.fetch_min(facts.place, Ordering::Release);
                 self.steps(reference, step, facts).into_iter().try_for_each(|step| self.add(step, facts))
             }
-            DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts.place), None),
+            DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts), None),
             DENSE => {
                 // It is kept as it is, behind a leaf for rules that are new.
                 let block = self.allocate(LEAST)?;
@@ -786,7 +810,7 @@ impl<K: Address> Tree<K> {
                     self.leaf(reference).rules() == leaf::MOST
                 };
                 if full {
-                    return self.rebuild(step, Some(facts.place), None);
+                    return self.rebuild(step, Some(facts), None);
                 }
                 let fresh = match kind {
                     LONG => self.long_with(reference, facts)?,
@@ -806,15 +830,15 @@ impl<K: Address> Tree<K> {
             _ if reference == 0 => Ok(()),
             BITS | CUT => {
                 if self.shrunk(block) {
-                    return self.rebuild(step, None, Some(facts.place));
+                    return self.rebuild(step, None, Some(facts.record));
                 }
                 self.steps(reference, step, facts).into_iter().try_for_each(|step| self.take(step, facts))
             }
-            DENSE => self.rebuild(step, None, Some(facts.place)),
+            DENSE => self.rebuild(step, None, Some(facts.record)),
             _ => {
                 let fresh = match kind {
                     LONG if self.long(reference).3 <= leaf::MOST + 1 => {
-                        return self.rebuild(step, None, Some(facts.place));
+                        return self.rebuild(step, None, Some(facts.record));
                     }
                     LONG => self.long_without(reference, facts.place)?,
                     _ => self.leaf_without(reference, facts.record)?,

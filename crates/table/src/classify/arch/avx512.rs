@@ -18,7 +18,7 @@ use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{self, GROUP, Lists, Raw};
 
-pub(super) struct Avx512;
+pub(crate) struct Avx512;
 
 /// A bit for each end of an interval.
 const ENDS_MASK: u32 = (1 << ENDS) - 1;

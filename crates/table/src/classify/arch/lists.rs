@@ -27,7 +27,7 @@ const WAITING: usize = FRESH * (DEPTH + 1);
 pub(super) const LEAVES: usize = FRESH;
 
 /// References with the packets they are for.
-pub(super) struct List<const N: usize> {
+pub(crate) struct List<const N: usize> {
     references: Words<N>,
     packets: Words<N>,
 }
@@ -84,7 +84,7 @@ impl<const N: usize> List<N> {
 }
 
 /// What a pass has given, unsorted; or leaves.
-pub(super) type Raw = List<{ LEAVES + GROUP }>;
+pub(crate) type Raw = List<{ LEAVES + GROUP }>;
 
 impl Raw {
     #[inline(always)]
@@ -94,7 +94,7 @@ impl Raw {
 }
 
 /// A list for each kind of block.
-pub(super) struct Lists {
+pub(crate) struct Lists {
     pub(super) leaves: [Raw; 3],
     pub(super) bits: List<{ WAITING + GROUP }>,
     pub(super) cut: List<{ WAITING + GROUP }>,

@@ -17,7 +17,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_base::prefetch;
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use self::avx512::Avx512;
 use self::lists::{Lists, PASS, Raw, VECTOR};
+pub(super) use self::portable::Portable;
 use super::NO_RULE;
 use super::address::{Address, LANES, WORDS};
 use super::block::{
@@ -38,7 +41,7 @@ pub struct View {
 }
 
 /// What a CPU may have special instructions for.
-trait Isa {
+pub(super) trait Isa {
     /// Lanes of a packet, as often as a group has rules.
     type Lanes: Copy;
 
@@ -113,12 +116,12 @@ pub(crate) unsafe fn lookup<K: Address>(
         return unsafe { with_avx512(view, packets, places, found) };
     }
     // SAFETY: the caller's promise.
-    unsafe { body::<K, portable::Portable>(view, packets, places, found) }
+    unsafe { body::<K, Portable>(view, packets, places, found) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn has_avx512() -> bool {
+pub(super) fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
@@ -132,7 +135,7 @@ fn has_avx512() -> bool {
 #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
 unsafe fn with_avx512<K: Address>(view: &View, packets: &[Fields<K>], places: Option<&mut [u64]>, found: &mut [u32]) {
     // SAFETY: the caller's promise.
-    unsafe { body::<K, avx512::Avx512>(view, packets, places, found) }
+    unsafe { body::<K, Avx512>(view, packets, places, found) }
 }
 
 /// A body, on packets, places and answers.
@@ -142,7 +145,7 @@ pub(crate) type Body<K> = unsafe fn(&View, &[Fields<K>], Option<&mut [u64]>, &mu
 /// Every body that this CPU can run.
 #[cfg(test)]
 pub(crate) fn bodies<K: Address>() -> Vec<Body<K>> {
-    let mut bodies: Vec<Body<K>> = vec![body::<K, portable::Portable>];
+    let mut bodies: Vec<Body<K>> = vec![body::<K, Portable>];
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         bodies.push(with_avx512::<K>);

@@ -6,7 +6,7 @@ use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{Lists, Raw};
 
-pub(super) struct Portable;
+pub(crate) struct Portable;
 
 impl Isa for Portable {
     type Lanes = [u16; LANES];
