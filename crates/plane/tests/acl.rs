@@ -472,9 +472,28 @@ fn both_ways_and_the_interface_that_it_came_by() {
     rig.forwards("lan", &text("10.0.0.2"));
     rig.drops("guest", &text("10.1.0.2"), Reason::AclDeny);
     rig.drops("lan", "tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2", Reason::AclDeny);
-    // Our own came by none, whichever packet they are about.
+    assert_eq!((rig.acl_hits("in"), rig.acl_hits("out")), (vec![1, 1], vec![1, 1, 0, 0]));
+}
+
+#[test]
+fn what_the_gateway_makes_came_by_no_interface() {
+    // Neither an error about a packet, nor a reset, nor the reply that an echo request is made.
+    let build = two_ports()
+        .acl("in", &["reject tcp port 23", "permit any"])
+        .acl("out", &["deny any on wan", "deny any on lan", "permit icmp", "permit icmp6", "permit tcp"])
+        .acl_in("wan", &["in"])
+        .acl_out("wan", &["out"]);
+    let mut rig = build.rig();
     rig.told("wan", "udp from 198.51.100.9 port 1 to 10.0.0.2 port 2 ttl 1", Reason::TtlExpired);
-    assert_eq!((rig.acl_hits("in"), rig.acl_hits("out")), (vec![1, 1], vec![1, 1, 1, 0]));
+    rig.told("wan", "udp from 2001:db8:ffff::9 port 1 to 2001:db8:a::2 port 2 ttl 1", Reason::TtlExpired);
+    rig.answers("wan", "icmp from 192.0.2.2 to 192.0.2.1 type 8");
+    rig.answers("wan", "icmp6 from 2001:db8:b::2 to 2001:db8:b::1 type 128");
+    let reset = rig.send("wan", "tcp from 198.51.100.9 port 1 to 10.0.0.2 port 23");
+    assert_eq!((reset.outcome.verdict, reset.out.len()), (Verdict::Drop(Reason::AclReject), 1));
+    assert_eq!(rig.acl_hits("out"), [0, 0, 2, 2, 1, 0]);
+    // Others did come by one.
+    rig.drops("lan", "icmp from 10.0.0.2 to 198.51.100.9 type 8", Reason::AclDeny);
+    assert_eq!(rig.acl_hits("out"), [0, 1, 2, 2, 1, 0]);
 }
 
 #[test]

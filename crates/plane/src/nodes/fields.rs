@@ -8,6 +8,9 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::wire::{ipv4, ipv6, protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
+use super::ORIGINATED;
+use crate::root::NONE;
+
 /// The fields of an IPv4 packet. Fragments other than the first have neither ports nor types nor flags.
 #[inline(always)]
 pub(super) fn ipv4(packet: &Packet, fields: &mut Fields<u32>) {
@@ -28,6 +31,15 @@ pub(super) fn ipv6(packet: &Packet, fields: &mut Fields<u128>) {
     write(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION), dscp, fields);
 }
 
+/// The interface that a packet came by. What the gateway made itself came by none, whichever packet it answers. Without a
+/// branch, as answers and others are mixed on their way out.
+#[inline(always)]
+fn came_by(packet: &Packet) -> u32 {
+    const { assert!(NONE == u32::MAX) };
+    let own = packet.flags().contains(ORIGINATED);
+    packet.interface() | 0u32.wrapping_sub(own.into())
+}
+
 /// All of them.
 #[inline(always)]
 fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
@@ -41,7 +53,7 @@ fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, field
         // Without a branch on the protocol, which no CPU can guess where both are mixed.
         let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
         *fields = Fields::new(source, destination, protocol)
-            .with_interface(packet.interface())
+            .with_interface(came_by(packet))
             .with_dscp(dscp)
             .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
             .with_flags_if(is_tcp, own.into());
@@ -55,8 +67,7 @@ fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, field
 #[inline(never)]
 fn unusual<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
     let (parsed, frame) = (packet.parsed(), packet.data());
-    let mut own =
-        Fields::new(source, destination, packet.protocol()).with_interface(packet.interface()).with_dscp(dscp);
+    let mut own = Fields::new(source, destination, packet.protocol()).with_interface(came_by(packet)).with_dscp(dscp);
     if let Some((from, to)) = parsed.ports(frame) {
         own = own.with_ports(from, to);
         if let Some(flags) = parsed.tcp_flags(frame) {
