@@ -177,6 +177,39 @@ fn who_claims_an_address_by_discovery_has_to_be_bound_to_it() {
 }
 
 #[test]
+fn a_message_counts_once_for_the_rule_that_decides() {
+    let rules =
+        ["permit 02:00:00:00:aa:01 from fe80::9/128", "deny any from fe80::8/128", "deny 02:00:00:00:aa:01 from any"];
+    let mut rig = two_ports().bindings("list", &rules).bind("lan", "list").rig();
+    // Of its source, and of the hardware address that it names.
+    rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", Some(HOST)));
+    assert_eq!(hits(&rig), (vec![1, 0, 0], 0));
+    rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", None));
+    assert_eq!(hits(&rig), (vec![2, 0, 0], 0));
+    // The source is refused; the source is his, and the station another.
+    rig.put("lan", &ask(&[], "fe80::8", "2001:db8:a::1", Some(HOST)));
+    rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", Some(mac(3))));
+    assert_eq!(hits(&rig), (vec![2, 1, 0], 1));
+    // Nothing is asked of what names no source.
+    rig.put("lan", &ask(&[], "::", "2001:db8:a::1", None));
+    rig.put("lan", &arp(ALL, &[], request("10.0.0.9", "10.0.0.1")));
+    assert_eq!(hits(&rig), (vec![2, 1, 1], 1));
+}
+
+#[test]
+fn a_fragment_that_waits_before_the_lists_behind_them_counts_once() {
+    let build = two_ports().bindings("list", &["permit any from any"]).bind("lan", "list");
+    let mut rig = build.acl("in", &["permit udp port 54"]).acl_in("lan", &["in"]).rig();
+    let later = rig.frame("lan", "udp from 10.0.0.2 to 198.51.100.9 fragment 1480");
+    let first = rig.frame("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 54 fragment 0+");
+    assert!(rig.put_all("lan", &[&later, &later]).1.is_empty());
+    assert_eq!(rig.put_all("lan", &[&first]).1.len(), 3);
+    assert_eq!((hits(&rig), rig.acl_hits("in")), ((vec![3], 0), vec![3, 0]));
+    let matched = rig.harness.bindings()[0].rules[0].matched;
+    assert_eq!(matched.bytes, rig.harness.acl_rules("in")[0].matched.bytes);
+}
+
+#[test]
 fn what_is_for_the_host_on_the_link_is_asked_unless_it_comes_from_nobody() {
     let build = Build::new().port("lan", &["10.0.0.1/24", "fe80::1/64"]).punt();
     let mut rig = build.bindings("list", &["permit 02:00:00:00:aa:01 from 10.0.0.2/32"]).bind("lan", "list").rig();

@@ -46,7 +46,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if !fields.sender_mac.is_unicast() || (martian::source_v4(fields.sender) && !probe) {
         return Err(Reason::BadArp);
     }
-    mac_ip::claim(context, packet, fields.sender_mac, fields.sender.into())?;
+    mac_ip::claims(context, packet, [(fields.sender_mac, fields.sender.into())])?;
     let matter = matter(interface, &fields);
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);

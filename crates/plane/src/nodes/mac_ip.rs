@@ -1,7 +1,7 @@
 //! `ip4-mac-ip`, `ip6-mac-ip`: may the station that a packet comes from use its source?
 //!
 //! ARP and neighbour discovery say which hardware address has which address of IP, and are asked about by their own nodes
-//! ([`claim`]). An unspecified source is nobody's, and what comes from one goes no further than its link.
+//! ([`claims`]). An unspecified source is nobody's, and what comes from one goes no further than its link.
 
 use std::net::IpAddr;
 
@@ -104,28 +104,40 @@ fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
 /// Asks about one packet that does not come by the node, as it stays on its link: the reason why it is to be dropped.
 #[cold]
 pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
-    claim(context, packet, MacAddress(sender(packet)), (*F::source(packet)).into()).err()
+    claims(context, packet, [(station(packet), (*F::source(packet)).into())]).err()
 }
 
-/// Asks about one packet that comes from a station: whether it may use an address.
-#[cold]
-pub(super) fn source(context: &mut Context<'_>, packet: &Packet, address: IpAddr) -> Result<(), Reason> {
-    claim(context, packet, MacAddress(sender(packet)), address)
+/// The station that sent a packet.
+pub(super) fn station(packet: &Packet) -> MacAddress {
+    MacAddress(sender(packet))
 }
 
-/// Asks about one packet that says which station has an address; nobody has the unspecified one.
+/// Asks about one packet that says which stations have which addresses; nobody has the unspecified one. The packet counts
+/// once, for the rule that decided: the first that refuses, or else the last that was asked.
 #[cold]
-pub(super) fn claim(
+pub(super) fn claims(
     context: &mut Context<'_>,
     packet: &Packet,
-    mac: MacAddress,
-    address: IpAddr,
+    claims: impl IntoIterator<Item = (MacAddress, IpAddr)>,
 ) -> Result<(), Reason> {
     let root = context.root;
     let Some(bound) = root.bindings.lists.get(usize::from(number(root, packet.interface()))) else { return Ok(()) };
-    if address.is_unspecified() {
-        return Ok(());
+    let mut last = None;
+    for (mac, address) in claims.into_iter().filter(|(_, address)| !address.is_unspecified()) {
+        let verdict = ask(context, bound, mac, address);
+        note(context, packet, mac.0, address, verdict);
+        last = Some(verdict);
+        if !verdict.permits() {
+            break;
+        }
     }
+    let Some(verdict) = last else { return Ok(()) };
+    count(context, packet, verdict);
+    if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
+}
+
+/// What a list says of a station that has an address.
+fn ask(context: &Context<'_>, bound: &Bound, mac: MacAddress, address: IpAddr) -> Verdict {
     let mut found = [NO_RULE];
     match address {
         IpAddr::V4(address) => {
@@ -135,10 +147,7 @@ pub(super) fn claim(
             bound.v6.lookup_each(context.guard, &[bindings::fields(mac.0, address.to_bits())], &mut found);
         }
     }
-    let verdict = Verdict(found[0]);
-    count(context, packet, verdict);
-    note(context, packet, mac.0, address, verdict);
-    if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
+    Verdict(found[0])
 }
 
 #[cold]

@@ -68,6 +68,9 @@ pub(crate) const REDIRECTED: ParseFlags = ParseFlags::from_bits(1 << 12);
 /// The packet has passed all that is asked of packets on their way in, before it was set aside.
 pub(crate) const ADMITTED: ParseFlags = ParseFlags::from_bits(1 << 11);
 
+/// The bindings of its interface have been asked about the packet before it was set aside.
+pub(crate) const BOUND: ParseFlags = ParseFlags::from_bits(1 << 9);
+
 /// The source of a packet that was rejected is told by a reset of its connection.
 pub(crate) const RESET: ParseFlags = ParseFlags::from_bits(1 << 10);
 

@@ -100,7 +100,6 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
 
 /// A station may use its source only where the bindings of the interface say so, and say of an address only what they say.
 fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, fields: &Fields) -> Result<(), Reason> {
-    mac_ip::source(context, packet, source.into())?;
     let said = match *fields {
         Fields::NeighborSolicitation { source_mac, .. } | Fields::RouterSolicitation { source_mac } => {
             source_mac.map(|mac| (mac, source))
@@ -108,7 +107,8 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
         Fields::NeighborAdvertisement { target, target_mac, .. } => target_mac.map(|mac| (mac, target)),
         Fields::RouterAdvertisement(_) => None,
     };
-    said.map_or(Ok(()), |(mac, address)| mac_ip::claim(context, packet, mac, address.into()))
+    let claims = [Some((mac_ip::station(packet), source)), said];
+    mac_ip::claims(context, packet, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
 }
 
 /// Whether the link may tell us something that was not asked.

@@ -4,7 +4,7 @@
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
-use super::{ADMITTED, ORIGINATED, VALIDATED};
+use super::{ADMITTED, BOUND, ORIGINATED, VALIDATED};
 use crate::node::Node;
 use crate::root::Root;
 
@@ -49,6 +49,8 @@ pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
     let flags = packet.flags();
     let stage = if flags.intersects(ORIGINATED | ADMITTED) {
         Stage::Lookup
+    } else if flags.contains(BOUND) {
+        Stage::Acl
     } else if flags.contains(VALIDATED) {
         Stage::Bindings
     } else {

@@ -7,7 +7,7 @@ use weir_packet::reassembly::Piece;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
-use super::super::{ADMITTED, Context, VALIDATED, local};
+use super::super::{ADMITTED, BOUND, Context, VALIDATED, local};
 use super::{Direction, Ip};
 use crate::acl::Chain;
 use crate::fragments::{First, Later, Upper};
@@ -38,7 +38,7 @@ pub(super) fn take<F: Ip, D: Direction>(
         Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
         Way::Wait(piece) => {
             // What has been asked about it already is not asked again.
-            let done = if D::OUTPUT { VALIDATED | ADMITTED } else { VALIDATED };
+            let done = if D::OUTPUT { VALIDATED | ADMITTED } else { VALIDATED | BOUND };
             packet.set_flags(packet.flags() | done);
             match context.fragments.wait(piece.key, packet.take(), context.now) {
                 Ok(()) => context.counters.set_aside.add(1),
