@@ -1,7 +1,8 @@
 //! The numbers of rules, over all lists, and what is kept by them: counters and what special rules ask for.
 //!
 //! A number that is given up is given to another rule once no reader can find it any more, and what was counted by it then
-//! is subtracted from what the other counts.
+//! is subtracted from what the other counts. It rests for long first: who read it and says it in a command means the rule
+//! that he saw, and no other that has come since.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,6 +10,10 @@ use std::sync::Arc;
 use weir_base::reclaim::{Domain, Stamp};
 
 use crate::acl::{MOST_NUMBERS, PAGE, Page, Pages, Special};
+
+/// Numbers that rest: so many others are given up before one is given again, as long as there are any that nobody has had.
+/// A page of counters for each thousand is what that costs.
+const RESTING: usize = 4096;
 
 /// What a number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +36,8 @@ struct Slot {
 pub(super) struct Numbers {
     workers: usize,
     slots: Vec<Slot>,
-    free: Vec<u32>,
+    /// Those that no reader can find, the one that was given up first in front.
+    free: VecDeque<u32>,
     /// Those that readers may still find. What has no stamp was given up since the last look: the root that knows nothing
     /// of it may not be out yet.
     limbo: VecDeque<(Option<Stamp>, Vec<u32>)>,
@@ -47,7 +53,7 @@ impl Numbers {
         Numbers {
             workers,
             slots: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
             limbo: VecDeque::new(),
             pages: Vec::new(),
             specials: BTreeMap::new(),
@@ -58,7 +64,9 @@ impl Numbers {
 
     /// A number that stands for nothing yet. There are more than there can be rules.
     pub(super) fn allocate(&mut self) -> u32 {
-        if let Some(number) = self.free.pop() {
+        if (self.free.len() > RESTING || self.slots.len() as u32 == MOST_NUMBERS)
+            && let Some(number) = self.free.pop_front()
+        {
             return number;
         }
         let number = self.slots.len() as u32;
@@ -90,7 +98,7 @@ impl Numbers {
         for number in numbers {
             self.slots[number as usize].means = Means::Nothing;
             self.set_special(number, None);
-            self.free.push(number);
+            self.free.push_back(number);
         }
     }
 
@@ -186,6 +194,28 @@ mod tests {
     use super::*;
     use crate::model::Rejection;
 
+    /// The numbers that are given up to the time when some are given again, and rest.
+    fn rested() -> Numbers {
+        let mut numbers = Numbers::new(1);
+        let all: Vec<u32> = (0..=RESTING as u32).map(|_| numbers.allocate()).collect();
+        assert_eq!(all.last(), Some(&(RESTING as u32)), "each another");
+        numbers.take_back(all);
+        numbers
+    }
+
+    #[test]
+    fn a_number_that_is_given_up_is_given_again_last() {
+        let mut numbers = rested();
+        assert_eq!(numbers.allocate(), 0, "what rests longest");
+        assert_eq!(numbers.allocate(), RESTING as u32 + 1, "nobody has had it");
+        for round in 0..10 {
+            let number = numbers.allocate();
+            assert!(number > RESTING as u32, "round {round}: {number}");
+            numbers.take_back([number]);
+            assert_ne!(numbers.allocate(), number, "round {round}");
+        }
+    }
+
     fn special() -> Option<Special> {
         Some(Special { sample: None, meter: None, rejection: Rejection::Icmp })
     }
@@ -206,12 +236,12 @@ mod tests {
         numbers.release(vec![own[1]]);
         numbers.settle(&domain);
         assert_eq!(numbers.means(own[1]), Means::Nothing);
-        assert_eq!(numbers.allocate(), 3, "the reader may still find number 1");
+        assert!(numbers.free.is_empty(), "the reader may still find it");
         // Who found the rule before goes on counting for it.
         pages.counter(0, own[1]).unwrap().packets.add(1);
         drop(guard);
         numbers.settle(&domain);
-        assert_eq!(numbers.allocate(), own[1]);
+        assert_eq!(numbers.free.pop_front(), Some(own[1]));
         assert!(numbers.special(own[1]).is_none());
         numbers.give(own[1], Means::Default(0));
         assert_eq!(numbers.matched(own[1]), (0, 0));
@@ -235,10 +265,10 @@ mod tests {
         let guard = reader.pin();
         // Readers came after it was given up, but the root was published only now.
         numbers.settle(&domain);
-        assert_eq!(numbers.allocate(), 1);
+        assert!(numbers.free.is_empty());
         drop(guard);
         numbers.settle(&domain);
-        assert_eq!(numbers.allocate(), number);
+        assert_eq!(numbers.free, [number]);
     }
 
     #[test]
