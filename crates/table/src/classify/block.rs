@@ -100,11 +100,15 @@ pub(super) struct Exact<K> {
     pub(super) interfaces: u32,
 }
 
+/// Interfaces that a rule may ask for, at most: as many as a block has room for.
+pub(super) const MOST_INTERFACES: usize = 16_000;
+
 /// In [`Exact`]: nothing is asked for.
 pub(super) const ANY: u32 = u32::MAX;
 
 const _: () = {
     use std::mem::offset_of;
+    assert!(size_of::<Exact<u128>>() + 4 * MOST_INTERFACES <= 1 << 16);
     assert!(offset_of!(Node, rest) == at::REST && size_of::<Node>() == HEADER && size_of::<Entry>() == 16);
 };
 

@@ -172,6 +172,16 @@ pub enum Error {
         /// The place.
         place: u64,
     },
+    /// A rule asks for more interfaces than there is room for beside it.
+    #[error("{interfaces} interfaces of the rule at place {place} are more than the {most} that one rule can name")]
+    TooManyInterfaces {
+        /// The place of the rule.
+        place: u64,
+        /// How many it asks for.
+        interfaces: usize,
+        /// How many it could.
+        most: usize,
+    },
     /// What lookups read has no room for more.
     #[error("the {octets} octets that rules may take have no room for more than the {rules} there are")]
     Full {

@@ -118,7 +118,9 @@ impl<'f> Sample<'f> {
     #[inline(always)]
     fn new<K: Address>(facts: &'f [Facts], rules: &[u32]) -> Sample<'f> {
         let step = rules.len().div_ceil(SAMPLE);
-        let chosen = Vec::from_iter(rules.iter().step_by(step).map(|rule| &facts[*rule as usize]));
+        // One of every `step` rules, and not the same of all: lists often repeat themselves.
+        let chosen = (0..).zip(rules.chunks(step)).map(|(number, rules)| rules[scatter(number) % rules.len()]);
+        let chosen = Vec::from_iter(chosen.map(|rule| &facts[rule as usize]));
         let much = if K::BITS == 32 { 16 } else { 28 };
         let (mut kinds, mut bits) = (Vec::with_capacity(chosen.len()), 0);
         for facts in &chosen {
@@ -141,6 +143,12 @@ impl<'f> Sample<'f> {
     fn each(&self) -> impl Iterator<Item = (&'f Facts, usize)> {
         self.rules.iter().copied().zip(self.kinds.iter().map(|kind| usize::from(*kind)))
     }
+}
+
+/// A number that has nothing to do with another (the finaliser of MurmurHash3).
+fn scatter(number: u64) -> usize {
+    let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (number ^ number >> 33) as usize
 }
 
 /// A rule as seen by the planner.
@@ -576,6 +584,12 @@ fn best_cut<K: Address>(sample: &Sample<'_>, spread: usize) -> Option<(f32, usiz
                 } else {
                     rest[kind] += sample.scale;
                 }
+            }
+            let mut within = [0; ENDS + 1];
+            spans.iter().for_each(|(first, last)| within[*first..=*last].iter_mut().for_each(|count| *count += 1));
+            // It parts nothing: another cut would be as good, and so on.
+            if within.contains(&sample.len()) {
+                return None;
             }
             let parts: f32 = spans
                 .iter()

@@ -143,16 +143,33 @@ pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Res
             Some(set) => set.iter().map(|interface| (interface, interface)).collect(),
         },
     );
+    let (upper, lower) = (0xff00, 0xff);
     let octets = [
-        Octets::build(&mut rows, rules, |rule, value| rule.protocol.is_none_or(|protocol| protocol == value)),
-        Octets::build(&mut rows, rules, |rule, value| rule.forbidden() & value == 0),
-        Octets::build(&mut rows, rules, |rule, value| rule.dscp.is_none_or(|dscp| dscp == value)),
-        Octets::build(&mut rows, rules, |rule, value| {
-            (u16::from(value) << 8) & rule.flags.mask() == rule.flags.value() & 0xff00
-        }),
-        Octets::build(&mut rows, rules, |rule, value| {
-            u16::from(value) & rule.flags.mask() == rule.flags.value() & 0xff
-        }),
+        Octets::build(
+            &mut rows,
+            rules,
+            |rule| rule.protocol.is_some(),
+            |rule, value| rule.protocol.is_none_or(|protocol| protocol == value),
+        ),
+        Octets::build(&mut rows, rules, |rule| rule.forbidden() != 0, |rule, value| rule.forbidden() & value == 0),
+        Octets::build(
+            &mut rows,
+            rules,
+            |rule| rule.dscp.is_some(),
+            |rule, value| rule.dscp.is_none_or(|dscp| dscp == value),
+        ),
+        Octets::build(
+            &mut rows,
+            rules,
+            |rule| rule.flags.mask() & upper != 0,
+            |rule, value| (u16::from(value) << 8) & rule.flags.mask() == rule.flags.value() & upper,
+        ),
+        Octets::build(
+            &mut rows,
+            rules,
+            |rule| rule.flags.mask() & lower != 0,
+            |rule, value| u16::from(value) & rule.flags.mask() == rule.flags.value() & lower,
+        ),
     ];
     let Rows { parts, width, .. } = rows;
     Ok(Small(Arc::new(Inner { source, destination, words, interface, octets, parts, width, identities })))
@@ -162,7 +179,7 @@ pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Res
 pub(super) fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
     for (packets, found) in packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+        if super::arch::has_avx512() {
             // SAFETY: the CPU has the features.
             unsafe { with_avx512(inner, packets, found) };
             continue;
@@ -291,20 +308,25 @@ struct Octets {
 }
 
 impl Octets {
-    /// None if every rule has every value.
-    fn build<K>(rows: &mut Rows, rules: &[&Rule<K>], has: impl Fn(&Rule<K>, u8) -> bool) -> Option<Octets> {
-        let mut restricts = false;
+    /// None if no rule asks for any value.
+    fn build<K>(
+        rows: &mut Rows,
+        rules: &[&Rule<K>],
+        asks: impl Fn(&Rule<K>) -> bool,
+        has: impl Fn(&Rule<K>, u8) -> bool,
+    ) -> Option<Octets> {
+        if !rules.iter().any(|rule| asks(rule)) {
+            return None;
+        }
         let mut of = Box::new([0; 256]);
         for value in 0..=u8::MAX {
             let mut row = rows.empty();
             for (index, rule) in rules.iter().enumerate() {
-                let has = has(rule, value);
-                restricts |= !has;
-                row[index / 64] |= u64::from(has) << (index % 64);
+                row[index / 64] |= u64::from(has(rule, value)) << (index % 64);
             }
             of[usize::from(value)] = rows.add(&row);
         }
-        restricts.then_some(Octets { rows: of })
+        Some(Octets { rows: of })
     }
 
     #[inline(always)]

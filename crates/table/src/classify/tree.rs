@@ -66,6 +66,8 @@ pub struct Tree<K> {
     limit: usize,
     /// What is planned.
     edits: Vec<Edit>,
+    /// Nodes below which there is to be a rule more, or one less.
+    counted: Vec<(Block, bool)>,
     fresh: Vec<(Block, Order)>,
     stale: Vec<(Block, Order)>,
     /// Blocks of dense leaves that are planned, and of those that go.
@@ -76,6 +78,17 @@ pub struct Tree<K> {
     domain: Domain,
     /// How often a part of the tree was built anew, and of how many rules.
     pub(super) rebuilt: (u64, u64),
+}
+
+/// How much is planned, of each kind.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    edits: usize,
+    counted: usize,
+    fresh: usize,
+    stale: usize,
+    fresh_dense: usize,
+    stale_dense: usize,
 }
 
 /// A step on the way of a change.
@@ -104,6 +117,7 @@ impl<K: Address> Tree<K> {
             rules: HashMap::with_hasher(Folding::random()),
             limit: bytes,
             edits: Vec::new(),
+            counted: Vec::new(),
             fresh: Vec::new(),
             stale: Vec::new(),
             fresh_dense: Vec::new(),
@@ -197,14 +211,7 @@ impl<K: Address> Tree<K> {
     fn finish(&mut self, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
         match done {
             Ok(()) => self.carry_out(),
-            Err(NoRoom) => {
-                self.fresh.drain(..).for_each(|(block, order)| self.buddy.free(block, order));
-                self.edits.clear();
-                self.stale.clear();
-                self.stale_dense.clear();
-                let fresh = std::mem::take(&mut self.fresh_dense);
-                fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
-            }
+            Err(NoRoom) => self.forget_since(Mark::default()),
         }
         let far = self.buddy.used() > FAR;
         if self.table.far.load(Ordering::Relaxed) != far {
@@ -213,8 +220,36 @@ impl<K: Address> Tree<K> {
         done
     }
 
+    /// How much is planned.
+    fn mark(&self) -> Mark {
+        Mark {
+            edits: self.edits.len(),
+            counted: self.counted.len(),
+            fresh: self.fresh.len(),
+            stale: self.stale.len(),
+            fresh_dense: self.fresh_dense.len(),
+            stale_dense: self.stale_dense.len(),
+        }
+    }
+
+    /// Forgets what has been planned since then.
+    fn forget_since(&mut self, mark: Mark) {
+        self.fresh.drain(mark.fresh..).for_each(|(block, order)| self.buddy.free(block, order));
+        self.edits.truncate(mark.edits);
+        self.counted.truncate(mark.counted);
+        self.stale.truncate(mark.stale);
+        self.stale_dense.truncate(mark.stale_dense);
+        let fresh = self.fresh_dense.split_off(mark.fresh_dense);
+        fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
+    }
+
     fn carry_out(&mut self) {
         self.fresh.clear();
+        for (block, comes) in std::mem::take(&mut self.counted) {
+            let rules = &self.node(block).rules;
+            let now = rules.load(Ordering::Relaxed);
+            rules.store(if comes { now + 1 } else { now.saturating_sub(1) }, Ordering::Relaxed);
+        }
         // Release: who loads a reference to a block sees what was written into it before.
         for edit in self.edits.drain(..) {
             match edit.word {
@@ -326,36 +361,30 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// The words of a node that refer to what is below it, its rest last.
-    fn words(&self, reference: u32) -> Vec<usize> {
+    /// The words of a node's slots.
+    fn slots(&self, reference: u32) -> impl Iterator<Item = usize> + use<K> {
         let (kind, block) = split(reference);
         let header = if kind == BITS { HEADER } else { CUT_HEADER };
         let slots = self.node(block).slots as usize;
-        (0..slots).map(|slot| block.word(header + 4 * slot)).chain([block.word(at::REST)]).collect()
+        (0..slots).map(move |slot| block.word(header + 4 * slot))
     }
 
-    /// The places of all rules in and below a block.
-    fn gather(&self, reference: u32, out: &mut Vec<u64>) {
-        match reference & KINDS {
-            _ if reference == 0 => {}
-            BITS | CUT => {
-                for word in self.words(reference) {
-                    self.gather(self.arena.word(word).load(Ordering::Relaxed), out);
-                }
-            }
-            _ => self.places(reference, out),
-        }
+    /// What the rest of a node refers to.
+    fn rest(&self, reference: u32) -> u32 {
+        self.node(split(reference).1).rest.load(Ordering::Relaxed)
     }
 
     /// The records of all rules in and below a block.
-    fn gather_records(&self, reference: u32, out: &mut Vec<u32>) {
+    fn gather_records(&self, mut reference: u32, out: &mut Vec<u32>) {
+        // Rests one after the other: a chain is as long as rules are many.
+        while matches!(reference & KINDS, BITS | CUT) {
+            for word in self.slots(reference) {
+                self.gather_records(self.arena.word(word).load(Ordering::Relaxed), out);
+            }
+            reference = self.rest(reference);
+        }
         match reference & KINDS {
             _ if reference == 0 => {}
-            BITS | CUT => {
-                for word in self.words(reference) {
-                    self.gather_records(self.arena.word(word).load(Ordering::Relaxed), out);
-                }
-            }
             LONG | DENSE => {
                 let mut places = Vec::new();
                 self.places(reference, &mut places);
@@ -365,17 +394,42 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Notes a block, and all below it, as no longer in use.
-    fn drop_all(&mut self, reference: u32) {
-        if reference == 0 {
-            return;
+    /// How many rules there are in and below a block.
+    fn count(&self, reference: u32) -> usize {
+        match reference & KINDS {
+            _ if reference == 0 => 0,
+            BITS | CUT => self.node(split(reference).1).rules.load(Ordering::Relaxed) as usize,
+            DENSE => self.lock_dense().get(&split(reference).1.0).map_or(0, |dense| dense.entries().len()),
+            LONG => self.long(reference).3,
+            _ => self.leaf(reference).rules(),
         }
-        if matches!(reference & KINDS, BITS | CUT) {
-            for word in self.words(reference) {
+    }
+
+    /// Whether a rule is in or below a block.
+    fn has(&self, reference: u32, facts: &Facts) -> bool {
+        if reference & KINDS == DENSE {
+            let dense = self.lock_dense();
+            let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
+            return entries.binary_search_by_key(&facts.place, |(place, _)| *place).is_ok();
+        }
+        let mut records = Vec::new();
+        self.gather_records(reference, &mut records);
+        records.contains(&facts.record)
+    }
+
+    /// Notes a block, and all below it, as no longer in use.
+    fn drop_all(&mut self, mut reference: u32) {
+        while matches!(reference & KINDS, BITS | CUT) {
+            for word in self.slots(reference) {
                 self.drop_all(self.arena.word(word).load(Ordering::Relaxed));
             }
+            let rest = self.rest(reference);
+            self.drop_block(reference);
+            reference = rest;
         }
-        self.drop_block(reference);
+        if reference != 0 {
+            self.drop_block(reference);
+        }
     }
 
     fn drop_block(&mut self, reference: u32) {
@@ -572,11 +626,20 @@ impl<K: Address> Tree<K> {
         if rules.is_empty() {
             return Ok(0);
         }
-        let of = |rule: &u32| &facts[*rule as usize];
+        self.make(facts, rules, step, Tree::<K>::choose(facts, rules, step))
+    }
+
+    fn choose(facts: &[Facts], rules: &[u32], step: Step) -> Option<Plan> {
         let small = rules.len() <= leaf::MOST;
-        let plan = if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) };
+        if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) }
+    }
+
+    /// Does what is planned for rules.
+    fn make(&mut self, facts: &[Facts], rules: &[u32], step: Step, plan: Option<Plan>) -> Result<u32, NoRoom> {
+        let of = |rule: &u32| &facts[*rule as usize];
         match plan {
             None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
+            None if Tree::<K>::is_crowded(facts, rules) => self.new_dense(rules.iter().map(of)),
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
             None => self.new_leaf(&rules.iter().map(of).collect::<Vec<_>>()),
             Some(Plan::Bits { masks, open }) => {
@@ -637,19 +700,47 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// A node for rules that nothing parts: some in its only slot, which every packet picks, the others in its rest.
+    /// Whether a leaf would have many rules compared one after the other, and in what takes long: what lanes do not show.
+    fn is_crowded(facts: &[Facts], rules: &[u32]) -> bool {
+        let exact = rules.iter().filter(|rule| facts[**rule as usize].exact != 0).count();
+        if exact <= K::LEAVES[0] {
+            return false;
+        }
+        if rules.len() > leaf::MOST {
+            return 2 * exact > rules.len();
+        }
+        let rules = Vec::from_iter(rules.iter().map(|rule| &facts[*rule as usize]));
+        let leaf = Leaf::new::<K>(&rules);
+        let alike: usize = rules.iter().filter(|facts| facts.exact != 0).map(|facts| leaf.alike(facts)).sum();
+        alike > K::LEAVES[0] * exact
+    }
+
+    /// Nodes for rules that nothing parts: some in the only slot of each, which every packet picks, the others in its rest.
     ///
     /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
     fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
-        let (here, rest) = rules.split_at(MOST_DENSE);
-        let block = self.allocate(LEAST)?;
-        let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
-        self.write_head(block, &head, facts, rules);
-        let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
-        self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
-        let rest = self.build(facts, rest, step)?;
-        self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
-        Ok(join(BITS, block))
+        let (mut root, mut word) = (0, None);
+        let mut rules = rules;
+        loop {
+            let (here, rest) = rules.split_at(MOST_DENSE);
+            let block = self.allocate(LEAST)?;
+            let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+            self.write_head(block, &head, facts, rules);
+            let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
+            self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
+            match word {
+                None => root = join(BITS, block),
+                Some(word) => self.arena.word(word).store(join(BITS, block), Ordering::Relaxed),
+            }
+            let last = block.word(at::REST);
+            (word, rules) = (Some(last), rest);
+            let plan = Tree::<K>::choose(facts, rules, step);
+            if plan.is_some() || rules.len() <= MOST_DENSE {
+                let rest = if rules.is_empty() { 0 } else { self.make(facts, rules, step, plan)? };
+                self.arena.word(last).store(rest, Ordering::Relaxed);
+                return Ok(root);
+            }
+        }
     }
 
     fn write_head(&mut self, block: Block, head: &Head, facts: &[Facts], rules: &[u32]) {
@@ -672,28 +763,31 @@ impl<K: Address> Tree<K> {
 
     // Changes.
 
-    /// Counts a rule that comes below a node; whether so many have come that it is better built anew.
-    fn grown(&self, block: Block) -> bool {
+    /// Counts a rule that comes below a node; whether so many have come that it is better built anew. If there is no room for
+    /// that, it is asked again when as many more have come.
+    fn grown(&mut self, block: Block) -> bool {
+        self.counted.push((block, true));
         let node = self.node(block);
-        let rules = node.rules.fetch_add(1, Ordering::Relaxed);
-        node.open != CHAIN && rules >= node.built.saturating_mul(4) + 32
+        let (rules, built) = (node.rules.load(Ordering::Relaxed), node.built);
+        let many = rules.checked_sub(built.saturating_mul(4).saturating_add(32));
+        node.open != CHAIN && many.is_some_and(|many| many % built.max(32) == 0)
     }
 
     /// Counts a rule that goes; whether so few are left that the node is better built anew.
-    fn shrunk(&self, block: Block) -> bool {
+    fn shrunk(&mut self, block: Block) -> bool {
+        self.counted.push((block, false));
         let node = self.node(block);
         // None is left, or few of many: then what is built is small.
         let left = node.rules.load(Ordering::Relaxed).saturating_sub(1);
-        node.rules.store(left, Ordering::Relaxed);
-        node.open != CHAIN && (left == 0 || left < node.built / 4)
+        left == 0 || left < node.built / 4
     }
 
     /// The steps from a node to where a rule belongs.
-    fn steps(&self, reference: u32, step: Step, facts: &Facts) -> Vec<Step> {
+    fn steps(&self, reference: u32, step: Step, facts: &Facts, comes: bool) -> Vec<Step> {
         let (kind, block) = split(reference);
         let node = self.node(block);
         if node.open == CHAIN {
-            return self.chain_steps(block, step, facts.place);
+            return vec![self.chain_step(block, step, facts, comes)];
         }
         let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open };
         let mut steps = Vec::new();
@@ -730,21 +824,19 @@ impl<K: Address> Tree<K> {
             return false;
         }
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
-        let few = here != 0 && here & KINDS < BITS;
-        rest & KINDS == DENSE && !(here == 0 || few && self.leaf(here).rules() < leaf::MOST)
+        // Nodes that were built as a chain have rules.
+        let is_new = self.node(block).built == 0;
+        let is_leaf = here != 0 && here & KINDS < BITS;
+        is_new && rest & KINDS == DENSE && is_leaf && self.leaf(here).rules() == leaf::MOST
     }
 
     /// In a chain, a rule is where there was room for it when it came.
-    fn chain_steps(&self, block: Block, step: Step, place: u64) -> Vec<Step> {
+    fn chain_step(&self, block: Block, step: Step, facts: &Facts, comes: bool) -> Step {
         let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, ..step };
         let rest = Step { word: Some(block.word(at::REST)), ..step };
-        let mut places = Vec::new();
-        self.gather(self.reference(here), &mut places);
-        let known = places.contains(&place);
-        let room = places.len() < MOST_DENSE;
-        let mut of_rest = Vec::new();
-        self.gather(self.reference(rest), &mut of_rest);
-        if known || (room && !of_rest.contains(&place)) { vec![here] } else { vec![rest] }
+        let there = self.reference(here);
+        let is_here = if comes { self.count(there) < MOST_DENSE } else { self.has(there, facts) };
+        if is_here { here } else { rest }
     }
 
     fn edit(&mut self, step: Step, to: u32) {
@@ -768,25 +860,33 @@ impl<K: Address> Tree<K> {
         Ok(())
     }
 
-    fn add(&mut self, step: Step, facts: &Facts) -> Result<(), NoRoom> {
-        let reference = self.reference(step);
-        let (kind, block) = split(reference);
+    fn add(&mut self, mut step: Step, facts: &Facts) -> Result<(), NoRoom> {
+        let mut reference = self.reference(step);
+        while matches!(reference & KINDS, BITS | CUT) {
+            let block = split(reference).1;
+            let wanted = self.grown(block) | self.is_stuffed(reference);
+            if wanted {
+                let mark = self.mark();
+                match self.rebuild(step, Some(facts), None) {
+                    Ok(()) => return Ok(()),
+                    // There may be for one rule.
+                    Err(NoRoom) => self.forget_since(mark),
+                }
+            }
+            // Before the rule is linked in: a lookup that does not see this does not see the rule either.
+            self.node(block).first.fetch_min(facts.place, Ordering::Release);
+            let mut steps = self.steps(reference, step, facts, true);
+            let last = steps.pop().expect("a rule belongs to a slot, or to the rest");
+            steps.into_iter().try_for_each(|step| self.add(step, facts))?;
+            step = last;
+            reference = self.reference(step);
+        }
+        let kind = reference & KINDS;
         match kind {
             _ if reference == 0 => {
                 let leaf = self.new_leaf(&[facts])?;
                 self.edit(step, leaf);
                 Ok(())
-            }
-            BITS | CUT => {
-                if self.grown(block) {
-                    return self.rebuild(step, Some(facts), None);
-                }
-                if self.is_stuffed(reference) {
-                    return self.rebuild(step, Some(facts), None);
-                }
-                // Before the rule is linked in: a lookup that does not see this does not see the rule either.
-                self.node(block).first.fetch_min(facts.place, Ordering::Release);
-                self.steps(reference, step, facts).into_iter().try_for_each(|step| self.add(step, facts))
             }
             DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts), None),
             DENSE => {
@@ -795,6 +895,7 @@ impl<K: Address> Tree<K> {
                 let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
                 self.write_head(block, &head, &[], &[]);
                 self.node(block).first.store(0, Ordering::Relaxed);
+                self.node(block).rules.store(self.count(reference) as u32 + 1, Ordering::Relaxed);
                 let leaf = self.new_leaf(&[facts])?;
                 self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
                 self.arena.word(block.word(at::REST)).store(reference, Ordering::Relaxed);
@@ -823,20 +924,23 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    fn take(&mut self, step: Step, facts: &Facts) -> Result<(), NoRoom> {
-        let reference = self.reference(step);
-        let (kind, block) = split(reference);
-        match kind {
-            _ if reference == 0 => Ok(()),
-            BITS | CUT => {
-                if self.shrunk(block) {
-                    return self.rebuild(step, None, Some(facts.record));
-                }
-                self.steps(reference, step, facts).into_iter().try_for_each(|step| self.take(step, facts))
+    fn take(&mut self, mut step: Step, facts: &Facts) -> Result<(), NoRoom> {
+        let mut reference = self.reference(step);
+        while matches!(reference & KINDS, BITS | CUT) {
+            if self.shrunk(split(reference).1) {
+                return self.rebuild(step, None, Some(facts.record));
             }
+            let mut steps = self.steps(reference, step, facts, false);
+            let last = steps.pop().expect("a rule belongs to a slot, or to the rest");
+            steps.into_iter().try_for_each(|step| self.take(step, facts))?;
+            step = last;
+            reference = self.reference(step);
+        }
+        match reference & KINDS {
+            _ if reference == 0 => Ok(()),
             DENSE => self.rebuild(step, None, Some(facts.record)),
             _ => {
-                let fresh = match kind {
+                let fresh = match reference & KINDS {
                     LONG if self.long(reference).3 <= leaf::MOST + 1 => {
                         return self.rebuild(step, None, Some(facts.record));
                     }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 
 use super::address::Address;
+use super::block::MOST_INTERFACES;
 use super::consulted::{Asking, Consulted};
 use super::rule::Rule;
 use super::table::Table;
 use super::tree::{NoRoom, Tree};
 use super::{Error, NO_RULE};
+use crate::sav::Set;
 
 /// How large a classifier may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +80,10 @@ impl<K: Address> Writer<K> {
     /// Puts a rule at a place, between those at lower and at higher places.
     ///
     /// # Errors
-    /// If there is a rule at the place, the identity is [`NO_RULE`], or there is no room: then nothing has changed.
+    /// If there is a rule at the place, the identity is [`NO_RULE`], the rule asks for more than 16,000 interfaces, or there is no
+    /// room: then nothing has changed.
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Error> {
-        self.admit(place, identity, 1)?;
+        self.admit(place, &rule, identity, 1)?;
         let asked = Consulted::by(&rule);
         self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|NoRoom| self.full())?;
         let done = K::insert(&mut self.tree, place, rule, identity);
@@ -101,8 +104,8 @@ impl<K: Address> Writer<K> {
         if let Some(twice) = places.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::PlaceTaken { place: twice[0] });
         }
-        for (place, _, identity) in &rules {
-            self.admit(*place, *identity, rules.len())?;
+        for (place, rule, identity) in &rules {
+            self.admit(*place, rule, *identity, rules.len())?;
         }
         let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
         self.asking.add(&listed, self.tree.table()).map_err(|NoRoom| self.full())?;
@@ -166,9 +169,13 @@ impl<K: Address> Writer<K> {
         stats
     }
 
-    fn admit(&self, place: u64, identity: u32, more: usize) -> Result<(), Error> {
+    fn admit(&self, place: u64, rule: &Rule<K>, identity: u32, more: usize) -> Result<(), Error> {
         if identity == NO_RULE {
             return Err(Error::ReservedIdentity { place });
+        }
+        let interfaces = rule.interfaces.as_ref().map_or(0, Set::len);
+        if interfaces > MOST_INTERFACES {
+            return Err(Error::TooManyInterfaces { place, interfaces, most: MOST_INTERFACES });
         }
         if place == u64::MAX || self.tree.rules().contains_key(&place) {
             return Err(Error::PlaceTaken { place });

@@ -24,9 +24,7 @@ pub(crate) struct Order(u8);
 impl Order {
     /// The smallest order that holds so many octets.
     pub(crate) fn for_octets(octets: usize) -> Order {
-        let order = octets.div_ceil(UNIT).next_power_of_two().trailing_zeros() as u8;
-        debug_assert!(order <= TOP);
-        Order(order)
+        Order(octets.div_ceil(UNIT).next_power_of_two().trailing_zeros() as u8)
     }
 
     pub(crate) fn octets(self) -> usize {
@@ -62,7 +60,11 @@ impl Buddy {
         self.state.len()
     }
 
+    /// A block; none if there is no room, or the arena is not taken in blocks as large.
     pub(crate) fn allocate(&mut self, order: Order) -> Option<Block> {
+        if order.0 > TOP {
+            return None;
+        }
         let found = (order.0..=TOP).find(|&o| self.heads[usize::from(o)] != NONE);
         let (unit, mut size) = match found {
             Some(size) => {

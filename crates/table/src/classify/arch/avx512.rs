@@ -7,13 +7,14 @@ use std::arch::x86_64::{
     _mm256_load_si256, _mm256_mask_cmple_epu16_mask, _mm256_set1_epi16, _mm256_sub_epi16, _mm256_ternarylogic_epi32,
     _mm256_testn_epi16_mask, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask,
     _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_mask_cmple_epu16_mask,
-    _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64,
-    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512, _mm512_sub_epi16, _mm512_subs_epu16,
-    _mm512_ternarylogic_epi32, _mm512_test_epi64_mask, _mm512_testn_epi16_mask, _mm512_testn_epi64_mask, _pext_u64,
+    _mm512_mask_set1_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32,
+    _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
+    _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_test_epi64_mask, _mm512_testn_epi16_mask,
+    _mm512_testn_epi64_mask, _pext_u64,
 };
 
 use super::super::address::Address;
-use super::super::block::{BITS, ENDS, KINDS};
+use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{self, GROUP, Lists, Raw};
@@ -186,7 +187,10 @@ impl Isa for Avx512 {
                 let packet = _mm512_maskz_loadu_epi32(live, packets.add(item).cast());
                 // Lanes that were not loaded are zero, and so of no kind.
                 let kinds = _mm512_and_si512(reference, _mm512_set1_epi32(KINDS as i32));
-                let rare = _mm512_cmpgt_epu32_mask(kinds, _mm512_set1_epi32(BITS as i32)) != 0;
+                let rare = _mm512_cmpgt_epu32_mask(kinds, _mm512_set1_epi32(CUT as i32)) != 0;
+                // Nodes of both kinds have one list.
+                let cut = _mm512_cmpeq_epi32_mask(kinds, _mm512_set1_epi32(CUT as i32));
+                let kinds = _mm512_mask_set1_epi32(kinds, cut, BITS as i32);
                 for kind in lists::KINDS {
                     if kind > BITS && !rare {
                         continue;
@@ -194,6 +198,7 @@ impl Isa for Avx512 {
                     let chosen = _mm512_cmpeq_epi32_mask(kinds, _mm512_set1_epi32(kind as i32));
                     let (to, of) = lists.pointers_mut(kind);
                     let at = counts[kind as usize];
+                    debug_assert!(Lists::has_room(kind, at));
                     // Compressing in a register and storing all of it is much faster than storing what was chosen.
                     _mm512_storeu_si512(to.add(at).cast(), _mm512_maskz_compress_epi32(chosen, reference));
                     _mm512_storeu_si512(of.add(at).cast(), _mm512_maskz_compress_epi32(chosen, packet));

@@ -19,8 +19,12 @@ const FRESH: usize = 2 * PASS;
 
 const _: () = assert!(FRESH == VECTOR);
 
-/// What a list of nodes holds at most. A pass takes the nodes that came last, so that those which wait lie on the ways to
-/// them: on each step of these, fewer than a pass has given.
+/// What the list of nodes holds at most.
+///
+/// Of all nodes, of whatever kind, a pass takes those that came last, and gives their rests first, then what else they lead to.
+/// So what is at position `p` is at least `p / FRESH` steps deep: a rest takes the place of a node that was at its position or
+/// further on, and is no less deep (a chain's rest is as deep as the chain: only that keeps its position); what comes behind the
+/// rests is at most as far on as the node that led there and `PASS` more, and one step deeper.
 const WAITING: usize = FRESH * (DEPTH + 1);
 
 /// What lists of leaves hold together: they are emptied before the next pass.
@@ -96,11 +100,10 @@ impl Raw {
 /// A list for each kind of block.
 pub(crate) struct Lists {
     pub(super) leaves: [Raw; 3],
-    pub(super) bits: List<{ WAITING + GROUP }>,
-    pub(super) cut: List<{ WAITING + GROUP }>,
+    pub(super) nodes: List<{ WAITING + GROUP }>,
     pub(super) long: Raw,
     pub(super) dense: Raw,
-    /// How much is in each, by kind; the first is of no kind.
+    /// How much is in each, by kind, nodes of both as [`BITS`]; the first is of no kind.
     pub(super) counts: [usize; 8],
 }
 
@@ -109,8 +112,7 @@ impl Lists {
     pub(super) const fn new() -> Lists {
         Lists {
             leaves: [List::new(), List::new(), List::new()],
-            bits: List::new(),
-            cut: List::new(),
+            nodes: List::new(),
             long: List::new(),
             dense: List::new(),
             counts: [0; 8],
@@ -135,24 +137,29 @@ impl Lists {
         (std::mem::take(&mut self.counts[DENSE as usize]), &self.dense)
     }
 
-    /// The nodes of a kind.
+    /// The nodes.
     #[inline(always)]
-    pub(super) fn nodes(&self, kind: u32) -> (usize, &List<{ WAITING + GROUP }>) {
-        (self.counts[kind as usize], if kind == BITS { &self.bits } else { &self.cut })
+    pub(super) fn nodes(&self) -> (usize, &List<{ WAITING + GROUP }>) {
+        (self.counts[BITS as usize], &self.nodes)
     }
 
     /// Takes so many nodes off the end.
     #[inline(always)]
-    pub(super) fn drop_nodes(&mut self, kind: u32, count: usize) {
-        self.counts[kind as usize] -= count;
+    pub(super) fn drop_nodes(&mut self, count: usize) {
+        self.counts[BITS as usize] -= count;
+    }
+
+    /// Whether one more that is noted at a place of a list, or a group that counts as far as it is chosen, stays inside.
+    #[inline(always)]
+    pub(super) fn has_room(kind: u32, place: usize) -> bool {
+        place <= if kind == BITS { WAITING } else { LEAVES }
     }
 
     /// The arrays of a kind.
     #[inline(always)]
     pub(super) fn pointers_mut(&mut self, kind: u32) -> (*mut u32, *mut u32) {
         match kind {
-            BITS => self.bits.pointers_mut(),
-            CUT => self.cut.pointers_mut(),
+            BITS => self.nodes.pointers_mut(),
             LONG => self.long.pointers_mut(),
             DENSE => self.dense.pointers_mut(),
             size => self.leaves[size as usize - 1].pointers_mut(),
@@ -160,5 +167,8 @@ impl Lists {
     }
 }
 
-/// The kinds of references that lead somewhere.
-pub(super) const KINDS: [u32; 7] = [1, 2, 3, BITS, CUT, LONG, DENSE];
+/// The kinds of references that have lists of their own.
+pub(super) const KINDS: [u32; 6] = [1, 2, 3, BITS, LONG, DENSE];
+
+// Nodes of both kinds differ in one bit.
+const _: () = assert!(BITS & 1 == 0 && CUT == BITS | 1 && LONG > CUT && DENSE > CUT);

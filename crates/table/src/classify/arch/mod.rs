@@ -120,12 +120,16 @@ pub(crate) unsafe fn lookup<K: Address>(
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
 pub(super) fn has_avx512() -> bool {
+    // All that any body is compiled for: a hypervisor may leave out some.
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("popcnt")
 }
 
@@ -280,24 +284,11 @@ unsafe fn drain<K: Address, I: Isa, const FAR: bool>(
             if count > 0 {
                 search_dense(view, packets, found, best, list, count);
             }
-            let bits = pass::<K, I, FAR>(view, packets, best, lists, raw, BITS, |node, head, packet| {
-                let outer = head.masks[K::WORDS - 1] != 0;
-                let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones), outer);
-                node.add(HEADER).cast::<AtomicU32>().add(slot)
-            });
-            if bits > 0 {
-                I::sort(raw, bits, lists);
-                continue;
-            }
-            let cuts = pass::<K, I, FAR>(view, packets, best, lists, raw, CUT, |node, head, packet| {
-                let lane = (head.masks[0] as usize).min(LANES - 1);
-                let slot = I::below(node.add(HEADER).cast(), I::lane(packet, lane));
-                node.add(CUT_HEADER).cast::<AtomicU32>().add(slot)
-            });
-            if cuts == 0 {
+            let passed = pass::<K, I, FAR>(view, packets, best, lists, raw);
+            if passed == 0 {
                 break;
             }
-            I::sort(raw, cuts, lists);
+            I::sort(raw, passed, lists);
         }
     }
 }
@@ -541,8 +532,7 @@ unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
     }
 }
 
-/// Takes nodes of a kind off the end of their list, and notes where they lead. `pick` tells which slot it is.
-/// How many references there are then.
+/// Takes nodes off the end of their list, and notes where they lead. How many references there are then.
 ///
 /// # Safety
 /// As for [`drain`].
@@ -553,10 +543,8 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     best: &[u64; VECTOR],
     lists: &mut Lists,
     raw: &mut Raw,
-    kind: u32,
-    pick: impl Fn(*const u8, &Node, &Fields<K>) -> *const AtomicU32,
 ) -> usize {
-    let (count, list) = lists.nodes(kind);
+    let (count, list) = lists.nodes();
     let passed = count.min(PASS);
     for item in 0..passed {
         // SAFETY: the caller's promise.
@@ -565,16 +553,26 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
             let (reference, packet) = (list.reference(waiting), list.packet(waiting));
             assert_unchecked(packet < packets.len() && packet < VECTOR);
             if FAR {
-                fetch(view, list.reference((waiting + AHEAD).min(count - 1)), if kind == CUT { CUT_HEADER } else { 0 });
+                let ahead = list.reference((waiting + AHEAD).min(count - 1));
+                fetch(view, ahead, (ahead & (BITS ^ CUT)) as usize * CUT_HEADER);
             }
+            let packet = (packet, &packets[packet]);
             let (node, head) = node(view, reference);
-            let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
+            let slot = if reference & KINDS == BITS {
+                let outer = head.masks[K::WORDS - 1] != 0;
+                let bits = head.masks.map(u64::count_ones);
+                node.add(HEADER + 4 * slot::<K, I>(&K::words(packet.1), &head.masks, &bits, outer))
+            } else {
+                let lane = (head.masks[0] as usize).min(LANES - 1);
+                node.add(CUT_HEADER + 4 * I::below(node.add(HEADER).cast(), I::lane(packet.1, lane)))
+            };
+            let (child, rest) = follow(head, &*slot.cast::<AtomicU32>(), best[packet.0]);
             // What comes last is taken first: so what waits is rests, one for each node on the way.
-            raw.set(item, rest, packet as u32);
-            raw.set(passed + item, child, packet as u32);
+            raw.set(item, rest, packet.0 as u32);
+            raw.set(passed + item, child, packet.0 as u32);
         }
     }
-    lists.drop_nodes(kind, passed);
+    lists.drop_nodes(passed);
     2 * passed
 }
 

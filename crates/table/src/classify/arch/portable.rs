@@ -1,7 +1,7 @@
 //! For any CPU.
 
 use super::super::address::{Address, LANES};
-use super::super::block::{ENDS, KINDS};
+use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::fields::Fields;
 use super::Isa;
 use super::lists::{Lists, Raw};
@@ -97,9 +97,13 @@ impl Isa for Portable {
                 if reference == 0 {
                     continue;
                 }
-                let kind = reference & KINDS;
+                let kind = match reference & KINDS {
+                    CUT => BITS,
+                    other => other,
+                };
                 let (to, of) = lists.pointers_mut(kind);
                 let at = lists.counts[kind as usize];
+                debug_assert!(Lists::has_room(kind, at));
                 to.add(at).write(reference);
                 of.add(at).write(packets.add(item).read());
                 lists.counts[kind as usize] = at + 1;

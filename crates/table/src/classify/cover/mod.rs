@@ -103,7 +103,7 @@ pub struct Report {
     pub undecided: Vec<usize>,
 }
 
-/// How much may be looked at: lookups, pieces, or thousands of rules.
+/// How much may be looked at: lookups, pieces, thousands of rules by their outlines, or 16 rules themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// For one rule.
@@ -429,7 +429,8 @@ impl<'r, K: Address> Analysis<'r, K> {
     ) -> Result<After<K>, Spent> {
         let verdict = self.list[rule].verdict;
         let mut candidates = self.outlines.candidates(self.outlines.of(region), self.starts[rule + 1]);
-        let after = candidates.find_map(|number| {
+        let mut passed = 0;
+        let after = candidates.by_ref().inspect(|_| passed += 1).find_map(|number| {
             let other = self.boxes[number];
             if self.list[self.rules[number]].verdict == verdict {
                 return other.matches(packet).then_some(After::Same(number));
@@ -437,7 +438,7 @@ impl<'r, K: Address> Analysis<'r, K> {
             let other = Region::of(other, region.shape()).filter(|other| region.overlaps(other));
             other.map(|other| After::Other(number, other))
         });
-        allowance.spend(candidates.looked_at() / 1024)?;
+        allowance.spend(candidates.looked_at() / 1024 + passed / 16)?;
         Ok(after.unwrap_or(After::End))
     }
 }

@@ -1,6 +1,7 @@
 //! Addresses and ports of boxes in a form that many can be compared at once.
 
 use super::super::address::Address;
+use super::super::arch;
 use super::super::rule::{Rule, Span};
 use super::region::Region;
 
@@ -101,7 +102,7 @@ impl Candidates<'_> {
     /// Goes to the next block that has some.
     fn advance(&mut self) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+        if arch::has_avx512() {
             // SAFETY: the CPU has the features.
             unsafe { self.advance_with_avx512() };
             return;

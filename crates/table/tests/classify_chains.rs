@@ -1,0 +1,207 @@
+//! Rules that nothing parts: chains of leaves, what becomes of them as rules come and go, and what else takes a tree to its
+//! limits.
+
+use weir_base::random::Random;
+use weir_base::reclaim::Domain;
+use weir_table::classify::{Error, Fields, Limits, NO_RULE, Rule, Span, Upper, Writer};
+use weir_table::lpm::Prefix;
+use weir_table::sav::Set;
+
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+/// From any host to any.
+fn udp(source: (u16, u16), destination: (u16, u16)) -> Rule<u32> {
+    let [source, destination] = [source, destination].map(|(low, high)| Span::new(low, high).unwrap());
+    Rule { protocol: Some(UDP), upper: Upper::Ports { source, destination }, ..Rule::any() }
+}
+
+/// Ranges of ports that overlap each other all.
+fn wide(random: &mut Random) -> Rule<u32> {
+    let mut range = || (random.below(30_000) as u16, 35_000 + random.below(30_000) as u16);
+    udp(range(), range())
+}
+
+/// One that values of ports part.
+fn narrow(random: &mut Random) -> Rule<u32> {
+    let low = random.below(64_000) as u16;
+    udp((low, low + 200), (10, 60_000))
+}
+
+fn writer(domain: &Domain, rules: &[Rule<u32>]) -> Writer<u32> {
+    let mut writer = Writer::new(domain, Limits { rules: 1 << 20, bytes: 1 << 30 }).unwrap();
+    writer.load((0..).zip(rules).map(|(place, rule)| (place, rule.clone(), place as u32))).unwrap();
+    writer
+}
+
+/// What a linear search finds.
+fn first(rules: &[(u64, Rule<u32>)], packet: &Fields<u32>) -> u32 {
+    rules.iter().find(|(_, rule)| rule.matches(packet)).map_or(NO_RULE, |(place, _)| *place as u32)
+}
+
+fn packets(random: &mut Random, count: usize) -> Vec<Fields<u32>> {
+    let mut packet = |protocol| {
+        Fields::new(random.next() as u32, random.next() as u32, protocol)
+            .with_ports(random.next() as u16, random.next() as u16)
+    };
+    (0..count).map(|number| packet(if number % 2 == 0 { TCP } else { UDP })).collect()
+}
+
+fn agrees(domain: &Domain, writer: &Writer<u32>, random: &mut Random) {
+    let mut rules = Vec::from_iter(writer.iter().map(|(place, rule, _)| (place, rule.clone())));
+    rules.sort_unstable_by_key(|(place, _)| *place);
+    let (table, mut reader) = (writer.table(), domain.reader().unwrap());
+    let packets = packets(random, 512);
+    let mut found = vec![0; packets.len()];
+    table.lookup_each(&reader.pin(), &packets, &mut found);
+    for (packet, found) in packets.iter().zip(found) {
+        assert_eq!(found, first(&rules, packet), "{packet:?}");
+    }
+}
+
+/// The leaves of a long chain become nodes that cut, one by one: packets that match nothing pass them all.
+#[test]
+fn nodes_in_a_long_chain_are_looked_up() {
+    let mut random = Random::from_seed(1);
+    let links = 40;
+    let mut rules = Vec::new();
+    for link in 0..2 * links {
+        let narrow_ones = if link < links { 600 } else { 0 };
+        rules.extend((0..1024).map(|rule| if rule < narrow_ones { narrow(&mut random) } else { wide(&mut random) }));
+    }
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &rules);
+    agrees(&domain, &writer, &mut random);
+    let rebuilt = writer.stats().rebuilt;
+    for link in (0..links).rev() {
+        writer.remove(1024 * link + 5).unwrap();
+    }
+    assert!(writer.stats().rebuilt >= rebuilt + links);
+    agrees(&domain, &writer, &mut random);
+}
+
+#[test]
+fn a_rule_comes_to_the_end_of_a_chain_without_rebuilding_it() {
+    let mut random = Random::from_seed(2);
+    let rules = Vec::from_iter((0..5000).map(|_| wide(&mut random)));
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &rules);
+    let before = writer.stats().rebuilt_rules;
+    for place in 0..200 {
+        writer.insert(10_000 + place, wide(&mut random), 10_000 + place as u32).unwrap();
+    }
+    // Once for 32 rules, of at most a leaf and these.
+    assert!(writer.stats().rebuilt_rules - before <= 200 / 32 * 1100, "{:?}", writer.stats());
+    agrees(&domain, &writer, &mut random);
+}
+
+#[test]
+fn what_all_rules_share_parts_nothing() {
+    let mut random = Random::from_seed(3);
+    let host: Prefix<u32> = "192.0.2.1/32".parse().unwrap();
+    let shared = |rule: Rule<u32>| Rule { destination: host.into(), ..rule };
+    let rules = Vec::from_iter((0..1000).map(|_| shared(wide(&mut random))));
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &rules);
+    let before = writer.stats().rebuilt_rules;
+    for place in 0..200 {
+        writer.insert(10_000 + place, shared(wide(&mut random)), 10_000 + place as u32).unwrap();
+    }
+    assert!(writer.stats().rebuilt_rules - before <= 200 / 32 * 1300, "{:?}", writer.stats());
+    agrees(&domain, &writer, &mut random);
+}
+
+#[test]
+fn a_chain_goes_with_its_rules() {
+    let mut random = Random::from_seed(4);
+    let rules = Vec::from_iter((0..6000).map(|_| wide(&mut random)));
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &rules);
+    // In another order than they came in.
+    let mut places = Vec::from_iter(0..6000u64);
+    while places.len() > 10 {
+        let place = places.swap_remove(random.below(places.len() as u64) as usize);
+        assert_eq!(writer.remove(place), Ok(Some(place as u32)));
+    }
+    writer.collect();
+    let stats = writer.stats();
+    assert!(stats.octets - stats.waiting < 16 << 10, "{stats:?}");
+    agrees(&domain, &writer, &mut random);
+}
+
+#[test]
+fn a_rule_of_more_interfaces_than_there_is_room_for_is_refused() {
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &[]);
+    let of = |interfaces: u32| Rule { interfaces: Some((0..interfaces).collect::<Set>()), ..Rule::<u32>::any() };
+    let refused = Error::TooManyInterfaces { place: 7, interfaces: 16_001, most: 16_000 };
+    assert_eq!(writer.insert(7, of(16_001), 1), Err(refused));
+    assert_eq!(writer.load([(7, of(16_001), 1)]), Err(refused));
+    writer.insert(7, of(16_000), 1).unwrap();
+    let (table, mut reader) = (writer.table(), domain.reader().unwrap());
+    let by = |interface| Fields::new(1, 2, UDP).with_interface(interface);
+    let mut found = [0; 2];
+    table.lookup_each(&reader.pin(), &[by(15_999), by(16_000)], &mut found);
+    assert_eq!(found, [1, NO_RULE]);
+    assert_eq!(writer.remove(7), Ok(Some(1)));
+}
+
+#[test]
+fn interfaces_tell_rules_apart_that_nothing_else_does() {
+    let domain = Domain::new();
+    let on =
+        |rule: u32| Rule { interfaces: Some([2 * rule, 2 * rule + 1].into_iter().collect()), ..Rule::<u32>::any() };
+    for count in [9, 32, 33, 64, 200] {
+        let rules = Vec::from_iter((0..count).map(on));
+        let mut writer = writer(&domain, &rules);
+        let check = |writer: &Writer<u32>| {
+            let (table, mut reader) = (writer.table(), domain.reader().unwrap());
+            let packets = Vec::from_iter((0..2 * count + 2).map(|by| Fields::new(1, 2, UDP).with_interface(by)));
+            let mut found = vec![0; packets.len()];
+            table.lookup_each(&reader.pin(), &packets, &mut found);
+            for (packet, found) in packets.iter().zip(found) {
+                let of = u64::from(packet.interface() / 2);
+                assert_eq!(found, writer.get(of).map_or(NO_RULE, |(_, identity)| identity));
+            }
+        };
+        check(&writer);
+        writer.remove(3).unwrap();
+        check(&writer);
+        writer.insert(3, on(3), 3).unwrap();
+        check(&writer);
+    }
+}
+
+/// Near the limit there is no room to build parts anew: rules come as long as there is room for them, and again when others
+/// have gone.
+#[test]
+fn what_has_been_full_takes_rules_again() {
+    let mut random = Random::from_seed(5);
+    let domain = Domain::new();
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 400 << 10 }).unwrap();
+    let host = |random: &mut Random| Rule::<u32> {
+        source: Prefix::new(random.next() as u32, 32).unwrap().into(),
+        ..Rule::any()
+    };
+    writer.load((0..50).map(|place| (place, host(&mut random), place as u32))).unwrap();
+    let mut next = 50;
+    let mut refused = 0;
+    while refused < 2000 {
+        match writer.insert(next, host(&mut random), next as u32) {
+            Ok(()) => next += 1,
+            Err(error) => {
+                assert!(matches!(error, Error::Full { .. }));
+                refused += 1;
+            }
+        }
+    }
+    let most = writer.len();
+    assert!(most > 1000, "{most} rules of 128 octets and their share of leaves");
+    for place in 0..20 {
+        assert_eq!(writer.remove(place), Ok(Some(place as u32)));
+    }
+    for place in 0..10 {
+        writer.insert(place, host(&mut random), place as u32).unwrap();
+    }
+    agrees(&domain, &writer, &mut random);
+}
