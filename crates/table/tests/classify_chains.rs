@@ -16,16 +16,19 @@ fn udp(source: (u16, u16), destination: (u16, u16)) -> Rule<u32> {
     Rule { protocol: Some(UDP), upper: Upper::Ports { source, destination }, ..Rule::any() }
 }
 
+/// No rule is for destination ports from here on.
+const PAST: u16 = 62_000;
+
 /// Ranges of ports that overlap each other all.
 fn wide(random: &mut Random) -> Rule<u32> {
-    let mut range = || (random.below(30_000) as u16, 35_000 + random.below(30_000) as u16);
+    let mut range = || (random.below(30_000) as u16, 35_000 + random.below(25_000) as u16);
     udp(range(), range())
 }
 
-/// One that values of ports part.
+/// One that values of ports part, and bits do not: those of both its ends differ.
 fn narrow(random: &mut Random) -> Rule<u32> {
-    let low = random.below(64_000) as u16;
-    udp((low, low + 200), (10, 60_000))
+    let middle = 8192 * (1 + random.below(7)) as u16;
+    udp((middle - 1 - random.below(1500) as u16, middle + random.below(1500) as u16), (10, 60_000))
 }
 
 fn writer(domain: &Domain, rules: &[Rule<u32>]) -> Writer<u32> {
@@ -39,12 +42,15 @@ fn first(rules: &[(u64, Rule<u32>)], packet: &Fields<u32>) -> u32 {
     rules.iter().find(|(_, rule)| rule.matches(packet)).map_or(NO_RULE, |(place, _)| *place as u32)
 }
 
+/// Most match no rule, and so are looked up to the end.
 fn packets(random: &mut Random, count: usize) -> Vec<Fields<u32>> {
-    let mut packet = |protocol| {
-        Fields::new(random.next() as u32, random.next() as u32, protocol)
-            .with_ports(random.next() as u16, random.next() as u16)
+    let mut packet = |port| {
+        let protocol = if random.chance(0.1) { TCP } else { UDP };
+        Fields::new(random.next() as u32, random.next() as u32, protocol).with_ports(random.next() as u16, port)
     };
-    (0..count).map(|number| packet(if number % 2 == 0 { TCP } else { UDP })).collect()
+    (0..count)
+        .map(|number| packet(if number % 8 == 0 { 20_000 + number as u16 } else { PAST + number as u16 }))
+        .collect()
 }
 
 fn agrees(domain: &Domain, writer: &Writer<u32>, random: &mut Random) {
@@ -68,6 +74,11 @@ fn nodes_in_a_long_chain_are_looked_up() {
     for link in 0..2 * links {
         let narrow_ones = if link < links { 600 } else { 0 };
         rules.extend((0..1024).map(|rule| if rule < narrow_ones { narrow(&mut random) } else { wide(&mut random) }));
+    }
+    // Below a node: the rests of the first one are looked up by all packets, one after the other.
+    for _ in 0..3000 {
+        let source = Prefix::new(random.next() as u32, 32).unwrap().into();
+        rules.push(Rule { source, protocol: Some(TCP), ..Rule::any() });
     }
     let domain = Domain::new();
     let mut writer = writer(&domain, &rules);
