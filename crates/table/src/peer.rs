@@ -5,9 +5,10 @@
 //! sides see the same machine: its clock, its caches, and its neighbours.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Lines, Write};
+use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 
 /// A peer at work.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Peer {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
+    /// Reads what it says on the standard error.
+    said: Option<JoinHandle<String>>,
 }
 
 /// What a peer measured: one line of its output.
@@ -38,14 +41,24 @@ impl Peer {
     /// Starts a peer with these arguments and `--paced`, and waits until it is ready.
     ///
     /// # Errors
-    /// If the program cannot be started, or ends before it is ready; it has told why on the standard error.
+    /// If the program cannot be started: of the kind [`NotFound`](io::ErrorKind::NotFound) if there is none, of
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it may not be. If it ends before it is ready: with what it
+    /// said last on the standard error.
     pub fn start<A: AsRef<OsStr>>(program: &Path, arguments: impl IntoIterator<Item = A>) -> io::Result<Peer> {
         let mut command = Command::new(program);
         command.args(arguments).arg("--paced").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let input = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut peer = Peer { child, input, output: BufReader::new(output).lines() };
+        let mut errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let said = std::thread::spawn(move || {
+            let mut octets = Vec::new();
+            // What could not be read is not told.
+            let _ = errors.read_to_end(&mut octets);
+            String::from_utf8_lossy(&octets).into_owned()
+        });
+        let mut peer = Peer { child, input, output: BufReader::new(output).lines(), said: Some(said) };
         peer.wait_for("ready")?;
         Ok(peer)
     }
@@ -55,9 +68,9 @@ impl Peer {
     /// # Errors
     /// If it has ended.
     pub fn repeat(&mut self) -> io::Result<()> {
-        self.input.write_all(b"\n")?;
-        self.input.flush()?;
-        self.wait_for("done")
+        // Where it has ended, this tells more than that the pipe is broken.
+        let asked = self.input.write_all(b"\n").and_then(|()| self.input.flush());
+        self.wait_for("done").and(asked)
     }
 
     /// Ends it; gives what it measured.
@@ -69,7 +82,7 @@ impl Peer {
         let lines = self.output.collect::<io::Result<Vec<String>>>()?;
         let status = self.child.wait()?;
         if !status.success() {
-            return Err(io::Error::other(format!("the peer ended with {status}")));
+            return Err(ended(&format!("the peer ended with {status}"), self.said.take()));
         }
         lines.iter().map(|line| parse(line).ok_or_else(|| unexpected(line))).collect()
     }
@@ -79,8 +92,20 @@ impl Peer {
             Some(Ok(line)) if line == word => Ok(()),
             Some(Ok(line)) => Err(unexpected(&line)),
             Some(Err(error)) => Err(error),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
+            None => match self.child.wait() {
+                Ok(status) => Err(ended(&format!("the peer ended with {status}"), self.said.take())),
+                Err(error) => Err(error),
+            },
         }
+    }
+}
+
+/// That a peer ended too early, with what it said last.
+fn ended(how: &str, said: Option<JoinHandle<String>>) -> io::Error {
+    let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
+    match said.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(last) => io::Error::other(format!("{how}: {}", last.trim())),
+        None => io::Error::other(how),
     }
 }
 
@@ -128,7 +153,20 @@ mod tests {
     #[test]
     fn a_program_that_is_no_peer_is_an_error() {
         assert!(Peer::start(Path::new("/bin/true"), ["--family", "4"]).is_err());
-        assert!(Peer::start(Path::new("/nonexistent"), [""; 0]).is_err());
+        let absent = Peer::start(Path::new("/nonexistent"), [""; 0]).unwrap_err();
+        assert_eq!(absent.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_a_peer_said_last_is_why_it_ended() {
+        let script = |text: &str| ["-c".to_owned(), text.to_owned()];
+        let start = |text: &str| Peer::start(Path::new("/bin/sh"), script(text));
+        let ended = start("echo first >&2; echo 'no room' >&2; echo >&2; exit 7").unwrap_err();
+        assert_eq!(ended.to_string(), "the peer ended with exit status: 7: no room");
+        let mut later = start("echo ready; read line; exit 3").unwrap();
+        assert_eq!(later.repeat().unwrap_err().to_string(), "the peer ended with exit status: 3");
+        let at_last = start("echo ready; cat; echo 'too late' >&2; exit 2").unwrap();
+        assert_eq!(at_last.finish().unwrap_err().to_string(), "the peer ended with exit status: 2: too late");
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub enum NoRoom {
     /// Of rules on packets' fields.
     #[error(transparent)]
     Rules(#[from] classify::Error),
+    /// Of different sequences of access lists that interfaces name, with their limit.
+    #[error("interfaces name more than {0} different sequences of access lists")]
+    Sequences(usize),
     /// The system refuses the address space that a new table asks for its sets of interfaces, and so there is none.
     #[error(
         "no room for a table: the system refuses {octets} bytes of address space for sets of interfaces ({reason})"

@@ -14,7 +14,7 @@ use super::order::{Entry, Order, Own, Text};
 use super::same::{Known, same_list, same_rule};
 use super::{Input, List, LostEdits, Store, sequence, width};
 use crate::acl::NONE;
-use crate::model::{AclIndex, AclList, AclRule, Origin};
+use crate::model::{AclIndex, AclList, AclRule};
 
 /// What [`Store::prepare`] made: to be put into force, or given back.
 #[derive(Default)]
@@ -266,15 +266,8 @@ impl Store {
                     ChainSlot::Fresh(Box::new(kept.map_err(|full| table_full(full, list))?))
                 }
             };
-            let Some(number) = u16::try_from(chains.len()).ok().filter(|&number| number != NONE) else {
-                let (rules, most) = (chains.len() + 1, usize::from(NONE));
-                return Err(TableFull {
-                    table: "sequences of access lists".into(),
-                    prefix: String::new(),
-                    origin: Origin::default(),
-                    full: NoRoom::Rules(Error::TooManyRules { rules, most }),
-                });
-            };
+            // It has a list at least.
+            let number = next_number(chains.len(), &input.gateway.acls[usize::from(named[0].0)])?;
             known.insert(sequence, number);
             chains.push(slot);
             Ok(number)
@@ -287,6 +280,17 @@ impl Store {
         staged.interfaces = interfaces;
         Ok(())
     }
+}
+
+/// The number of a chain beside so many others. This list is its first.
+fn next_number(others: usize, list: &AclList) -> Result<u16, TableFull> {
+    let number = u16::try_from(others).ok().filter(|&number| number != NONE);
+    number.ok_or_else(|| TableFull {
+        table: format!("acl {}", list.name),
+        prefix: String::new(),
+        origin: list.origin,
+        full: NoRoom::Sequences(usize::from(NONE)),
+    })
 }
 
 /// What lists may have, and have.
@@ -327,5 +331,28 @@ fn table_full<'l>(full: Full, list: impl Fn(u32) -> &'l List) -> TableFull {
         prefix: String::new(),
         origin: full.rule.unwrap_or(list.declared.origin),
         full: NoRoom::Rules(full.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AclDefault, Origin};
+
+    #[test]
+    fn too_many_sequences_are_told_as_such() {
+        let list = AclList {
+            name: "edge".into(),
+            rules: [].into(),
+            default: AclDefault::Next,
+            sample: None,
+            origin: Origin::default(),
+        };
+        assert_eq!(next_number(65_534, &list), Ok(65_534));
+        let refused = next_number(65_535, &list).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "acl edge: interfaces name more than 65535 different sequences of access lists"
+        );
     }
 }

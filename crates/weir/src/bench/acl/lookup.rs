@@ -76,6 +76,9 @@ pub struct TrafficCost {
     pub lookup_target: Option<Target>,
     /// The peer's functions.
     pub peers: Vec<PeerCost>,
+    /// Why there is nothing of the peer, if it took part and failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_error: Option<String>,
     /// Our ticks to those of the fastest of them.
     pub ratio: Option<f64>,
     /// The target for the ratio.
@@ -192,22 +195,28 @@ fn with_traffic<K: Ip>(
             return Err(AclError::Wrong { set: set.name.clone(), found, first });
         }
     }
+    // A peer that fails, as it has no room for the rules, is told of beside what the others take.
     let mut peer = match &effort.peers {
         Some(directory) => start_peer(&directory.join(PEER), &set.rules, packets)?,
-        None => None,
+        None => Ok(None),
     };
     let mut ticks = Vec::new();
     for _ in 0..effort.repeats {
         ticks.push(time(table, &reader.pin(), &fields, &mut found));
-        if let Some(peer) = &mut peer {
-            peer.repeat()?;
-        }
+        peer = peer.and_then(|peer| match peer {
+            Some(mut peer) => peer.repeat().map(|()| Some(peer)),
+            None => Ok(None),
+        });
     }
     let lookup = Figure::of_all(&mut ticks);
     // The answer of peers for no rule is 0.
     let checksum = peer::checksum(found.iter().map(|&place| place.wrapping_add(1)));
+    let (results, peer_error) = match peer.and_then(|peer| peer.map_or_else(|| Ok(Vec::new()), Peer::finish)) {
+        Ok(results) => (results, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
     let (mut peers, mut built) = (Vec::new(), None);
-    for result in peer.map(Peer::finish).transpose()?.unwrap_or_default() {
+    for result in results {
         let name = format!("{} {}", result.peer, result.variant);
         if result.checksum != checksum {
             return Err(AclError::Disagree { peer: name, set: set.name.clone() });
@@ -224,6 +233,7 @@ fn with_traffic<K: Ip>(
         lookup,
         lookup_target: lookup_most.map(|most| Target::at_most(most, lookup.median)),
         peers,
+        peer_error,
         ratio,
         ratio_target: ratio_most.zip(ratio).map(|(most, ratio)| Target::at_most(most, ratio)),
         node,
@@ -238,16 +248,23 @@ fn build_ms(json: &str) -> Option<f64> {
     serde_json::from_str::<serde_json::Value>(json).ok()?.get("build_ms")?.as_f64()
 }
 
-/// Starts the peer on the same rules and packets, which it reads from files; there is none for IPv6.
-fn start_peer<K: Ip>(program: &Path, rules: &[Rule<K>], packets: &[Packet<K>]) -> io::Result<Option<Peer>> {
-    let Some((text, keys)) = K::for_peers(rules, packets) else { return Ok(None) };
+/// Starts the peer on the same rules and packets, which it reads from files; there is none for IPv6. What it fails with
+/// itself is told within.
+///
+/// # Errors
+/// When there is no such program, or its files can not be written.
+fn start_peer<K: Ip>(program: &Path, rules: &[Rule<K>], packets: &[Packet<K>]) -> io::Result<io::Result<Option<Peer>>> {
+    let Some((text, keys)) = K::for_peers(rules, packets) else { return Ok(Ok(None)) };
     let directory = tempfile::tempdir()?;
     let (rule_file, key_file) = (directory.path().join("rules"), directory.path().join("keys"));
     std::fs::write(&rule_file, text)?;
     std::fs::write(&key_file, keys)?;
     let arguments = ["--rules".as_ref(), rule_file.as_os_str(), "--keys".as_ref(), key_file.as_os_str()];
     // It has read the files when it is ready.
-    Peer::start(program, arguments).map(Some)
+    match Peer::start(program, arguments) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => Err(error),
+        started => Ok(started.map(Some)),
+    }
 }
 
 /// Ticks of the node, and what it adds to the graph, when these packets come in.

@@ -306,6 +306,28 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_fails_is_told_of_and_the_others_go_on() {
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/bin/false", directory.path().join("peer-acl")).unwrap();
+        let effort = Effort { peers: Some(directory.path().to_owned()), ..little() };
+        let sets = rule_sets(None, &effort).unwrap();
+        assert_eq!(sets.len(), 6);
+        let report = Acl { sets, ..Acl::default() };
+        for set in &report.sets {
+            assert_eq!(set.peer_load_ms, None);
+            for traffic in &set.traffic {
+                let error = (set.family == "ipv4").then_some("the peer ended with exit status: 1");
+                assert_eq!((traffic.peer_error.as_deref(), traffic.ratio), (error, None));
+                assert!(traffic.lookup.median > 0.0);
+            }
+        }
+        let text = report.text();
+        let note = "\nno rte_acl of made-access, 1000 rules, spread: the peer ended with exit status: 1\n";
+        assert!(text.contains(note), "{text}");
+        assert_eq!(render::read::<Acl>(&render::json(&report)).unwrap(), report);
+    }
+
+    #[test]
     fn the_report_reads_back_is_drawn_and_says_what_was_missed() {
         let effort = little();
         let cpus = weir_base::affinity::allowed().unwrap();

@@ -14,7 +14,7 @@ use crate::render::table::Align::{Left, Right};
 use crate::render::table::Table;
 
 /// What `weir bench acl` measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Acl {
     /// Ticks of the time-stamp counter per second.
     pub tick_frequency: f64,
@@ -69,6 +69,7 @@ impl Report for Acl {
                 LOCAL_FLOWS.min(packets)
             );
             text.push_str(&lookups(&self.sets).text());
+            failures(&mut text, &self.sets);
             text.push_str("\nmemory, in octets per rule, and loading\n");
             text.push_str(&memory(&self.sets).text());
         }
@@ -251,6 +252,17 @@ fn lookups(sets: &[SetCost]) -> Table {
         }
     }
     table
+}
+
+/// Why there is nothing of rte_acl where it took part.
+fn failures(text: &mut String, sets: &[SetCost]) {
+    for set in sets {
+        for traffic in &set.traffic {
+            if let Some(error) = &traffic.peer_error {
+                let _ = writeln!(text, "no rte_acl of {}, {} rules, {}: {error}", set.name, set.rules, traffic.traffic);
+            }
+        }
+    }
 }
 
 fn memory(sets: &[SetCost]) -> Table {
