@@ -208,6 +208,31 @@ fn a_collector_reads_what_was_sampled() {
     assert_eq!(collector.failure(), None);
 }
 
+#[test]
+fn of_packets_that_a_rule_logs_it_is_said_what_the_rule_did() {
+    let mut listener = Listener::new();
+    let mut collector = Collector::open(listener.address(), Time(0));
+    // RFC 7270, 4.12: forwarded; dropped by an access list; dropped by a policer.
+    let cases = [(Treatment::Passed, 64), (Treatment::Dropped, 129), (Treatment::RateLimited, 138)];
+    let sent: Vec<_> = [false, true].into_iter().flat_map(|output| cases.map(|case| (output, case))).collect();
+    for (at, (output, (treatment, _))) in (0..).zip(&sent) {
+        let mut sample = sample("tcp from 2001:db8::7 port 1 to 2001:db8:1::9 port 443", 128);
+        (sample.cause, sample.treatment) = (Cause::Logged { rule: 7, output: *output }, *treatment);
+        (sample.interface, sample.one_in) = (at, 1);
+        collector.send(&sample, &known(0, 0));
+    }
+    collector.flush(Time(0), 1_800_000_000);
+    let (samples, names) = records(&listener.messages(1_800_000_000));
+    let status = |record: &Fields| match value(record, "ForwardingStatus") {
+        FieldValue::ForwardingStatus(status) => u64::from(u8::from(*status)),
+        other => panic!("{other:?}"),
+    };
+    let read: Vec<_> = samples.iter().map(|record| (status(record), number(record, "IngressInterface"))).collect();
+    let expected: Vec<_> = sent.iter().zip(0..).map(|((_, (_, status)), at)| (*status, at)).collect();
+    assert_eq!((read, names.len()), (expected, 6));
+    assert!(samples.iter().all(|record| number(record, "DestinationTransportPort") == 443));
+}
+
 /// Templates in messages: the numbers of their sets.
 fn templates(messages: &[IPFix]) -> Vec<u16> {
     let sets = messages.iter().flat_map(|message| &message.flowsets).map(|set| set.header.header_id);
