@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -166,25 +167,46 @@ pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceSt
     rows
 }
 
-/// What interfaces counted of ethertypes: those that name some, or have refused frames for theirs.
-pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root) -> Vec<EthertypeStats> {
+/// What interfaces counted of ethertypes: those that name some, or have refused frames for theirs. `cleared` is what was
+/// counted when the counters were last cleared.
+pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root, cleared: &RefusedEthertypes) -> Vec<EthertypeStats> {
     let mut rows = Vec::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
         let Some(compiled) = root.interfaces.get(number as usize) else { continue };
-        let sum = |of: fn(&InterfaceCounters) -> u64| compiled.counters.iter().map(of).sum();
-        let both: [(&str, _, u64); 2] = [
-            ("in", &interface.access.ethertypes_in, sum(|counters| counters.ethertypes.0.value())),
-            ("out", &interface.access.ethertypes_out, sum(|counters| counters.ethertypes.1.value())),
+        let refused = refused_ethertypes(compiled);
+        let before = cleared.get(&compiled.name).copied().unwrap_or_default();
+        let both = [
+            ("in", &interface.access.ethertypes_in, refused.0 - before.0),
+            ("out", &interface.access.ethertypes_out, refused.1 - before.1),
         ];
         let shown = both.into_iter().filter(|(_, ethertypes, refused)| ethertypes.is_some() || *refused > 0);
-        rows.extend(shown.map(|(direction, ethertypes, refused)| EthertypeStats {
-            interface: interface.name.clone(),
-            direction,
-            ethertypes: ethertypes.clone(),
-            refused,
+        rows.extend(shown.map(|(direction, ethertypes, refused)| {
+            EthertypeStats {
+                interface: interface.name.clone(),
+                direction,
+                ethertypes: ethertypes.as_ref().map(|of| of.types.clone()),
+                refused,
+                origin: (ethertypes.as_ref().and_then(|of| model.origins.place(of.origin)))
+                    .map_or_else(String::new, |place| place.to_string()),
+            }
         }));
     }
     rows
+}
+
+/// Frames that interfaces refused for their ethertypes, by the name of the interface: in, and out.
+pub(crate) type RefusedEthertypes = HashMap<Arc<str>, (u64, u64)>;
+
+/// Those that all interfaces have refused, also of those that are away: they may come back, and their counters with them.
+pub(crate) fn all_refused_ethertypes(root: &Root) -> RefusedEthertypes {
+    root.interfaces.iter().map(|interface| (Arc::clone(&interface.name), refused_ethertypes(interface))).collect()
+}
+
+fn refused_ethertypes(interface: &Interface) -> (u64, u64) {
+    let both = |(incoming, outgoing), worker: &InterfaceCounters| {
+        (incoming + worker.ethertypes.0.value(), outgoing + worker.ethertypes.1.value())
+    };
+    interface.counters.iter().fold((0, 0), both)
 }
 
 /// The same of interfaces that are away.

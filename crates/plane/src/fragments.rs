@@ -31,7 +31,7 @@ const NONE: u32 = u32::MAX;
 
 /// What rules see of a transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Upper {
+pub enum Upper {
     /// Ports, and flags if it is TCP's.
     Ports(u16, u16, Option<u8>),
     /// Type and code of ICMP.

@@ -28,7 +28,7 @@ use crate::model::{self, InterfaceKind, Origin, Place};
 use crate::neighbor::{Event, Known};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::record::{Fate, Recorder};
+use crate::record::{Fate, Fragmented, Recorder};
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::sample::{self, Sample};
 use crate::stats::{self, Conservation, TraceRow};
@@ -94,8 +94,12 @@ pub struct Outcome {
     pub out: Vec<u32>,
     /// Interfaces by which what weir made of it left: ICMP errors about it, replies to it.
     pub answers: Vec<u32>,
+    /// The interface that lets no frame of its ethertype pass, if one was asked about that.
+    pub unlisted: Option<Unlisted>,
     /// What was decided about its source, if it was validated.
     pub sav: Option<Decision>,
+    /// What access lists made of it as a fragment, each time that they had to: of those of the same interface the last.
+    pub fragments: Vec<Piece>,
     /// What access lists decided about it, in the order in which it came to them.
     pub acl: Vec<Filtered>,
     /// What the bindings of its interface say of who sent it: of what they were asked last.
@@ -104,6 +108,17 @@ pub struct Outcome {
     pub allow: Vec<Listed>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
+}
+
+/// An interface that does not let a frame pass for its ethertype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The interface's number.
+    pub interface: u32,
+    /// The frame was leaving, not coming in.
+    pub output: bool,
+    /// Where the ethertypes were declared that may pass.
+    pub origin: Origin,
 }
 
 /// What the access lists of an interface decided about a packet.
@@ -115,6 +130,17 @@ pub struct Filtered {
     pub output: bool,
     /// What was decided.
     pub decision: AclDecision,
+}
+
+/// What the access lists of an interface made of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The interface's number.
+    pub interface: u32,
+    /// The fragment was leaving, not coming in.
+    pub output: bool,
+    /// What they made of it.
+    pub fragmented: Fragmented,
 }
 
 /// A route that a packet took.
@@ -321,7 +347,7 @@ impl Harness {
 
     /// What interfaces let pass by ethertype.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
-        self.root.with(|root| crate::collect::ethertypes(&self.model, &self.map, root))
+        self.root.with(|root| crate::collect::ethertypes(&self.model, &self.map, root, &Default::default()))
     }
 
     /// The allowlists, in the order of the configuration.
@@ -523,7 +549,9 @@ impl Harness {
                     verdict: Verdict::Held,
                     out: Vec::new(),
                     answers: Vec::new(),
+                    unlisted: None,
                     sav: None,
+                    fragments: Vec::new(),
                     acl: Vec::new(),
                     bindings: None,
                     allow: Vec::new(),
@@ -539,9 +567,14 @@ impl Harness {
 
     fn note(&self, outcome: &mut Outcome, fate: Fate) {
         match fate {
+            Fate::Unlisted { interface, output } => outcome.unlisted = self.unlisted(interface, output),
             Fate::Validated { interface, source, policy, said, .. } => {
                 let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);
+            }
+            Fate::Fragment { interface, output, fragmented } => {
+                outcome.fragments.retain(|piece| (piece.interface, piece.output) != (interface, output));
+                outcome.fragments.push(Piece { interface, output, fragmented });
             }
             Fate::Filtered { interface, output, found } => {
                 let decision = self.compiler.acl_decision(found);
@@ -569,6 +602,13 @@ impl Harness {
             // An answer that could not be sent changes nothing for the packet that it answers.
             Fate::Dropped { created: true, .. } => {}
         }
+    }
+
+    fn unlisted(&self, interface: u32, output: bool) -> Option<Unlisted> {
+        let index = self.map.interfaces.iter().position(|&number| number == interface)?;
+        let access = &self.model.interfaces[index].access;
+        let declared = if output { &access.ethertypes_out } else { &access.ethertypes_in };
+        Some(Unlisted { interface, output, origin: declared.as_ref()?.origin })
     }
 
     fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {

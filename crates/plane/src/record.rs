@@ -7,6 +7,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 use crate::acl::Found;
+pub use crate::fragments::Upper;
 use crate::model::SpecialAction;
 use crate::reason::Reason;
 use crate::sav::Class;
@@ -33,9 +34,29 @@ pub struct Strange {
     pub known: Option<(IpAddr, MacAddress)>,
 }
 
+/// What access lists that ask about transport headers make of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fragmented {
+    /// It is not the first of its datagram, and rules see what the first says: this protocol, and of its header this.
+    Given(u8, Upper),
+    /// It waits for the first of its datagram.
+    Waits,
+    /// It would have to wait, and there is no room, or nothing may wait where it goes.
+    NoRoom,
+    /// It is dropped: it and others of its datagram do not go together.
+    Refused,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
+    /// Its interface lets no frame of its ethertype pass.
+    Unlisted {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
     /// Its source was validated.
     Validated {
         /// Number of the interface that it came in by.
@@ -48,6 +69,15 @@ pub enum Fate {
         policy: u16,
         /// What was found.
         said: Said,
+    },
+    /// Access lists of an interface had to do with it as a fragment.
+    Fragment {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// What they made of it.
+        fragmented: Fragmented,
     },
     /// Access lists of an interface decided about it.
     Filtered {

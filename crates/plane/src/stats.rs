@@ -504,6 +504,8 @@ pub struct EthertypeStats {
     pub ethertypes: Option<Vec<u16>>,
     /// Frames of others, which were dropped.
     pub refused: u64,
+    /// Where they were declared; empty: any may pass.
+    pub origin: String,
 }
 
 /// Bindings of hardware addresses to those of IP.

@@ -5,6 +5,7 @@ mod kit;
 use kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
+use weir_plane::record::{Fragmented, Upper};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -37,7 +38,6 @@ fn later(rig: &Rig, v4: bool, identification: u16) -> Vec<u8> {
     part(rig, v4, "udp", None, "1480", identification)
 }
 
-/// Nothing is said of what waits.
 fn verdict(rig: &mut Rig, frame: &[u8]) -> Verdict {
     rig.put_all("lan", &[frame]).0.first().map_or(Verdict::Held, |outcome| outcome.verdict)
 }
@@ -95,6 +95,29 @@ fn later_fragments_wait_for_the_first() {
             }
             assert_eq!(rig.acl_hits("list"), [3, 3, 0], "each counts once");
         }
+    }
+}
+
+#[test]
+fn it_is_told_what_rules_saw_of_a_fragment() {
+    for output in [false, true] {
+        let mut rig = rig(&["deny udp port 53", "permit udp"], output);
+        let told = |rig: &mut Rig, frame: &[u8]| -> Vec<(bool, Fragmented)> {
+            let outcomes = rig.put_all("lan", &[frame]).0;
+            let last = outcomes.into_iter().next_back().unwrap();
+            last.fragments.into_iter().map(|piece| (piece.output, piece.fragmented)).collect()
+        };
+        let (a, b) = (first(&rig, true, 54, 1), first(&rig, true, 53, 1));
+        let (one, other) = (later(&rig, true, 1), later(&rig, true, 2));
+        assert_eq!(told(&mut rig, &other), [(output, Fragmented::Waits)]);
+        assert_eq!(told(&mut rig, &a), [], "it says so itself");
+        assert_eq!(told(&mut rig, &one), [(output, Fragmented::Given(17, Upper::Ports(9, 54, None)))]);
+        assert_eq!(told(&mut rig, &b), [(output, Fragmented::Refused)]);
+        assert_eq!(told(&mut rig, &one), [(output, Fragmented::Refused)]);
+        // There is room for so many of a packet.
+        let mut last = Vec::new();
+        (0..64).for_each(|_| last = told(&mut rig, &other));
+        assert_eq!(last, [(output, Fragmented::NoRoom)]);
     }
 }
 
@@ -265,7 +288,7 @@ fn fragments_of_other_domains_are_others() {
     assert_eq!(verdict(&mut rig, &first), Verdict::Forward);
     let mut other = later(&rig, true, 1);
     other[..6].copy_from_slice(&own_mac(2).0);
-    assert!(rig.put_all("blue", &[other]).0.is_empty());
+    assert_eq!(rig.put_all("blue", &[other]).0[0].verdict, Verdict::Held);
     assert_eq!(rig.conservation().held, 1);
 }
 

@@ -392,6 +392,84 @@ fn counters_are_cleared_by_kind() {
 }
 
 #[test]
+fn counters_of_lists_are_cleared_each_by_itself() {
+    let streams = || vec![stream(v4(), 1000), stream(v6(), 500)];
+    // All of IPv4 is in the list and bound, and none of IPv6 may leave.
+    let listed = || {
+        forward(streams(), 1, 1)
+            .allowlist("all", &["0.0.0.0/0", "::/0"])
+            .allow("lan", &["all"])
+            .bindings("some", &["permit any from 10.0.0.0/8", "permit any from 2001:db8:a::/64"])
+            .bind("lan", "some")
+            .ethertypes("wan", None, Some(&[0x0800, 0x0806]))
+    };
+    let engine = start(listed().0);
+    let counted = |engine: &Engine| {
+        let allowed = engine.allowlists().iter().map(|list| list.passed).sum::<u64>();
+        let bound = engine.bindings().iter().flat_map(|list| &list.rules).map(|rule| rule.matched.packets).sum::<u64>();
+        let refused = engine.ethertypes().iter().map(|row| row.refused).sum::<u64>();
+        (allowed, bound, refused)
+    };
+    wait("the end", || engine.finished());
+    assert_eq!(counted(&engine), (1500, 1500, 500));
+    engine.clear(Clear::Acl);
+    assert_eq!(counted(&engine), (1500, 1500, 500));
+    engine.clear(Clear::Allowlists);
+    assert_eq!(counted(&engine), (0, 1500, 500));
+    engine.clear(Clear::Bindings);
+    assert_eq!(counted(&engine), (0, 0, 500));
+    engine.clear(Clear::Ethertypes);
+    assert_eq!(counted(&engine), (0, 0, 0));
+    let rows = engine.ethertypes();
+    assert_eq!((rows.len(), rows[0].interface.as_str(), rows[0].direction), (1, "wan", "out"));
+
+    // What stays goes on from there, and an interface that was away comes back without its past; the generator sends again.
+    engine.reload(Build::new().0).unwrap();
+    engine.reload(listed().0).unwrap();
+    wait("the end", || engine.finished());
+    assert_eq!(counted(&engine), (1500, 1500, 500));
+    let mut away = listed();
+    away.0.routes.clear();
+    away.0.interfaces.pop();
+    engine.reload(away.0).unwrap();
+    engine.clear(Clear::All);
+    assert_eq!(counted(&engine), (0, 0, 0));
+    engine.reload(listed().0).unwrap();
+    assert_eq!(counted(&engine), (0, 0, 0));
+}
+
+#[test]
+fn bindings_and_fragments_that_wait_have_their_rows() {
+    let later = |id: u8| {
+        let mut frame = frame("udp from 10.0.0.2 to 198.51.100.9 fragment 1480", own_mac(0));
+        frame[19] = id;
+        mend(&mut frame);
+        frame
+    };
+    let path = scratch("fragments.pcap");
+    capture(&path, &[later(1), later(2), later(2)]);
+    let waiting = StreamSpec { source: StreamSource::Capture(path), rate: None, count: Some(3) };
+    let build = forward(vec![waiting], 1, 1)
+        .acl("list", &["deny udp port 53", "permit any"])
+        .acl_in("lan", &["list"])
+        .bindings("some", &["permit any from 10.0.0.0/8", "deny any from any"])
+        .bind("lan", "some");
+    let engine = start(build.0);
+    let row = |name: &str| {
+        let tables = engine.snapshot().tables;
+        let row = tables.into_iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(row.bytes > 0 && !row.when_full.is_empty(), "{row:?}");
+        (row.used, row.limit)
+    };
+    wait("they wait", || row("acl fragments") == (3, 256) && row("acl datagrams") == (2, 1024));
+    assert_eq!(row("mac-ip some"), (2, 1_048_575));
+    // What waits is given up when the time is up.
+    wait("they are dropped", || row("acl fragments").0 == 0 && row("acl datagrams").0 == 0);
+    let snapshot = stop(engine);
+    assert_eq!(drops(&snapshot, "acl-fragment"), 3);
+}
+
+#[test]
 fn every_node_can_be_traced() {
     // Traffic for every node, without end, over two workers.
     let mut large = v4();

@@ -4,7 +4,7 @@ mod kit;
 
 use kit::link::*;
 use kit::*;
-use weir_plane::harness::Verdict;
+use weir_plane::harness::{Outcome, Verdict};
 use weir_plane::reason::Reason;
 
 const IPV4: u16 = 0x0800;
@@ -123,6 +123,28 @@ fn what_may_not_leave_is_dropped_at_the_port() {
     assert_eq!(refused(&rig), [("wan".to_owned(), "out", 2)]);
     rig.reload(two_ports());
     rig.forwards("lan", V6);
+}
+
+#[test]
+fn the_list_that_refuses_is_named() {
+    let build = || two_ports().ethertypes("lan", Some(&[IPV4, IPV6]), None).ethertypes("wan", None, Some(&[IPV4]));
+    let mut rig = build().rig();
+    let place = |rig: &Rig, outcome: &Outcome| {
+        let unlisted = outcome.unlisted.unwrap();
+        let declared = rig.harness.place(unlisted.origin).unwrap().text.to_string();
+        (rig.harness.interface_name(unlisted.interface), unlisted.output, declared)
+    };
+    let incoming = rig.put("lan", &arp_request()).outcome;
+    assert_eq!(place(&rig, &incoming), ("lan".to_owned(), false, "in".to_owned()));
+    let lldp = of_type(&rig, LLDP);
+    let other = rig.put("lan", &lldp).outcome;
+    assert_eq!(place(&rig, &other), ("lan".to_owned(), false, "in".to_owned()));
+    let outgoing = rig.send("lan", V6).outcome;
+    assert_eq!(place(&rig, &outgoing), ("wan".to_owned(), true, "out".to_owned()));
+    assert_eq!(rig.send("lan", V4).outcome.unlisted, None);
+    // An answer of ours that may not leave says nothing of what was asked.
+    let mut rig = two_ports().ethertypes("lan", None, Some(&[IPV6])).rig();
+    assert_eq!(rig.put("lan", &arp_request()).outcome.unlisted, None);
 }
 
 #[test]

@@ -425,6 +425,53 @@ prefixes = ["192.0.2.0/26", "192.0.2.128/25"]
 "#;
 
 #[test]
+fn the_ethertypes_that_refuse_a_frame_are_named() {
+    let bench = Bench::new();
+    let (wan, lan) = ("name = \"wan\"\n", "name = \"lan\"\n");
+    let config = CONFIG.replacen(wan, &format!("{wan}ethertypes = {{ in = [\"ipv4\", \"arp\"] }}\n"), 1).replacen(
+        lan,
+        &format!("{lan}ethertypes = {{ out = [\"ipv6\", \"arp\"] }}\n"),
+        1,
+    );
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let six = "udp from 2001:db8::1 port 1 to 2001:db8::2 port 2";
+    bench.capture("wan.pcap", &[udp("10.0.0.9"), frame(six), udp("203.0.113.1")]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--json"]);
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<_> = lines[..3].iter().map(|line| (&line["reason"], &line["by"])).collect();
+    let (refused, hole) = (Value::from("acl-ethertype"), Value::from("blackhole"));
+    let places = ["gate.toml:12", "gate.toml:5", "gate.toml:23"].map(Value::from);
+    assert_eq!(said, [(&refused, &places[0]), (&refused, &places[1]), (&hole, &places[2])]);
+    let output = bench.weir(&["explain", "gate.toml", "--in", "wan", six]);
+    let told = stdout(&output);
+    assert!(told.contains("drop acl-ethertype") && told.contains("gate.toml:5: ethertypes = { in ="), "{told}");
+}
+
+#[test]
+fn it_is_said_where_the_ports_of_a_fragment_come_from() {
+    let bench = Bench::new();
+    let wan = "name = \"wan\"\n";
+    let config = CONFIG.replacen(wan, &format!("{wan}acl = {{ in = \"edge\" }}\n"), 1)
+        + "[acl.edge]\nrules = [\"deny udp from any to any port 53\", \"permit ip from any to any\"]\n";
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let first = "udp from 198.51.100.9 port 1000 to 10.0.0.9 port 53 fragment 0+";
+    let later = "udp from 198.51.100.9 to 10.0.0.9 fragment 1480";
+    bench.capture("wan.pcap", &[frame(first), frame(later)]);
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--json"]);
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["reason"], &lines[0]["fragments"]), (&"acl-deny".into(), &Value::Null));
+    let piece = &lines[1]["fragments"][0];
+    assert_eq!((&lines[1]["reason"], &lines[1]["by"]), (&"acl-deny".into(), &lines[0]["by"]));
+    assert_eq!((&piece["fragment"], &piece["first"]), (&"given".into(), &"udp port 1000 to port 53".into()));
+    assert_eq!((&piece["interface"], &piece["direction"]), (&"wan".into(), &"in".into()));
+    // Nothing came before that which is explained.
+    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
+    let waits =
+        "\nfragment  waits for the first fragment of its packet: the lists on wan ask for what only that says\n";
+    assert!(told.contains(waits) && told.contains("\nverdict   held\n"), "{told}");
+}
+
+#[test]
 fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
     let bench = Bench::new();
     let (wan, lan) = ("name = \"wan\"\n", "name = \"lan\"\n");

@@ -36,7 +36,7 @@ mac = "02:00:00:00:00:02"
 "#;
 
 /// Everything that `weir show` takes.
-const SHOWS: [&str; 13] = [
+const SHOWS: [&str; 14] = [
     "runtime",
     "errors",
     "interfaces",
@@ -46,6 +46,7 @@ const SHOWS: [&str; 13] = [
     "acl",
     "allowlists",
     "bindings",
+    "ethertypes",
     "trace",
     "buffers",
     "tables",
@@ -520,6 +521,47 @@ impl Gateway {
         self.wait_for(|gateway| counted(gateway).0 > 1000);
         counted(self).1 > 0
     }
+}
+
+#[test]
+fn counters_of_other_lists_are_shown_and_cleared() {
+    let named = "name = \"in\"\n";
+    let of = "allow = \"hosts\"\nmac-ip = \"stations\"\nethertypes = { in = [\"ipv4\", \"arp\"] }\n";
+    let lists = r#"
+[allowlist.hosts]
+prefixes = ["10.0.0.10/31"]
+
+[mac-ip.stations]
+rules = ["permit any from 10.0.0.0/24"]
+"#;
+    let kept_in = "name = \"out\"\n";
+    let keeps_in = "ethertypes = { out = [\"0x86dd\"] }\n";
+    let config = CONFIG.replacen(named, &format!("{named}{of}"), 1) + lists;
+    let config = config.replacen(kept_in, &format!("{kept_in}{keeps_in}"), 1);
+    let gateway = Gateway::start("lists", &config);
+    let counts = |gateway: &Gateway| {
+        let lists = gateway.json(&["show", "allowlists", "--json"]);
+        let bindings = gateway.json(&["show", "bindings", "--json"]);
+        let ethertypes = gateway.json(&["show", "ethertypes", "--json"]);
+        let rows = ethertypes["lists"].as_array().unwrap();
+        let out = rows.iter().find(|row| row["interface"] == "out" && row["direction"] == "out").unwrap();
+        assert_eq!(out["ethertypes"][0], "ipv6");
+        [&lists["lists"][0]["refused"], &bindings["bindings"][0]["rules"][0]["packets"], &out["refused"]]
+            .map(|count| count.as_u64().unwrap())
+    };
+    let shown = gateway.ok(&["show", "ethertypes"]);
+    assert!(shown.contains("weir.toml:") && shown.contains("ipv4,arp"), "{shown}");
+    // About as many as come in a second.
+    for (place, (what, many)) in
+        [("allowlists", 16_000), ("bindings", 4000), ("ethertypes", 2000)].into_iter().enumerate()
+    {
+        gateway.wait_for(|gateway| counts(gateway)[place] > many);
+        gateway.ok(&["clear", what]);
+        let now = counts(&gateway)[place];
+        assert!(now < many, "{what}: {now}");
+    }
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -38,6 +38,18 @@ struct Kept {
     name: String,
     tables: Option<Tables>,
     counters: Arc<[AllowCounters]>,
+    /// What had been counted when that was last cleared: packets that passed, and packets that were refused.
+    cleared: (u64, u64),
+}
+
+impl Kept {
+    /// Packets whose sources were in it, and packets that it refused, over all workers, from its start on.
+    fn counted(&self) -> (u64, u64) {
+        let sum = |(passed, refused), worker: &AllowCounters| {
+            (passed + worker.passed.value(), refused + worker.refused.value())
+        };
+        self.counters.iter().fold((0, 0), sum)
+    }
 }
 
 /// The lists of the model in force.
@@ -89,6 +101,7 @@ impl Store {
                 name: list.name.clone(),
                 tables: None,
                 counters: (0..workers).map(|_| AllowCounters::default()).collect(),
+                cleared: (0, 0),
             })
             .collect();
         self.kept.extend(new);
@@ -312,10 +325,15 @@ impl Compiler {
 
     /// Packets whose sources were in an allowlist, and packets that it refused, over all workers.
     pub fn allow_counts(&self, name: &str) -> (u64, u64) {
-        let counters = self.allow.get(name).map_or(&[][..], |kept| &kept.counters);
-        let sum = |(passed, refused), worker: &AllowCounters| {
-            (passed + worker.passed.value(), refused + worker.refused.value())
-        };
-        counters.iter().fold((0, 0), sum)
+        let Some(kept) = self.allow.get(name) else { return (0, 0) };
+        let (passed, refused) = kept.counted();
+        (passed - kept.cleared.0, refused - kept.cleared.1)
+    }
+
+    /// Has all allowlists asked about nothing.
+    pub fn clear_allowlists(&mut self) {
+        for kept in &mut self.allow.kept {
+            kept.cleared = kept.counted();
+        }
     }
 }

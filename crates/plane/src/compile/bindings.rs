@@ -21,6 +21,10 @@ use crate::root::Interface;
 /// rules take).
 const OCTETS_PER_RULE: usize = 4096;
 const LEAST_OCTETS: usize = 4 << 20;
+const MOST_OCTETS: usize = 4 << 30;
+
+/// Rules of a list, at most: beside them there is what is behind the last.
+pub(crate) const MOST_BINDINGS: usize = MOST_OCTETS / OCTETS_PER_RULE - 1;
 
 /// What a rule means, wherever it was declared: whether it permits, of which station, for which addresses; and how many
 /// before it in its list mean the same. `None`: what is behind the last.
@@ -49,7 +53,7 @@ pub(super) struct Store {
 struct Numbers {
     given: HashMap<(String, Meaning), u32>,
     free: Vec<u32>,
-    /// By number: packets and octets that were counted when it was given.
+    /// By number: packets and octets that were counted when it was given, or when that was last cleared.
     before: Vec<(u64, u64)>,
 }
 
@@ -140,7 +144,7 @@ impl Store {
         self.kept.iter().find(|kept| kept.name == name)
     }
 
-    /// Packets and octets that a number has counted since it was given.
+    /// Packets and octets that a number has counted since it was given, or since that was cleared.
     fn matched(&self, number: u32) -> (u64, u64) {
         let (packets, octets) = self.current.pages.matched(number);
         let before = self.numbers.before.get(number as usize).copied().unwrap_or_default();
@@ -173,7 +177,8 @@ fn classifier<K: Bits + Bind>(
         full: NoRoom::Rules(full),
     };
     let count = list.rules.len() + 1;
-    let limits = Limits { rules: count, bytes: (count * OCTETS_PER_RULE).clamp(LEAST_OCTETS, 4 << 30) };
+    let bytes = count.saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
+    let limits = Limits { rules: count.min(MOST_BINDINGS + 1), bytes };
     let mut writer = Writer::new(domain, limits).map_err(full)?;
     let rules = list.rules.iter().map(|rule| (about::<K>(rule), rule.permit)).chain([(Some(Rule::any()), false)]);
     let placed = (0..)
@@ -242,5 +247,13 @@ impl Compiler {
         let Some(kept) = self.bindings.get(name) else { return Default::default() };
         let octets = [kept.v4.stats(), kept.v6.stats()].iter().map(|of| of.octets + of.side_octets).sum();
         (kept.numbers.iter().map(|&number| self.bindings.matched(number)).collect(), octets)
+    }
+
+    /// Has the rules of all bindings matched nothing.
+    pub fn clear_bindings(&mut self) {
+        let Store { numbers, current, .. } = &mut self.bindings;
+        for (number, before) in (0..).zip(&mut numbers.before) {
+            *before = current.pages.matched(number);
+        }
     }
 }

@@ -32,6 +32,7 @@ use weir_table::sav::NoRoom;
 pub use acl::{AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
 pub use allow::Listed;
 pub use bindings::BindingDecision;
+pub(crate) use bindings::MOST_BINDINGS;
 pub use change::Change;
 use numbers::{Numbers, assign};
 pub(crate) use pass::tag_octets;
@@ -415,8 +416,8 @@ impl Compiler {
                 acl_out: PerFamily { v4: crate::acl::NONE, v6: crate::acl::NONE },
                 allow: PerFamily { v4: crate::allow::NONE, v6: crate::allow::NONE },
                 bindings: crate::bindings::NONE,
-                ethertypes_in: interface.access.ethertypes_in.as_deref().map(Arc::from),
-                ethertypes_out: interface.access.ethertypes_out.as_deref().map(Arc::from),
+                ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
+                ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 broadcasts: Arc::default(),
                 counters,
             };

@@ -22,7 +22,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use crate::alarm;
-use crate::collect;
+use crate::collect::{self, RefusedEthertypes};
 use crate::compile::{
     AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Edit, Edited, EntryKey, LostEdits, Map, Names, Places,
     SavError, Settings, StageError,
@@ -86,6 +86,12 @@ pub enum Clear {
     Interfaces,
     /// Counters of the rules of access lists.
     Acl,
+    /// Counters of allowlists.
+    Allowlists,
+    /// Counters of the rules of bindings.
+    Bindings,
+    /// What interfaces refused for its ethertype.
+    Ethertypes,
     /// Traces, and what was to be traced.
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them.
@@ -132,6 +138,7 @@ struct Baseline {
     runtime: Snapshot,
     errors: Snapshot,
     interfaces: Snapshot,
+    ethertypes: RefusedEthertypes,
     since: u64,
 }
 
@@ -574,19 +581,19 @@ impl Engine {
         crate::show::sav_policies(&control.model, &control.compiler)
     }
 
-    /// The bindings of hardware addresses, in the order of the configuration. What they count is never cleared.
+    /// The bindings of hardware addresses, in the order of the configuration.
     pub fn bindings(&self) -> Vec<stats::BindingsStats> {
         let control = self.lock();
         crate::show::bindings(&control.model, &control.compiler)
     }
 
-    /// What interfaces let pass by ethertype, in the order of the configuration. What they count is never cleared.
+    /// What interfaces let pass by ethertype, in the order of the configuration.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         let control = self.lock();
-        self.root.with(|root| collect::ethertypes(&control.model, &control.map, root))
+        self.root.with(|root| collect::ethertypes(&control.model, &control.map, root, &control.baseline.ethertypes))
     }
 
-    /// The allowlists, in the order of the configuration. What they count is never cleared.
+    /// The allowlists, in the order of the configuration.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         let control = self.lock();
         crate::show::allowlists(&control.model, &control.compiler)
@@ -662,6 +669,15 @@ impl Engine {
         }
         if all || what == Clear::Acl {
             control.compiler.clear_acl();
+        }
+        if all || what == Clear::Allowlists {
+            control.compiler.clear_allowlists();
+        }
+        if all || what == Clear::Bindings {
+            control.compiler.clear_bindings();
+        }
+        if all || what == Clear::Ethertypes {
+            control.baseline.ethertypes = self.root.with(collect::all_refused_ethertypes);
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

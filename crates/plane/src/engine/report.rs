@@ -5,7 +5,7 @@ use weir_table::classify::MOST_RULES;
 
 use super::{Control, Reloaded};
 use crate::collect;
-use crate::compile::Compiler;
+use crate::compile::{Compiler, MOST_BINDINGS};
 use crate::fragments::{self, Fragments};
 use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
@@ -141,6 +141,15 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             limit: u64::from(control.model.limits.allowed_prefixes),
             bytes: list.octets as u64,
             when_full: "the reload that adds prefixes is refused as a whole",
+        });
+    }
+    for list in crate::show::bindings(&control.model, &control.compiler) {
+        rows.push(stats::TableStats {
+            name: format!("mac-ip {}", list.name),
+            used: list.rules.len() as u64,
+            limit: MOST_BINDINGS as u64,
+            bytes: list.octets as u64,
+            when_full: "the reload that adds rules is refused as a whole",
         });
     }
     for policy in control.model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {

@@ -193,9 +193,18 @@ pub struct Access {
     /// Which hardware addresses may use which addresses of IP.
     pub bindings: Option<BindingsIndex>,
     /// The ethertypes that may come in; `None`: any.
-    pub ethertypes_in: Option<Vec<u16>>,
+    pub ethertypes_in: Option<Ethertypes>,
     /// The ethertypes that may leave; `None`: any.
-    pub ethertypes_out: Option<Vec<u16>>,
+    pub ethertypes_out: Option<Ethertypes>,
+}
+
+/// The ethertypes that an interface lets pass in a direction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ethertypes {
+    /// Each of them, those behind VLAN tags.
+    pub types: Vec<u16>,
+    /// Where they were declared.
+    pub origin: Origin,
 }
 
 /// What we tell hosts on a link of ourselves (RFC 4861, 6.2.1). The connected prefixes of 64 bits are advertised as on the

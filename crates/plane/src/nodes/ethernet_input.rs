@@ -17,6 +17,7 @@ use super::stage::{self, Stage};
 use super::{Context, Next, VALIDATED, acl, allow, mac_ip, nd_input};
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::record::Fate;
 use crate::root::{Interface, NONE, Root};
 use crate::sav::{class_v4, class_v6};
 
@@ -162,12 +163,13 @@ fn takes_ip(interface: &Interface) -> bool {
 
 /// Refuses a frame of whose ethertype its interface lets none in.
 #[cold]
-fn admit_ethertype(context: &Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
+fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
     let Some(interface) = ingress(context.root, packet) else { return Ok(()) };
     if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
         return Ok(());
     }
     interface.counters[context.worker].ethertypes.0.add(1);
+    context.record(packet, Fate::Unlisted { interface: packet.interface(), output: false });
     Err(Reason::AclEthertype)
 }
 

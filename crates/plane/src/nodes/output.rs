@@ -87,11 +87,15 @@ fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Le
     let mut admitted = Frame::new();
     for &place in frame.places() {
         let packet = &vector[place];
-        let interface = root.interfaces.get(lengths[usize::from(place)].0 as usize);
+        let number = lengths[usize::from(place)].0;
+        let interface = root.interfaces.get(number as usize);
         let named = interface.and_then(|interface| Some((interface, interface.ethertypes_out.as_deref()?)));
         match named {
             Some((interface, list)) if !parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) => {
                 interface.counters[context.worker].ethertypes.1.add(1);
+                if !packet.flags().contains(ORIGINATED) {
+                    context.record(packet, Fate::Unlisted { interface: number, output: true });
+                }
                 super::discard(context, packet, Reason::AclEthertype);
             }
             _ => admitted.push(place),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    AllowedSources, Allowlist, AllowlistIndex, Binding, Bindings, BindingsIndex, Origin, PerFamily, Place,
+    AllowedSources, Allowlist, AllowlistIndex, Binding, Bindings, BindingsIndex, Ethertypes, Origin, PerFamily, Place,
 };
 
 use super::Build;
@@ -57,10 +57,14 @@ impl Build {
 
     /// The ethertypes that an interface lets in and out; `None`: all.
     pub fn ethertypes(mut self, interface: &str, incoming: Option<&[u16]>, outgoing: Option<&[u16]>) -> Build {
+        let mut declared = |direction: &str, types: Option<&[u16]>| {
+            let of = |types: &[u16]| Ethertypes { types: types.to_vec(), origin: self.declared(direction) };
+            types.map(of)
+        };
+        let (incoming, outgoing) = (declared("in", incoming), declared("out", outgoing));
         let interface = self.interface(interface).0 as usize;
         let access = &mut self.0.interfaces[interface].access;
-        access.ethertypes_in = incoming.map(<[u16]>::to_vec);
-        access.ethertypes_out = outgoing.map(<[u16]>::to_vec);
+        (access.ethertypes_in, access.ethertypes_out) = (incoming, outgoing);
         self
     }
 

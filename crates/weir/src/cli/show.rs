@@ -16,6 +16,7 @@ use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
 use crate::render::errors::Errors;
+use crate::render::ethertypes::Ethertypes;
 use crate::render::interfaces::Interfaces;
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
@@ -93,6 +94,8 @@ enum What {
     Allowlists,
     /// Which hardware addresses may use which addresses of IP, and how many packets did
     Bindings,
+    /// Which ethertypes interfaces let pass, and how many frames they refused
+    Ethertypes,
     /// Samples of packets: what was taken, where it went, what was lost
     Samplers,
     /// Interfaces that are watched for packets that are not valid, and what happened
@@ -136,6 +139,7 @@ impl Show {
             }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
+            What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),

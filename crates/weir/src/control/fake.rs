@@ -186,6 +186,10 @@ impl Gateway for Fake {
         sample::bindings()
     }
 
+    fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
+        sample::ethertypes()
+    }
+
     fn failures(&self) -> Vec<String> {
         vec!["lan: unplugged".into()]
     }

@@ -106,6 +106,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The ethertypes that interfaces let pass.
+    fn ethertypes(&self) -> Vec<stats::EthertypeStats>;
     /// Ports that failed while running, each once.
     fn failures(&self) -> Vec<String>;
     /// Traces the next packets that come to a node.
@@ -136,6 +138,12 @@ pub enum Clear {
     Interfaces,
     /// The counters of rules of access lists
     Acl,
+    /// The counters of allowlists
+    Allowlists,
+    /// The counters of bindings of hardware addresses
+    Bindings,
+    /// The counters of frames that interfaces refuse for their ethertype
+    Ethertypes,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them

@@ -296,6 +296,10 @@ impl Gateway for Running {
         self.engine.bindings()
     }
 
+    fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
+        self.engine.ethertypes()
+    }
+
     fn failures(&self) -> Vec<String> {
         self.failures_so_far().clone()
     }
@@ -317,6 +321,9 @@ impl Gateway for Running {
             Clear::Errors => engine::Clear::Errors,
             Clear::Interfaces => engine::Clear::Interfaces,
             Clear::Acl => engine::Clear::Acl,
+            Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Bindings => engine::Clear::Bindings,
+            Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -22,6 +22,7 @@ use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::ethertypes::Ethertypes;
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
@@ -111,6 +112,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
+        .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))

@@ -20,8 +20,8 @@ use crate::config;
 use crate::render::reloaded::Reloaded;
 use crate::render::{self, Report};
 use crate::render::{
-    acl, alarms, allowlists, bindings, buffers, errors, interfaces, neighbors, routes, runtime, sample, samplers, sav,
-    tables, trace, version,
+    acl, alarms, allowlists, bindings, buffers, errors, ethertypes, interfaces, neighbors, routes, runtime, sample,
+    samplers, sav, tables, trace, version,
 };
 
 /// A served fake gateway, for as long as it is held.
@@ -121,6 +121,7 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/acl/edge-in", &acl::rules::sample());
     agrees(&client, "/v1/show/bindings", &bindings::Bindings::new(sample::bindings()));
     agrees(&client, "/v1/show/allowlists", &allowlists::Allowlists::new(sample::allowlists()));
+    agrees(&client, "/v1/show/ethertypes", &ethertypes::Ethertypes::new(sample::ethertypes()));
     let filter = routes::Filter { vrf: Some("default".into()), limit: Some(2) };
     agrees(&client, "/v1/show/routes", &routes::Routes::new(sample::routes(), &routes::Filter::default()));
     agrees(&client, "/v1/show/routes?vrf=default&limit=2", &routes::Routes::new(sample::routes(), &filter));

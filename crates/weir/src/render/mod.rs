@@ -7,6 +7,7 @@ pub mod allowlists;
 pub mod bindings;
 pub mod buffers;
 pub mod errors;
+pub mod ethertypes;
 pub mod interfaces;
 pub mod live;
 pub mod neighbors;

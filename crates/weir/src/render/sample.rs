@@ -54,6 +54,21 @@ pub(crate) fn bindings() -> Vec<BindingsStats> {
     }]
 }
 
+pub(crate) fn ethertypes() -> Vec<EthertypeStats> {
+    let row = |interface: &str, direction, ethertypes: Option<&[u16]>, refused, origin: &str| EthertypeStats {
+        interface: interface.into(),
+        direction,
+        ethertypes: ethertypes.map(<[u16]>::to_vec),
+        refused,
+        origin: origin.into(),
+    };
+    vec![
+        row("lan", "in", Some(&[0x0800, 0x0806, 0x86dd, 0x9000]), 7, "edge.toml:70"),
+        row("lan", "out", Some(&[]), 0, "edge.toml:70"),
+        row("wan", "out", None, 3, ""),
+    ]
+}
+
 pub(crate) fn acls() -> Acls {
     let hits = |packets| Hits { packets, bytes: 64 * packets };
     let list = List {

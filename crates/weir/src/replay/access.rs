@@ -3,11 +3,13 @@
 use serde::Serialize;
 use weir_plane::acl::Action;
 use weir_plane::compile::{Listed, Named};
-use weir_plane::harness::{Filtered, Harness, Outcome};
+use weir_plane::harness::{Filtered, Harness, Outcome, Piece};
 use weir_plane::model::{AclDefault, Place};
+use weir_plane::record::{Fragmented, Upper};
 
 use super::validation::Rule;
 use crate::control::acl::live::written;
+use crate::rules::acl::protocol_name;
 use crate::rules::binding::Binding;
 
 /// What the access lists of an interface decided.
@@ -26,6 +28,21 @@ pub struct Filter {
     pub by_default: bool,
     /// What decided.
     pub by: Rule,
+}
+
+/// What the access lists of an interface made of a fragment, as some rule asks for what only the first of a packet says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Fragment {
+    /// The interface whose lists they are.
+    pub interface: String,
+    /// `in` or `out`.
+    pub direction: &'static str,
+    /// `given`: rules saw what the first fragment says. `waits`: for that one. `no-room`: to wait. `refused`: it and others
+    /// do not go together, or a header is not whole.
+    pub fragment: &'static str,
+    /// What the first fragment says, if rules saw that.
+    pub first: Option<String>,
 }
 
 /// What an allowlist says of a source.
@@ -52,6 +69,32 @@ pub struct Bound {
     pub mac: String,
     /// The rule that says so; `None`: none matches.
     pub by: Option<Rule>,
+}
+
+/// What access lists made of a fragment.
+pub(super) fn fragments(names: &[String], outcome: &Outcome) -> Vec<Fragment> {
+    let of = |piece: &Piece| {
+        let (fragment, first) = match piece.fragmented {
+            Fragmented::Given(protocol, upper) => ("given", Some(transport(protocol, upper))),
+            Fragmented::Waits => ("waits", None),
+            Fragmented::NoRoom => ("no-room", None),
+            Fragmented::Refused => ("refused", None),
+        };
+        let interface = names.get(piece.interface as usize).cloned().unwrap_or_default();
+        Fragment { interface, direction: if piece.output { "out" } else { "in" }, fragment, first }
+    };
+    outcome.fragments.iter().map(of).collect()
+}
+
+/// What a first fragment says, in the words of rules.
+fn transport(protocol: u8, upper: Upper) -> String {
+    let name = protocol_name(protocol).map_or_else(|| format!("protocol {protocol}"), str::to_owned);
+    match upper {
+        Upper::Ports(from, to, None) => format!("{name} port {from} to port {to}"),
+        Upper::Ports(from, to, Some(flags)) => format!("{name} port {from} to port {to} flags {flags:#04x}"),
+        Upper::Icmp(kind, code) => format!("{name} type {kind} code {code}"),
+        Upper::Bare => name,
+    }
 }
 
 /// What bindings said.
@@ -144,6 +187,24 @@ impl Filter {
             format!("{list} on {interface} {does}: no rule matches")
         } else {
             format!("{list} on {interface} {does}")
+        }
+    }
+}
+
+impl Fragment {
+    /// In a sentence. `waits`: it still does.
+    pub(super) fn sentence(&self, waits: bool) -> String {
+        let Fragment { interface, fragment, first, .. } = self;
+        let of_lists = format!("the lists on {interface} ask for what only that says");
+        match (*fragment, first) {
+            (_, Some(first)) => format!("for the lists on {interface} it has what the first fragment says: {first}"),
+            ("waits", None) if waits => format!("waits for the first fragment of its packet: {of_lists}"),
+            ("waits", None) => format!("waited for the first fragment of its packet, in vain: {of_lists}"),
+            ("no-room", None) => format!("can not wait for the first fragment of its packet: {of_lists}"),
+            _ => {
+                let why = "it and another one do not go together, or a header is not whole";
+                format!("refused before the lists on {interface}: {why}")
+            }
         }
     }
 }

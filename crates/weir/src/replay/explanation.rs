@@ -15,7 +15,7 @@ use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 use weir_plane::stats::TraceStep;
 
-use super::access::{self, Allowed, Bound, Filter};
+use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::sink::{self, Memory, Sent};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
@@ -49,6 +49,9 @@ pub struct Explanation {
     /// What bindings of hardware addresses say of who sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Bound>,
+    /// What access lists make of it as a fragment, where a rule asks for what only the first of its packet says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fragments: Vec<Fragment>,
     /// What access lists decide about it, in the order in which it comes to them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
@@ -193,6 +196,7 @@ impl Teller<'_> {
                 .and_then(|outcome| outcome.sav.as_ref())
                 .map(|decision| Validation::new(self.harness, decision)),
             bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
+            fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
@@ -298,9 +302,7 @@ impl fmt::Display for Explanation {
             let lines = bound.by.as_ref().map_or_else(Vec::new, Rule::lines);
             lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
-        for filter in self.acl.iter().filter(|filter| filter.direction == "in") {
-            write_filter(f, filter)?;
-        }
+        self.write_access(f, "in")?;
         for allowed in &self.allow {
             section(f, "allow", &allowed.sentence(), None)?;
             let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
@@ -325,9 +327,7 @@ impl fmt::Display for Explanation {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
         }
-        for filter in self.acl.iter().filter(|filter| filter.direction == "out") {
-            write_filter(f, filter)?;
-        }
+        self.write_access(f, "out")?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;
@@ -344,6 +344,15 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
+    /// What access lists say of a direction.
+    fn write_access(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
+        for fragment in self.fragments.iter().filter(|fragment| fragment.direction == direction) {
+            section(f, "fragment", &fragment.sentence(self.verdict == Verdict::Held.name()), None)?;
+        }
+        let mut filters = self.acl.iter().filter(|filter| filter.direction == direction);
+        filters.try_for_each(|filter| write_filter(f, filter))
+    }
+
     /// The nodes in order; the packet where it is another than at the node before.
     fn write_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.steps.iter().map(|step| step.node.len()).max().unwrap_or(0);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::access::{Allowed, Bound, Filter};
+use super::access::{Allowed, Bound, Filter, Fragment};
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -30,6 +30,9 @@ pub struct Line<'a> {
     /// What bindings of hardware addresses say of who sent it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Bound>,
+    /// What access lists made of it as a fragment, where a rule asks for what only the first of its packet says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fragments: Vec<Fragment>,
     /// What access lists decided about it, in the order in which it came to them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
@@ -102,6 +105,7 @@ mod tests {
             answer: Vec::new(),
             sav: None,
             bindings: None,
+            fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
             time: "T".into(),
@@ -143,6 +147,7 @@ mod tests {
             answer: Vec::new(),
             sav: Some(sav.clone()),
             bindings: None,
+            fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
             time: "T".into(),

@@ -328,6 +328,7 @@ impl Replay {
                     .and_then(|outcome| outcome.sav.as_ref())
                     .map(|decision| Validation::new(&self.harness, decision)),
                 bindings: outcome.as_ref().and_then(|outcome| access::bound(&self.harness, outcome)),
+                fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
                 acl: outcome
                     .as_ref()
                     .map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),

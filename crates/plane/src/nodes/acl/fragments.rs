@@ -7,16 +7,19 @@ use weir_packet::reassembly::Piece;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
-use super::super::{ADMITTED, BOUND, Context, VALIDATED, local};
+use super::super::{ADMITTED, BOUND, Context, ORIGINATED, VALIDATED, local};
 use super::{Direction, Ip};
 use crate::acl::Chain;
 use crate::fragments::{First, Later, Upper};
 use crate::reason::Reason;
+use crate::record::{Fate, Fragmented};
 
 /// What becomes of a fragment.
-pub(super) enum Way<K> {
-    /// Rules see it as this.
-    Ask(Fields<K>),
+pub(super) enum Way {
+    /// Rules see it as it is.
+    Ask,
+    /// Rules see it with what the first fragment of its datagram says.
+    Given(First),
     /// It waits for the first fragment of its datagram, which this is about.
     Wait(Piece),
     /// It is dropped.
@@ -33,8 +36,11 @@ pub(super) fn take<F: Ip, D: Direction>(
     chain: &Chain<F::Key>,
     fields: Fields<F::Key>,
 ) -> Option<Fields<F::Key>> {
-    match way(context, packet, chain, fields) {
-        Way::Ask(fields) => return Some(fields),
+    let way = way(context, packet, chain, fields);
+    note::<D>(context, packet, &way);
+    match way {
+        Way::Ask => return Some(fields),
+        Way::Given(first) => return Some(given(fields, first)),
         Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
         Way::Wait(piece) => {
             // What has been asked about it already is not asked again.
@@ -44,6 +50,7 @@ pub(super) fn take<F: Ip, D: Direction>(
                 Ok(()) => context.counters.set_aside.add(1),
                 Err(refused) => {
                     *packet = refused;
+                    record::<D>(context, packet, Fragmented::NoRoom);
                     context.next.refuse(packet, place, Reason::AclFragment);
                 }
             }
@@ -52,28 +59,60 @@ pub(super) fn take<F: Ip, D: Direction>(
     None
 }
 
-/// What is to become of a fragment.
-pub(super) fn way<K: Address>(
+/// What rules see of a fragment that can not wait, as others would have to wait for it; `None` if it is dropped.
+pub(super) fn at_once<F: Ip, D: Direction>(
     context: &mut Context<'_>,
     packet: &Packet,
-    chain: &Chain<K>,
-    fields: Fields<K>,
-) -> Way<K> {
+    chain: &Chain<F::Key>,
+    fields: Fields<F::Key>,
+) -> Option<Fields<F::Key>> {
+    let way = way(context, packet, chain, fields);
+    match way {
+        Way::Wait(_) => record::<D>(context, packet, Fragmented::NoRoom),
+        _ => note::<D>(context, packet, &way),
+    }
+    match way {
+        Way::Ask => Some(fields),
+        Way::Given(first) => Some(given(fields, first)),
+        Way::Wait(_) | Way::Refuse => None,
+    }
+}
+
+fn note<D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
+    let fragmented = match way {
+        Way::Ask => return,
+        Way::Given(first) => Fragmented::Given(first.protocol, first.upper),
+        Way::Wait(_) => Fragmented::Waits,
+        Way::Refuse => Fragmented::Refused,
+    };
+    record::<D>(context, packet, fragmented);
+}
+
+fn record<D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
+    // What is told of a packet does not go on about our answer to it.
+    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+        let interface = D::interface(context.root.adjacencies.view(), packet);
+        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, fragmented });
+    }
+}
+
+/// What is to become of a fragment.
+fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, chain: &Chain<K>, fields: Fields<K>) -> Way {
     let piece = Piece::new(&packet.parsed(), packet.l3());
     // In IPv6 a later fragment may not even know its protocol.
     let hidden = piece.as_ref().is_ok_and(|piece| !piece.is_v4() && protocol::is_extension(piece.protocol));
     if !chain.needs_transport && !hidden {
-        return Way::Ask(fields);
+        return Way::Ask;
     }
     let Ok(piece) = piece else { return Way::Refuse };
     let piece = local::scoped(context, packet, piece);
     if !packet.flags().contains(ParseFlags::LATER_FRAGMENT) {
         let first = first(packet, &piece, fields);
         let taken = first.and_then(|first| context.fragments.first(piece.key, first, context.now).ok());
-        return taken.map_or(Way::Refuse, |()| Way::Ask(fields));
+        return taken.map_or(Way::Refuse, |()| Way::Ask);
     }
     match context.fragments.later(&piece.key, piece.offset) {
-        Later::Of(first) => Way::Ask(given(fields, first)),
+        Later::Of(first) => Way::Given(first),
         Later::Wait => Way::Wait(piece),
         Later::Refuse => Way::Refuse,
     }

@@ -14,8 +14,6 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::classify::{Address, Fields, NO_RULE};
 
-use fragments::Way;
-
 use super::stage::{self, Stage};
 use super::{Context, fields};
 use crate::acl::{self, Chain, Found, PAGE};
@@ -160,10 +158,10 @@ fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Optio
     let mut fields = Fields::default();
     F::fields(packet, &mut fields);
     if packet.flags().contains(ParseFlags::FRAGMENT) {
-        match fragments::way(context, packet, chain, fields) {
-            Way::Ask(given) => fields = given,
-            // Others would have to wait for it, too, before the host may have it.
-            Way::Wait(_) | Way::Refuse => return Some(Reason::AclFragment),
+        // Others would have to wait for it, too, before the host may have it.
+        match fragments::at_once::<F, D>(context, packet, chain, fields) {
+            Some(given) => fields = given,
+            None => return Some(Reason::AclFragment),
         }
     }
     let mut found = [NO_RULE];

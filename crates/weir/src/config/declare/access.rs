@@ -13,8 +13,8 @@ pub(in super::super) use allowlist::{Allowlist, Sources};
 pub(in super::super) use bindings::Bindings;
 pub(in super::super) use group::{Group, Members};
 pub(in super::super) use list::List;
-pub(in super::super) use of_interface::OfInterface;
 pub(super) use of_interface::read as of_interface;
+pub(in super::super) use of_interface::{Ethertypes, OfInterface};
 
 /// All that is declared of access.
 #[derive(Default)]

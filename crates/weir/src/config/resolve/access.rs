@@ -9,10 +9,10 @@ mod twice;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, PerFamily};
+use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, PerFamily};
 
 use super::super::declare::Interface;
-use super::super::declare::access::OfInterface;
+use super::super::declare::access::{self, OfInterface};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
@@ -121,9 +121,14 @@ impl<'a> Resolver<'a> {
                 .as_ref()
                 .and_then(|name| self.one_of(Kind::Bindings, name, bindings))
                 .map(BindingsIndex),
-            ethertypes_in: of.ethertypes_in.as_ref().map(|(types, _)| types.clone()),
-            ethertypes_out: of.ethertypes_out.as_ref().map(|(types, _)| types.clone()),
+            ethertypes_in: self.ethertypes(of.ethertypes_in.as_ref()),
+            ethertypes_out: self.ethertypes(of.ethertypes_out.as_ref()),
         }
+    }
+
+    fn ethertypes(&mut self, declared: Option<&access::Ethertypes>) -> Option<Ethertypes> {
+        let (types, span) = declared?;
+        Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
     }
 
     /// What these names stand for; each may stand there once.

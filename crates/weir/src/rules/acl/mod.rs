@@ -56,6 +56,7 @@ pub(crate) use limit::default_burst;
 pub use vocabulary::{Members, Vocabulary, understand};
 pub(crate) use vocabulary::{Role, Wrong};
 pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};
+pub(crate) use words::protocol_name;
 
 use super::findings::Sink;
 use super::{Findings, Names, lines};

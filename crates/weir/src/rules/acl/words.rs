@@ -122,7 +122,7 @@ pub(super) fn protocol(name: &str) -> Option<u8> {
     number(PROTOCOLS, name)
 }
 
-pub(super) fn protocol_name(protocol: u8) -> Option<&'static str> {
+pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
     name(PROTOCOLS, protocol)
 }
 

@@ -7,23 +7,7 @@ use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
 use super::super::super::table::{Reader, Table, Value};
 use super::super::At;
-
-/// Ethertypes by their names, from IANA's registry "IEEE 802 Numbers".
-const ETHERTYPES: &[(&str, u16)] = &[
-    ("ipv4", 0x0800),
-    ("arp", 0x0806),
-    ("vlan", 0x8100),
-    ("ipv6", 0x86dd),
-    ("slow-protocols", 0x8809),
-    ("mpls", 0x8847),
-    ("pppoe-discovery", 0x8863),
-    ("pppoe-session", 0x8864),
-    ("eapol", 0x888e),
-    ("qinq", 0x88a8),
-    ("lldp", 0x88cc),
-    ("macsec", 0x88e5),
-    ("ptp", 0x88f7),
-];
+use crate::ethertype;
 
 /// The least ethertype; what is less is a length (IEEE 802.3, 3.2.6).
 const LEAST: u16 = 0x0600;
@@ -117,7 +101,7 @@ fn ethertype(reader: &mut Reader<'_>, value: Value<'_>) -> Option<u16> {
                 }
                 return number;
             }
-            reader.choice(value, "ethertype", ETHERTYPES)
+            reader.choice(value, "ethertype", ethertype::NAMES)
         }
         _ => reader.wrong_type(value, "an ethertype: a name such as `ipv4`, or a number"),
     }
