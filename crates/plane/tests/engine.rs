@@ -667,6 +667,32 @@ fn a_truncated_capture_is_reported_once() {
 }
 
 #[test]
+fn fragments_that_wait_for_their_first_end_with_the_gateway() {
+    let path = scratch("fragments.pcap");
+    let later = |number: u8| {
+        let mut frame = frame("udp from 10.0.0.2 to 198.51.100.9 fragment 1480", own_mac(0));
+        frame[19] = number;
+        mend(&mut frame);
+        frame
+    };
+    capture(&path, &(0..100).map(later).collect::<Vec<_>>());
+    let spec = PortSpec::Pcap(PcapSpec { input: Some(path), ..PcapSpec::default() });
+    for output in [false, true] {
+        let build = Build::new()
+            .port_of("lan", spec.clone(), &["10.0.0.1/24"])
+            .port("wan", &["192.0.2.1/24"])
+            .via("0.0.0.0/0", &["wan 192.0.2.2"])
+            .acl("list", &["permit udp port 53"]);
+        let build = if output { build.acl_out("wan", &["list"]) } else { build.acl_in("lan", &["list"]) };
+        let engine = start(build.0);
+        // Before their time is up, if this is no very slow machine.
+        wait("fragments", || engine.snapshot().conservation.received == 100);
+        let snapshot = stop(engine);
+        assert_eq!((snapshot.conservation.dropped, drops(&snapshot, "acl-fragment")), (100, 100));
+    }
+}
+
+#[test]
 fn what_is_shown_fits_what_is_there() {
     let engine = start(
         forward(vec![stream(v4(), 10)], 1, 1)
