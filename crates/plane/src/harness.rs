@@ -108,6 +108,42 @@ pub struct Outcome {
     pub allow: Vec<Listed>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
+    /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
+    /// outcome with its number.
+    pub waits: bool,
+}
+
+impl Outcome {
+    fn end(&mut self, verdict: Verdict) {
+        (self.verdict, self.waits) = (verdict, false);
+    }
+
+    /// What became of the packet in all, when this is what became of it until it waited, and `later` is what came then.
+    #[must_use]
+    pub fn and_then(mut self, later: Outcome) -> Outcome {
+        self.out.extend(later.out);
+        self.answers.extend(later.answers);
+        self.acl.extend(later.acl);
+        let asked_again = |piece: &Piece| {
+            later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
+        };
+        self.fragments.retain(|piece| !asked_again(piece));
+        self.fragments.extend(&later.fragments);
+        Outcome {
+            ordinal: self.ordinal,
+            verdict: later.verdict,
+            out: self.out,
+            answers: self.answers,
+            unlisted: later.unlisted.or(self.unlisted),
+            fragments: self.fragments,
+            sav: self.sav.or(later.sav),
+            acl: self.acl,
+            bindings: later.bindings.or(self.bindings),
+            allow: if later.allow.is_empty() { self.allow } else { later.allow },
+            route: self.route.or(later.route),
+            waits: later.waits,
+        }
+    }
 }
 
 /// An interface that does not let a frame pass for its ethertype.
@@ -556,6 +592,7 @@ impl Harness {
                     bindings: None,
                     allow: Vec::new(),
                     route: None,
+                    waits: false,
                 });
                 outcomes.len() - 1
             });
@@ -575,6 +612,7 @@ impl Harness {
             Fate::Fragment { interface, output, fragmented } => {
                 outcome.fragments.retain(|piece| (piece.interface, piece.output) != (interface, output));
                 outcome.fragments.push(Piece { interface, output, fragmented });
+                outcome.waits = fragmented == Fragmented::Waits;
             }
             Fate::Filtered { interface, output, found } => {
                 let decision = self.compiler.acl_decision(found);
@@ -594,11 +632,11 @@ impl Harness {
             }
             Fate::Transmitted { interface, created: false } => {
                 outcome.out.push(interface);
-                outcome.verdict = Verdict::Forward;
+                outcome.end(Verdict::Forward);
             }
             Fate::Transmitted { interface, created: true } => outcome.answers.push(interface),
-            Fate::Local => outcome.verdict = Verdict::Local,
-            Fate::Dropped { reason, created: false } => outcome.verdict = Verdict::Drop(reason),
+            Fate::Local => outcome.end(Verdict::Local),
+            Fate::Dropped { reason, created: false } => outcome.end(Verdict::Drop(reason)),
             // An answer that could not be sent changes nothing for the packet that it answers.
             Fate::Dropped { created: true, .. } => {}
         }

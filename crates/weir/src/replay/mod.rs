@@ -17,6 +17,7 @@ pub(crate) mod merge;
 pub mod sink;
 pub mod validation;
 
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -175,6 +176,8 @@ pub struct Replay {
     files: Option<Files>,
     vector: usize,
     pending: Vec<Pending>,
+    /// Fragments that wait for the first of their datagram, by number, and what became of them so far.
+    waiting: BTreeMap<u64, (Pending, Outcome)>,
     summary: Summary,
 }
 
@@ -238,11 +241,13 @@ impl Replay {
             files,
             vector: options.vector.clamp(1, VECTOR),
             pending: Vec::new(),
+            waiting: BTreeMap::new(),
             summary: Summary::default(),
         })
     }
 
-    /// Replays everything; `tell` is given the line of each packet, in order.
+    /// Replays everything; `tell` is given the line of each packet, in order; but that of a fragment that has
+    /// to wait for the first of its datagram when it is known what becomes of it.
     ///
     /// A capture that turns out unreadable ends there, and the others go on.
     ///
@@ -284,6 +289,10 @@ impl Replay {
             self.merge.advance();
         }
         self.settle(&mut tell)?;
+        // What still waits when the captures end.
+        for (pending, outcome) in std::mem::take(&mut self.waiting).into_values() {
+            self.tell(&pending, Some(&outcome), &mut tell)?;
+        }
         self.harness.flush();
         self.written()?;
         match self.merge.failure() {
@@ -292,53 +301,72 @@ impl Replay {
         }
     }
 
-    /// Runs the graph over the vector and tells what became of its packets.
+    /// Runs the graph over the vector and tells what became of its packets, and of those that waited and need not any more.
     fn settle(&mut self, tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
         let outcomes = self.harness.run();
         self.written()?;
-        let mut outcomes = outcomes.into_iter().map(|outcome| (outcome.ordinal, outcome));
-        let mut outcomes: std::collections::HashMap<u32, Outcome> = outcomes.by_ref().collect();
-        for pending in self.pending.drain(..) {
+        let mut outcomes: HashMap<u32, Outcome> =
+            outcomes.into_iter().map(|outcome| (outcome.ordinal, outcome)).collect();
+        let mut told: Vec<(Pending, Option<Outcome>)> = Vec::with_capacity(self.pending.len());
+        // Those that waited have the lesser numbers.
+        for (number, (pending, before)) in std::mem::take(&mut self.waiting) {
+            match outcomes.remove(&(number as u32)) {
+                Some(later) => told.push((pending, Some(before.and_then(later)))),
+                None => drop(self.waiting.insert(number, (pending, before))),
+            }
+        }
+        told.extend(self.pending.drain(..).map(|pending| {
             let outcome = outcomes.remove(&(pending.number as u32));
-            let verdict = outcome.as_ref().map_or(Verdict::Held, |outcome| outcome.verdict);
-            let kind = match verdict {
-                Verdict::Forward => 0,
-                Verdict::Drop(_) => 1,
-                Verdict::Local => 2,
-                Verdict::Held => 3,
-            };
-            self.summary.verdicts[kind] += 1;
-            let names = |numbers: &[u32]| line::names(numbers, &self.names);
-            let line = Line {
-                n: pending.number,
-                input: &self.inputs[pending.input],
-                verdict: verdict.name(),
-                out: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.out)),
-                reason: match verdict {
-                    Verdict::Drop(reason) => Some(reason.name()),
-                    _ => None,
-                },
-                by: outcome
-                    .as_ref()
-                    .and_then(|outcome| by::place(&self.harness, outcome))
-                    .map(|place| place.to_string()),
-                answer: outcome.as_ref().map_or_else(Vec::new, |outcome| names(&outcome.answers)),
-                sav: outcome
-                    .as_ref()
-                    .and_then(|outcome| outcome.sav.as_ref())
-                    .map(|decision| Validation::new(&self.harness, decision)),
-                bindings: outcome.as_ref().and_then(|outcome| access::bound(&self.harness, outcome)),
-                fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
-                acl: outcome
-                    .as_ref()
-                    .map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
-                allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
-                time: utc(pending.time),
-                packet: &pending.packet,
-            };
-            tell(&line).map_err(ReplayError::Line)?;
+            (pending, outcome)
+        }));
+        for (pending, outcome) in told {
+            match outcome {
+                // The graph has room for a few hundred such, and drops what waits for too long.
+                Some(outcome) if outcome.waits => drop(self.waiting.insert(pending.number, (pending, outcome))),
+                outcome => self.tell(&pending, outcome.as_ref(), tell)?,
+            }
         }
         Ok(())
+    }
+
+    /// Tells what became of a packet.
+    fn tell(
+        &mut self,
+        pending: &Pending,
+        outcome: Option<&Outcome>,
+        tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>,
+    ) -> Result<(), ReplayError> {
+        let verdict = outcome.map_or(Verdict::Held, |outcome| outcome.verdict);
+        let kind = match verdict {
+            Verdict::Forward => 0,
+            Verdict::Drop(_) => 1,
+            Verdict::Local => 2,
+            Verdict::Held => 3,
+        };
+        self.summary.verdicts[kind] += 1;
+        let names = |numbers: &[u32]| line::names(numbers, &self.names);
+        let line = Line {
+            n: pending.number,
+            input: &self.inputs[pending.input],
+            verdict: verdict.name(),
+            out: outcome.map_or_else(Vec::new, |outcome| names(&outcome.out)),
+            reason: match verdict {
+                Verdict::Drop(reason) => Some(reason.name()),
+                _ => None,
+            },
+            by: outcome.and_then(|outcome| by::place(&self.harness, outcome)).map(|place| place.to_string()),
+            answer: outcome.map_or_else(Vec::new, |outcome| names(&outcome.answers)),
+            sav: outcome
+                .and_then(|outcome| outcome.sav.as_ref())
+                .map(|decision| Validation::new(&self.harness, decision)),
+            bindings: outcome.and_then(|outcome| access::bound(&self.harness, outcome)),
+            fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
+            acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
+            allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
+            time: utc(pending.time),
+            packet: &pending.packet,
+        };
+        tell(&line).map_err(ReplayError::Line)
     }
 
     fn written(&self) -> Result<(), ReplayError> {
