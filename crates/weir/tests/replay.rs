@@ -415,7 +415,7 @@ rules = [
 
 [acl.edge]
 default = "reject"
-rules = ["deny udp from 203.0.113.0/24 to any"]
+rules = ["deny udp from 203.0.113.0/24 to any", "deny udp from 203.0.112.0/24 to any"]
 
 [acl.leaving]
 rules = ["permit udp from 192.0.2.0/25 to any"]
@@ -502,8 +502,11 @@ fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
     assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-deny".into(), &line("deny ip from").into()));
     assert_eq!(decided(&json, 0), ("base".into(), "deny".into(), false));
     assert!(text.contains("acl in    base on wan denies\n"), "{text}");
-    let (json, _) = explained(&bench, "203.0.113.9");
+    assert!(!text.contains("          deny ip from"), "its line has it: {text}");
+    let (json, text) = explained(&bench, "203.0.113.9");
     assert_eq!((&json["reason"], &json["by"]["place"]), (&"acl-deny".into(), &line("203.0.113.0/24 to any").into()));
+    let said = "acl in    edge on wan denies\n          deny udp from 203.0.113.0/24 to any\n          gate.toml:";
+    assert!(text.contains(said), "two rules stand on its line: {text}");
 
     // No rule: what the list does by default.
     let (json, text) = explained(&bench, "198.51.100.9");
@@ -525,4 +528,61 @@ fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
     bench.capture("wan.pcap", &[frame(packet)]);
     let replayed = stdout(&bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap"]));
     assert!(replayed.contains(&format!("-> drop acl-deny  by {}", line("deny ip from"))), "{replayed}");
+}
+
+/// A fragment of a datagram from 192.0.2.1, of a number.
+fn fragment(ports: &str, place: &str, identification: u8) -> Vec<u8> {
+    let (from, to) = ports.split_once(' ').map_or(("", ""), |(from, to)| (from, to));
+    let port = |port: &str| if port.is_empty() { String::new() } else { format!(" port {port}") };
+    let text = format!("udp from 192.0.2.1{} to 10.0.0.9{} fragment {place}", port(from), port(to));
+    let mut frame = frame(&text);
+    frame[19] = identification;
+    frame[24..26].fill(0);
+    let sum = weir_packet::checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
+    let bench = Bench::new();
+    let wan = "name = \"wan\"\n";
+    let list = "\n[acl.ports]\nrules = [\n  \"permit udp from any to any port 53\",\n  \"deny udp from any to any port 54\",\n]\n";
+    let config = CONFIG.replacen(wan, &format!("{wan}acl = {{ in = \"ports\" }}\n"), 1) + list;
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let (later, first) = (|id| fragment("", "1480", id), |port: &str, id| fragment(&format!("9 {port}"), "0+", id));
+    // One that leaves, one that is denied, one whose datagram is never seen, and one that waits to the end.
+    let frames = [later(1), later(2), later(3), first("53", 1), first("54", 2), later(9)];
+    let mut writer = weir_port::pcap::Writer::create(&bench.path("wan.pcap")).unwrap();
+    let seconds = [1.0, 1.1, 1.2, 1.3, 1.4, 4.0].map(|seconds| weir_base::clock::Time((seconds * 1e9) as u64));
+    seconds.iter().zip(&frames).for_each(|(&time, frame)| writer.write(time, frame).unwrap());
+    writer.flush().unwrap();
+
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--json"]);
+    let text = stdout(&output);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let fates: Vec<_> = lines
+        .iter()
+        .map(|line| (line["n"].as_u64().unwrap(), line["verdict"].as_str().unwrap(), line["reason"].as_str()))
+        .collect();
+    assert_eq!(
+        fates,
+        [
+            (1, "forward", None),
+            (4, "forward", None),
+            (2, "drop", Some("acl-deny")),
+            (5, "drop", Some("acl-deny")),
+            (3, "drop", Some("acl-fragment")),
+            (6, "held", None),
+        ],
+        "{text}"
+    );
+    let number = config.lines().position(|line| line.contains("port 54")).unwrap() + 1;
+    assert_eq!(
+        (&lines[2]["by"], &lines[2]["acl"][0]["list"]),
+        (&format!("gate.toml:{number}").into(), &"ports".into())
+    );
+    let summary = String::from_utf8_lossy(&output.stderr);
+    assert!(summary.contains("forward 2, drop 3, local 0, held 1"), "{summary}");
+    assert!(summary.contains("received 6 + created 0 = transmitted 2 + local 0 + held 1 + dropped 3"), "{summary}");
 }

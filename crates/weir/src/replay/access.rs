@@ -11,6 +11,7 @@ use super::validation::Rule;
 use crate::control::acl::live::written;
 use crate::rules::acl::protocol_name;
 use crate::rules::binding::Binding;
+use crate::rules::{Names, acl};
 
 /// What the access lists of an interface decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -188,6 +189,18 @@ impl Filter {
         } else {
             format!("{list} on {interface} {does}")
         }
+    }
+
+    /// The rule, where the line of its place does not say which it is: others stand there, too.
+    pub(super) fn rule_beside(&self) -> Option<&str> {
+        let text = self.by.text.as_deref().filter(|_| !self.by_default)?;
+        if text.matches(['"', '\'']).count() <= 2 {
+            return None; // one string at most
+        }
+        // Of several, one may be the rule and the others within it, as a comment is.
+        let text = text.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+        let alone = acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule);
+        (!alone).then_some(&self.by.rule)
     }
 }
 

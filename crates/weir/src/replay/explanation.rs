@@ -391,6 +391,9 @@ fn write_validation(f: &mut fmt::Formatter<'_>, sav: &Validation) -> fmt::Result
 
 fn write_filter(f: &mut fmt::Formatter<'_>, filter: &Filter) -> fmt::Result {
     section(f, if filter.direction == "in" { "acl in" } else { "acl out" }, &filter.sentence(), None)?;
+    if let Some(rule) = filter.rule_beside() {
+        writeln!(f, "{:MARGIN$}{rule}", "")?;
+    }
     filter.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))
 }
 
