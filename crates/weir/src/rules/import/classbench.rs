@@ -80,7 +80,11 @@ fn filter(line: &str, base: usize) -> Result<super::Rule, Failure> {
         return Err(expected("the end", word, rest));
     }
     let transport = match protocol {
-        None if all => Some(Transport::Any),
+        None if all && mask == 0 => Some(Transport::Any),
+        None if all => {
+            let text = "rules ask for flags, types and codes of one protocol only";
+            return Err((flags_place, Problem::new(Kind::Rule, text)));
+        }
         None => return Err((place, Problem::new(Kind::Rule, "rules ask for ports of one protocol only"))),
         Some(ICMP) if mask != 0 && all => icmp(value, mask),
         Some(TCP) if mask & 0xff == 0 && mask != 0 => Some(Transport::Ports {

@@ -85,6 +85,10 @@ fn what_a_filter_cannot_say_has_its_place() {
             "line 1, column 46: flags that no rule can ask for, of this protocol",
         ),
         (
+            "@10.0.0.0/8 10.0.0.0/8 0 : 65535 0 : 65535 0x00/0x00 0x1000/0x1000",
+            "line 1, column 54: rules ask for flags, types and codes of one protocol only",
+        ),
+        (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x06/0xFF 0x0200/0x0200 permit",
             "line 1, column 60: expected the end, found `permit`",
         ),
@@ -189,6 +193,16 @@ fn what_vpp_says_and_we_do_not_has_its_place() {
         (
             "permit proto 1 sport 300",
             "line 1, column 1: ports, or types and codes, that the protocol cannot have".to_owned(),
+        ),
+        (
+            "ipv4 permit, ipv6 permit proto 1 sport 128",
+            "line 1, column 32: protocol 1 is ICMP of IPv4, and the rule is for IPv6 (ICMPv6 is protocol 58)"
+                .to_owned(),
+        ),
+        (
+            "deny src 10.0.0.0/8 proto 58",
+            "line 1, column 27: protocol 58 is ICMPv6, and the rule is for IPv4 (ICMP of IPv4 is protocol 1)"
+                .to_owned(),
         ),
         ("permit dort 5", "line 1, column 8: `dort` says nothing in a rule of VPP (did you mean `dport`?)".to_owned()),
         ("permit,", "line 1, column 7: a rule that says nothing, beside a comma".to_owned()),

@@ -14,7 +14,9 @@ use super::super::words::{Problem, shown};
 use super::super::{Kind, lines};
 use super::{Failure, Importer, expected, rule, upper};
 
+const ICMP: u8 = 1;
 const TCP: u8 = 6;
+const ICMP6: u8 = 58;
 
 pub(super) fn read(text: &str, importer: &mut Importer<'_>) {
     let mut lists = 0;
@@ -69,6 +71,8 @@ struct Said {
     source: Option<IpNet>,
     destination: Option<IpNet>,
     protocol: u8,
+    /// Where it stands.
+    protocol_place: Range<usize>,
     first: (u16, u16),
     second: (u16, u16),
     flags: Option<TcpFlags>,
@@ -81,6 +85,7 @@ const SILENT: Said = Said {
     source: None,
     destination: None,
     protocol: 0,
+    protocol_place: 0..0,
     first: (0, u16::MAX),
     second: (0, u16::MAX),
     flags: None,
@@ -142,7 +147,11 @@ fn said(words: &[Word<'_>], importer: &mut Importer<'_>) -> Result<Said, Failure
             },
             "src" => said.source = Some(net(&next())?),
             "dst" => said.destination = Some(net(&next())?),
-            "proto" => said.protocol = number(&next(), "a protocol, 0 to 255", 255)? as u8, // at most that
+            "proto" => {
+                let word = next();
+                said.protocol = number(&word, "a protocol, 0 to 255", 255)? as u8; // at most that
+                said.protocol_place = word.range;
+            }
             "sport" => said.first = ports(&next())?,
             "dport" => said.second = ports(&next())?,
             "tcpflags" => said.flags = Some(flags(&mut words, end)?),
@@ -225,6 +234,15 @@ impl Said {
         let is_v6 = families.iter().flatten().next().copied().unwrap_or(false);
         if families.iter().flatten().any(|&other| other != is_v6) {
             return Err(wrong("a rule of two address families"));
+        }
+        // VPP takes such rules; ours on ICMP are about packets of its family.
+        let of_other = match self.protocol {
+            ICMP if is_v6 => Some(("protocol 1 is ICMP of IPv4, and the rule is for IPv6", "ICMPv6 is protocol 58")),
+            ICMP6 if !is_v6 => Some(("protocol 58 is ICMPv6, and the rule is for IPv4", "ICMP of IPv4 is protocol 1")),
+            _ => None,
+        };
+        if let Some((text, help)) = of_other {
+            return Err((self.protocol_place, Problem::new(Kind::Rule, text).help(help)));
         }
         let all = if is_v6 { IpNet::V6(Ipv6Net::default()) } else { IpNet::V4(Ipv4Net::default()) };
         let [from, to] = [self.source, self.destination].map(|net| Addresses::Net(net.unwrap_or(all)));
