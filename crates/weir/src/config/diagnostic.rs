@@ -78,7 +78,7 @@ codes! {
     WrongType = "wrong-type",
     /// A number outside its range.
     OutOfRange = "out-of-range",
-    /// A list that must not be empty is.
+    /// A list that must not be empty is, or one that does nothing then.
     EmptyList = "empty-list",
     /// A word that is none of those allowed here, or a text that cannot be understood.
     InvalidValue = "invalid-value",

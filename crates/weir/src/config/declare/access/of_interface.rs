@@ -58,8 +58,14 @@ fn directions<'d>(reader: &mut Reader<'_>, interface: &Table<'d>, key: &str, wha
 }
 
 fn names(reader: &mut Reader<'_>, value: Value<'_>, what: &str) -> Vec<At<String>> {
-    let values = reader.one_or_more(value).iter();
-    values.filter_map(|value| reader.reference(value, what)).collect()
+    let values = reader.one_or_more(value);
+    // Not an error: who generates a file may have nothing to name. But a key that is there and does nothing misleads.
+    if values.is_empty() {
+        let found =
+            Diagnostic::warning(Code::EmptyList, reader.span(value.span()), "no list is named: everything passes");
+        reader.report(found.help("name lists, or leave the key out"));
+    }
+    values.iter().filter_map(|value| reader.reference(value, what)).collect()
 }
 
 /// Names of allowlists: for both families, or for each.
