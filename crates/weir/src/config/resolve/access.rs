@@ -17,7 +17,7 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 use crate::rules::acl::{Vocabulary, Wrong};
-pub(super) use needless::{Needless, Verdicts, analyse};
+pub(super) use needless::{Needless, Verdicts, analyse, analyse_never};
 
 /// What is known of access so far.
 #[derive(Default)]

@@ -62,8 +62,18 @@ const ROUNDS: usize = 4;
 
 /// Looks at rules in their order, each with its verdict.
 pub(in super::super) fn analyse(rules: &[(&AclRule, u32)], unmatched: u32) -> Needless {
+    look(rules, unmatched, vec![false; rules.len()])
+}
+
+/// The same for rules that can never match, alone: the others stay. That is the lesser part of the work.
+pub(in super::super) fn analyse_never(rules: &[(&AclRule, u32)]) -> Needless {
+    // What no rule matches makes no difference to what never matches.
+    look(rules, u32::MAX, vec![true; rules.len()])
+}
+
+/// Looks for rules that could be left out. Of those that stay, it is only told whether they never match.
+fn look(rules: &[(&AclRule, u32)], unmatched: u32, mut stays: Vec<bool>) -> Needless {
     let (v4, v6) = (Of::<u32>::new(rules), Of::<u128>::new(rules));
-    let mut stays = vec![false; rules.len()];
     let mut rounds = 0;
     loop {
         let (of_v4, of_v6) = (v4.found(unmatched, &stays), v6.found(unmatched, &stays));
@@ -183,6 +193,25 @@ mod tests {
         assert_eq!(found(&rules), [(2, Kind::Never, vec![0, 1])]);
         let rules = ["permit ip4 from any to any", "deny tcp from 10.0.0.0/8 to any"];
         assert_eq!(found(&rules), [(1, Kind::Never, vec![0])]);
+    }
+
+    #[test]
+    fn what_never_matches_is_found_by_itself() {
+        let texts = [
+            "permit tcp from any to any port 1-9",
+            "deny tcp from any to any port 5",
+            "permit tcp from any to any",
+            "permit ip6 from any to any",
+            "deny udp from any to any port 7",
+        ];
+        let rules = texts.map(|text| acl::understand(text, &acl::Vocabulary::default(), Origin(0)).unwrap().0);
+        let mut verdicts = Verdicts::default();
+        let listed: Vec<_> = rules.iter().map(|rule| (rule, verdicts.of(rule, None))).collect();
+        let all = analyse(&listed, verdicts.of_default(AclDefault::Next));
+        let never = analyse_never(&listed);
+        assert_eq!(all.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::Redundant, Kind::Never]);
+        assert_eq!(never.findings, all.findings[1..]);
+        assert_eq!(never.findings[0].by, [0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use weir_plane::model::{AclAction, AclDefault, AclIndex, AclList, AclRule, Interface, Origin};
+use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, Origin};
 use weir_table::classify::cover::{Finding, Kind};
 
 use super::super::super::diagnostic::{Code, Diagnostic, Severity};
@@ -10,7 +10,7 @@ use super::super::super::load::SHOWN;
 use super::super::super::plural;
 use super::super::super::source::Span;
 use super::super::Resolver;
-use super::{Needless, Verdicts, analyse};
+use super::{Needless, Verdicts, analyse, analyse_never};
 
 /// Rules that take another one's packets, of which the places are shown.
 const COVERING: usize = 3;
@@ -100,7 +100,7 @@ impl Resolver<'_> {
                 names.push((at, None));
             }
         }
-        let needless = analyse(&rules, verdicts.of_default(AclDefault::Action(AclAction::Deny)));
+        let needless = analyse_never(&rules);
         let place = |rule: usize| {
             let (list, number) = names[rule];
             number.map(|number| self.access.places[list][number])
