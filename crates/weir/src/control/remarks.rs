@@ -25,7 +25,7 @@ impl Remarks {
     }
 
     /// All that was found about one change of a batch, or about a text.
-    pub(super) fn extend(&mut self, change: Option<usize>, findings: &Findings) {
+    pub fn extend(&mut self, change: Option<usize>, findings: &Findings) {
         for finding in findings.shown() {
             self.push(|| remark(change, finding));
         }

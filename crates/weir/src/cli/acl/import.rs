@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 
 use super::super::error::Error;
 use super::super::output::print;
+use crate::control::remarks::Remarks;
+use crate::render::acl::imported::Imported;
+use crate::render::{self, Report as _};
 use crate::rules::import::{self, import};
 
 /// Prints rules of others as rules of ours, for a file or for `weir acl replace`; no gateway is asked
@@ -31,7 +34,7 @@ enum Format {
 }
 
 impl Import {
-    pub(super) fn run(&self) -> Result<(), Error> {
+    pub(super) fn run(&self, json: bool) -> Result<(), Error> {
         let standard = self.file.as_os_str() == "-";
         let name = if standard { "standard input".to_owned() } else { self.file.display().to_string() };
         let read = if standard {
@@ -60,11 +63,13 @@ impl Import {
             Error::InvalidEntries
         })?;
         say("warning", &imported.warnings);
-        let mut printed = String::with_capacity(imported.rules.len() * 80);
-        for rule in &imported.rules {
-            printed.push_str(&rule.to_string());
-            printed.push('\n');
-        }
-        print(&printed)
+        let mut warnings = Remarks::default();
+        warnings.extend(None, &imported.warnings);
+        let imported = Imported {
+            rules: imported.rules.iter().map(ToString::to_string).collect(),
+            warnings: warnings.shown,
+            more_warnings: warnings.more,
+        };
+        if json { print(&(render::json(&imported) + "\n")) } else { print(&imported.text()) }
     }
 }

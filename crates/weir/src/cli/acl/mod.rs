@@ -30,7 +30,7 @@ enum What {
 impl Acl {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
-            What::Import(import) => import.run(),
+            What::Import(import) => import.run(self.json),
             What::Lists(lists) => lists.run(&self.connection, self.json),
         }
     }

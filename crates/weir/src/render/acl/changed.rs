@@ -50,7 +50,7 @@ pub struct Regrouped {
     pub more_warnings: usize,
 }
 
-fn is_zero(count: &usize) -> bool {
+pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 

@@ -1,6 +1,7 @@
 //! `show acl`: the lists of rules, who uses them, what they matched, and what they were compiled to.
 
 pub mod changed;
+pub mod imported;
 pub mod rules;
 
 use serde::{Deserialize, Serialize};
