@@ -257,9 +257,10 @@ fn time<K>(packets: &[Fields<K>], found: &mut [u32], mut look_up: impl FnMut(&[F
     (tsc::ticks() - start) as f64 / packets.len() as f64
 }
 
+/// No number if there are none: a reader may have come to nothing before a few changes were made.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Adds and removes rules at random places, with a reader at work; half of the rules are there at the beginning.

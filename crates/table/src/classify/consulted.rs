@@ -183,7 +183,7 @@ impl<K: Address> Asking<K> {
     }
 
     /// A tree that has no room for what would take the place of a block keeps the rule: answers are then said to depend on
-    /// more than they do, until there is another rule at the place.
+    /// more than they do, until a rule comes to the place that asks for the same field.
     fn uproot(&mut self, place: u64) {
         for tree in self.trees.iter_mut().flatten() {
             let _ = K::remove(tree, place);

@@ -1,6 +1,6 @@
 //! Leaves: up to 32 rules, each by a *key* of 64 bits, so that few comparisons tell which of them a packet may match.
 //!
-//! A key has two parts. One is of up to 16 bits of a packet, wherever they are, that part the rules of this leaf best: a
+//! A key has two parts. One is of up to 15 bits of a packet, wherever they are, that part the rules of this leaf best: a
 //! value, and which of its bits the rule decides. The other is a range of the lane that parts best what these bits leave
 //! together. Those rules whose keys match are compared as wholes, in their order, until one matches.
 
