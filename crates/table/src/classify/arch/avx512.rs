@@ -5,19 +5,19 @@ use std::arch::x86_64::{
     __m128i, __m256i, __m512i, __mmask16, _mm_load_si128, _mm_loadu_si128, _mm_mask_cmple_epu16_mask, _mm_set1_epi16,
     _mm_sub_epi16, _mm_subs_epu16, _mm_ternarylogic_epi32, _mm_test_epi64_mask, _mm_testn_epi16_mask,
     _mm256_load_si256, _mm256_mask_cmple_epu16_mask, _mm256_set1_epi16, _mm256_sub_epi16, _mm256_ternarylogic_epi32,
-    _mm256_testn_epi16_mask, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si128, _mm512_cmpeq_epi32_mask,
-    _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_mask_cmple_epu16_mask,
-    _mm512_mask_set1_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32,
-    _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512, _mm512_sub_epi16,
-    _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_test_epi64_mask, _mm512_testn_epi16_mask,
-    _mm512_testn_epi64_mask, _pext_u64,
+    _mm256_testn_epi16_mask, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si128,
+    _mm512_cmpeq_epi32_mask, _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_loadu_si512,
+    _mm512_mask_cmple_epu16_mask, _mm512_mask_set1_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512,
+    _mm512_sub_epi16, _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_test_epi32_mask, _mm512_test_epi64_mask,
+    _mm512_testn_epi16_mask, _mm512_testn_epi64_mask, _pext_u64,
 };
 
 use super::super::address::Address;
 use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::fields::Fields;
-use super::Isa;
 use super::lists::{self, GROUP, Lists, Raw};
+use super::{Isa, Order};
 
 pub(crate) struct Avx512;
 
@@ -208,4 +208,28 @@ impl Isa for Avx512 {
         }
         lists.counts = counts;
     }
+
+    #[inline(always)]
+    unsafe fn part(references: *const u32, count: usize, of_bits: &mut Order, of_cut: &mut Order) -> (usize, usize) {
+        let [of_bits, of_cut] = [of_bits, of_cut].map(|order| order.as_mut_ptr().cast::<u32>());
+        let (mut bits, mut cut) = (0, 0);
+        for item in (0..count).step_by(GROUP) {
+            let live = (u32::MAX >> (32 - (count - item).min(GROUP))) as __mmask16;
+            // SAFETY: the CPU has AVX-512; there are as many references; there is room for a group past the last number.
+            unsafe {
+                let references = _mm512_maskz_loadu_epi32(live, references.add(item).cast());
+                let numbers =
+                    _mm512_add_epi32(_mm512_loadu_si512(NUMBERS.as_ptr().cast()), _mm512_set1_epi32(item as i32));
+                let is_cut = _mm512_test_epi32_mask(references, _mm512_set1_epi32((BITS ^ CUT) as i32));
+                let is_bits = live & !is_cut;
+                _mm512_storeu_si512(of_bits.add(bits).cast(), _mm512_maskz_compress_epi32(is_bits, numbers));
+                _mm512_storeu_si512(of_cut.add(cut).cast(), _mm512_maskz_compress_epi32(is_cut, numbers));
+                (bits, cut) = (bits + is_bits.count_ones() as usize, cut + is_cut.count_ones() as usize);
+            }
+        }
+        (bits, cut)
+    }
 }
+
+/// The numbers of items of a group.
+static NUMBERS: [u32; GROUP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];

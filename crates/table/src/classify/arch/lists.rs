@@ -97,10 +97,13 @@ impl Raw {
     }
 }
 
+/// Nodes of both kinds.
+pub(crate) type Nodes = List<{ WAITING + GROUP }>;
+
 /// A list for each kind of block.
 pub(crate) struct Lists {
     pub(super) leaves: [Raw; 3],
-    pub(super) nodes: List<{ WAITING + GROUP }>,
+    pub(super) nodes: Nodes,
     pub(super) long: Raw,
     pub(super) dense: Raw,
     /// How much is in each, by kind, nodes of both as [`BITS`]; the first is of no kind.
@@ -139,7 +142,7 @@ impl Lists {
 
     /// The nodes.
     #[inline(always)]
-    pub(super) fn nodes(&self) -> (usize, &List<{ WAITING + GROUP }>) {
+    pub(super) fn nodes(&self) -> (usize, &Nodes) {
         (self.counts[BITS as usize], &self.nodes)
     }
 

@@ -19,7 +19,7 @@ use weir_base::prefetch;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use self::avx512::Avx512;
-use self::lists::{Lists, PASS, Raw, VECTOR};
+use self::lists::{Lists, Nodes, PASS, Raw, VECTOR};
 pub(super) use self::portable::Portable;
 use super::NO_RULE;
 use super::address::{Address, LANES, WORDS};
@@ -95,6 +95,12 @@ pub(super) trait Isa {
     /// The CPU has what the implementation is named for; the first `count` of `raw` are written, and a group more may be
     /// read; the lists have room.
     unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists);
+
+    /// Tells nodes of both kinds apart: writes the numbers of each, in order, and says how many there are.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for; there are so many references, at most [`PASS`].
+    unsafe fn part(references: *const u32, count: usize, of_bits: &mut Order, of_cut: &mut Order) -> (usize, usize);
 }
 
 /// For each packet, the identity of the first rule that matches. If `places` are given, among rules before these places;
@@ -546,34 +552,61 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
 ) -> usize {
     let (count, list) = lists.nodes();
     let passed = count.min(PASS);
-    for item in 0..passed {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let waiting = count - passed + item;
-            let (reference, packet) = (list.reference(waiting), list.packet(waiting));
-            assert_unchecked(packet < packets.len() && packet < VECTOR);
-            if FAR {
-                let ahead = list.reference((waiting + AHEAD).min(count - 1));
-                fetch(view, ahead, (ahead & (BITS ^ CUT)) as usize * CUT_HEADER);
-            }
-            let packet = (packet, &packets[packet]);
-            let (node, head) = node(view, reference);
-            let slot = if reference & KINDS == BITS {
-                let outer = head.masks[K::WORDS - 1] != 0;
-                let bits = head.masks.map(u64::count_ones);
-                node.add(HEADER + 4 * slot::<K, I>(&K::words(packet.1), &head.masks, &bits, outer))
-            } else {
-                let lane = (head.masks[0] as usize).min(LANES - 1);
-                node.add(CUT_HEADER + 4 * I::below(node.add(HEADER).cast(), I::lane(packet.1, lane)))
-            };
-            let (child, rest) = follow(head, &*slot.cast::<AtomicU32>(), best[packet.0]);
-            // What comes last is taken first: so what waits is rests, one for each node on the way.
-            raw.set(item, rest, packet.0 as u32);
-            raw.set(passed + item, child, packet.0 as u32);
-        }
+    let first = count - passed;
+    // Those of each kind together, as no predictor knows which comes next; what they give keeps the order of the list.
+    let (mut of_bits, mut of_cut) = (Order::uninit(), Order::uninit());
+    // SAFETY: there are as many items; so many are written as is told.
+    unsafe {
+        let (bits, cut) = I::part(list.pointers().0.add(first), passed, &mut of_bits, &mut of_cut);
+        let (of_bits, of_cut) = (of_bits.as_ptr().cast(), of_cut.as_ptr().cast());
+        let (of_bits, of_cut) = (std::slice::from_raw_parts(of_bits, bits), std::slice::from_raw_parts(of_cut, cut));
+        step::<K, I, FAR>(view, packets, best, (list, first, count), raw, of_bits, |node, head, packet| {
+            let outer = head.masks[K::WORDS - 1] != 0;
+            let slot = slot::<K, I>(&K::words(packet), &head.masks, &head.masks.map(u64::count_ones), outer);
+            node.add(HEADER).cast::<AtomicU32>().add(slot)
+        });
+        step::<K, I, FAR>(view, packets, best, (list, first, count), raw, of_cut, |node, head, packet| {
+            let lane = (head.masks[0] as usize).min(LANES - 1);
+            let slot = I::below(node.add(HEADER).cast(), I::lane(packet, lane));
+            node.add(CUT_HEADER).cast::<AtomicU32>().add(slot)
+        });
     }
     lists.drop_nodes(passed);
     2 * passed
+}
+
+/// Notes where some of the last nodes of a list lead, from the first of which on there are so many to its end. `pick` tells which
+/// slot it is.
+///
+/// # Safety
+/// As for [`drain`]; the nodes are of a kind that `pick` is for.
+#[inline(always)]
+unsafe fn step<K: Address, I: Isa, const FAR: bool>(
+    view: &View,
+    packets: &[Fields<K>],
+    best: &[u64; VECTOR],
+    (list, first, count): (&Nodes, usize, usize),
+    raw: &mut Raw,
+    items: &[u32],
+    pick: impl Fn(*const u8, &Node, &Fields<K>) -> *const AtomicU32,
+) {
+    for (number, item) in items.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (item, waiting) = (*item as usize, first + *item as usize);
+            let (reference, packet) = (list.reference(waiting), list.packet(waiting));
+            assert_unchecked(packet < packets.len() && packet < VECTOR);
+            if FAR {
+                let ahead = list.reference(first + items[(number + AHEAD).min(items.len() - 1)] as usize);
+                fetch(view, ahead, (ahead & (BITS ^ CUT)) as usize * CUT_HEADER);
+            }
+            let (node, head) = node(view, reference);
+            let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
+            // What comes last is taken first: so what waits is rests, one for each node on the way.
+            raw.set(item, rest, packet as u32);
+            raw.set(count - first + item, child, packet as u32);
+        }
+    }
 }
 
 /// # Safety
@@ -780,6 +813,9 @@ const AHEAD: usize = 12;
 const DENSE_VECTOR: usize = 64;
 
 const _: () = assert!(LEAF == 1 && BITS == 4 && CUT == 5 && LONG == 6);
+
+/// Numbers of nodes that a pass takes, and a group more.
+pub(crate) type Order = Words<{ PASS + lists::GROUP }>;
 
 /// Uninitialised memory for numbers.
 type Words<const N: usize> = MaybeUninit<[u32; N]>;

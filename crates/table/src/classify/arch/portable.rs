@@ -3,8 +3,8 @@
 use super::super::address::{Address, LANES};
 use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::fields::Fields;
-use super::Isa;
 use super::lists::{Lists, Raw};
+use super::{Isa, Order};
 
 pub(crate) struct Portable;
 
@@ -109,5 +109,21 @@ impl Isa for Portable {
                 lists.counts[kind as usize] = at + 1;
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn part(references: *const u32, count: usize, of_bits: &mut Order, of_cut: &mut Order) -> (usize, usize) {
+        let [of_bits, of_cut] = [of_bits, of_cut].map(|order| order.as_mut_ptr().cast::<u32>());
+        let (mut bits, mut cut) = (0, 0);
+        for item in 0..count {
+            // SAFETY: the caller's promise; no more are written than there is room for.
+            unsafe {
+                of_bits.add(bits).write(item as u32);
+                of_cut.add(cut).write(item as u32);
+                let is_cut = (references.add(item).read() & (BITS ^ CUT)) as usize;
+                (bits, cut) = (bits + 1 - is_cut, cut + is_cut);
+            }
+        }
+        (bits, cut)
     }
 }
