@@ -18,7 +18,7 @@ use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclSaid, BindingDecision, Compiler, Decision, Edit, Edited,
+    AclDecision, AclEdit, AclEdited, AclError, AclMembers, AclSaid, BindingDecision, Compiler, Decision, Edit, Edited,
     Listed, Map, Names, Places, PortPlace, SavError, Settings, StageError, TableFull,
 };
 use crate::counters::WorkerCounters;
@@ -339,7 +339,7 @@ impl Harness {
     ///
     /// # Errors
     /// As for [`Compiler::replace_acl_group`].
-    pub fn replace_acl_group(&mut self, group: AclGroup, said: &AclSaid) -> Result<AclEdited, AclError> {
+    pub fn replace_acl_group(&mut self, group: impl Into<AclMembers>, said: &AclSaid) -> Result<AclEdited, AclError> {
         let Harness { compiler, model, map, root, .. } = self;
         compiler.replace_acl_group((model, map), group, said, |new| root.publish(new))
     }

@@ -12,12 +12,13 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_plane::acl::{Action, Found};
 use weir_plane::compile::{
-    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclSaid, At, Compiler, LostEdits, Map, Places, Settings,
+    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclSaid, At, Compiler, LostEdits, Map, Places,
+    Settings,
 };
 use weir_plane::engine::{Clear, Engine};
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Gateway, Group, InterfaceIndex, Interfaces,
-    Origin, Place, Ports, RateUnit, Rejection, Transport,
+    IpFamily, Nested, Origin, Place, Ports, RateUnit, Rejection, Transport,
 };
 use weir_plane::root::Root;
 use weir_table::classify::Fields;
@@ -145,7 +146,7 @@ impl Rig {
         done
     }
 
-    fn regroup(&mut self, group: AclGroup) -> Result<AclEdited, AclError> {
+    fn regroup(&mut self, group: impl Into<AclMembers>) -> Result<AclEdited, AclError> {
         let Rig { compiler, gateway, map, root, .. } = self;
         compiler.replace_acl_group((gateway, map), group, &said(), |new| root.publish(new))
     }
@@ -339,8 +340,9 @@ impl Naive {
                 AclEdit::Replace { rules, default: None }
             }
             22 => {
-                let several = ["10.0.0.0/15", "10.4.0.0/16", "2001:db8::/112"];
-                let members = &several[..1 + random.next() as usize % 3];
+                // Of both families, as rules are about either.
+                let several = ["10.0.0.0/15", "2001:db8::/112", "10.4.0.0/16"];
+                let members = &several[..2 + random.next() as usize % 2];
                 return Change::Group(AclGroup::Addresses(hosts(members)));
             }
             23 => return Change::Group(AclGroup::Ports(web(&[80, 443, 8000][..1 + random.next() as usize % 3]))),
@@ -747,6 +749,106 @@ fn groups_keep_their_members_until_they_are_declared_otherwise() {
     assert_eq!(rig.matched("x", number), Some(1));
 }
 
+fn addresses_of(name: &str, members: &[&str]) -> Group<Addresses> {
+    Group { name: name.into(), ..hosts(members) }
+}
+
+/// Addresses of a group's own, and the groups that it names.
+fn nesting(name: &str, own: &[&str], groups: &[&str]) -> AclMembers {
+    let groups = groups.iter().map(|&group| group.into()).collect();
+    AclMembers { own: AclGroup::Addresses(addresses_of(name, own)), groups }
+}
+
+/// `all` names `outer`, and that names `inner`; a rule of the first list names `all`.
+fn nested() -> Gateway {
+    let groups = [
+        ("inner", vec!["10.2.0.0/16"], None),
+        ("outer", vec!["10.1.0.0/16", "10.2.0.0/16"], Some("inner")),
+        ("all", vec!["2001:db8::/32", "10.1.0.0/16", "10.2.0.0/16"], Some("outer")),
+    ];
+    let named = Addresses::Group(addresses_of("all", &groups[2].1));
+    let rule = AclRule { from: named, ..AclRule::all(PERMIT, Origin(0)) };
+    let mut gateway = model(&[list("x", &[from(DENY, "10.9.0.0/16"), rule])], &[0], &[]);
+    gateway.groups.addresses = groups.iter().map(|(name, members, _)| addresses_of(name, members)).collect();
+    let nested = |(name, _, named): &(&str, Vec<&str>, Option<&str>)| {
+        Some(Nested { name: (*name).into(), own: 1, groups: [(*named)?.into()].into() })
+    };
+    gateway.groups.nested = groups.iter().filter_map(nested).collect();
+    gateway
+}
+
+#[test]
+fn groups_that_name_others_follow_them() {
+    let mut rig = Rig::new(nested());
+    let number = rig.numbers("x")[1];
+    let is_in = |rig: &mut Rig, source: &str| rig.from(source).number() == number;
+    assert!(is_in(&mut rig, "10.1.0.1") && is_in(&mut rig, "10.2.0.1"));
+    assert_eq!(rig.regroup(AclGroup::Addresses(addresses_of("inner", &["10.3.0.0/16"]))).unwrap().rules, 1);
+    assert!(is_in(&mut rig, "10.1.0.1") && is_in(&mut rig, "10.3.0.1") && !is_in(&mut rig, "10.2.0.1"));
+    let of = |rig: &Rig, name: &str| {
+        let groups = rig.compiler.acl_groups(&rig.gateway);
+        let (group, said) = groups.into_iter().find(|(group, _)| &**group.name() == name).unwrap();
+        let AclGroup::Addresses(group) = group else { panic!() };
+        (group, said.is_some())
+    };
+    assert_eq!(of(&rig, "all"), (addresses_of("all", &["2001:db8::/32", "10.1.0.0/16", "10.3.0.0/16"]), false));
+
+    // A new group, which one that was declared names from now on; then it changes.
+    rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.4.0.0/16"]))).unwrap();
+    assert_eq!(rig.regroup(nesting("outer", &[], &["new", "inner"])).unwrap().rules, 1);
+    assert!(is_in(&mut rig, "10.4.0.1") && is_in(&mut rig, "10.3.0.1") && !is_in(&mut rig, "10.1.0.1"));
+    assert_eq!(rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.5.0.0/16"]))).unwrap().rules, 1);
+    assert!(is_in(&mut rig, "10.5.0.1") && !is_in(&mut rig, "10.4.0.1"));
+
+    let is = |error: AclError, text: &str| assert!(error.to_string().contains(text), "{error}");
+    is(rig.regroup(nesting("inner", &["10.8.0.0/16"], &["all"])).unwrap_err(), "would be in itself");
+    is(rig.regroup(nesting("new", &[], &["new"])).unwrap_err(), "`new` would be in itself");
+    is(rig.regroup(nesting("new", &[], &["none"])).unwrap_err(), "no group `none`");
+    assert!(is_in(&mut rig, "10.5.0.1") && !is_in(&mut rig, "10.8.0.1"));
+
+    // All of it stays with the same declarations; one that can not be beside others goes.
+    let same = rig.gateway.clone();
+    assert_eq!(rig.reload(same), []);
+    assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.3.0.1"));
+    let mut other = rig.gateway.clone();
+    other.groups.nested.push(Nested { name: "inner".into(), own: 1, groups: ["fixed".into()].into() });
+    other.groups.addresses.push(addresses_of("fixed", &["10.7.0.0/16"]));
+    other.groups.addresses[0] = addresses_of("inner", &["10.2.0.0/16", "10.7.0.0/16"]);
+    let lost: Vec<String> = rig.reload(other).into_iter().map(|lost| lost.of).collect();
+    assert!(lost.contains(&"group inner".to_owned()) && !lost.contains(&"group outer".to_owned()), "{lost:?}");
+    assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.7.0.1") && !is_in(&mut rig, "10.3.0.1"));
+}
+
+#[test]
+fn groups_that_change_have_so_many_members_together() {
+    let mut gateway = nested();
+    gateway.limits.acl_rules = 8;
+    let mut rig = Rig::new(gateway);
+    let many: Vec<String> = (0..3).map(|net| format!("10.{net}.0.0/16")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    // 3 of `inner`, 4 of `outer`, and `all` of them.
+    let full = rig.regroup(AclGroup::Addresses(addresses_of("inner", &many))).unwrap_err();
+    assert!(matches!(full, AclError::GroupsFull { most: 8, .. }), "{full}");
+    rig.regroup(AclGroup::Addresses(addresses_of("inner", &many[..1]))).unwrap();
+}
+
+#[test]
+fn no_group_leaves_a_rule_without_addresses() {
+    let mut rig = Rig::new(nested());
+    let group = Addresses::Group(addresses_of("inner", &[]));
+    let v4 = AclRule { family: Some(IpFamily::V4), from: group, ..AclRule::all(DENY, Origin(0)) };
+    rig.edit("x", insert(At::Index(1), std::slice::from_ref(&v4))).unwrap();
+    let denied = rig.from("10.2.0.1").number();
+    let v6 = addresses_of("inner", &["2001:db8:1::/48"]);
+    let refused = rig.regroup(AclGroup::Addresses(v6.clone())).unwrap_err();
+    assert_eq!(refused, AclError::NoFamily { list: "x".into(), place: 2 });
+    assert_eq!(rig.from("10.2.0.1").number(), denied, "it is as it was");
+    rig.edit("x", AclEdit::Delete { rules: vec![denied] }).unwrap();
+    rig.regroup(AclGroup::Addresses(v6)).unwrap();
+    let refused = rig.edit("x", insert(At::End, &[v4])).unwrap_err();
+    assert_eq!(refused, AclError::NoFamily { list: "x".into(), place: 1 });
+}
+
 #[test]
 fn lists_and_chains_tell_of_themselves() {
     let rules = [from(PERMIT, "10.0.0.0/8"), from(DENY, "2001:db8::/32")];
@@ -812,7 +914,7 @@ fn an_engine_changes_lists_and_tells_of_them() {
     );
     assert_eq!((engine.acl_lists()[0].live, engine.acl_chains()[0].v4.boxes), (1, 2));
     let servers = AclGroup::Addresses(hosts(&["10.2.0.0/16"]));
-    engine.replace_acl_group::<AclError>(&said(), |_| Ok(servers)).unwrap();
+    engine.replace_acl_group(&said(), |_| Ok::<_, AclError>(servers)).unwrap();
     assert_eq!(engine.acl_groups(|_, group, said| (group.kind(), said.is_some())), [("addresses", true)]);
     engine.clear(Clear::Acl);
     assert_eq!(engine.reload(gateway.clone()).unwrap().lost, []);

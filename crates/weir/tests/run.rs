@@ -491,6 +491,9 @@ rules = ["deny ip from any to any"]
 
 [group.hosts]
 addresses = ["10.0.0.10"]
+
+[group.sources]
+addresses = ["@hosts"]
 "#;
     let of = "name = \"in\"\n";
     CONFIG.replacen(of, &format!("{of}acl = {{ in = [\"edge-in\"] }}\n"), 1) + lists
@@ -581,10 +584,11 @@ fn access_lists_change_while_packets_flow() {
     assert!(done.starts_with("edge-in: inserted 1 (id ") && done.ends_with("), deleted 0; 2 rules now\n"), "{done}");
     assert!(gateway.matches(one));
     let rules = gateway.rules("edge-in");
-    let two = "permit ip from @hosts to any";
-    gateway.ok(&["acl", "insert", "edge-in", "permit", "ip", "from", "@hosts", "to", "any", "--before", &rules[0].0]);
+    let two = "permit ip from @sources to any";
+    gateway.ok(&["acl", "insert", "edge-in", "permit", "ip", "from", "@sources", "to", "any", "--before", &rules[0].0]);
     assert!(gateway.matches(two) && !gateway.matches(one));
-    gateway.ok(&["acl", "group", "hosts", "10.0.0.99"]);
+    // The rule names a group that this one is in.
+    assert_eq!(gateway.ok(&["acl", "group", "hosts", "10.0.0.99"]), "hosts: 1 addresses; 1 rule names it\n");
     assert!(!gateway.matches(two) && gateway.matches(one));
     let texts =
         |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };

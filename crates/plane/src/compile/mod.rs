@@ -29,7 +29,9 @@ use weir_packet::wire::{MacAddress, nd};
 use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
-pub use acl::{AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, At, LostEdits, Said as AclSaid};
+pub use acl::{
+    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, At, LostEdits, Said as AclSaid,
+};
 pub use allow::Listed;
 pub use bindings::BindingDecision;
 pub(crate) use bindings::MOST_BINDINGS;

@@ -24,8 +24,8 @@ use weir_port::links::Monitor;
 use crate::alarm;
 use crate::collect::{self, RefusedEthertypes};
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclSaid, Compiler, Edit, Edited, EntryKey, LostEdits, Map, Names, Places,
-    SavError, Settings, StageError,
+    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclSaid, Compiler, Edit, Edited, EntryKey, LostEdits, Map,
+    Names, Places, SavError, Settings, StageError,
 };
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
@@ -481,15 +481,16 @@ impl Engine {
         Ok(edited)
     }
 
-    /// Gives a group that rules of access lists name other members, at once for all packets. `group` is told the model in
-    /// force.
+    /// Gives a group that rules of access lists name other members, at once for all packets, and to all groups that it is in.
+    /// `group` is told the model in force.
     ///
     /// # Errors
-    /// Those of `group`; and when there is no such group, it would have no members, or there is no room.
-    pub fn replace_acl_group<E: From<AclError>>(
+    /// Those of `group`; and when there is no such group, it would have no members or be in itself, a rule would have no
+    /// addresses of its family, or there is no room.
+    pub fn replace_acl_group<E: From<AclError>, M: Into<AclMembers>>(
         &self,
         said: &AclSaid,
-        group: impl FnOnce(&model::Gateway) -> Result<AclGroup, E>,
+        group: impl FnOnce(&model::Gateway) -> Result<M, E>,
     ) -> Result<AclEdited, E> {
         let mut control = self.lock();
         let Control { compiler, model, map, .. } = &mut *control;

@@ -146,6 +146,19 @@ pub struct Groups {
     pub ports: Vec<Group<RangeInclusive<u16>>>,
     /// Of interfaces.
     pub interfaces: Vec<Group<InterfaceIndex>>,
+    /// Those of them that name others.
+    pub nested: Vec<Nested>,
+}
+
+/// A group that names others: its members are its own, and behind them those of the groups that it names, each once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nested {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How many of its members, the first ones, are its own.
+    pub own: usize,
+    /// The groups of its kind that it names, one or more.
+    pub groups: Arc<[Arc<str>]>,
 }
 
 /// Interfaces of a rule, as they were named.

@@ -15,7 +15,8 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 pub use acl::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, AllowedSources, Allowlist, AllowlistIndex,
-    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Ports, Rejection, TcpFlags, Transport,
+    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
+    Transport,
 };
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{

@@ -34,7 +34,7 @@ impl Store {
         rules: Vec<AclRule>,
         said: &Said,
     ) -> Result<AclEdited, AclError> {
-        self.admit(input, number, &rules, 0)?;
+        self.admit(input, &self.name(number), &rules, 0)?;
         let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
         let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
         let new: Vec<Entry> = rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
@@ -71,7 +71,7 @@ impl Store {
         let rules = self.checked(input.gateway, number, rules)?;
         let gone = places.iter().filter(|(.., goes)| *goes).count();
         // As many as that can go only if there are: else one of them is not found.
-        self.admit(input, number, &rules, gone.min(self.rules))?;
+        self.admit(input, &self.name(number), &rules, gone.min(self.rules))?;
         let mut rules = rules.into_iter();
         let mut added = Vec::new();
         let list = self.name(number);
@@ -128,7 +128,7 @@ impl Store {
         said: &Said,
     ) -> Result<AclEdited, AclError> {
         let before = self.list(number).map_or(0, |list| list.order.len());
-        self.admit(input, number, &rules, before)?;
+        self.admit(input, &self.name(number), &rules, before)?;
         let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else {
             return Ok(AclEdited::default());
         };

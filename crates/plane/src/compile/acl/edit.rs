@@ -7,8 +7,8 @@
 use weir_table::classify::Error;
 
 use super::super::{Compiler, Map};
-use super::groups::{self, AclGroup};
 use super::in_place::Pending;
+use super::nested::AclMembers;
 use super::numbers;
 use super::order::Said;
 use super::{Input, LostEdits, Store};
@@ -114,6 +114,32 @@ pub enum AclError {
     EmptyGroup {
         /// The group.
         group: String,
+    },
+    /// A group would be in itself.
+    #[error("group `{group}` would be in itself")]
+    GroupCycle {
+        /// The group.
+        group: String,
+    },
+    /// The groups that are not as they were declared would have too many members.
+    #[error(
+        "the groups that are changed while the gateway runs would have {members} members or more: `acl-rules` allows {most}"
+    )]
+    GroupsFull {
+        /// How many, at least.
+        members: usize,
+        /// How many they may have.
+        most: usize,
+    },
+    /// A rule would match nothing.
+    #[error(
+        "rule {place} of access list `{list}` would match nothing: its groups would have no addresses of a family that it is about"
+    )]
+    NoFamily {
+        /// The list.
+        list: String,
+        /// The rule, counted from 1; of those that were given, if it is new.
+        place: usize,
     },
     /// There is a list of this name.
     #[error("there is an access list with the name `{list}` already")]
@@ -259,25 +285,22 @@ impl Store {
         rules: Vec<AclRule>,
     ) -> Result<Vec<AclRule>, AclError> {
         let groups = self.groups(&gateway.groups);
-        let samples = self.list(number).is_some_and(|list| list.choice.is_some());
+        let Some(list) = self.list(number) else { return Ok(rules) };
         let check = |(place, rule): (usize, AclRule)| {
-            if rule.log && !samples {
-                return Err(AclError::NoSampler { list: self.name(number), place });
+            if rule.log && list.choice.is_none() {
+                return Err(AclError::NoSampler { list: list.name.to_string(), place });
             }
-            if groups::names(&rule).next().is_none() {
-                return Ok(rule);
-            }
-            groups.resolve(&rule).map_err(|group| AclError::NoSuchGroup { group: group.to_string() })
+            groups.checked(&list.name, place, &rule)
         };
         (1..).zip(rules).map(check).collect()
     }
 
     /// Refuses so many rules more, of so many boxes, that no list could have them.
-    pub(super) fn admit(&self, input: Input<'_>, number: u32, more: &[AclRule], less: usize) -> Result<(), AclError> {
+    pub(super) fn admit(&self, input: Input<'_>, list: &str, more: &[AclRule], less: usize) -> Result<(), AclError> {
         let most = input.means().limit;
         let full = |rules| {
             let full = Error::TooManyRules { rules, most };
-            Err(AclError::NoRoom { list: self.name(number), full })
+            Err(AclError::NoRoom { list: list.to_owned(), full })
         };
         let rules = self.rules + more.len() - less;
         if rules > most {
@@ -326,20 +349,21 @@ impl Compiler {
         }
     }
 
-    /// Gives a group that rules of access lists name other members: all rules that name it have them at once. A group that is
-    /// not there comes.
+    /// Gives a group that rules of access lists name other members: all rules that name it, or a group that it is in, have
+    /// them at once. A group that is not there comes.
     ///
     /// # Errors
-    /// When it is of another kind, it would have no members, or there is no room. Then nothing has changed.
+    /// When it is of another kind, it would have no members or be in itself, a rule would have no addresses of its family, or
+    /// there is no room. Then nothing has changed.
     pub fn replace_acl_group(
         &mut self,
         (gateway, map): (&Gateway, &Map),
-        group: AclGroup,
+        members: impl Into<AclMembers>,
         said: &Said,
         publish: impl FnOnce(Root),
     ) -> Result<AclEdited, AclError> {
         let domain = self.domain.clone();
-        let edited = self.acl.replace_group(Input { domain: &domain, gateway, map }, group, said)?;
+        let edited = self.acl.replace_group(Input { domain: &domain, gateway, map }, members.into(), said)?;
         publish(self.root());
         Ok(edited)
     }

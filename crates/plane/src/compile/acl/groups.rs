@@ -1,10 +1,13 @@
-//! Groups whose members were changed while the gateway runs, and what that makes of rules that name them.
+//! Groups, and what their members make of rules that name them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::Said;
+use super::super::boxes::count;
+use super::edit::AclError;
+use super::nested::Live;
 use super::same::Indices;
 use crate::model::{AclRule, Addresses, Group, Groups, InterfaceIndex, Interfaces, Ports, Transport};
 
@@ -38,11 +41,59 @@ impl AclGroup {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// How many members it has.
+    pub fn len(&self) -> usize {
         match self {
-            AclGroup::Addresses(group) => group.members.is_empty(),
-            AclGroup::Ports(group) => group.members.is_empty(),
-            AclGroup::Interfaces(group) => group.members.is_empty(),
+            AclGroup::Addresses(group) => group.members.len(),
+            AclGroup::Ports(group) => group.members.len(),
+            AclGroup::Interfaces(group) => group.members.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// It with the first of its members alone.
+    pub(super) fn first(&self, count: usize) -> AclGroup {
+        fn of<T: Clone>(Group { name, members }: &Group<T>, count: usize) -> Group<T> {
+            Group { name: Arc::clone(name), members: members[..count].into() }
+        }
+        match self {
+            AclGroup::Addresses(group) => AclGroup::Addresses(of(group, count)),
+            AclGroup::Ports(group) => AclGroup::Ports(of(group, count)),
+            AclGroup::Interfaces(group) => AclGroup::Interfaces(of(group, count)),
+        }
+    }
+
+    /// It with the members of others of its kind behind its own, each once. If they are more than `most`, it has one more
+    /// than that.
+    pub(super) fn with(self, others: Vec<AclGroup>, most: usize) -> AclGroup {
+        fn join<T: Clone + Eq + Hash>(own: Group<T>, others: &[Group<T>], most: usize) -> Group<T> {
+            let mut known = HashSet::new();
+            let all = own.members.iter().chain(others.iter().flat_map(|group| &*group.members));
+            let new = all.filter(|member| known.insert(*member)).take(most.saturating_add(1));
+            let members = new.cloned().collect();
+            Group { name: own.name, members }
+        }
+        /// Those of its kind.
+        fn those<T>(groups: Vec<AclGroup>, of: impl Fn(AclGroup) -> Option<Group<T>>) -> Vec<Group<T>> {
+            groups.into_iter().filter_map(of).collect()
+        }
+        match self {
+            AclGroup::Addresses(own) => {
+                let of = |group| if let AclGroup::Addresses(group) = group { Some(group) } else { None };
+                AclGroup::Addresses(join(own, &those(others, of), most))
+            }
+            AclGroup::Ports(own) => {
+                let of = |group| if let AclGroup::Ports(group) = group { Some(group) } else { None };
+                AclGroup::Ports(join(own, &those(others, of), most))
+            }
+            AclGroup::Interfaces(own) => {
+                let of = |group| if let AclGroup::Interfaces(group) = group { Some(group) } else { None };
+                AclGroup::Interfaces(join(own, &those(others, of), most))
+            }
         }
     }
 
@@ -78,26 +129,29 @@ pub(super) fn declared(groups: &Groups, name: &str) -> Option<AclGroup> {
     addresses().or_else(ports).or_else(|| interfaces().map(AclGroup::Interfaces))
 }
 
-/// Members that were changed, by the names of their groups, and by whom.
-pub(super) type Changed = HashMap<Arc<str>, (AclGroup, Said)>;
+/// The groups of a model.
+pub(super) fn all(groups: &Groups) -> impl Iterator<Item = AclGroup> {
+    let ports = groups.ports.iter().cloned().map(AclGroup::Ports);
+    let interfaces = groups.interfaces.iter().cloned().map(AclGroup::Interfaces);
+    groups.addresses.iter().cloned().map(AclGroup::Addresses).chain(ports).chain(interfaces)
+}
 
 /// The groups that there are.
 #[derive(Clone, Copy)]
 pub(super) struct All<'a> {
-    pub(super) changed: &'a Changed,
+    pub(super) live: &'a Live,
     pub(super) declared: &'a Groups,
 }
 
 impl All<'_> {
     /// A group as it is now.
     pub(super) fn find(&self, name: &str) -> Option<AclGroup> {
-        let changed = self.changed.get(name).map(|(group, _)| group.clone());
-        changed.or_else(|| declared(self.declared, name))
+        self.live.now.get(name).cloned().or_else(|| declared(self.declared, name))
     }
 
-    /// Whether some group that a rule names has other members than it was declared with.
+    /// Whether some group that a rule names has perhaps other members than it was declared with.
     pub(super) fn concern(&self, rule: &AclRule) -> bool {
-        !self.changed.is_empty() && names(rule).any(|name| self.changed.contains_key(name))
+        !self.live.now.is_empty() && names(rule).any(|name| self.live.now.contains_key(name))
     }
 
     /// A rule with the members that its groups have now.
@@ -131,6 +185,21 @@ impl All<'_> {
             *group = now;
         }
         Ok(rule)
+    }
+
+    /// The same for a rule of a list at a place, counted from 1.
+    ///
+    /// # Errors
+    /// Also when it would match nothing.
+    pub(super) fn checked(&self, list: &str, place: usize, rule: &AclRule) -> Result<AclRule, AclError> {
+        if names(rule).next().is_none() {
+            return Ok(rule.clone());
+        }
+        let rule = self.resolve(rule).map_err(|group| AclError::NoSuchGroup { group: group.to_string() })?;
+        match count(&rule) {
+            0 => Err(AclError::NoFamily { list: list.to_owned(), place }),
+            _ => Ok(rule),
+        }
     }
 }
 

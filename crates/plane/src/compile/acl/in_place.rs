@@ -34,7 +34,7 @@ impl Store {
         rule: &AclRule,
         said: &Said,
     ) -> Result<Option<Pending>, AclError> {
-        self.admit(input, number, std::slice::from_ref(rule), 0)?;
+        self.admit(input, &self.name(number), std::slice::from_ref(rule), 0)?;
         let Some(list) = self.list(number) else { return Ok(None) };
         let boxes = Boxes::of(input.means(), rule);
         let (true, Some(place)) = (boxes.is_one(), list.order.gap(index, 1)) else { return Ok(None) };

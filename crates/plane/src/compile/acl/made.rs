@@ -6,55 +6,50 @@ use weir_table::classify::Error;
 
 use super::beside::new_entry;
 use super::edit::{AclEdited, AclError};
-use super::groups::{self, AclGroup};
+use super::groups::{self, All};
+use super::nested::{AclMembers, Live, Wrong};
 use super::order::{Entry, Order, Own, Said, Text};
 use super::{Input, List, Store, choice, width};
-use crate::model::{AclList, AclRule, Gateway};
+use crate::model::{AclList, AclRule};
 
 impl Store {
     pub(super) fn replace_group(
         &mut self,
         input: Input<'_>,
-        group: AclGroup,
+        members: AclMembers,
         said: &Said,
     ) -> Result<AclEdited, AclError> {
         self.numbers.settle(input.domain);
-        let name = Arc::clone(group.name());
+        let name = Arc::clone(members.own.name());
         let known = self.groups(&input.gateway.groups).find(&name);
-        if known.is_some_and(|known| known.kind() != group.kind()) {
+        if known.is_some_and(|known| known.kind() != members.own.kind()) {
             return Err(AclError::NoSuchGroup { group: name.to_string() });
         }
-        if group.is_empty() {
-            return Err(AclError::EmptyGroup { group: name.to_string() });
-        }
-        let before = self.changed_groups.insert(Arc::clone(&name), (group, said.clone()));
-        let done = self.follow_group(input, &name);
-        if done.is_err() {
-            match before {
-                Some(before) => drop(self.changed_groups.insert(name, before)),
-                None => drop(self.changed_groups.remove(&name)),
-            }
-        }
-        done
+        let mut changed = self.live_groups.changed.clone();
+        changed.insert(Arc::clone(&name), (members, said.clone()));
+        let live =
+            Live::new(&changed, &input.gateway.groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
+        self.follow_group(input, &name, live)
     }
 
-    /// Gives all rules that name a group the members that it has now.
-    pub(super) fn follow_group(&mut self, input: Input<'_>, name: &Arc<str>) -> Result<AclEdited, AclError> {
+    /// Gives all rules that name a group, or one that it is in, the members that these have from now on.
+    fn follow_group(&mut self, input: Input<'_>, name: &Arc<str>, live: Live) -> Result<AclEdited, AclError> {
         let mut lists = Vec::new();
-        let groups = self.groups(&input.gateway.groups);
+        let groups = All { live: &live, declared: &input.gateway.groups };
+        let others = live.around(groups.declared, name);
+        let is_other = |rule: &AclRule| groups::names(rule).any(|name| others.contains(name));
         let mut rules = 0;
         for (number, list) in (0..).zip(&self.lists) {
             let Some(list) = list else { continue };
-            if !list.order.iter().any(|entry| groups::names(list.rule(entry)).any(|own| own == name)) {
+            if !list.order.iter().any(|entry| is_other(list.rule(entry))) {
                 continue;
             }
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             let mut boxes = 0_usize;
-            for entry in &mut entries {
+            for (place, entry) in (1..).zip(&mut entries) {
                 let rule = list.rule(entry);
-                if groups::names(rule).any(|own| own == name) {
-                    let resolved = groups.resolve(rule);
-                    let rule = resolved.map_err(|group| AclError::NoSuchGroup { group: group.to_string() })?;
+                if is_other(rule) {
+                    let rule = groups.checked(&list.name, place, rule)?;
                     entry.width = width(&rule);
                     rules += 1;
                     let (declared, said) = match &entry.text {
@@ -75,6 +70,7 @@ impl Store {
             lists.extend(self.changed(number, entries).map(|list| (number, List { edited, ..list })));
         }
         self.adopt(input, lists, Vec::new())?;
+        self.live_groups = live;
         Ok(AclEdited { rules, ..AclEdited::default() })
     }
 
@@ -88,8 +84,12 @@ impl Store {
         if let Some(place) = list.rules.iter().position(|rule| rule.log).filter(|_| choice.is_none()) {
             return Err(AclError::NoSampler { list: list.name, place: place + 1 });
         }
-        let rules = self.checked_rules(input.gateway, &list)?;
-        self.admit(input, vacant, &rules, 0)?;
+        let groups = self.groups(&input.gateway.groups);
+        let rules: Vec<AclRule> = (1..)
+            .zip(&*list.rules)
+            .map(|(place, rule)| groups.checked(&list.name, place, rule))
+            .collect::<Result<_, _>>()?;
+        self.admit(input, &list.name, &rules, 0)?;
         let entries: Vec<Entry> =
             rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
         let added: Vec<u32> = entries.iter().map(|entry| entry.number).collect();
@@ -109,12 +109,6 @@ impl Store {
         );
         self.show();
         Ok(AclEdited { rules: added.len(), added, deleted: 0 })
-    }
-
-    pub(super) fn checked_rules(&self, gateway: &Gateway, list: &AclList) -> Result<Vec<AclRule>, AclError> {
-        let groups = self.groups(&gateway.groups);
-        let resolve = |rule| groups.resolve(rule).map_err(|group| AclError::NoSuchGroup { group: group.to_string() });
-        list.rules.iter().map(resolve).collect()
     }
 
     pub(super) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {
@@ -137,5 +131,16 @@ impl Store {
         let deleted = self.list(number).map_or(0, |list| list.order.len());
         self.take_out(number);
         Ok(AclEdited { deleted, ..AclEdited::default() })
+    }
+}
+
+impl Wrong {
+    fn error(self, input: Input<'_>) -> AclError {
+        match self {
+            Wrong::Unknown { named, .. } => AclError::NoSuchGroup { group: named.to_string() },
+            Wrong::Cycle { group } => AclError::GroupCycle { group: group.to_string() },
+            Wrong::Empty { group } => AclError::EmptyGroup { group: group.to_string() },
+            Wrong::Full { members, .. } => AclError::GroupsFull { members, most: input.means().limit },
+        }
     }
 }

@@ -6,7 +6,6 @@
 //!
 //! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number for as long as its
 //! list has the same rule, wherever in the list that is.
-
 //!
 //! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
 //! it was; one that is declared otherwise is the configuration's again, and it is told what is gone ([`LostEdits`]).
@@ -17,6 +16,7 @@ mod edit;
 mod groups;
 mod in_place;
 mod made;
+mod nested;
 mod numbers;
 mod order;
 mod same;
@@ -29,11 +29,13 @@ use weir_base::reclaim::Domain;
 
 pub use edit::{AclChange, AclEdit, AclEdited, AclError, At};
 pub use groups::AclGroup;
+pub use nested::AclMembers;
 pub use order::Said;
 pub use show::AclDecision;
 
 use chain::{Kept, Means, Sequence};
-use groups::{All, Changed};
+use groups::All;
+use nested::Live;
 use numbers::Numbers;
 use order::{Entry, Order, Text};
 use stage::{ChainSlot, Slot, Staged};
@@ -62,9 +64,9 @@ pub(super) struct Store {
     access: Access,
     /// Rules of all lists.
     rules: usize,
-    /// The groups of the model, and those whose members were changed.
+    /// The groups of the model, and those that are not as it has them.
     declared_groups: Groups,
-    changed_groups: Changed,
+    live_groups: Live,
     /// What was lost and not asked for yet.
     lost: Vec<LostEdits>,
 }
@@ -140,7 +142,7 @@ impl Store {
             access: Access::default(),
             rules: 0,
             declared_groups: Groups::default(),
-            changed_groups: Changed::new(),
+            live_groups: Live::default(),
             lost: Vec::new(),
         }
     }
@@ -195,7 +197,7 @@ impl Store {
         self.access.output = staged.interfaces.iter().any(|(_, output)| *output != NONE);
         self.interfaces.clone_from(&map.interfaces);
         self.declared_groups.clone_from(&gateway.groups);
-        self.changed_groups = staged.changed_groups;
+        self.live_groups = staged.live_groups;
         self.lost.extend(staged.lost);
         self.show();
     }
@@ -218,7 +220,7 @@ impl Store {
     }
 
     fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
-        All { changed: &self.changed_groups, declared }
+        All { live: &self.live_groups, declared }
     }
 
     fn list(&self, number: u32) -> Option<&List> {

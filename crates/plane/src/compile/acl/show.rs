@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::super::Compiler;
 use super::chain::Kept;
-use super::groups::{AclGroup, declared as declared_group};
+use super::groups::{self, AclGroup, declared as declared_group};
+use super::nested::Live;
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
 use super::{List, Store};
 use crate::acl::{Action, Found};
-use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Groups, Interface, Origin};
+use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, Origin};
 use crate::stats::{AclChainStats, AclListStats, AclRuleRow, AclTableStats, Traffic};
 
 /// What a list decided about a packet.
@@ -196,21 +197,16 @@ impl Compiler {
     /// The groups that rules may name, as they are now: those of the configuration, addresses, ports and interfaces, then
     /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
     pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
-        let Groups { addresses, ports, interfaces } = &gateway.groups;
-        let declared = (addresses.iter().cloned().map(AclGroup::Addresses))
-            .chain(ports.iter().cloned().map(AclGroup::Ports))
-            .chain(interfaces.iter().cloned().map(AclGroup::Interfaces));
-        let changed = &self.acl.changed_groups;
-        let now = |group: AclGroup| match changed.get(group.name()) {
-            Some((now, said)) => (now.clone(), Some(said.clone())),
-            None => (group, None),
+        let Live { changed, now } = &self.acl.live_groups;
+        let mut new: Vec<&Arc<str>> =
+            changed.keys().filter(|name| declared_group(&gateway.groups, name).is_none()).collect();
+        new.sort_unstable();
+        let new = new.into_iter().filter_map(|name| now.get(name).cloned());
+        let is_now = |group: AclGroup| {
+            let said = changed.get(group.name()).map(|(_, said)| said.clone());
+            (now.get(group.name()).cloned().unwrap_or(group), said)
         };
-        let mut all: Vec<_> = declared.map(now).collect();
-        let is_new = |name: &str| declared_group(&gateway.groups, name).is_none();
-        let mut new: Vec<_> = changed.iter().filter(|(name, _)| is_new(name)).collect();
-        new.sort_unstable_by_key(|(name, _)| Arc::clone(name));
-        all.extend(new.into_iter().map(|(_, (group, said))| (group.clone(), Some(said.clone()))));
-        all
+        groups::all(&gateway.groups).chain(new).map(is_now).collect()
     }
 
     /// The chains that lists are compiled to.

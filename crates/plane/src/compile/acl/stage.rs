@@ -9,7 +9,8 @@ use weir_table::sav::NoRoom;
 use super::super::TableFull;
 use super::super::boxes::count;
 use super::chain::{Full, Kept, Sequence};
-use super::groups::{self, All, Changed, declared};
+use super::groups::{self, All};
+use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
 use super::same::{Known, same_list, same_rule};
 use super::{Input, List, LostEdits, Store, sequence, width};
@@ -23,7 +24,7 @@ pub(in crate::compile) struct Staged {
     pub(super) lists: Vec<Slot>,
     /// Those that were made while the gateway ran, and stay.
     pub(super) created: Vec<Slot>,
-    pub(super) changed_groups: Changed,
+    pub(super) live_groups: Live,
     pub(super) lost: Vec<LostEdits>,
     pub(super) chains: Vec<ChainSlot>,
     /// By the model's index of an interface: its chains, in and out.
@@ -116,9 +117,9 @@ impl Store {
 
     fn stage(&mut self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
-        self.stage_groups(input, staged);
+        let live = self.stage_groups(input, staged);
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
-        let groups = All { changed: &staged.changed_groups.clone(), declared: &gateway.groups };
+        let groups = All { live: &live, declared: &gateway.groups };
         let differs =
             self.interfaces != map.interfaces || gateway.groups != self.declared_groups || !staged.lost.is_empty();
         let old = self.interfaces.clone();
@@ -158,25 +159,33 @@ impl Store {
             let list = self.anew(&carry, number, list, &mut staged.fresh);
             staged.lists.push(Slot::Fresh(number, Box::new(list)));
         }
+        staged.live_groups = live;
         self.stage_chains(input, staged)
     }
 
     /// Finds out which groups keep the members that they were given.
-    fn stage_groups(&self, input: Input<'_>, staged: &mut Staged) {
+    fn stage_groups(&self, input: Input<'_>, staged: &mut Staged) -> Live {
         let Input { gateway, map, .. } = input;
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
-        for (name, (group, said)) in &self.changed_groups {
-            let (before, after) = (declared(&self.declared_groups, name), declared(&gateway.groups, name));
-            let is_same = match (before, after) {
+        let mut changed = Changed::new();
+        let mut lost = Vec::new();
+        for (name, (members, said)) in &self.live_groups.changed {
+            let of = |groups| AclMembers::declared(groups, name);
+            let is_same = match (of(&self.declared_groups), of(&gateway.groups)) {
                 (Some(before), Some(after)) => before.same(&self.interfaces, &after, &map.interfaces),
                 (None, None) => true,
                 _ => false,
             };
-            match group.reindexed(&self.interfaces, &indices).filter(|_| is_same) {
-                Some(group) => drop(staged.changed_groups.insert(Arc::clone(name), (group, said.clone()))),
-                None => staged.lost.push(LostEdits { of: format!("group {name}"), rules: 0 }),
+            match members.reindexed(&self.interfaces, &indices).filter(|_| is_same) {
+                Some(members) => drop(changed.insert(Arc::clone(name), (members, said.clone()))),
+                None => lost.push(Arc::clone(name)),
             }
         }
+        let (live, more) = Live::carried(changed, &gateway.groups, input.means().limit);
+        lost.extend(more);
+        lost.sort_unstable();
+        staged.lost.extend(lost.iter().map(|name| LostEdits { of: format!("group {name}"), rules: 0 }));
+        live
     }
 
     /// A list that goes on.

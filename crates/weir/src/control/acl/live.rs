@@ -14,7 +14,7 @@ use super::{Change, Expect, GroupRequest};
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::{Rule, Rules};
 use crate::render::acl::{Acls, Chain, Group, Hits, List};
-use crate::rules::acl::{Members, Role, Rule as Written};
+use crate::rules::acl::{Role, Rule as Written};
 use crate::rules::is_name;
 use crate::suggest::closest;
 
@@ -194,9 +194,10 @@ impl Refusal {
                 };
                 Refusal { lists, ..Refusal::new(Kind::UnknownList, format!("{message}; {help}")) }
             }
-            AclError::NoSuchRule { .. } | AclError::NoSuchPlace { .. } | AclError::Exists { .. } => {
-                Refusal::new(Kind::Conflict, format!("{message}; nothing was changed"))
-            }
+            AclError::NoSuchRule { .. }
+            | AclError::NoSuchPlace { .. }
+            | AclError::NoFamily { .. }
+            | AclError::Exists { .. } => Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")),
             AclError::NoSampler { list, place } => {
                 let spot = spots.get(place.wrapping_sub(1)).copied().unwrap_or_default();
                 let message = format!("the rule logs, and access list `{list}` has no sampler");
@@ -206,7 +207,9 @@ impl Refusal {
                 Refusal::of_rules(Kind::InvalidRules, remarks)
             }
             AclError::NoSuchGroup { .. } => Refusal::new(Kind::UnknownGroup, format!("{message}; nothing was changed")),
-            AclError::EmptyGroup { .. } => Refusal::new(Kind::BadRequest, format!("{message}; nothing was changed")),
+            AclError::EmptyGroup { .. } | AclError::GroupCycle { .. } => {
+                Refusal::new(Kind::BadRequest, format!("{message}; nothing was changed"))
+            }
             AclError::InUse { .. } | AclError::Declared { .. } => Refusal::new(Kind::InUse, message),
             _ => Refusal::new(Kind::NoRoom, format!("{message}; nothing was changed")),
         }
@@ -363,23 +366,15 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         let message = format!("`{}` can not be the name of a group", name.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
-    let mut done = None;
+    let mut warnings = Remarks::default();
     let edited = engine.replace_acl_group(&said(&request.source, time), |gateway| {
         let vocabulary = read::vocabulary(gateway, &groups);
-        if let Ok(Some(Members::Interfaces(_) | Members::Addresses(_) | Members::Ports(_))) =
-            vocabulary.group(name, role)
-            && request.members.iter().any(|member| member.strip_prefix('@') == Some(name))
-        {
-            let mut remarks = Remarks::default();
-            remarks.push(|| Spot::default().remark(format!("the group `{name}` is in itself"), None));
-            return Err(Failed::Invalid(remarks));
-        }
-        let (group, warnings) = read::group(name, role, &request.members, &vocabulary).map_err(Failed::Invalid)?;
-        done = Some((member(gateway, &group).len(), warnings));
-        Ok(group)
+        let (members, odd) = read::group(name, role, &request.members, &vocabulary).map_err(Failed::Invalid)?;
+        warnings = odd;
+        Ok::<_, Failed>(members)
     });
     let edited = edited.map_err(|failed| Box::new(failed.refusal(&[])))?;
-    let (members, warnings) = done.unwrap_or_default();
+    let members = self::groups(engine).iter().find(|group| **group.name() == *name).map_or(0, AclGroup::len);
     Ok(Regrouped {
         group: name.to_owned(),
         kind: known.or(kind).unwrap_or_default().to_owned(),

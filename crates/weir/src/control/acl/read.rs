@@ -1,7 +1,9 @@
 //! Rules, changes and members of groups that come by the control socket, as a gateway takes them. Everything that is wrong is
 //! found before anything is changed.
 
-use weir_plane::compile::{AclChange, AclEdit, AclGroup, At};
+use std::sync::Arc;
+
+use weir_plane::compile::{AclChange, AclEdit, AclGroup, AclMembers, At};
 use weir_plane::model::{self, AclRule, Gateway, Group, Origin};
 
 use super::super::remarks::Remarks;
@@ -22,7 +24,7 @@ pub(super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
             AclGroup::Ports(group) => Members::Ports(group),
             AclGroup::Interfaces(group) => Members::Interfaces(group),
         };
-        vocabulary.add_group(std::sync::Arc::clone(group.name()), Some(members));
+        vocabulary.add_group(Arc::clone(group.name()), Some(members));
     }
     vocabulary
 }
@@ -312,18 +314,19 @@ impl Which {
     }
 }
 
-/// The members of a group of a kind; each with what groups that it names have in them.
+/// What a group of a kind is given: members of its own, and the groups that it names.
 pub(super) fn group(
     name: &str,
     role: Role,
     written: &[String],
     vocabulary: &Vocabulary,
-) -> Result<(AclGroup, Remarks), Remarks> {
+) -> Result<(AclMembers, Remarks), Remarks> {
     let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
     let mut names = Names::default();
     let mut addresses: Vec<model::Addresses> = Vec::new();
     let mut ports = Vec::new();
     let mut interfaces = Vec::new();
+    let mut groups: Vec<Arc<str>> = Vec::new();
     for (number, text) in (1..).zip(written) {
         let of = |spot: Option<usize>| (spot, true);
         let (change, alone) = of(Some(number));
@@ -340,7 +343,7 @@ pub(super) fn group(
                         addresses.push(model::Addresses::Range(first, last));
                         Ok(None)
                     }
-                    acl::Addresses::Group(name) => vocabulary.group(&name, role),
+                    acl::Addresses::Group(name) => vocabulary.group(&name, role).map(|_| Some(name)),
                 }
             }),
             Role::Ports => acl::parse_ports(text, &mut names).map(|(read, odd)| {
@@ -350,11 +353,11 @@ pub(super) fn group(
                         ports.push(range);
                         Ok(None)
                     }
-                    acl::Ports::Group(name) => vocabulary.group(&name, role),
+                    acl::Ports::Group(name) => vocabulary.group(&name, role).map(|_| Some(name)),
                 }
             }),
             Role::Interfaces => Ok(match text.strip_prefix(acl::GROUP) {
-                Some(name) => vocabulary.group(name, role),
+                Some(name) => vocabulary.group(name, role).map(|_| Some(name.into())),
                 None => vocabulary.interface(text).map(|index| {
                     interfaces.extend(index);
                     None
@@ -362,10 +365,7 @@ pub(super) fn group(
             }),
         };
         match found {
-            Ok(Ok(None)) => {}
-            Ok(Ok(Some(Members::Addresses(group)))) => addresses.extend(group.members.iter().cloned()),
-            Ok(Ok(Some(Members::Ports(group)))) => ports.extend(group.members.iter().cloned()),
-            Ok(Ok(Some(Members::Interfaces(group)))) => interfaces.extend(group.members.iter().copied()),
+            Ok(Ok(named)) => groups.extend(named),
             Ok(Err(wrong)) => {
                 let finding = wrong.finding(text);
                 let column = Some(finding.column);
@@ -378,16 +378,16 @@ pub(super) fn group(
         return Err(errors);
     }
     let name = name.into();
-    let group = match role {
+    let own = match role {
         Role::Addresses => AclGroup::Addresses(Group { name, members: once(addresses) }),
         Role::Ports => AclGroup::Ports(Group { name, members: once(ports) }),
         Role::Interfaces => AclGroup::Interfaces(Group { name, members: once(interfaces) }),
     };
-    Ok((group, warnings))
+    Ok((AclMembers { own, groups: once(groups) }, warnings))
 }
 
 /// Each once, in their order.
-fn once<T: Clone + Eq + std::hash::Hash>(members: Vec<T>) -> std::sync::Arc<[T]> {
+fn once<T: Clone + Eq + std::hash::Hash>(members: Vec<T>) -> Arc<[T]> {
     let mut known = std::collections::HashSet::with_capacity(members.len());
     members.into_iter().filter(|member| known.insert(member.clone())).collect()
 }
@@ -487,13 +487,15 @@ mod tests {
         let members = |role, members: &[&str]| {
             let members: Vec<String> = members.iter().map(ToString::to_string).collect();
             group("new", role, &members, &words())
-                .map(|(group, _)| group)
+                .map(|(members, _)| members)
                 .map_err(|remarks| remarks.shown.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let Ok(AclGroup::Ports(ports)) = members(Role::Ports, &["22", "@web", "80", "8000-8999"]) else { panic!() };
-        assert_eq!(*ports.members, [22..=22, 80..=80, 443..=443, 8000..=8999]);
-        let Ok(AclGroup::Addresses(hosts)) = members(Role::Addresses, &["10.0.0.1", "2001:db8::/32"]) else { panic!() };
-        assert_eq!(hosts.members.len(), 2);
+        let ports = members(Role::Ports, &["22", "@web", "80", "22", "8000-8999", "@web"]).unwrap();
+        assert_eq!(*ports.groups, ["web".into()], "what is in it is found when it is needed");
+        let AclGroup::Ports(own) = ports.own else { panic!() };
+        assert_eq!(*own.members, [22..=22, 80..=80, 8000..=8999]);
+        let hosts = members(Role::Addresses, &["10.0.0.1", "2001:db8::/32"]).unwrap();
+        assert_eq!((hosts.own.len(), hosts.groups.len()), (2, 0));
         let wrong = members(Role::Addresses, &["10.0.0.300", "@web", "@none"]).unwrap_err();
         assert_eq!(wrong.len(), 3, "{wrong:#?}");
         assert!(wrong[1].ends_with("`web` is a group of ports, not of addresses"), "{wrong:#?}");

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::ops::RangeInclusive;
 
-use weir_plane::model::{self, Group, Groups, InterfaceIndex};
+use weir_plane::model::{self, Group, Groups, InterfaceIndex, Nested};
 
 use super::super::super::declare::access::{Group as Declared, Members as DeclaredMembers};
 use super::super::super::declare::sav::diagnostic;
@@ -41,12 +41,21 @@ impl<'a> Resolver<'a> {
         let mut ready: Vec<usize> = (0..declared.len()).filter(|&at| counts(at) && left[at] == 0).rev().collect();
         let mut groups = Groups::default();
         while let Some(at) = ready.pop() {
-            let made = self.group(&declared[at]);
+            let (made, own) = self.group(&declared[at]).unzip();
             match &made {
                 Some(Members::Addresses(group)) => groups.addresses.push(group.clone()),
                 Some(Members::Ports(group)) => groups.ports.push(group.clone()),
                 Some(Members::Interfaces(group)) => groups.interfaces.push(group.clone()),
                 None => {}
+            }
+            let named = declared[at].members.as_ref().map_or(Vec::new(), DeclaredMembers::groups);
+            if let Some(own) = own.filter(|_| !named.is_empty()) {
+                let name = declared[at].name.value.as_str().into();
+                groups.nested.push(Nested {
+                    name,
+                    own,
+                    groups: named.iter().map(|group| group.value.into()).collect(),
+                });
             }
             self.access.vocabulary.add_group(declared[at].name.value.as_str().into(), made);
             for &next in &wanted[at] {
@@ -89,8 +98,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Makes a group, those that it names having been made.
-    fn group(&mut self, declared: &Declared) -> Option<Members> {
+    /// Makes a group, those that it names having been made; with how many of its members, the first ones, are its own.
+    fn group(&mut self, declared: &Declared) -> Option<(Members, usize)> {
         match declared.members.as_ref()? {
             DeclaredMembers::Addresses(all) => self.members::<model::Addresses>(declared, all),
             DeclaredMembers::Ports(all) => self.members::<RangeInclusive<u16>>(declared, all),
@@ -99,11 +108,14 @@ impl<'a> Resolver<'a> {
     }
 
     /// All members of a group; `None` if there is something wrong with one.
-    fn members<M: Member>(&mut self, declared: &Declared, written: &[At<M::Written>]) -> Option<Members> {
+    fn members<M: Member>(&mut self, declared: &Declared, written: &[At<M::Written>]) -> Option<(Members, usize)> {
         let mut members = Vec::with_capacity(written.len());
         let mut known = HashSet::with_capacity(written.len());
         let mut whole = true;
-        for member in written {
+        let mut own = 0;
+        let is_named = |member: &&At<M::Written>| M::names_group(&member.value);
+        // What it has itself comes first.
+        for member in written.iter().filter(|member| !is_named(member)).chain(written.iter().filter(is_named)) {
             let found = M::of(&member.value, &self.access.vocabulary).unwrap_or_else(|wrong| {
                 if self.is_wrong(&wrong) {
                     let found = diagnostic(&wrong.finding(""), member.span);
@@ -114,6 +126,9 @@ impl<'a> Resolver<'a> {
             whole &= found.is_some();
             let new = found.into_iter().flatten().filter(|member| known.insert(member.clone()));
             members.extend(new);
+            if !M::names_group(&member.value) {
+                own = members.len();
+            }
         }
         let limit = self.declared.settings.limits.acl_rules;
         if members.len() as u64 > u64::from(limit) {
@@ -125,7 +140,7 @@ impl<'a> Resolver<'a> {
             return None;
         }
         let name = declared.name.value.as_str().into();
-        whole.then(|| M::members(Group { name, members: members.into() }))
+        whole.then(|| (M::members(Group { name, members: members.into() }), own))
     }
 }
 
@@ -133,6 +148,9 @@ impl<'a> Resolver<'a> {
 trait Member: Clone + Eq + Hash {
     /// As it is declared.
     type Written;
+
+    /// Whether it is a group.
+    fn names_group(written: &Self::Written) -> bool;
 
     /// What a member means, or those of the group that it names; `None`: something is wrong with it, which has been said.
     fn of(written: &Self::Written, vocabulary: &Vocabulary) -> Result<Option<Vec<Self>>, Wrong>;
@@ -143,6 +161,10 @@ trait Member: Clone + Eq + Hash {
 
 impl Member for model::Addresses {
     type Written = Addresses;
+
+    fn names_group(written: &Addresses) -> bool {
+        matches!(written, Addresses::Group(_))
+    }
 
     fn of(written: &Addresses, vocabulary: &Vocabulary) -> Result<Option<Vec<model::Addresses>>, Wrong> {
         Ok(match written {
@@ -164,6 +186,10 @@ impl Member for model::Addresses {
 impl Member for RangeInclusive<u16> {
     type Written = Ports;
 
+    fn names_group(written: &Ports) -> bool {
+        matches!(written, Ports::Group(_))
+    }
+
     fn of(written: &Ports, vocabulary: &Vocabulary) -> Result<Option<Vec<RangeInclusive<u16>>>, Wrong> {
         Ok(match written {
             Ports::Range(range) => Some(vec![range.clone()]),
@@ -181,6 +207,10 @@ impl Member for RangeInclusive<u16> {
 
 impl Member for InterfaceIndex {
     type Written = String;
+
+    fn names_group(written: &String) -> bool {
+        written.starts_with(GROUP)
+    }
 
     fn of(written: &String, vocabulary: &Vocabulary) -> Result<Option<Vec<InterfaceIndex>>, Wrong> {
         let Some(name) = written.strip_prefix(GROUP) else {

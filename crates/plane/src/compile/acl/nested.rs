@@ -1,0 +1,201 @@
+//! Groups that were given other members while the gateway runs, and what is in those that name them.
+//!
+//! What a group has is its own members, and those of the groups that it names. Which groups it names is kept: so one whose
+//! members change is changed in all groups that it is in.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Said;
+use super::groups::{AclGroup, all, declared};
+use super::same::Indices;
+use crate::model::{Groups, Nested};
+
+/// What a group is given: members of its own, and groups of its kind that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclMembers {
+    /// Its own; perhaps none, if it names groups.
+    pub own: AclGroup,
+    /// The groups that it names.
+    pub groups: Arc<[Arc<str>]>,
+}
+
+impl From<AclGroup> for AclMembers {
+    fn from(own: AclGroup) -> AclMembers {
+        AclMembers { own, groups: Arc::new([]) }
+    }
+}
+
+impl AclMembers {
+    /// What a group was declared with.
+    pub(super) fn declared(groups: &Groups, name: &str) -> Option<AclMembers> {
+        let group = declared(groups, name)?;
+        Some(match groups.nested.iter().find(|nested| *nested.name == *name) {
+            Some(Nested { own, groups, .. }) => AclMembers { own: group.first(*own), groups: Arc::clone(groups) },
+            None => group.into(),
+        })
+    }
+
+    /// The same by the indices of another model; `None`: that lacks one of its interfaces.
+    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclMembers> {
+        Some(AclMembers { own: self.own.reindexed(old, new)?, groups: Arc::clone(&self.groups) })
+    }
+
+    /// Whether a group is given the same, by the numbers of interfaces.
+    pub(super) fn same(&self, own: &Indices, other: &AclMembers, others: &Indices) -> bool {
+        self.groups == other.groups && self.own.same(own, &other.own, others)
+    }
+}
+
+/// What groups were given while the gateway runs, by their names, and by whom.
+pub(super) type Changed = HashMap<Arc<str>, (AclMembers, Said)>;
+
+/// The groups that are not as they were declared.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) changed: Changed,
+    /// What is in these now, and in those that name them.
+    pub(super) now: HashMap<Arc<str>, AclGroup>,
+}
+
+/// Why groups can not be given what they were.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// One names another that there is not, or not of its kind.
+    Unknown { group: Arc<str>, named: Arc<str> },
+    /// One is in itself.
+    Cycle { group: Arc<str> },
+    /// One has no members.
+    Empty { group: Arc<str> },
+    /// All of them have too many.
+    Full { group: Arc<str>, members: usize },
+}
+
+impl Wrong {
+    /// The group to blame.
+    pub(super) fn group(&self) -> &Arc<str> {
+        match self {
+            Wrong::Unknown { group, .. }
+            | Wrong::Cycle { group }
+            | Wrong::Empty { group }
+            | Wrong::Full { group, .. } => group,
+        }
+    }
+}
+
+impl Live {
+    /// What is in groups that are given this, of those of a model. They have `most` members at most, together with those that
+    /// name them.
+    pub(super) fn new(changed: &Changed, groups: &Groups, most: usize) -> Result<Live, Wrong> {
+        let mut now: HashMap<Arc<str>, AclGroup> = HashMap::new();
+        if changed.is_empty() {
+            return Ok(Live::default());
+        }
+        let known: HashMap<Arc<str>, AclGroup> = all(groups).map(|group| (Arc::clone(group.name()), group)).collect();
+        let declared: HashMap<&str, &Nested> = groups.nested.iter().map(|nested| (&*nested.name, nested)).collect();
+        let names = names(changed, groups);
+        // Those that name no others of these first, then those that name these, and so on.
+        let mut namers: HashMap<&Arc<str>, Vec<&Arc<str>>> = HashMap::new();
+        let mut left: HashMap<&Arc<str>, usize> = HashMap::new();
+        for (&name, groups) in &names {
+            let waits = groups.iter().filter(|group| names.contains_key(group));
+            left.insert(name, waits.map(|group| namers.entry(group).or_default().push(name)).count());
+        }
+        let mut ready: Vec<&Arc<str>> = left.iter().filter(|(_, left)| **left == 0).map(|(&name, _)| name).collect();
+        let mut members = 0;
+        while let Some(name) = ready.pop() {
+            left.remove(name);
+            for next in namers.get(name).into_iter().flatten() {
+                if let Some(left) = left.get_mut(next) {
+                    *left -= 1;
+                    ready.extend((*left == 0).then_some(*next));
+                }
+            }
+            let groups = names[name];
+            let own = match (changed.get(name), declared.get(&**name)) {
+                (Some((members, _)), _) => members.own.clone(),
+                (None, Some(nested)) if groups.iter().any(|group| now.contains_key(group)) => {
+                    known[name].first(nested.own)
+                }
+                _ => continue,
+            };
+            let mut of = Vec::with_capacity(groups.len());
+            for named in groups {
+                let group = now.get(named).or_else(|| known.get(named)).filter(|group| group.kind() == own.kind());
+                of.push(
+                    group
+                        .cloned()
+                        .ok_or_else(|| Wrong::Unknown { group: Arc::clone(name), named: Arc::clone(named) })?,
+                );
+            }
+            let group = own.with(of, most - members);
+            members += group.len();
+            if members > most {
+                return Err(Wrong::Full { group: Arc::clone(name), members });
+            }
+            if group.is_empty() {
+                return Err(Wrong::Empty { group: Arc::clone(name) });
+            }
+            now.insert(Arc::clone(name), group);
+        }
+        match cycle(&names, left.keys().copied().collect()) {
+            Some(circle) => {
+                // What is declared has no circles.
+                let group = circle.iter().find(|group| changed.contains_key(**group)).unwrap_or(&circle[0]);
+                Err(Wrong::Cycle { group: Arc::clone(group) })
+            }
+            None => Ok(Live { changed: changed.clone(), now }),
+        }
+    }
+
+    /// A group, and those that it is in.
+    pub(super) fn around<'a>(&'a self, groups: &'a Groups, name: &'a Arc<str>) -> HashSet<&'a Arc<str>> {
+        let mut namers: HashMap<&Arc<str>, Vec<&Arc<str>>> = HashMap::new();
+        for (namer, groups) in names(&self.changed, groups) {
+            groups.iter().for_each(|group| namers.entry(group).or_default().push(namer));
+        }
+        let (mut all, mut next) = (HashSet::new(), vec![name]);
+        while let Some(name) = next.pop() {
+            if all.insert(name) {
+                next.extend(namers.get(name).into_iter().flatten());
+            }
+        }
+        all
+    }
+
+    /// What groups were given as far as another model has it, and which of them are as declared again: by the names of both.
+    pub(super) fn carried(mut changed: Changed, groups: &Groups, most: usize) -> (Live, Vec<Arc<str>>) {
+        let mut lost = Vec::new();
+        loop {
+            match Live::new(&changed, groups, most) {
+                Ok(live) => return (live, lost),
+                Err(wrong) => {
+                    let is_own = changed.contains_key(wrong.group()).then(|| wrong.group());
+                    let Some(name) = is_own.or_else(|| changed.keys().min()).map(Arc::clone) else {
+                        return (Live::default(), lost);
+                    };
+                    changed.remove(&name);
+                    lost.push(name);
+                }
+            }
+        }
+    }
+}
+
+/// The groups that others name, by the names of these.
+fn names<'a>(changed: &'a Changed, groups: &'a Groups) -> HashMap<&'a Arc<str>, &'a [Arc<str>]> {
+    let declared = groups.nested.iter().map(|nested| (&nested.name, &*nested.groups));
+    declared.chain(changed.iter().map(|(name, (members, _))| (name, &*members.groups))).collect()
+}
+
+/// A circle of groups, each of which names the next, among those that each name another of them.
+fn cycle<'a>(names: &HashMap<&'a Arc<str>, &'a [Arc<str>]>, stuck: HashSet<&'a Arc<str>>) -> Option<Vec<&'a Arc<str>>> {
+    let mut at = stuck.iter().copied().min()?;
+    let (mut way, mut seen) = (Vec::new(), HashSet::new());
+    while seen.insert(at) {
+        way.push(at);
+        at = names[at].iter().find_map(|group| stuck.get(group))?;
+    }
+    let begin = way.iter().position(|&on| on == at)?;
+    Some(way.split_off(begin))
+}
