@@ -73,6 +73,8 @@ impl<'a> Resolver<'a> {
             self.report(Diagnostic::error(Code::More, declared.name.span, message));
         }
         self.access.places.push(making.places);
+        // Also a list that no interface names: it is compiled where one is added, and looked through by the check.
+        self.boxes(making.rules.iter(), "its groups the list comes", declared.name.span);
         AclList {
             name: declared.name.value.clone(),
             rules: making.rules.into(),
@@ -191,15 +193,23 @@ impl<'a> Resolver<'a> {
                 self.report(found.help("a list goes on to the next one by `default = \"next\"`"));
             }
         }
+        if let [_] = chain {
+            // It has been held against the limit by itself.
+            return;
+        }
+        let rules = chain.iter().flat_map(|index| of(index).rules.iter());
+        self.boxes(rules, "their groups these lists come", names[0].span);
+    }
+
+    /// Refuses rules that come to more than there may be when each combination of members of their groups counts.
+    fn boxes<'r>(&mut self, rules: impl Iterator<Item = &'r AclRule> + Clone, whose: &str, span: Span) {
         let limit = self.declared.settings.limits.acl_rules;
         for (family, word) in [(IpFamily::V4, "IPv4"), (IpFamily::V6, "IPv6")] {
-            let rules = chain.iter().flat_map(|index| of(index).rules.iter());
-            let boxes = rules.map(|rule| boxes::count_of(rule, family)).fold(0, usize::saturating_add);
+            let boxes = rules.clone().map(|rule| boxes::count_of(rule, family)).fold(0, usize::saturating_add);
             if boxes as u64 > u64::from(limit) {
-                let message = format!(
-                    "with each member of their groups these lists come to {boxes} rules of {word}, more than the limit of {limit}"
-                );
-                self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, names[0].span, message));
+                let message =
+                    format!("with each member of {whose} to {boxes} rules of {word}, more than the limit of {limit}");
+                self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, span, message));
                 return;
             }
         }
