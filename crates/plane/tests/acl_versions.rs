@@ -348,8 +348,8 @@ impl Naive {
             23 => return Change::Group(AclGroup::Ports(web(&[80, 443, 8000][..1 + random.next() as usize % 3]))),
             24 | 25 if rows.len() > 2 => AclEdit::Batch(vec![
                 AclChange::Delete(rows[0].0),
-                AclChange::Insert(At::Index(1), rule(random)),
-                AclChange::Replace(rows[1 + index % (rows.len() - 1)].0, rule(random)),
+                AclChange::Insert(At::Index(1), vec![rule(random), rule(random)]),
+                AclChange::Replace(rows[1 + index % (rows.len() - 1)].0, vec![rule(random)]),
             ]),
             26 if rows.len() > 2 => AclEdit::Delete { rules: vec![number(random), number(random)] },
             _ if !rows.is_empty() => AclEdit::Delete { rules: vec![number(random)] },
@@ -397,17 +397,15 @@ impl Naive {
                     AclEdit::Batch(changes) => {
                         for change in changes {
                             let (at, new, goes) = match change {
-                                AclChange::Insert(at, rule) => (*at, Some(rule), false),
-                                AclChange::Delete(number) => (At::Before(*number), None, true),
-                                AclChange::Replace(number, rule) => (At::Before(*number), Some(rule), true),
+                                AclChange::Insert(at, rules) => (*at, &rules[..], false),
+                                AclChange::Delete(number) => (At::Before(*number), &[][..], true),
+                                AclChange::Replace(number, rules) => (At::Before(*number), &rules[..], true),
                             };
                             let index = place(rows, at);
                             if goes {
                                 rows.remove(index);
                             }
-                            if let Some(rule) = new {
-                                rows.insert(index, (added.next().unwrap(), rule.clone()));
-                            }
+                            rows.splice(index..index, new.iter().map(|rule| (added.next().unwrap(), rule.clone())));
                         }
                     }
                 }
@@ -578,6 +576,45 @@ fn rules_find_places_wherever_they_come() {
 }
 
 #[test]
+fn batches_find_rules_whatever_came_and_went_before() {
+    let rules = |nets: std::ops::Range<u32>| -> Vec<AclRule> {
+        nets.map(|net| from(PERMIT, &format!("10.{}.{}.0/24", net / 256, net % 256))).collect()
+    };
+    let mut rig = Rig::new(model(&[list("x", &rules(0..4))], &[0], &[]));
+    assert_eq!(rig.edit("x", AclEdit::Batch(Vec::new())).unwrap().rules, 4);
+    assert_eq!(rig.compiler.acl_lists(&rig.gateway).iter().map(|list| list.edited).collect::<Vec<_>>(), [false]);
+    let own = rig.numbers("x");
+    // More than one gap has room for, again and again, so that rules get other places on the way.
+    let wide = Addresses::Group(Group { name: "wide".into(), members: Arc::new([]) });
+    rig.regroup(AclGroup::Addresses(addresses_of("wide", &["10.9.0.0/16", "10.8.0.0/16"]))).unwrap();
+    let wide = AclRule { from: wide, ..AclRule::all(PERMIT, Origin(0)) };
+    let mut changes = Vec::new();
+    for net in 0..1500 {
+        changes.push(AclChange::Insert(At::After(own[1]), [&rules(net..net + 1)[..], &[wide.clone()]].concat()));
+        changes.push(AclChange::Insert(At::Before(own[2]), rules(net + 2000..net + 2001)));
+    }
+    changes.push(AclChange::Delete(own[1]));
+    changes.push(AclChange::Insert(At::Before(own[2]), rules(7..8)));
+    changes.push(AclChange::Replace(own[2], rules(8..10)));
+    let edited = rig.edit("x", AclEdit::Batch(changes)).unwrap();
+    assert_eq!((edited.added.len(), edited.deleted, edited.rules), (4503, 2, 4505));
+    let (numbers, rows) = (rig.numbers("x"), rig.rows("x"));
+    assert_eq!((numbers[0], numbers[4504]), (own[0], own[3]));
+    assert_eq!(numbers[4501..4504], edited.added[4500..]);
+    assert_eq!((rows[1].1.from.clone(), rows[3001].1.from.clone()), (net("10.5.219.0/24"), net("10.7.208.0/24")));
+    // What went is not found, even if another has its place by now.
+    let gone = vec![
+        AclChange::Delete(own[3]),
+        AclChange::Insert(At::End, rules(1..2)),
+        AclChange::Insert(At::Before(own[3]), rules(1..2)),
+    ];
+    assert!(
+        matches!(rig.edit("x", AclEdit::Batch(gone)), Err(AclError::NoSuchRule { number, .. }) if number == own[3])
+    );
+    assert_eq!(rig.numbers("x"), numbers);
+}
+
+#[test]
 fn what_can_not_be_changed_stays_as_it_was() {
     let rules = [from(PERMIT, "10.0.0.0/8"), from(DENY, "10.1.0.0/16")];
     let mut gateway = model(&[list("x", &rules), list("y", &rules[..1]), list("z", &[])], &[0], &[]);
@@ -589,14 +626,14 @@ fn what_can_not_be_changed_stays_as_it_was() {
     is(rig.edit("w", insert(At::End, std::slice::from_ref(&one))).unwrap_err(), "no access list with the name `w`");
     is(
         rig.edit("x", insert(At::Index(3), std::slice::from_ref(&one))).unwrap_err(),
-        "has 2 rules: there is no place 3",
+        "has 2 rules: there is no place 4",
     );
     let foreign = before.1[0].0;
     for edit in [
         insert(At::Before(foreign), std::slice::from_ref(&one)),
         AclEdit::Delete { rules: vec![before.0[0].0, foreign] },
         AclEdit::Delete { rules: vec![12345] },
-        AclEdit::Batch(vec![AclChange::Insert(At::End, one.clone()), AclChange::Delete(foreign)]),
+        AclEdit::Batch(vec![AclChange::Insert(At::End, vec![one.clone()]), AclChange::Delete(foreign)]),
     ] {
         is(rig.edit("x", edit).unwrap_err(), "access list `x` has no rule");
     }
@@ -731,7 +768,7 @@ fn groups_keep_their_members_until_they_are_declared_otherwise() {
     other.acls[0].rules = [&lists[0].rules[..], &[from(DENY, "10.9.0.0/16")]].concat().into();
     assert_eq!(rig.reload(other.clone()), []);
     assert_eq!((rig.from("10.7.0.1").number(), rig.rows("x").len()), (number, 2));
-    // Another declaration of the group, which `y` names: its change goes as well.
+    // Another declaration of the group, which `y` names: what was changed in that list itself stays.
     other.groups.addresses = vec![hosts(&["10.5.0.0/16"])];
     for list in &mut other.acls {
         let renewed = list.rules.iter().cloned().map(|rule| match &rule.from {
@@ -742,8 +779,12 @@ fn groups_keep_their_members_until_they_are_declared_otherwise() {
     }
     let mut lost: Vec<String> = rig.reload(other.clone()).into_iter().map(|lost| lost.of).collect();
     lost.sort_unstable();
-    assert_eq!(lost, ["acl y", "group hosts"]);
-    assert!(!rig.numbers("y").contains(&added));
+    assert_eq!(lost, ["group hosts"]);
+    assert_eq!(
+        (rig.numbers("y")[0], rig.rows("y")[0].1.to.clone()),
+        (added, Addresses::Group(hosts(&["10.5.0.0/16"])))
+    );
+    assert_eq!(rig.rows("y")[2].1.from, Addresses::Group(hosts(&["10.5.0.0/16"])));
     assert_eq!((rig.from("10.5.0.1").number(), rig.from("10.7.0.1").action()), (number, Action::Deny));
     assert_eq!(rig.compiler.acl_groups(&rig.gateway)[0], (AclGroup::Addresses(hosts(&["10.5.0.0/16"])), None));
     assert_eq!(rig.matched("x", number), Some(1));
@@ -833,6 +874,51 @@ fn groups_that_change_have_so_many_members_together() {
 }
 
 #[test]
+fn a_model_is_held_against_the_members_that_groups_have() {
+    let many = |count: usize, net: u8| -> Vec<String> {
+        (0..count).map(|host| format!("10.{net}.{}.{}/32", host / 256, host % 256)).collect()
+    };
+    let group = |name: &str, members: &[String]| {
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        addresses_of(name, &members)
+    };
+    let declare = |gateway: &mut Gateway, count| {
+        gateway.groups.addresses = vec![group("a", &many(count, 1)), group("b", &many(count, 2))];
+    };
+    let between = |count| {
+        let (from, to) = (group("a", &many(count, 1)), group("b", &many(count, 2)));
+        AclRule { from: Addresses::Group(from), to: Addresses::Group(to), ..AclRule::all(PERMIT, Origin(0)) }
+    };
+    let mut small = model(&[list("x", &[from(DENY, "10.9.0.0/16")])], &[0], &[]);
+    small.limits.acl_rules = 1_000_000;
+    declare(&mut small, 1);
+    let mut rule = small.clone();
+    rule.acls[0].rules = [&small.acls[0].rules[..], &[between(1)]].concat().into();
+    let refused = |rig: &mut Rig, gateway: &Gateway, boxes: usize| {
+        let full = rig.compiler.compile(gateway, &Places::default()).map(drop).unwrap_err().to_string();
+        assert!(full.contains("acl x") && full.contains(&format!("{boxes} rules are more than the 1000000")), "{full}");
+        assert_eq!(rig.from("10.9.0.1").action(), Action::Deny, "it goes on");
+    };
+
+    // The file has one member each; those that the groups have now are meant. The list could have
+    // 1.44 million boxes if they were of both families; the others, of half a terabyte, nobody can make.
+    for (count, boxes) in [(1_200, 1_440_001), (60_000, 3_600_000_001)] {
+        let mut rig = Rig::new(small.clone());
+        rig.regroup(AclGroup::Addresses(group("a", &many(count, 1)))).unwrap();
+        rig.regroup(AclGroup::Addresses(group("b", &many(count, 2)))).unwrap();
+        refused(&mut rig, &rule, boxes);
+    }
+    // A rule came while they were small, and stays with its list.
+    let mut rig = Rig::new(small.clone());
+    rig.edit("x", insert(At::End, &[between(1)])).unwrap();
+    let mut grown = small.clone();
+    declare(&mut grown, 60_000);
+    refused(&mut rig, &grown, 3_600_000_001);
+    assert_eq!(rig.reload(small), []);
+    assert_eq!(rig.rows("x").len(), 2);
+}
+
+#[test]
 fn no_group_leaves_a_rule_without_addresses() {
     let mut rig = Rig::new(nested());
     let group = Addresses::Group(addresses_of("inner", &[]));
@@ -845,8 +931,16 @@ fn no_group_leaves_a_rule_without_addresses() {
     assert_eq!(rig.from("10.2.0.1").number(), denied, "it is as it was");
     rig.edit("x", AclEdit::Delete { rules: vec![denied] }).unwrap();
     rig.regroup(AclGroup::Addresses(v6)).unwrap();
-    let refused = rig.edit("x", insert(At::End, &[v4])).unwrap_err();
+    let refused = rig.edit("x", insert(At::End, std::slice::from_ref(&v4))).unwrap_err();
     assert_eq!(refused, AclError::NoFamily { list: "x".into(), place: 1 });
+
+    // The file has such a rule from now on, and counts.
+    let mut other = rig.gateway.clone();
+    let from = Addresses::Group(addresses_of("inner", &["10.2.0.0/16"]));
+    other.acls[0].rules = [&other.acls[0].rules[..], &[AclRule { from, ..v4 }]].concat().into();
+    let lost: Vec<String> = rig.reload(other).into_iter().map(|lost| lost.of).collect();
+    assert_eq!(lost, ["group inner", "acl x"], "the list is declared otherwise, too");
+    assert_eq!(rig.rows("x").len(), 3);
 }
 
 #[test]

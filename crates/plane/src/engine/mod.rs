@@ -116,7 +116,7 @@ pub struct Engine {
 }
 
 struct Control {
-    model: model::Gateway,
+    model: Arc<model::Gateway>,
     compiler: Compiler,
     map: Map,
     places: Places,
@@ -213,7 +213,7 @@ impl Engine {
             work.news.push(News::LinkDown { interface: interface.name.clone() });
         }
         let mut control = Control {
-            model,
+            model: Arc::new(model),
             compiler,
             map,
             places: opened.places,
@@ -328,7 +328,7 @@ impl Engine {
         report.lost = control.compiler.lost_acl_edits();
         control.tell_of_links(&model, &opened.places, &mut work);
         Control::tell_of_mtus(&mut control.ports, &model, &opened.places, &mut work);
-        (control.model, control.map, control.places) = (model, map, opened.places);
+        (control.model, control.map, control.places) = (Arc::new(model), map, opened.places);
         control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
         self.workers.wake();
         self.keeper.wake();
@@ -460,6 +460,11 @@ impl Engine {
         let root = compiler.stage_sav(model, policy, action, time)?;
         self.put_into_force(root, compiler);
         Ok(())
+    }
+
+    /// The model in force.
+    pub fn model(&self) -> Arc<model::Gateway> {
+        Arc::clone(&self.lock().model)
     }
 
     /// Changes an access list, at once for all packets: all of the change, or none. `edit` is told the model in force, whose

@@ -77,7 +77,7 @@ impl Engine {
         if answers[0].passes() {
             return None;
         }
-        let facts = (&control.model, &control.map, root);
+        let facts = (&*control.model, &control.map, root);
         let decision = control.compiler.sav_decision(facts, policy, number, source.into(), said)?;
         let place = |origin| control.model.origins.place(origin);
         Some(Refusal {

@@ -7,7 +7,7 @@ use super::chain::{Full, Kept};
 use super::edit::{AclChange, AclEdited, AclError, At};
 use super::order::{Entry, Order, Own, Said, Text};
 use super::same::Known;
-use super::{Input, List, Store, numbers, width};
+use super::{Input, List, Store, width};
 use crate::model::{AclDefault, AclRule};
 
 impl Store {
@@ -54,58 +54,88 @@ impl Store {
         changes: Vec<AclChange>,
         said: &Said,
     ) -> Result<AclEdited, AclError> {
-        let mut entries: Vec<Entry> =
-            self.list(number).map_or_else(Vec::new, |list| list.order.iter().cloned().collect());
+        let mut order = self.list(number).map_or_else(Order::default, |list| list.order.clone());
         let (mut places, mut rules) = (Vec::with_capacity(changes.len()), Vec::new());
-        let mut deleted = 0;
         for change in changes {
-            let (at, rule, goes) = match change {
-                AclChange::Insert(at, rule) => (at, Some(rule), false),
-                AclChange::Delete(own) => (At::Before(own), None, true),
-                AclChange::Replace(own, rule) => (At::Before(own), Some(rule), true),
+            let (at, new, goes) = match change {
+                AclChange::Insert(at, rules) => (at, rules, false),
+                AclChange::Delete(own) => (At::Before(own), Vec::new(), true),
+                AclChange::Replace(own, rules) => (At::Before(own), rules, true),
             };
-            let comes = rule.is_some();
-            places.push((at, comes, goes));
-            rules.extend(rule);
+            places.push((at, new.len(), goes));
+            rules.extend(new);
         }
         let rules = self.checked(input.gateway, number, rules)?;
-        let gone = places.iter().filter(|(.., goes)| *goes).count();
+        let deleted = places.iter().filter(|(.., goes)| *goes).count();
         // As many as that can go only if there are: else one of them is not found.
-        self.admit(input, &self.name(number), &rules, gone.min(self.rules))?;
+        self.admit(input, &self.name(number), &rules, deleted.min(self.rules))?;
         let mut rules = rules.into_iter();
         let mut added = Vec::new();
-        let list = self.name(number);
-        let change = || {
-            for (at, comes, goes) in places {
-                // Rules that came a moment ago have numbers that nobody was told.
-                let known = |own| self.numbers.means(own) != numbers::Means::Nothing;
-                let index = index_in(&entries, at, known).map_err(|wrong| match wrong {
-                    Wrong::Rule(number) => AclError::NoSuchRule { list: list.clone(), number },
-                    Wrong::Index(index) => AclError::NoSuchPlace { list: list.clone(), index, rules: entries.len() },
-                })?;
+        let mut moved: Option<HashMap<u32, u64>> = None;
+        let change = || -> Result<(), AclError> {
+            for (at, come, goes) in places {
+                let index = self.index_in(number, &order, moved.as_ref(), at)?;
                 if goes {
-                    entries.remove(index);
-                    deleted += 1;
+                    order.remove(index);
                 }
-                if let Some(rule) = comes.then(|| rules.next()).flatten() {
-                    let own = self.numbers.allocate();
-                    added.push(own);
-                    entries.insert(index, new_entry(rule, own, said));
+                let new: Vec<Entry> = rules
+                    .by_ref()
+                    .take(come)
+                    .map(|rule| {
+                        let own = self.numbers.allocate();
+                        added.push(own);
+                        new_entry(rule, own, said)
+                    })
+                    .collect();
+                if let Err(new) = order.put(index, new) {
+                    // No gap is wide enough: all get other places.
+                    let mut entries: Vec<Entry> = order.iter().cloned().collect();
+                    entries.splice(index..index, new);
+                    order = Order::spread(entries);
+                    moved = Some(order.iter().map(|entry| (entry.number, entry.place)).collect());
                 }
             }
-            Ok(entries.len())
+            Ok(())
         };
-        let rules = match change() {
-            Ok(rules) => rules,
-            Err(wrong) => {
-                self.numbers.take_back(added);
-                return Err(wrong);
-            }
-        };
+        if let Err(wrong) = change() {
+            self.numbers.take_back(added);
+            return Err(wrong);
+        }
+        let entries: Vec<Entry> = order.iter().cloned().collect();
+        let rules = entries.len();
         let edited = AclEdited { added: added.clone(), deleted, rules };
         let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
         self.adopt(input, vec![(number, list)], added)?;
         Ok(edited)
+    }
+
+    /// The index of a place in the rules of a list that is being changed. Where its rules have other places than those that run,
+    /// `moved` has them.
+    pub(super) fn index_in(
+        &self,
+        number: u32,
+        order: &Order,
+        moved: Option<&HashMap<u32, u64>>,
+        at: At,
+    ) -> Result<usize, AclError> {
+        let of = |rule: u32| {
+            // Rules that came a moment ago have numbers that nobody was told.
+            let place = self.place_of(number, rule)?;
+            let place = moved.map_or(Some(place), |moved| moved.get(&rule).copied());
+            // A rule that came may have the place of one that went.
+            let is_own = |&index: &usize| order.get(index).is_some_and(|entry| entry.number == rule);
+            let found = place.and_then(|place| order.index(place)).filter(is_own);
+            found.ok_or_else(|| AclError::NoSuchRule { list: self.name(number), number: rule })
+        };
+        match at {
+            At::Index(index) if index > order.len() => {
+                Err(AclError::NoSuchPlace { list: self.name(number), index, rules: order.len() })
+            }
+            At::Index(index) => Ok(index),
+            At::End => Ok(order.len()),
+            At::Before(rule) => of(rule),
+            At::After(rule) => of(rule).map(|index| index + 1),
+        }
     }
 
     /// A list without the rules at some places.
@@ -189,27 +219,6 @@ impl Store {
         }
         self.show();
         Ok(())
-    }
-}
-
-/// What is wrong with a place.
-enum Wrong {
-    Rule(u32),
-    Index(usize),
-}
-
-/// The index of a place in rules.
-fn index_in(entries: &[Entry], at: At, known: impl Fn(u32) -> bool) -> Result<usize, Wrong> {
-    let of = |rule| {
-        let found = entries.iter().position(|entry| entry.number == rule).filter(|_| known(rule));
-        found.ok_or(Wrong::Rule(rule))
-    };
-    match at {
-        At::Index(index) if index > entries.len() => Err(Wrong::Index(index)),
-        At::Index(index) => Ok(index),
-        At::End => Ok(entries.len()),
-        At::Before(rule) => of(rule),
-        At::After(rule) => of(rule).map(|index| index + 1),
     }
 }
 

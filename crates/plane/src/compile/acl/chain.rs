@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 use weir_table::classify::{Error, Limits, Rule, Stats, Upper, Writer};
 
-use super::super::boxes::{Bits, boxes};
+use super::super::boxes::{Bits, boxes, count_of};
 use super::List;
 use super::order::{DEFAULT, PLACES};
 use crate::acl::{Action, Chain, Found};
@@ -135,17 +135,18 @@ impl<K: Bits> Own<K> {
             bytes: means.limit.saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, 4 << 30),
         };
         let mut all: Vec<(u64, Rule<K>, u32)> = Vec::new();
-        let (mut used, mut transport) = (0, 0);
+        let (mut used, mut transport) = (0_usize, 0);
         for (position, &number) in lists.iter().enumerate() {
             let list = list(number);
             for entry in list.order.iter() {
                 let rule = list.rule(entry);
-                let boxes = means.boxes::<K>(rule);
-                used += boxes.len();
+                // Counted before they are made: groups come to any number.
+                used = count_of(rule, K::FAMILY).saturating_add(used);
                 if used > means.limit {
                     let error = Error::TooManyRules { rules: used, most: means.limit };
                     return Err(Full { list: number, rule: Some(rule.origin), error });
                 }
+                let boxes = means.boxes::<K>(rule);
                 let identity = found(rule, entry.number).identity();
                 for (own, rule) in (place(position, entry.place)..).zip(boxes) {
                     transport += usize::from(asks_transport(&rule));

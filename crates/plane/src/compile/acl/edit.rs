@@ -41,15 +41,27 @@ pub enum AclEdit {
     Batch(Vec<AclChange>),
 }
 
-/// A change to a rule, or by one.
+impl AclEdit {
+    /// Whether it changes nothing: then the list is as it was declared if it was so before.
+    fn is_nothing(&self) -> bool {
+        match self {
+            AclEdit::Delete { rules } => rules.is_empty(),
+            AclEdit::Batch(changes) => changes.is_empty(),
+            // A place may be wrong.
+            AclEdit::Insert { .. } | AclEdit::Replace { .. } => false,
+        }
+    }
+}
+
+/// One of several changes to a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AclChange {
-    /// A rule comes.
-    Insert(At, AclRule),
+    /// Rules come, one behind the other.
+    Insert(At, Vec<AclRule>),
     /// The rule with this number goes.
     Delete(u32),
-    /// Another rule comes in the place of that with this number.
-    Replace(u32, AclRule),
+    /// Other rules come in the place of that with this number, one behind the other.
+    Replace(u32, Vec<AclRule>),
 }
 
 /// Where in a list.
@@ -86,7 +98,7 @@ pub enum AclError {
         number: u32,
     },
     /// The list is shorter.
-    #[error("access list `{list}` has {rules} rules: there is no place {index} to put one")]
+    #[error("access list `{list}` has {rules} rules: there is no place {} to put one", index + 1)]
     NoSuchPlace {
         /// The list.
         list: String,
@@ -196,6 +208,10 @@ impl Store {
     fn edit(&mut self, input: Input<'_>, name: &str, edit: AclEdit, said: &Said) -> Result<Step, AclError> {
         self.numbers.settle(input.domain);
         let number = self.named(name)?;
+        if edit.is_nothing() {
+            let rules = self.list(number).map_or(0, |list| list.order.len());
+            return Ok(Step::Done(AclEdited { rules, ..AclEdited::default() }));
+        }
         match edit {
             AclEdit::Insert { at, rules } => {
                 let index = self.index(number, at)?;
@@ -232,9 +248,7 @@ impl Store {
                 self.replace(input, number, rules, default, said).map(Step::Next)
             }
             AclEdit::Batch(changes) => match <[AclChange; 1]>::try_from(changes) {
-                Ok([AclChange::Insert(at, rule)]) => {
-                    self.edit(input, name, AclEdit::Insert { at, rules: vec![rule] }, said)
-                }
+                Ok([AclChange::Insert(at, rules)]) => self.edit(input, name, AclEdit::Insert { at, rules }, said),
                 Ok([AclChange::Delete(own)]) => self.edit(input, name, AclEdit::Delete { rules: vec![own] }, said),
                 Ok(changes) => self.batch(input, number, changes.into(), said).map(Step::Next),
                 Err(changes) => self.batch(input, number, changes, said).map(Step::Next),
@@ -251,22 +265,11 @@ impl Store {
     }
 
     fn index(&self, number: u32, at: At) -> Result<usize, AclError> {
-        let Some(list) = self.list(number) else { return Ok(0) };
-        let rules = list.order.len();
-        let of = |rule| self.place_of(number, rule).map(|place| list.order.index(place).unwrap_or(rules));
-        match at {
-            At::Index(index) if index > rules => {
-                Err(AclError::NoSuchPlace { list: list.name.to_string(), index, rules })
-            }
-            At::Index(index) => Ok(index),
-            At::End => Ok(rules),
-            At::Before(rule) => of(rule),
-            At::After(rule) => of(rule).map(|index| index + 1),
-        }
+        self.list(number).map_or(Ok(0), |list| self.index_in(number, &list.order, None, at))
     }
 
     /// The place of a rule of a list, by its number.
-    fn place_of(&self, list: u32, rule: u32) -> Result<u64, AclError> {
+    pub(super) fn place_of(&self, list: u32, rule: u32) -> Result<u64, AclError> {
         match self.numbers.means(rule) {
             numbers::Means::Rule(own, place) if own == list => Ok(place),
             _ => Err(AclError::NoSuchRule { list: self.name(list), number: rule }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_table::classify::{Error, Rule};
 
-use super::super::boxes::Bits;
+use super::super::boxes::{Bits, count};
 use super::chain::{Kept, Means, Own as Classifier, asks_transport, found, place};
 use super::edit::{AclEdited, AclError};
 use super::numbers;
@@ -36,8 +36,9 @@ impl Store {
     ) -> Result<Option<Pending>, AclError> {
         self.admit(input, &self.name(number), std::slice::from_ref(rule), 0)?;
         let Some(list) = self.list(number) else { return Ok(None) };
+        // One of a family at most.
+        let (true, Some(place)) = (count(rule) <= 1, list.order.gap(index, 1)) else { return Ok(None) };
         let boxes = Boxes::of(input.means(), rule);
-        let (true, Some(place)) = (boxes.is_one(), list.order.gap(index, 1)) else { return Ok(None) };
         let choice = list.choice;
         let own = self.numbers.allocate();
         self.numbers.set_special(own, special(rule, choice, None));
@@ -140,11 +141,6 @@ struct Boxes {
 impl Boxes {
     fn of(means: Means<'_>, rule: &AclRule) -> Boxes {
         Boxes { v4: means.boxes(rule), v6: means.boxes(rule) }
-    }
-
-    /// There is one of a family at most.
-    fn is_one(&self) -> bool {
-        self.v4.len() <= 1 && self.v6.len() <= 1
     }
 }
 

@@ -62,8 +62,8 @@ pub(super) struct Order {
     /// None is empty.
     chunks: Vec<Vec<Entry>>,
     len: usize,
-    /// The place of the rule that came last.
-    last: Option<u64>,
+    /// The places of the first and the last of the rules that came last.
+    last: Option<(u64, u64)>,
 }
 
 impl Order {
@@ -119,9 +119,10 @@ impl Order {
         let low = before.map_or(0, |entry| entry.place + u64::from(entry.width));
         let after = self.get(index);
         let free = (after.map_or(DEFAULT, |entry| entry.place) - low).checked_sub(u64::from(width))?;
-        let is_last = |entry: Option<&Entry>| entry.is_some_and(|entry| Some(entry.place) == self.last);
+        let (first, last) = self.last.unzip();
+        let is = |entry: Option<&Entry>, place| entry.is_some_and(|entry| Some(entry.place) == place);
         let near = free.isqrt().min(free / 2);
-        Some(match (is_last(before), is_last(after)) {
+        Some(match (is(before, last), is(after, first)) {
             (true, _) => low + near,
             (_, true) => low + free - near,
             _ => low + free / 2,
@@ -131,7 +132,7 @@ impl Order {
     /// Puts a rule before that with an index. Its place is between those of its neighbours.
     pub(super) fn insert(&mut self, index: usize, entry: Entry) {
         self.len += 1;
-        self.last = Some(entry.place);
+        self.last = Some((entry.place, entry.place));
         let Some(last) = self.chunks.len().checked_sub(1) else {
             self.chunks.push(vec![entry]);
             return;
@@ -144,6 +145,20 @@ impl Order {
             let half = self.chunks[chunk].split_off(CHUNK / 2);
             self.chunks.insert(chunk + 1, half);
         }
+    }
+
+    /// Puts rules before that with an index, side by side; gives them back where the gap is too small.
+    pub(super) fn put(&mut self, index: usize, entries: Vec<Entry>) -> Result<(), Vec<Entry>> {
+        let width = entries.iter().fold(0_u32, |sum, entry| sum.saturating_add(entry.width));
+        let Some(mut place) = self.gap(index, width) else { return Err(entries) };
+        let first = place;
+        for (index, mut entry) in (index..).zip(entries) {
+            entry.place = place;
+            place += u64::from(entry.width);
+            self.insert(index, entry);
+        }
+        self.last = self.last.map(|(_, last)| (first, last));
+        Ok(())
     }
 
     /// Takes a rule out.

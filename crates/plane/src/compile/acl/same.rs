@@ -8,15 +8,19 @@ use crate::model::{AclList, AclRule, Addresses, Group, InterfaceIndex, Interface
 /// The numbers of a model's interfaces, by their indices.
 pub(super) type Indices = [u32];
 
-/// Whether two declarations mean the same, each by its model's interfaces. Comments, and where samples go, do not count.
+/// Whether two declarations mean the same, each by its model's interfaces. Groups are the same by their names, whatever is in
+/// them; comments, and where samples go, do not count.
 pub(super) fn same_list(a: &AclList, own: &Indices, b: &AclList, other: &Indices) -> bool {
     a.default == b.default
         && ((Arc::ptr_eq(&a.rules, &b.rules) && own == other)
             || (a.rules.len() == b.rules.len()
-                && a.rules.iter().zip(&*b.rules).all(|(a, b)| same_rule(a, own, b, other))))
+                && a.rules
+                    .iter()
+                    .zip(&*b.rules)
+                    .all(|(a, b)| same_rule(a, own, b, other) || seen(a, own) == seen(b, other))))
 }
 
-/// Whether two rules mean the same.
+/// Whether two rules mean the same, with what is in their groups.
 pub(super) fn same_rule(a: &AclRule, own: &Indices, b: &AclRule, other: &Indices) -> bool {
     let AclRule { action, family, from, to, transport, fragment, dscp, received_on, log, limit, .. } = a;
     let interfaces = match (received_on, &b.received_on) {

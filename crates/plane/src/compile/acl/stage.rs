@@ -69,21 +69,33 @@ enum Carried {
 }
 
 impl Carry<'_> {
-    /// `None`: what a rule names is not there any more.
-    fn carry(&self, list: &List) -> Option<Carried> {
-        let is_own = |entry: &Entry| matches!(entry.text, Text::Own(_));
-        if !self.differs || !list.order.iter().any(is_own) {
+    /// How a list goes on that is declared so now. `None`: what a rule names is not there any more, or it would match nothing.
+    fn carry(&self, list: &List, declared: &AclList) -> Option<Carried> {
+        if !self.differs {
             return Some(Carried::Same);
         }
         let mut order = list.order.clone();
         let mut same = true;
         for entry in order.iter_mut() {
-            let Text::Own(own) = &entry.text else { continue };
-            let rule = groups::reindexed(&own.rule, self.old, &self.indices)?;
-            let rule = self.groups.resolve(&rule).ok()?;
-            same &= same_rule(&own.rule, self.old, &rule, self.new);
+            let (rule, before) = match &entry.text {
+                Text::Declared(index) => {
+                    let (before, rule) =
+                        (list.declared.rules.get(*index as usize)?, declared.rules.get(*index as usize)?);
+                    if groups::names(rule).next().is_none() {
+                        continue;
+                    }
+                    (rule.clone(), before)
+                }
+                Text::Own(own) => (groups::reindexed(&own.rule, self.old, &self.indices)?, &own.rule),
+            };
+            let rule = self.groups.checked(&list.name, 1, &rule).ok()?;
+            same &= same_rule(before, self.old, &rule, self.new);
             entry.width = width(&rule);
-            entry.text = Text::Own(Arc::new(Own { rule, declared: own.declared, said: own.said.clone() }));
+            entry.text = match &entry.text {
+                Text::Declared(index) if !self.groups.concern(&rule) => Text::Declared(*index),
+                Text::Declared(index) => Text::Own(Arc::new(Own { rule, declared: Some(*index), said: None })),
+                Text::Own(own) => Text::Own(Arc::new(Own { rule, declared: own.declared, said: own.said.clone() })),
+            };
         }
         Some(if same { Carried::Moved(order) } else { Carried::Changed(order.iter().cloned().collect()) })
     }
@@ -129,11 +141,11 @@ impl Store {
         let mut bounds = Bounds { limit: input.means().limit, used: 0 };
         for number in 0..self.lists.len() as u32 {
             let Some(list) = self.list(number).filter(|list| !declared.contains(&*list.name)) else { continue };
-            let carried = if list.created.is_some() { carry.carry(list) } else { None };
+            let carried = if list.created.is_some() { carry.carry(list, &list.declared) } else { None };
             match carried {
                 Some(carried) => {
                     bounds.used += list.order.len();
-                    staged.created.push(self.carried(number, list, carried, None));
+                    staged.created.push(self.carried(&bounds, number, carried, &list.declared)?);
                 }
                 None if list.edited => staged.lost.push(list.lost()),
                 None => {}
@@ -147,16 +159,16 @@ impl Store {
             let before = known.and_then(|number| self.list(number));
             let same = before
                 .filter(|before| before.created.is_none() && same_list(&before.declared, &old, list, &map.interfaces));
-            if let Some((before, carried)) = same.and_then(|before| Some((before, carry.carry(before)?))) {
+            if let Some((before, carried)) = same.and_then(|before| Some((before, carry.carry(before, list)?))) {
                 bounds.used += before.order.len();
                 bounds.check(list, 0)?;
-                staged.lists.push(self.carried(number, before, carried, Some(list)));
+                staged.lists.push(self.carried(&bounds, number, carried, list)?);
                 continue;
             }
             staged.lost.extend(before.filter(|before| before.edited).map(List::lost));
             bounds.used += list.rules.len();
             bounds.check(list, list.rules.len())?;
-            let list = self.anew(&carry, number, list, &mut staged.fresh);
+            let list = self.anew(&bounds, &carry, number, list, &mut staged.fresh)?;
             staged.lists.push(Slot::Fresh(number, Box::new(list)));
         }
         staged.live_groups = live;
@@ -181,37 +193,51 @@ impl Store {
                 None => lost.push(Arc::clone(name)),
             }
         }
-        let (live, more) = Live::carried(changed, &gateway.groups, input.means().limit);
-        lost.extend(more);
+        let mut live;
+        loop {
+            let (next, more) = Live::carried(changed, &gateway.groups, input.means().limit);
+            (live, changed) = (next, HashMap::new());
+            lost.extend(more);
+            // The file's rules have addresses of their families by the file's groups.
+            let groups = All { live: &live, declared: &gateway.groups };
+            let has_none = |rule: &&AclRule| groups.resolve(rule).is_ok_and(|rule| count(&rule) == 0);
+            let mut rules = gateway.acls.iter().flat_map(|list| &*list.rules).filter(|rule| groups.concern(rule));
+            let Some(rule) = rules.find(has_none) else { break };
+            for (name, members) in &live.changed {
+                let around = live.around(&gateway.groups, name);
+                match groups::names(rule).any(|own| around.contains(own)) {
+                    true => lost.push(Arc::clone(name)),
+                    false => drop(changed.insert(Arc::clone(name), members.clone())),
+                }
+            }
+        }
         lost.sort_unstable();
         staged.lost.extend(lost.iter().map(|name| LostEdits { of: format!("group {name}"), rules: 0 }));
         live
     }
 
-    /// A list that goes on.
-    fn carried(&self, number: u32, list: &List, carried: Carried, declared: Option<&AclList>) -> Slot {
-        match carried {
-            Carried::Same => Slot::Keep(number, None),
-            Carried::Moved(order) => Slot::Keep(number, Some(order)),
-            Carried::Changed(entries) => {
-                let declared = declared.unwrap_or(&list.declared).clone();
-                let order = Order::spread(entries);
-                Slot::Fresh(
-                    number,
-                    Box::new(List {
-                        name: Arc::clone(&list.name),
-                        declared,
-                        order,
-                        created: list.created.clone(),
-                        ..*list
-                    }),
-                )
-            }
-        }
+    /// A list that goes on, as it is declared now.
+    fn carried(&self, bounds: &Bounds, number: u32, carried: Carried, declared: &AclList) -> Result<Slot, TableFull> {
+        let entries = match carried {
+            Carried::Same => return Ok(Slot::Keep(number, None)),
+            Carried::Moved(order) => return Ok(Slot::Keep(number, Some(order))),
+            Carried::Changed(entries) => entries,
+        };
+        let order = bounds.spread(declared, entries)?;
+        let Some(list) = self.list(number) else { return Ok(Slot::Keep(number, None)) };
+        let (name, created) = (Arc::clone(&list.name), list.created.clone());
+        Ok(Slot::Fresh(number, Box::new(List { name, declared: declared.clone(), order, created, ..*list })))
     }
 
     /// A list as it was declared. Rules that it has already keep their numbers.
-    fn anew(&mut self, carry: &Carry<'_>, number: u32, declared: &AclList, fresh: &mut Vec<u32>) -> List {
+    fn anew(
+        &mut self,
+        bounds: &Bounds,
+        carry: &Carry<'_>,
+        number: u32,
+        declared: &AclList,
+        fresh: &mut Vec<u32>,
+    ) -> Result<List, TableFull> {
         let before = self.lists.get(number as usize).and_then(Option::as_ref);
         let mut known = before.map_or_else(Known::default, |before| {
             let rules: Vec<_> = before.order.iter().map(|entry| (before.rule(entry), entry.number)).collect();
@@ -230,8 +256,8 @@ impl Store {
             let own = |rule| Text::Own(Arc::new(Own { rule, declared: Some(index), said: None }));
             Entry { place: 0, width, number, text: changed.map_or(Text::Declared(index), own) }
         });
-        let order = Order::spread(entries.collect());
-        List {
+        let order = bounds.spread(declared, entries.collect())?;
+        Ok(List {
             name: declared.name.as_str().into(),
             order,
             default: declared.default,
@@ -240,7 +266,7 @@ impl Store {
             declared: declared.clone(),
             created: None,
             edited: false,
-        }
+        })
     }
 
     fn stage_chains(&self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
@@ -309,27 +335,41 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Refuses a list whose last rules, so many of them new, are too many, or that comes to too many boxes.
+    /// Refuses a list whose last rules, so many of them new, are too many.
     fn check(&self, list: &AclList, new: usize) -> Result<(), TableFull> {
         let Bounds { limit, used } = *self;
-        let too_many = |rules, rule: Option<&AclRule>| TableFull {
+        if used > limit {
+            let rule = list.rules.get(new.saturating_sub(used - limit));
+            return Err(self.too_many(list, used, rule));
+        }
+        Ok(())
+    }
+
+    /// Gives the rules of a list their places, and refuses more boxes than it could have.
+    fn spread(&self, list: &AclList, entries: Vec<Entry>) -> Result<Order, TableFull> {
+        let mut boxes = 0_usize;
+        for entry in &entries {
+            boxes = boxes.saturating_add(entry.width as usize);
+            // Each rule may be about the family that it comes to more in.
+            if boxes > self.limit.saturating_mul(2) {
+                let declared = match &entry.text {
+                    Text::Declared(index) => Some(*index),
+                    Text::Own(own) => own.declared,
+                };
+                let rule = declared.and_then(|index| list.rules.get(index as usize));
+                return Err(self.too_many(list, boxes, rule));
+            }
+        }
+        Ok(Order::spread(entries))
+    }
+
+    fn too_many(&self, list: &AclList, rules: usize, rule: Option<&AclRule>) -> TableFull {
+        TableFull {
             table: format!("acl {}", list.name),
             prefix: String::new(),
             origin: rule.map_or(list.origin, |rule| rule.origin),
-            full: NoRoom::Rules(Error::TooManyRules { rules, most: limit }),
-        };
-        if used > limit {
-            return Err(too_many(used, list.rules.get(new.saturating_sub(used - limit))));
+            full: NoRoom::Rules(Error::TooManyRules { rules, most: self.limit }),
         }
-        let mut boxes = 0_usize;
-        for rule in &list.rules[..new] {
-            boxes = boxes.saturating_add(count(rule));
-            // Each may be about the family that it comes to more in.
-            if boxes > limit.saturating_mul(2) {
-                return Err(too_many(boxes, Some(rule)));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -259,16 +259,37 @@ pub(crate) fn change(
         },
     };
     let groups = groups(engine);
+    let understood =
+        |gateway: &model::Gateway| changes.batch(ids.as_deref(), &read::vocabulary(gateway, &groups), &errors);
+    let before = beforehand(engine, understood);
     let mut spots = Vec::new();
     let edited = engine.edit_acl(list, &said(source, time), |gateway| {
-        let batch = changes.batch(ids.as_deref(), &read::vocabulary(gateway, &groups), errors);
-        let batch = batch.map_err(Failed::from)?;
+        let batch = before.of(gateway, understood)?;
         spots = batch.spots;
         Ok::<_, Failed>(batch.edit)
     });
     match edited {
         Ok(edited) => Ok(changed(list, source, false, edited, warnings)),
         Err(failed) => Err(failed.refusal(&spots).into()),
+    }
+}
+
+/// What was understood by a model, while the engine went on.
+struct Beforehand<T> {
+    model: Arc<model::Gateway>,
+    understood: T,
+}
+
+/// Understands something by the model in force. It may take long, so the engine does not wait for it.
+fn beforehand<T>(engine: &Engine, understand: impl FnOnce(&model::Gateway) -> T) -> Beforehand<T> {
+    let model = engine.model();
+    Beforehand { understood: understand(&model), model }
+}
+
+impl<T> Beforehand<T> {
+    /// What was understood; anew, if another model is in force by now.
+    fn of(self, gateway: &model::Gateway, understand: impl FnOnce(&model::Gateway) -> T) -> T {
+        if std::ptr::eq(gateway, &raw const *self.model) { self.understood } else { understand(gateway) }
     }
 }
 
@@ -306,26 +327,31 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let groups = groups(engine);
-    let mut spots = Vec::new();
-    let mut understood = |gateway: &model::Gateway| {
+    let understood = |gateway: &model::Gateway| {
         let mut errors = Remarks::default();
         let rules = text.rules(&read::vocabulary(gateway, &groups), &mut errors);
         if !errors.is_empty() {
             return Err(Failed::Invalid(errors));
         }
-        let (places, rules): (Vec<Spot>, Vec<AclRule>) = rules.into_iter().unzip();
-        spots = places;
-        Ok(rules)
+        let understood: (Vec<Spot>, Vec<AclRule>) = rules.into_iter().unzip();
+        Ok(understood)
     };
+    let before = beforehand(engine, understood);
+    let mut spots = Vec::new();
     let said = said(source, time);
     let edited = if create {
         engine.create_acl(&said, |gateway| {
-            let rules = understood(gateway)?.into();
-            let default = default.unwrap_or_default();
-            Ok::<_, Failed>(AclList { name: list.to_owned(), rules, default, sample: None, origin: Origin::default() })
+            let (places, rules) = before.of(gateway, understood)?;
+            spots = places;
+            let (name, default) = (list.to_owned(), default.unwrap_or_default());
+            Ok::<_, Failed>(AclList { name, rules: rules.into(), default, sample: None, origin: Origin::default() })
         })
     } else {
-        engine.edit_acl(list, &said, |gateway| Ok(AclEdit::Replace { rules: understood(gateway)?, default }))
+        engine.edit_acl(list, &said, |gateway| {
+            let (places, rules) = before.of(gateway, understood)?;
+            spots = places;
+            Ok(AclEdit::Replace { rules, default })
+        })
     };
     match edited {
         Ok(edited) => Ok(changed(list, source, create, edited, warnings)),

@@ -166,12 +166,8 @@ impl<'c> Changes<'c> {
     }
 
     /// What is to be done to a list with these ids, in their order; `None`: whoever does it finds out what is not there.
-    pub(super) fn batch(
-        &self,
-        ids: Option<&[u32]>,
-        vocabulary: &Vocabulary,
-        mut errors: Remarks,
-    ) -> Result<Batch, Wrong> {
+    pub(super) fn batch(&self, ids: Option<&[u32]>, vocabulary: &Vocabulary, errors: &Remarks) -> Result<Batch, Wrong> {
+        let mut errors = errors.clone();
         let mut list = ids.map(|ids| List(ids.iter().copied().map(Some).collect()));
         let mut absent = Remarks::default();
         let mut edits = Vec::new();
@@ -252,15 +248,7 @@ fn together(mut edits: Vec<AclEdit>) -> AclEdit {
     let mut all = Vec::with_capacity(edits.len());
     for edit in edits {
         match edit {
-            AclEdit::Insert { at, rules } => match at {
-                // Each of them comes before those that were put there already.
-                At::After(_) => all.extend(rules.into_iter().rev().map(|rule| AclChange::Insert(at, rule))),
-                At::Index(index) => {
-                    let places = (index..).map(At::Index);
-                    all.extend(places.zip(rules).map(|(at, rule)| AclChange::Insert(at, rule)));
-                }
-                At::End | At::Before(_) => all.extend(rules.into_iter().map(|rule| AclChange::Insert(at, rule))),
-            },
+            AclEdit::Insert { at, rules } => all.push(AclChange::Insert(at, rules)),
             AclEdit::Delete { rules } => all.extend(rules.into_iter().map(AclChange::Delete)),
             AclEdit::Batch(changes) => all.extend(changes),
             AclEdit::Replace { .. } => unreachable!("no change of a batch is a whole list"),
@@ -292,7 +280,9 @@ impl List {
     }
 
     fn delete(&mut self, id: u32) {
-        self.0.retain(|own| *own != Some(id));
+        if let Ok(at) = self.position(id) {
+            self.0.remove(at);
+        }
     }
 }
 
@@ -410,7 +400,7 @@ mod tests {
     fn batch(changes: &[Change], ids: Option<&[u32]>) -> Result<AclEdit, Vec<String>> {
         let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
         let read = Changes::read(changes, &mut errors, &mut warnings);
-        let result = read.batch(ids, &words(), errors);
+        let result = read.batch(ids, &words(), &errors);
         result.map(|batch| batch.edit).map_err(|wrong| match wrong {
             Wrong::Invalid(remarks) | Wrong::Conflict(remarks) => {
                 remarks.shown.iter().map(ToString::to_string).collect()
@@ -423,7 +413,10 @@ mod tests {
     fn shape(edit: &AclEdit) -> Vec<String> {
         let AclEdit::Batch(changes) = edit else { panic!("{edit:?}") };
         let shape = |change: &AclChange| match change {
-            AclChange::Insert(at, rule) => format!("{at:?} {:?}", rule.action),
+            AclChange::Insert(at, rules) => {
+                let actions = rules.iter().map(|rule| format!(" {:?}", rule.action));
+                format!("{at:?}{}", actions.collect::<String>())
+            }
             AclChange::Delete(id) => format!("-{id}"),
             AclChange::Replace(id, _) => format!("~{id}"),
         };
@@ -450,7 +443,7 @@ mod tests {
         ];
         assert_eq!(
             shape(&batch(&changes, Some(&[9, 8, 7])).unwrap()),
-            ["Index(0) Permit", "Index(1) Deny", "-9", "Before(8) Deny", "-8", "After(7) Deny", "After(7) Permit"]
+            ["Index(0) Permit Deny", "-9", "Before(8) Deny", "-8", "After(7) Permit Deny"]
         );
     }
 
