@@ -590,7 +590,10 @@ fn batches_find_rules_whatever_came_and_went_before() {
     let wide = AclRule { from: wide, ..AclRule::all(PERMIT, Origin(0)) };
     let mut changes = Vec::new();
     for net in 0..1500 {
-        changes.push(AclChange::Insert(At::After(own[1]), [&rules(net..net + 1)[..], &[wide.clone()]].concat()));
+        changes.push(AclChange::Insert(
+            At::After(own[1]),
+            [&rules(net..net + 1)[..], std::slice::from_ref(&wide)].concat(),
+        ));
         changes.push(AclChange::Insert(At::Before(own[2]), rules(net + 2000..net + 2001)));
     }
     changes.push(AclChange::Delete(own[1]));
