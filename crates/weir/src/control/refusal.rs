@@ -169,7 +169,7 @@ impl Refusal {
                     _ => Kind::InvalidEntries,
                 };
                 let message = format!("{prefix}: {problem}");
-                let remark = Remark { change: change(number), line: None, column: None, message, help: None };
+                let remark = Remark { change: change(number), message, ..Remark::default() };
                 let message = format!("{remark}; nothing was changed");
                 Refusal { problems: vec![remark], ..Refusal::new(kind, message) }
             }

@@ -42,6 +42,15 @@ impl Remarks {
         self.more += findings.more();
     }
 
+    /// Of the members of a group, which were read as if each were a change.
+    #[must_use]
+    pub(super) fn of_members(mut self) -> Remarks {
+        for remark in &mut self.shown {
+            remark.member = remark.change.take();
+        }
+        self
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()
@@ -52,6 +61,7 @@ impl Remarks {
 fn remark(change: Option<usize>, finding: &Finding) -> Remark {
     Remark {
         change,
+        member: None,
         line: if change.is_none() { Some(finding.line) } else { None },
         column: Some(finding.column),
         message: finding.message.clone(),
@@ -67,13 +77,7 @@ mod tests {
     fn remarks_are_bounded() {
         let mut remarks = Remarks::default();
         for change in 0..SHOWN + 5 {
-            remarks.push(|| Remark {
-                change: Some(change),
-                line: None,
-                column: None,
-                message: String::new(),
-                help: None,
-            });
+            remarks.push(|| Remark { change: Some(change), ..Remark::default() });
         }
         assert_eq!((remarks.shown.len(), remarks.more), (SHOWN, 5));
     }

@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// Something that is wrong or odd about what was sent, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// The change that it is about, from 1; of a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<usize>,
+    /// The member that it is about, from 1; of a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
     /// The line, from 1; of a text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
@@ -24,7 +27,8 @@ pub struct Remark {
 impl std::fmt::Display for Remark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut colon = "";
-        let places = [("change", self.change), ("line", self.line.map(|line| line as usize))];
+        let line = self.line.map(|line| line as usize);
+        let places = [("change", self.change), ("member", self.member), ("line", line)];
         for (what, number) in places.into_iter().chain([("column", self.column.map(|column| column as usize))]) {
             if let Some(number) = number {
                 write!(f, "{}{what} {number}", if colon.is_empty() { "" } else { ", " })?;
@@ -45,9 +49,10 @@ mod tests {
 
     #[test]
     fn remarks_name_their_places() {
-        let remark = Remark { change: Some(2), line: None, column: None, message: "no".into(), help: None };
+        let remark = Remark { change: Some(2), message: "no".into(), ..Remark::default() };
         assert_eq!(remark.to_string(), "change 2: no");
         assert_eq!(Remark { change: None, ..remark.clone() }.to_string(), "no");
-        assert_eq!(Remark { column: Some(4), ..remark }.to_string(), "change 2, column 4: no");
+        assert_eq!(Remark { column: Some(4), ..remark.clone() }.to_string(), "change 2, column 4: no");
+        assert_eq!(Remark { change: None, member: Some(3), ..remark }.to_string(), "member 3: no");
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Spot {
 impl Spot {
     pub(super) fn remark(self, message: String, help: Option<&str>) -> Remark {
         let Spot { change, line } = self;
-        Remark { change, line, column: None, message, help: help.map(str::to_owned) }
+        Remark { change, line, message, help: help.map(str::to_owned), ..Remark::default() }
     }
 }
 
@@ -94,7 +94,14 @@ impl<'t> Text<'t> {
                         let Spot { change, line } = spot;
                         let column = Some(finding.column + indent);
                         let help = finding.help;
-                        errors.push(|| Remark { change, line, column, message: finding.message, help });
+                        errors.push(|| Remark {
+                            change,
+                            line,
+                            column,
+                            message: finding.message,
+                            help,
+                            ..Remark::default()
+                        });
                     }
                 }
             }
@@ -359,14 +366,16 @@ pub(super) fn group(
             Ok(Err(wrong)) => {
                 let finding = wrong.finding(text);
                 let column = Some(finding.column);
-                errors.push(|| Remark { change, line: None, column, message: finding.message, help: finding.help });
+                let (message, help) = (finding.message, finding.help);
+                errors.push(|| Remark { change, column, message, help, ..Remark::default() });
             }
             Err(findings) => errors.of_text(change, alone, &findings),
         }
     }
     if !errors.is_empty() {
-        return Err(errors);
+        return Err(errors.of_members());
     }
+    let warnings = warnings.of_members();
     let name = name.into();
     let own = match role {
         Role::Addresses => AclGroup::Addresses(Group { name, members: once(addresses) }),
@@ -493,6 +502,6 @@ mod tests {
         assert_eq!(wrong.len(), 3, "{wrong:#?}");
         assert!(wrong[1].ends_with("`web` is a group of ports, not of addresses"), "{wrong:#?}");
         let wrong = members(Role::Interfaces, &["wan", "wam"]).unwrap_err();
-        assert_eq!(wrong, ["change 2, column 1: there is no interface `wam` (did you mean `wan`?)"]);
+        assert_eq!(wrong, ["member 2, column 1: there is no interface `wam` (did you mean `wan`?)"]);
     }
 }

@@ -90,7 +90,7 @@ fn on(
     rule: &Rule,
     interfaces: &mut Interfaces<'_>,
 ) -> Result<weir_plane::compile::Names, Remark> {
-    let remark = |column, message, help| Remark { change: Some(number), line: None, column, message, help };
+    let remark = |column, message, help| Remark { change: Some(number), column, message, help, ..Remark::default() };
     interfaces.of(rule).map_err(|unknown| {
         let place = rules::place_of(Format::Rules, text, &unknown.name);
         let before = place.and_then(|place| text.get(..place.start));

@@ -41,7 +41,7 @@ pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import,
     for line in &reading.lines {
         let at = |offset: usize, message: String, help: Option<String>| {
             let (line, column) = place(text, offset);
-            Remark { change: None, line: Some(line), column: Some(column), message, help }
+            Remark { line: Some(line), column: Some(column), message, help, ..Remark::default() }
         };
         let start = line.start as usize;
         let names = match interfaces.of(&line.rule) {
@@ -87,7 +87,7 @@ fn again(text: &str, prefix: IpNet, start: u32, first: u32, names: &Names, befor
         true => (format!("{prefix} says nothing that line {first} has not said"), "delete one of the two"),
         false => (format!("{prefix} stands in line {first}, too: the interfaces of both count"), "make it one rule"),
     };
-    Remark { change: None, line: Some(line), column: Some(column), message, help: Some(help.to_owned()) }
+    Remark { line: Some(line), column: Some(column), message, help: Some(help.to_owned()), ..Remark::default() }
 }
 
 /// The names of two lists, each once.

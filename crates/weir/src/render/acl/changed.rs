@@ -104,7 +104,7 @@ mod tests {
         let short = json(&changed);
         assert!(!short.contains("warnings") && !short.contains("created"), "{short}");
         changed.warnings =
-            vec![Remark { change: Some(1), line: None, column: Some(3), message: "odd".into(), help: None }];
+            vec![Remark { change: Some(1), column: Some(3), message: "odd".into(), ..Remark::default() }];
         changed.created = true;
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
         changed.inserted = vec![17, 4, 5];

@@ -63,7 +63,7 @@ mod tests {
         assert!(!json(&changed).contains("warnings"));
         let help = Some("write `10.0.0.0/8`".into());
         changed.warnings =
-            vec![Remark { change: None, line: Some(3), column: Some(13), message: "bits are set".into(), help }];
+            vec![Remark { line: Some(3), column: Some(13), message: "bits are set".into(), help, ..Remark::default() }];
         assert_eq!(changed.warnings[0].to_string(), "line 3, column 13: bits are set (write `10.0.0.0/8`)");
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
     }
