@@ -11,24 +11,14 @@
  * One JSON line is printed per variant that the CPU and the library have. The checksum is over all answers in the order
  * of keys: h = 31 h + answer, modulo 2^64.
  *
- * With --paced, the program prints "ready" when its tables are filled, runs one repeat of every variant for each line
- * that it reads, prints "done" after each, and its results at the end of the input. So two programs can take turns.
+ * --paced is for taking turns with another program (see peer.h).
  */
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#define PEER "peer-acl"
+#include "peer.h"
 
 #include <rte_acl.h>
 #include <rte_byteorder.h>
-#include <rte_cycles.h>
-#include <rte_eal.h>
-#include <rte_memory.h>
 
-#define BATCH 256
-#define MAX_REPEATS 1001
 #define FIELDS 7
 
 /* As in the file of keys; the library wants the first field alone, and the others four octets at a time. */
@@ -76,16 +66,9 @@ static struct {
 
 static struct key *keys;
 static const uint8_t **pointers;
-static size_t key_count, rule_count;
+static size_t rule_count;
 static double build_ms;
 static struct rte_acl_ctx *context;
-static unsigned repeats_done;
-
-static void die(const char *what, const char *detail)
-{
-    fprintf(stderr, "peer-acl: %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
-    exit(1);
-}
 
 static void read_options(int argc, char **argv)
 {
@@ -115,34 +98,10 @@ static void read_options(int argc, char **argv)
         die("--repeats or --every out of range", NULL);
 }
 
-/* Without reserved huge pages, the library's memory is ordinary; ask for transparent huge pages, as weir does. */
-static int want_huge_pages(const struct rte_memseg_list *list, void *unused)
-{
-    (void)unused;
-    madvise(list->base_va, list->len, MADV_HUGEPAGE);
-    return 0;
-}
-
-static void start_library(void)
-{
-    char *arguments[] = {"peer-acl", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m", "3072", "-l", "0",
-                         "--log-level", "error", "--force-max-simd-bitwidth", "512", NULL};
-    if (rte_eal_init(sizeof(arguments) / sizeof(*arguments) - 1, arguments) < 0)
-        die("the library does not start", NULL);
-    rte_memseg_list_walk(want_huge_pages, NULL);
-}
-
 static void read_keys(void)
 {
-    FILE *file = fopen(options.keys, "rb");
-    if (!file)
-        die("cannot open", options.keys);
-    fseek(file, 0, SEEK_END);
-    size_t size = ftell(file);
-    rewind(file);
-    key_count = size / 16;
-    if (!key_count || size % 16)
-        die("not a whole number of keys in", options.keys);
+    size_t size;
+    FILE *file = open_keys(options.keys, 16, &size);
     keys = aligned_alloc(64, (key_count * sizeof(*keys) + 63) / 64 * 64);
     pointers = malloc(key_count * sizeof(*pointers));
     if (!keys || !pointers)
@@ -216,11 +175,6 @@ static void fill(void)
     build_ms = (double)(rte_rdtsc() - start) * 1000 / rte_get_tsc_hz();
 }
 
-static unsigned batch_at(size_t first)
-{
-    return key_count - first < BATCH ? key_count - first : BATCH;
-}
-
 static void check(struct variant *variant)
 {
     uint32_t answers[BATCH];
@@ -248,13 +202,6 @@ static void run_repeat(void)
         }
         variants[v].ticks[repeats_done] = (double)(rte_rdtsc() - start) / key_count;
     }
-    repeats_done++;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void print_results(void)
@@ -279,20 +226,7 @@ int main(int argc, char **argv)
     fill();
     for (unsigned v = 0; v < VARIANTS; v++)
         check(&variants[v]);
-
-    if (options.paced) {
-        char line[16];
-        puts("ready");
-        fflush(stdout);
-        while (repeats_done < MAX_REPEATS && fgets(line, sizeof(line), stdin)) {
-            run_repeat();
-            puts("done");
-            fflush(stdout);
-        }
-    } else {
-        while (repeats_done < options.repeats)
-            run_repeat();
-    }
+    run_repeats(options.paced, options.repeats, run_repeat);
     if (repeats_done)
         print_results();
     fflush(stdout);

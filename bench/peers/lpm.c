@@ -11,25 +11,16 @@
  * hop that fits and for the next larger one. The checksum is over all next hops in the order of keys: h = 31 h + nh,
  * modulo 2^64.
  *
- * With --paced, the program prints "ready" when its tables are filled, runs one repeat of every variant for each line
- * that it reads, prints "done" after each, and its results at the end of the input. So two programs can take turns.
+ * --paced is for taking turns with another program (see peer.h).
  */
-#include <arpa/inet.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
+#define PEER "peer-lpm"
+#include "peer.h"
 
-#include <rte_cycles.h>
-#include <rte_eal.h>
+#include <arpa/inet.h>
+
 #include <rte_fib.h>
 #include <rte_fib6.h>
-#include <rte_memory.h>
 
-#define BATCH 256
-#define MAX_REPEATS 1001
 #define MAX_VARIANTS 4
 
 struct variant {
@@ -52,17 +43,9 @@ static struct {
 } options = {.repeats = 15, .modulus = 32000};
 
 static uint8_t *keys;   /* as the library wants them: host-order words, or octets */
-static size_t key_count;
 static size_t route_count;
 static struct variant variants[MAX_VARIANTS];
 static unsigned variant_count;
-static unsigned repeats_done;
-
-static void die(const char *what, const char *detail)
-{
-    fprintf(stderr, "peer-lpm: %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
-    exit(1);
-}
 
 static void read_options(int argc, char **argv)
 {
@@ -96,34 +79,10 @@ static void read_options(int argc, char **argv)
         die("--repeats or --modulus out of range", NULL);
 }
 
-/* Without reserved huge pages, the library's memory is ordinary; ask for transparent huge pages, as weir does. */
-static int want_huge_pages(const struct rte_memseg_list *list, void *unused)
-{
-    (void)unused;
-    madvise(list->base_va, list->len, MADV_HUGEPAGE);
-    return 0;
-}
-
-static void start_library(void)
-{
-    char *arguments[] = {"peer-lpm", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m", "3072", "-l", "0",
-                         "--log-level", "error", "--force-max-simd-bitwidth", "512", NULL};
-    if (rte_eal_init(sizeof(arguments) / sizeof(*arguments) - 1, arguments) < 0)
-        die("the library does not start", NULL);
-    rte_memseg_list_walk(want_huge_pages, NULL);
-}
-
 static void read_keys(void)
 {
-    FILE *file = fopen(options.keys, "rb");
-    if (!file)
-        die("cannot open", options.keys);
-    fseek(file, 0, SEEK_END);
-    size_t size = ftell(file), width = options.family == 4 ? 4 : 16;
-    rewind(file);
-    key_count = size / width;
-    if (!key_count || size % width)
-        die("not a whole number of keys in", options.keys);
+    size_t size;
+    FILE *file = open_keys(options.keys, options.family == 4 ? 4 : 16, &size);
     keys = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!keys || fread(keys, 1, size, file) != size)
         die("cannot read", options.keys);
@@ -240,11 +199,6 @@ static void select_lookup(struct variant *variant)
         rte_fib6_select_lookup(variant->fib6, variant->lookup);
 }
 
-static unsigned batch_at(size_t first)
-{
-    return key_count - first < BATCH ? key_count - first : BATCH;
-}
-
 static void check(struct variant *variant)
 {
     uint64_t hops[BATCH];
@@ -270,13 +224,6 @@ static void run_repeat(void)
         }
         variants[v].ticks[repeats_done] = (double)(rte_rdtsc() - start) / key_count;
     }
-    repeats_done++;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void print_results(void)
@@ -300,20 +247,7 @@ int main(int argc, char **argv)
     make_variants();
     for (unsigned v = 0; v < variant_count; v++)
         check(&variants[v]);
-
-    if (options.paced) {
-        char line[16];
-        puts("ready");
-        fflush(stdout);
-        while (repeats_done < MAX_REPEATS && fgets(line, sizeof(line), stdin)) {
-            run_repeat();
-            puts("done");
-            fflush(stdout);
-        }
-    } else {
-        while (repeats_done < options.repeats)
-            run_repeat();
-    }
+    run_repeats(options.paced, options.repeats, run_repeat);
     if (repeats_done)
         print_results();
     fflush(stdout);
