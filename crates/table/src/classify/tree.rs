@@ -44,8 +44,6 @@ const CUT_COPIES: u32 = 2;
 pub(super) struct Stored<K> {
     pub(super) rule: Rule<K>,
     pub(super) identity: u32,
-    /// Where the part is that lanes do not show; zero if there is none.
-    exact: u32,
     /// Where its record is.
     record: u32,
 }
@@ -245,11 +243,12 @@ impl<K: Address> Tree<K> {
 
     fn carry_out(&mut self) {
         self.fresh.clear();
-        for (block, comes) in std::mem::take(&mut self.counted) {
+        for &(block, comes) in &self.counted {
             let rules = &self.node(block).rules;
             let now = rules.load(Ordering::Relaxed);
             rules.store(if comes { now + 1 } else { now.saturating_sub(1) }, Ordering::Relaxed);
         }
+        self.counted.clear();
         // Release: who loads a reference to a block sees what was written into it before.
         for edit in self.edits.drain(..) {
             match edit.word {
@@ -275,14 +274,13 @@ impl<K: Address> Tree<K> {
             let record = self.allocate_order(Order::for_octets(record_octets::<K>()))?;
             // SAFETY: the block is nobody else's yet, aligned to its size, and has room for a record.
             unsafe { Facts::new(place, identity, exact, &rule).write_record::<K>(self.pointer(record)) };
-            self.rules.insert(place, Stored { rule, identity, exact, record: record.0 });
+            self.rules.insert(place, Stored { rule, identity, record: record.0 });
         }
         Ok(())
     }
 
     fn facts_of(&self, place: u64) -> Facts {
-        let stored = &self.rules[&place];
-        Facts { record: stored.record, ..Facts::new(place, stored.identity, stored.exact, &stored.rule) }
+        self.read(self.rules[&place].record)
     }
 
     /// What a record says.
@@ -345,12 +343,16 @@ impl<K: Address> Tree<K> {
         (start, entries, groups, rules)
     }
 
+    /// The rules of a dense leaf.
+    fn dense(&self, reference: u32) -> Option<Arc<Dense<K>>> {
+        self.lock_dense().get(&split(reference).1.0).cloned()
+    }
+
     fn places(&self, reference: u32, out: &mut Vec<u64>) {
         match reference & KINDS {
             DENSE => {
-                let dense = self.lock_dense();
-                let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
-                out.extend(entries.iter().map(|(place, _)| *place));
+                let dense = self.dense(reference);
+                out.extend(dense.iter().flat_map(|dense| dense.entries()).map(|(place, _)| *place));
             }
             LONG => {
                 let (_, entries, _, rules) = self.long(reference);
@@ -399,7 +401,7 @@ impl<K: Address> Tree<K> {
         match reference & KINDS {
             _ if reference == 0 => 0,
             BITS | CUT => self.node(split(reference).1).rules.load(Ordering::Relaxed) as usize,
-            DENSE => self.lock_dense().get(&split(reference).1.0).map_or(0, |dense| dense.entries().len()),
+            DENSE => self.dense(reference).map_or(0, |dense| dense.entries().len()),
             LONG => self.long(reference).3,
             _ => self.leaf(reference).rules(),
         }
@@ -408,9 +410,8 @@ impl<K: Address> Tree<K> {
     /// Whether a rule is in or below a block.
     fn has(&self, reference: u32, facts: &Facts) -> bool {
         if reference & KINDS == DENSE {
-            let dense = self.lock_dense();
-            let entries = dense.get(&split(reference).1.0).map_or(&[][..], |dense| dense.entries());
-            return entries.binary_search_by_key(&facts.place, |(place, _)| *place).is_ok();
+            let at = |dense: Arc<Dense<K>>| dense.entries().binary_search_by_key(&facts.place, |(place, _)| *place);
+            return self.dense(reference).is_some_and(|dense| at(dense).is_ok());
         }
         let mut records = Vec::new();
         self.gather_records(reference, &mut records);
