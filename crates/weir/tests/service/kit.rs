@@ -63,11 +63,16 @@ impl Folder {
     }
 
     /// The program, at a place where any user may run it.
+    ///
+    /// A process of its own writes the copy. A file that this process had open for writing could be open still in a
+    /// child that another test forks at that moment, and until that child has become its program, nobody could run the
+    /// copy (`ETXTBSY`).
     pub(crate) fn program(&self) -> PathBuf {
         let program = self.path("weir");
         if !program.exists() {
-            fs::copy(env!("CARGO_BIN_EXE_weir"), &program).unwrap();
-            fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+            let mut copy = Command::new("install");
+            copy.args(["-m", "755", env!("CARGO_BIN_EXE_weir")]).arg(&program);
+            assert!(copy.status().unwrap().success(), "{copy:?}");
         }
         program
     }
