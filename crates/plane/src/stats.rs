@@ -403,16 +403,16 @@ pub struct AclRuleRow {
     pub time: Option<u64>,
 }
 
-/// What a sequence of access lists is compiled to.
+/// What access lists that are asked one behind the other are compiled to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AclChainStats {
-    /// Its number.
-    pub number: usize,
+pub struct AclSectionStats {
     /// The lists, in their order.
     pub lists: Vec<String>,
-    /// The interfaces that name them for what comes in.
+    /// Nothing is asked after them about packets that they do not decide about.
+    pub is_last: bool,
+    /// The interfaces that ask them about what comes in.
     pub input: Vec<String>,
-    /// The interfaces that name them for what leaves.
+    /// The interfaces that ask them about what leaves.
     pub output: Vec<String>,
     /// For IPv4.
     pub v4: AclTableStats,

@@ -21,6 +21,9 @@ pub struct Found(u32);
 impl Found {
     const SPECIAL: u32 = 1 << 2;
 
+    /// No rule: the next chain is to be asked.
+    pub const NEXT: Found = Found(3);
+
     /// Of a rule with a number below [`MOST_NUMBERS`]. `special`: its page has a [`Special`](super::Special) for it.
     pub fn new(number: u32, action: Action, special: bool) -> Found {
         debug_assert!(number < MOST_NUMBERS);

@@ -1,7 +1,8 @@
 //! Access lists, as workers read them.
 //!
-//! A *chain* is one classifier for one sequence of lists: what an interface names for a direction comes to one lookup, however
-//! many lists it names. What a lookup finds says by itself whether the packet goes on ([`Found`]), so that the usual packet
+//! A *chain* is a classifier for a sequence of lists: what an interface names for a direction comes to one lookup, however
+//! many lists it names, unless a list is so large and in so many chains that these share what is behind it, or before it:
+//! then one chain is asked after the other. What a lookup finds says by itself whether the packet goes on ([`Found`]), so that the usual packet
 //! looks at nothing else than the counter of its rule. Counters lie in *pages*, a copy for each worker; versions of the root
 //! share them. Rules that ask for more than a verdict, a sample or a limit, are *special*: what they ask for lies in their page.
 
@@ -10,7 +11,9 @@ mod pages;
 
 use std::sync::Arc;
 
-use weir_table::classify::Table;
+use weir_base::reclaim::Guard;
+use weir_packet::vector::VECTOR;
+use weir_table::classify::{Address, Fields, NO_RULE, Table};
 
 pub use found::{Action, Found, MOST_NUMBERS};
 pub use pages::{PAGE, Page, Pages, RuleCounter, Special};
@@ -36,8 +39,46 @@ pub struct Access {
 /// The lists that interfaces name in this order, for one family.
 #[derive(Clone, Debug)]
 pub struct Chain<K> {
-    /// The rules. Each packet matches one: the last matches all.
+    /// The rules. Each packet matches one: the last matches all, and is [`Found::NEXT`] if another chain is asked.
     pub table: Arc<Table<K>>,
-    /// Some rule asks for ports, types or flags: later fragments are to be given those of the first.
+    /// The number of the chain that is asked about packets that no rule matches; [`NONE`] without one.
+    pub next: u16,
+    /// Some rule, of this chain or those behind it, asks for ports, types or flags: later fragments are to be given those of the first.
     pub needs_transport: bool,
+}
+
+impl<K: Address> Chain<K> {
+    /// Gives for each packet of a vector what becomes of it. `chains` are all chains of the same root.
+    #[inline(always)]
+    pub fn lookup_each(&self, chains: &[Chain<K>], guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
+        self.table.lookup_each(guard, packets, found);
+        if self.next != NONE {
+            self.ask_next(chains, guard, packets, found);
+        }
+    }
+
+    /// Asks the chains behind this one about packets that no rule of it matched.
+    #[inline(never)]
+    fn ask_next(&self, chains: &[Chain<K>], guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
+        debug_assert!(packets.len() <= VECTOR && packets.len() == found.len());
+        let mut chain = self;
+        while let Some(next) = chains.get(usize::from(chain.next)) {
+            chain = next;
+            let (mut rest, mut count) = ([0; VECTOR], 0);
+            let mut own = [Fields::default(); VECTOR];
+            for ((index, word), fields) in (0_u8..).zip(&*found).zip(packets) {
+                rest[count] = index;
+                own[count] = *fields;
+                count += usize::from(*word == Found::NEXT.identity());
+            }
+            if count == 0 {
+                return;
+            }
+            let mut more = [NO_RULE; VECTOR];
+            chain.table.lookup_each(guard, &own[..count], &mut more[..count]);
+            for (&index, &word) in rest[..count].iter().zip(&more) {
+                found[usize::from(index)] = word;
+            }
+        }
+    }
 }

@@ -535,9 +535,9 @@ impl Engine {
     }
 
     /// What sequences of access lists are compiled to.
-    pub fn acl_chains(&self) -> Vec<stats::AclChainStats> {
+    pub fn acl_sections(&self) -> Vec<stats::AclSectionStats> {
         let control = self.lock();
-        control.compiler.acl_chains(&control.model)
+        control.compiler.acl_sections(&control.model)
     }
 
     /// The rules of an access list that are wanted, in their order, `most` at most, each as `row` makes of it with the model

@@ -172,10 +172,11 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             when_full: "the reload or the change that adds rules is refused as a whole",
         });
     }
-    for chain in control.compiler.acl_chains(&control.model) {
-        for (family, table) in [("acl4", chain.v4), ("acl6", chain.v6)] {
+    for section in control.compiler.acl_sections(&control.model) {
+        let more = if section.is_last { "" } else { " …" };
+        for (family, table) in [("acl4", section.v4), ("acl6", section.v6)] {
             rows.push(stats::TableStats {
-                name: format!("{family} {}", chain.lists.join(" ")),
+                name: format!("{family} {}{more}", section.lists.join(" ")),
                 used: table.boxes as u64,
                 limit: most,
                 bytes: (table.lookup_octets + table.control_octets) as u64,

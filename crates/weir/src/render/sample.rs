@@ -90,6 +90,7 @@ pub(crate) fn acls() -> Acls {
         boxes: 2,
         bytes: 2048,
         needs_transport: family == "ipv4",
+        is_last: true,
     };
     Acls { lists: vec![list], groups: vec![], chains: vec![chain("ipv4"), chain("ipv6")] }
 }

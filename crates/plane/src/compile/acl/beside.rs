@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::chain::{Full, Kept};
+use super::arrange::Unarranged;
 use super::edit::{AclChange, AclEdited, AclError, At};
 use super::order::{Entry, Order, Own, Said, Text};
 use super::same::Known;
+use super::section::Full;
 use super::{Input, List, Store, width};
 use crate::model::{AclDefault, AclRule};
 
@@ -192,31 +193,30 @@ impl Store {
         Ok(edited)
     }
 
-    /// Has lists run in the place of those with their numbers, with all chains that they are in. `fresh` are the numbers of
+    /// Has lists run in the place of those with their numbers, with all sections that they are in. `fresh` are the numbers of
     /// rules that are new.
     pub(super) fn adopt(&mut self, input: Input<'_>, lists: Vec<(u32, List)>, fresh: Vec<u32>) -> Result<(), AclError> {
         let find = |number: u32| -> &List {
             let own = lists.iter().find(|(own, _)| *own == number).map(|(_, list)| list);
             own.or_else(|| self.list(number)).expect("a chain's list")
         };
-        let concerned = |kept: &Kept| lists.iter().any(|(number, _)| kept.sequence.contains(number));
-        let mut anew = Vec::new();
-        for (at, kept) in self.chains.iter().enumerate().filter(|(_, kept)| concerned(kept)) {
-            match Kept::build(input.means(), Arc::clone(&kept.sequence), find) {
-                Ok(kept) => anew.push((at, kept)),
-                Err(Full { list, error: full, .. }) => {
-                    let list = find(list).name.to_string();
-                    self.numbers.take_back(fresh);
-                    return Err(AclError::NoRoom { list, full });
-                }
+        let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
+        let arranged = match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
+            Ok(arranged) => arranged,
+            Err(unarranged) => {
+                let name = |number| find(number).name.to_string();
+                let error = match unarranged {
+                    Unarranged::Full(Full { list, error: full, .. }) => AclError::NoRoom { list: name(list), full },
+                    Unarranged::Chains(list) => AclError::TooManyChains { list: name(list) },
+                };
+                self.numbers.take_back(fresh);
+                return Err(error);
             }
-        }
+        };
         for (number, list) in lists {
             self.put(number, list);
         }
-        for (at, kept) in anew {
-            self.chains[at] = kept;
-        }
+        self.install(arranged);
         self.show();
         Ok(())
     }

@@ -143,6 +143,15 @@ pub enum AclError {
         /// How many they may have.
         most: usize,
     },
+    /// Large lists would be kept once, and there are too many sequences that they stand in.
+    #[error(
+        "interfaces name more different sequences of access lists, some with `{list}`, than {} chains can have",
+        crate::acl::NONE
+    )]
+    TooManyChains {
+        /// The first list of the first sequence that is too many.
+        list: String,
+    },
     /// A rule would match nothing.
     #[error(
         "rule {place} of access list `{list}` would match nothing: its groups would have no addresses of a family that it is about"
@@ -369,6 +378,12 @@ impl Compiler {
         let edited = self.acl.replace_group(Input { domain: &domain, gateway, map }, members.into(), said)?;
         publish(self.root());
         Ok(edited)
+    }
+
+    /// From the next change on, lists that several sequences name are kept once, for one lookup more, where their copies would
+    /// come to more rules than this over all sequences but one; unless told, 4,096.
+    pub fn share_acls(&mut self, most_copied: usize) {
+        self.acl.most_copied = most_copied;
     }
 
     /// Makes an access list that is not declared, and that stays until it is deleted, or declared.

@@ -3,15 +3,26 @@
 
 use std::sync::Arc;
 
+use weir_base::reclaim::Domain;
 use weir_table::classify::{Error, Rule};
 
 use super::super::boxes::{Bits, count};
-use super::chain::{Kept, Means, Own as Classifier, asks_transport, found, place};
 use super::edit::{AclEdited, AclError};
 use super::numbers;
 use super::order::{Entry, Own, Said, Text};
+use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
 use super::{Input, Store, special};
+use crate::acl::NONE;
 use crate::model::AclRule;
+
+/// What changed last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// Sections, which came with a root.
+    Sections,
+    /// A list, by its number, in place.
+    List(u32),
+}
 
 /// A rule of one box that is to go in.
 pub(super) struct Pending {
@@ -25,6 +36,15 @@ pub(super) struct Pending {
 }
 
 impl Store {
+    /// A list is to change in place. Whoever asks one section after the other must not find this change in the second after
+    /// it has not found an earlier one in the first: where that was another section's, readers pass it first.
+    fn in_order(&mut self, domain: &Domain, list: u32) {
+        let own = Changed::List(list);
+        if std::mem::replace(&mut self.changed, own) != own && self.chains.iter().any(|link| link.next != NONE) {
+            domain.synchronize();
+        }
+    }
+
     /// Prepares a rule that can go in as it is.
     pub(super) fn pending(
         &mut self,
@@ -36,6 +56,10 @@ impl Store {
     ) -> Result<Option<Pending>, AclError> {
         self.admit(input, &self.name(number), std::slice::from_ref(rule), 0)?;
         let Some(list) = self.list(number) else { return Ok(None) };
+        // Sections may have to be others.
+        if self.room.get(&number) == Some(&0) {
+            return Ok(None);
+        }
         // One of a family at most.
         let (true, Some(place)) = (count(rule) <= 1, list.order.gap(index, 1)) else { return Ok(None) };
         let boxes = Boxes::of(input.means(), rule);
@@ -45,8 +69,8 @@ impl Store {
         // Counted from here on: not by whoever had the number before.
         self.numbers.give(own, numbers::Means::Rule(number, place));
         let mut tell = !self.numbers.are_shown();
-        for kept in self.chains.iter_mut().filter(|kept| kept.position(number).is_some()) {
-            tell |= kept.expect(&boxes);
+        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+            tell |= section.expect(&boxes);
         }
         let own_rule = Arc::new(Own { rule: rule.clone(), declared: None, said: Some(said.clone()) });
         Ok(Some(Pending { list: number, index, number: own, place, own: own_rule, tell }))
@@ -55,12 +79,13 @@ impl Store {
     /// Puts a rule in, which readers are ready for; gives whether the next root has to come for it.
     pub(super) fn insert(&mut self, input: Input<'_>, pending: Pending) -> Result<(AclEdited, bool), AclError> {
         let Pending { list: number, index, number: own, place: at, own: text, .. } = pending;
+        self.in_order(input.domain, number);
         let boxes = Boxes::of(input.means(), &text.rule);
         let identity = found(&text.rule, own).identity();
         let entry = Entry { place: at, width: 1, number: own, text: Text::Own(text) };
         let mut into = 0;
-        let done = self.chains.iter_mut().try_for_each(|kept| {
-            let done = kept.insert(input.means(), number, at, &boxes, identity);
+        let done = self.sections.iter_mut().try_for_each(|section| {
+            let done = section.insert(input.means(), number, at, &boxes, identity);
             into += usize::from(done.is_ok());
             done
         });
@@ -76,8 +101,8 @@ impl Store {
                 return Ok((edited, true));
             }
             let mut gone = true;
-            for (done, kept) in self.chains.iter_mut().enumerate() {
-                gone &= kept.undo(number, at, &boxes, done < into);
+            for (done, section) in self.sections.iter_mut().enumerate() {
+                gone &= section.undo(number, at, &boxes, done < into);
             }
             // A classifier that has no room for a list without the rule keeps it until it is made anew: then nobody else
             // gets its number.
@@ -93,25 +118,29 @@ impl Store {
         list.order.insert(index, entry);
         list.edited = true;
         self.rules += 1;
+        if let Some(room) = self.room.get_mut(&number) {
+            *room -= 1;
+        }
         Ok((AclEdited { added: vec![own], deleted: 0, rules: list.order.len() }, false))
     }
 
     /// Takes a rule of one box out as it is; gives whether the next root should know. `None`: it has to be done otherwise.
     pub(super) fn delete_one(&mut self, input: Input<'_>, number: u32, at: u64) -> Option<bool> {
+        self.in_order(input.domain, number);
         let list = self.lists.get_mut(number as usize)?.as_mut()?;
         let index = list.order.index(at)?;
         let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
         let own = entry.number;
         let boxes = Boxes::of(input.means(), list.rule(entry));
-        // Where there is no room for a list without it, chains are made anew: those that were changed already as well.
-        self.chains.iter_mut().try_for_each(|kept| kept.remove(number, at)).ok()?;
+        // Where there is no room for a list without it, sections are made anew: those that were changed already as well.
+        self.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
         list.order.remove(index);
         list.edited = true;
         self.rules -= 1;
         self.numbers.release(vec![own]);
         let mut tell = false;
-        for kept in self.chains.iter_mut().filter(|kept| kept.position(number).is_some()) {
-            tell |= kept.forget(&boxes);
+        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+            tell |= section.forget(&boxes);
         }
         if tell {
             self.show();
@@ -119,15 +148,15 @@ impl Store {
         Some(tell)
     }
 
-    /// Puts a rule of one box back into the chains that it was taken out of already: what was there has room again.
+    /// Puts a rule of one box back into the sections that it was taken out of already: what was there has room again.
     pub(super) fn restore(&mut self, input: Input<'_>, number: u32, at: u64) {
         let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else { return };
         let entry = list.order.index(at).and_then(|index| list.order.get(index)).filter(|entry| entry.width == 1);
         let Some(entry) = entry else { return };
         let rule = list.rule(entry);
         let (boxes, identity) = (Boxes::of(input.means(), rule), found(rule, entry.number).identity());
-        for kept in &mut self.chains {
-            kept.restore(input.means(), number, at, &boxes, identity);
+        for section in &mut self.sections {
+            section.restore(input.means(), number, at, &boxes, identity);
         }
     }
 }
@@ -144,7 +173,7 @@ impl Boxes {
     }
 }
 
-impl Kept {
+impl Section {
     /// A rule will come; gives whether readers have to know.
     fn expect(&mut self, boxes: &Boxes) -> bool {
         // Both are asked.
@@ -163,7 +192,7 @@ impl Kept {
         self.v4.insert(means, at, &boxes.v4, identity)?;
         let done = self.v6.insert(means, at, &boxes.v6, identity);
         if done.is_err() {
-            // If it stays, it is taken out with those of other chains.
+            // If it stays, it is taken out with those of other sections.
             let _ = self.v4.remove(at);
         }
         done

@@ -1,8 +1,9 @@
 //! Access lists, compiled: lists of the model become chains of the root.
 //!
-//! A *chain* is a classifier of each family for a sequence of lists; interfaces and directions that name the same lists in
-//! the same order share it. Chains are kept from version to version while their lists mean the same; else they are made
-//! anew beside the old ones, so that a version that does not come about changes nothing.
+//! Interfaces and directions that name the same lists in the same order share a *chain*. That is one *section* or some: a
+//! classifier of each family for lists that are asked one behind the other (`cut` says when there are several, which
+//! chains share). Sections are kept from version to version while their lists mean the same; else they are made anew beside
+//! the old ones, so that a version that does not come about changes nothing.
 //!
 //! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number for as long as its
 //! list has the same rule, wherever in the list that is.
@@ -10,8 +11,9 @@
 //! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
 //! it was; one that is declared otherwise is the configuration's again, and it is told what is gone ([`LostEdits`]).
 
+mod arrange;
 mod beside;
-mod chain;
+mod cut;
 mod edit;
 mod groups;
 mod in_place;
@@ -20,9 +22,11 @@ mod nested;
 mod numbers;
 mod order;
 mod same;
+mod section;
 mod show;
 mod stage;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
@@ -33,12 +37,14 @@ pub use nested::AclMembers;
 pub use order::Said;
 pub use show::AclDecision;
 
-use chain::{Kept, Means, Sequence};
+use arrange::Link;
 use groups::All;
+use in_place::Changed;
 use nested::Live;
 use numbers::Numbers;
 use order::{Entry, Order, Text};
-use stage::{ChainSlot, Slot, Staged};
+use section::{Means, Section, Sequence};
+use stage::{Slot, Staged};
 
 use super::Map;
 use super::boxes::count;
@@ -59,7 +65,15 @@ pub(super) struct Store {
     indices: Vec<u32>,
     /// By the model's index of an interface: its number.
     interfaces: Vec<u32>,
-    chains: Vec<Kept>,
+    /// Sequences that interfaces name, each once: the first chains are theirs.
+    sequences: Vec<Sequence>,
+    sections: Vec<Section>,
+    chains: Vec<Link>,
+    /// By list: the rules that may come one by one until sections may have to be others; the others may have any number.
+    room: HashMap<u32, usize>,
+    /// Rules of copies that lists may come to before they are kept once.
+    most_copied: usize,
+    changed: Changed,
     numbers: Numbers,
     access: Access,
     /// Rules of all lists.
@@ -137,7 +151,12 @@ impl Store {
             lists: Vec::new(),
             indices: Vec::new(),
             interfaces: Vec::new(),
+            sequences: Vec::new(),
+            sections: Vec::new(),
             chains: Vec::new(),
+            room: HashMap::new(),
+            most_copied: cut::MOST_COPIED,
+            changed: Changed::Sections,
             numbers: Numbers::new(workers),
             access: Access::default(),
             rules: 0,
@@ -179,12 +198,7 @@ impl Store {
         for (number, _) in (0..).zip(gone).filter(|(_, gone)| *gone) {
             self.take_out(number);
         }
-        let mut old: Vec<Option<Kept>> = std::mem::take(&mut self.chains).into_iter().map(Some).collect();
-        let chains = staged.chains.into_iter().filter_map(|slot| match slot {
-            ChainSlot::Keep(place) => old[place].take(),
-            ChainSlot::Fresh(kept) => Some(*kept),
-        });
-        self.chains = chains.collect();
+        self.install(staged.arranged);
         for ((wanted, &number), &(input, output)) in
             gateway.interfaces.iter().zip(&map.interfaces).zip(&staged.interfaces)
         {
@@ -209,13 +223,12 @@ impl Store {
 
     /// Frees what readers have passed.
     pub(super) fn collect(&mut self) {
-        self.chains.iter_mut().for_each(Kept::collect);
+        self.sections.iter_mut().for_each(Section::collect);
     }
 
     /// Has the next root have what there is now.
     fn show(&mut self) {
-        self.access.v4 = self.chains.iter().map(|kept| kept.v4.chain()).collect();
-        self.access.v6 = self.chains.iter().map(|kept| kept.v6.chain()).collect();
+        self.show_chains();
         self.access.pages = self.numbers.pages();
     }
 
@@ -271,7 +284,7 @@ impl Store {
             self.numbers.set_special(entry.number, special);
         }
         let special = match list.default {
-            AclDefault::Action(action) if chain::is_special(action) => {
+            AclDefault::Action(action) if section::is_special(action) => {
                 Some(Special { sample: None, meter: None, rejection: rejection(action) })
             }
             _ => None,
@@ -302,7 +315,7 @@ fn choice(declared: &AclList, map: &Map) -> Option<Choice> {
 
 /// What a rule asks for beside its verdict. Its bucket stays as full as it is.
 fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Special>) -> Option<Special> {
-    if !chain::found(rule, 0).is_special() {
+    if !section::found(rule, 0).is_special() {
         return None;
     }
     let meter = rule.limit.map(|AclLimit { unit, rate, burst }| {

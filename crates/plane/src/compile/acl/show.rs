@@ -1,17 +1,19 @@
 //! What access lists tell of themselves.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::Compiler;
-use super::chain::Kept;
+use super::arrange::Link;
 use super::groups::{self, AclGroup, declared as declared_group};
 use super::nested::Live;
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
+use super::section::{Lists, Section};
 use super::{List, Store};
 use crate::acl::{Action, Found};
 use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, Origin};
-use crate::stats::{AclChainStats, AclListStats, AclRuleRow, AclTableStats, Traffic};
+use crate::stats::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats, Traffic};
 
 /// What a list decided about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,25 +132,35 @@ impl Store {
         }
     }
 
-    fn chain_stats(&self, gateway: &Gateway, number: usize, kept: &Kept) -> AclChainStats {
-        let is_own = |all: &[AclIndex]| {
-            !all.is_empty() && super::sequence(all, |index| self.indices[usize::from(index.0)]) == kept.sequence
-        };
-        let (v4, v6) = (kept.v4.stats(), kept.v6.stats());
-        let table = |stats: weir_table::classify::Stats, boxes, needs_transport| AclTableStats {
+    fn sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
+        let table = |stats: weir_table::classify::Stats, boxes, transport| AclTableStats {
             boxes,
             lookup_octets: stats.octets,
             control_octets: stats.side_octets,
-            needs_transport,
+            needs_transport: transport > 0,
         };
-        AclChainStats {
-            number,
-            lists: kept.sequence.iter().filter_map(|&list| Some(self.list(list)?.name.to_string())).collect(),
-            input: named(gateway, input, is_own),
-            output: named(gateway, output, is_own),
-            v4: table(v4, kept.v4.boxes, kept.v4.transport > 0),
-            v6: table(v6, kept.v6.boxes, kept.v6.transport > 0),
+        let section = |Section { lists: Lists { sequence, is_last }, v4, v6 }: &Section| AclSectionStats {
+            lists: sequence.iter().filter_map(|&list| Some(self.list(list)?.name.to_string())).collect(),
+            is_last: *is_last,
+            input: Vec::new(),
+            output: Vec::new(),
+            v4: table(v4.writer.stats(), v4.boxes, v4.transport),
+            v6: table(v6.writer.stats(), v6.boxes, v6.transport),
+        };
+        let mut sections: Vec<AclSectionStats> = self.sections.iter().map(section).collect();
+        let first: HashMap<&[u32], Link> =
+            self.sequences.iter().map(|own| &**own).zip(self.chains.iter().copied()).collect();
+        for interface in &gateway.interfaces {
+            let mut add = |named: &[AclIndex], names: fn(&mut AclSectionStats) -> &mut Vec<String>| {
+                let sequence = super::sequence(named, |index| self.indices[usize::from(index.0)]);
+                for link in self.links(first.get(&*sequence).copied()) {
+                    names(&mut sections[link.section]).push(interface.name.clone());
+                }
+            };
+            add(input(interface), |section| &mut section.input);
+            add(output(interface), |section| &mut section.output);
         }
+        sections
     }
 }
 
@@ -209,9 +221,9 @@ impl Compiler {
         groups::all(&gateway.groups).chain(new).map(is_now).collect()
     }
 
-    /// The chains that lists are compiled to.
-    pub fn acl_chains(&self, gateway: &Gateway) -> Vec<AclChainStats> {
-        self.acl.chains.iter().enumerate().map(|(number, kept)| self.acl.chain_stats(gateway, number, kept)).collect()
+    /// The sections that lists are compiled to.
+    pub fn acl_sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
+        self.acl.sections(gateway)
     }
 
     /// Rules of all lists, and octets of what is kept for each rule beside classifiers.

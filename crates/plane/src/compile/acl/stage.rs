@@ -8,11 +8,12 @@ use weir_table::sav::NoRoom;
 
 use super::super::TableFull;
 use super::super::boxes::count;
-use super::chain::{Full, Kept, Sequence};
+use super::arrange::{Arranged, Unarranged, next_number};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
 use super::same::{Known, same_list, same_rule};
+use super::section::{Full, Sequence};
 use super::{Input, List, LostEdits, Store, sequence, width};
 use crate::acl::NONE;
 use crate::model::{AclIndex, AclList, AclRule};
@@ -26,7 +27,7 @@ pub(in crate::compile) struct Staged {
     pub(super) created: Vec<Slot>,
     pub(super) live_groups: Live,
     pub(super) lost: Vec<LostEdits>,
-    pub(super) chains: Vec<ChainSlot>,
+    pub(super) arranged: Arranged,
     /// By the model's index of an interface: its chains, in and out.
     pub(super) interfaces: Vec<(u16, u16)>,
     /// Numbers that are new.
@@ -99,13 +100,6 @@ impl Carry<'_> {
         }
         Some(if same { Carried::Moved(order) } else { Carried::Changed(order.iter().cloned().collect()) })
     }
-}
-
-pub(super) enum ChainSlot {
-    /// That at this place of the store.
-    Keep(usize),
-    /// Another.
-    Fresh(Box<Kept>),
 }
 
 impl Store {
@@ -284,7 +278,7 @@ impl Store {
             fresh.get(&number).copied().unwrap_or_else(kept)
         };
         let mut known: HashMap<Sequence, u16> = HashMap::new();
-        let mut chains = Vec::new();
+        let mut sequences = Vec::new();
         let mut chain = |named: &[AclIndex]| -> Result<u16, TableFull> {
             let sequence = sequence(named, |index| staged.lists[usize::from(index.0)].number());
             if sequence.is_empty() {
@@ -293,39 +287,35 @@ impl Store {
             if let Some(&number) = known.get(&sequence) {
                 return Ok(number);
             }
-            let kept = self.chains.iter().position(|kept| kept.sequence == sequence);
-            let slot = match kept.filter(|_| sequence.iter().all(|number| !fresh.contains_key(number))) {
-                Some(place) => ChainSlot::Keep(place),
-                None => {
-                    let kept = Kept::build(input.means(), Arc::clone(&sequence), list);
-                    ChainSlot::Fresh(Box::new(kept.map_err(|full| table_full(full, list))?))
-                }
-            };
             // It has a list at least.
-            let number = next_number(chains.len(), &input.gateway.acls[usize::from(named[0].0)])?;
-            known.insert(sequence, number);
-            chains.push(slot);
+            let number = next_number(sequences.len())
+                .ok_or_else(|| too_many_chains(&input.gateway.acls[usize::from(named[0].0)]))?;
+            known.insert(Arc::clone(&sequence), number);
+            sequences.push(sequence);
             Ok(number)
         };
         let mut interfaces = Vec::with_capacity(input.gateway.interfaces.len());
         for interface in &input.gateway.interfaces {
             interfaces.push((chain(&interface.access.acl_in)?, chain(&interface.access.acl_out)?));
         }
-        staged.chains = chains;
+        let is_new = |number: u32| fresh.contains_key(&number);
+        let arranged = self.arrange(input.means(), sequences, list, is_new);
+        staged.arranged = arranged.map_err(|unarranged| match unarranged {
+            Unarranged::Full(full) => table_full(full, list),
+            Unarranged::Chains(number) => too_many_chains(&list(number).declared),
+        })?;
         staged.interfaces = interfaces;
         Ok(())
     }
 }
 
-/// The number of a chain beside so many others. This list is its first.
-fn next_number(others: usize, list: &AclList) -> Result<u16, TableFull> {
-    let number = u16::try_from(others).ok().filter(|&number| number != NONE);
-    number.ok_or_else(|| TableFull {
+fn too_many_chains(list: &AclList) -> TableFull {
+    TableFull {
         table: format!("acl {}", list.name),
         prefix: String::new(),
         origin: list.origin,
         full: NoRoom::Sequences(usize::from(NONE)),
-    })
+    }
 }
 
 /// What lists may have, and have.
@@ -397,8 +387,8 @@ mod tests {
             sample: None,
             origin: Origin::default(),
         };
-        assert_eq!(next_number(65_534, &list), Ok(65_534));
-        let refused = next_number(65_535, &list).unwrap_err();
+        assert_eq!((next_number(65_534), next_number(65_535)), (Some(65_534), None));
+        let refused = too_many_chains(&list);
         assert_eq!(
             refused.to_string(),
             "acl edge: interfaces name more than 65535 different sequences of access lists"

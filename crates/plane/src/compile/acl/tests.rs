@@ -85,9 +85,9 @@ impl Rig {
     }
 
     fn ask(&mut self, chain: u16, packet: Fields<u32>) -> Found {
-        let table = Arc::clone(&self.root.as_ref().unwrap().acl.v4[usize::from(chain)].table);
+        let chains = &self.root.as_ref().unwrap().acl.v4;
         let mut found = [0];
-        table.lookup_each(&self.reader.pin(), &[packet], &mut found);
+        chains[usize::from(chain)].lookup_each(chains, &self.reader.pin(), &[packet], &mut found);
         Found::of(found[0])
     }
 
@@ -98,9 +98,9 @@ impl Rig {
 
     fn found_v6(&mut self, chain: u16, source: &str) -> Found {
         let packet = Fields::new(source.parse::<std::net::Ipv6Addr>().unwrap().to_bits(), 9, 6);
-        let table = Arc::clone(&self.root.as_ref().unwrap().acl.v6[usize::from(chain)].table);
+        let chains = &self.root.as_ref().unwrap().acl.v6;
         let mut found = [0];
-        table.lookup_each(&self.reader.pin(), &[packet], &mut found);
+        chains[usize::from(chain)].lookup_each(chains, &self.reader.pin(), &[packet], &mut found);
         Found::of(found[0])
     }
 }
@@ -128,6 +128,79 @@ fn interfaces_that_name_the_same_lists_share_a_chain() {
     assert_ne!(x.number(), y.number());
     assert_eq!(rig.found_v6(0, "2001:db8::1"), y);
     assert!(!rig.access().v4[0].needs_transport);
+}
+
+#[test]
+fn large_lists_are_kept_once_for_all_that_name_them() {
+    let many: Vec<AclRule> = (0..100).map(|net| rule(DENY, &format!("10.0.{net}.0/24"))).collect();
+    let ported = AclRule { transport: to_port(80), ..rule(PERMIT, "10.0.0.0/16") };
+    let own = |net| list(net, &[rule(PERMIT, &format!("10.0.{net}.0/28"))]);
+    let lists =
+        [list("large", &many), own("1"), own("2"), own("3"), list("last", &[ported, rule(PERMIT, "11.0.0.0/8")])];
+    let mut gateway = model(&lists);
+    name(&mut gateway, 0, &[1, 0, 4], &[0, 4]);
+    name(&mut gateway, 1, &[2, 0, 4], &[0, 3]);
+    name(&mut gateway, 2, &[3], &[]);
+    let mut rig = Rig::new(&gateway);
+    // It is in four sequences.
+    rig.compiler.share_acls(299);
+    rig.compile(&gateway).unwrap();
+    let sections = |rig: &Rig, gateway: &Gateway| -> Vec<(String, bool, usize)> {
+        let sections = rig.compiler.acl_sections(gateway).into_iter();
+        sections.map(|section| (section.lists.join(","), section.is_last, section.v4.boxes)).collect()
+    };
+    let section = |lists: &str, is_last, boxes| (lists.to_owned(), is_last, boxes);
+    let mut told = sections(&rig, &gateway);
+    told.sort();
+    let all = [
+        section("1", false, 1),
+        section("2", false, 1),
+        section("3", true, 1),
+        section("large", false, 100),
+        section("last", true, 2),
+    ];
+    assert_eq!(told, all);
+    // Of those that ask for ports behind them, chains say so.
+    let needs: Vec<bool> = rig.access().v4.iter().map(|chain| chain.needs_transport).collect();
+    let (a, b, c) = (rig.chains(0), rig.chains(1), rig.chains(2));
+    assert_eq!((a, b, c), ((0, 1), (2, 3), (4, NONE)));
+    assert_eq!(needs[..5], [true, true, true, false, false]);
+    assert!(rig.access().v6.iter().all(|chain| !chain.needs_transport));
+    // The own lists first, then the large one, then what is behind it.
+    let said = |rig: &mut Rig, chain, from| {
+        let found = rig.from(chain, from);
+        let list = rig.compiler.acl_decision(found).map(|decision| (decision.list, decision.rule.is_some()));
+        let (list, by_rule) = list.unwrap();
+        (found.action(), list, by_rule)
+    };
+    let permitted = |list: &str| (Action::Permit, list.to_owned(), true);
+    let denied = |list: &str, by_rule| (Action::Deny, list.to_owned(), by_rule);
+    assert_eq!(said(&mut rig, a.0, "10.0.1.5"), permitted("1"));
+    assert_eq!(said(&mut rig, b.0, "10.0.1.5"), denied("large", true));
+    assert_eq!(said(&mut rig, b.0, "10.0.2.5"), permitted("2"));
+    assert_eq!(said(&mut rig, a.1, "10.0.2.5"), denied("large", true));
+    assert_eq!(said(&mut rig, a.0, "11.1.1.1"), permitted("last"));
+    assert_eq!(said(&mut rig, b.1, "11.1.1.1"), denied("3", false));
+    assert_eq!(said(&mut rig, b.1, "10.0.3.1"), denied("large", true));
+    assert_eq!(said(&mut rig, c.0, "10.0.3.1"), permitted("3"));
+    assert_eq!(said(&mut rig, a.0, "12.1.1.1"), denied("last", false));
+    // Another own list concerns no other section.
+    let before: Vec<_> = rig.access().v4.iter().map(|chain| Arc::clone(&chain.table)).collect();
+    gateway.acls[1].rules = [rule(PERMIT, "10.0.9.0/28")].into();
+    rig.compile(&gateway).unwrap();
+    let is_kept = |(chain, before): (&crate::acl::Chain<u32>, &Arc<_>)| Arc::ptr_eq(&chain.table, before);
+    let kept: Vec<bool> = rig.access().v4.iter().zip(&before).map(is_kept).collect();
+    assert_eq!(kept.iter().filter(|kept| !**kept).count(), 1);
+    assert!(!kept[0]);
+    assert_eq!(said(&mut rig, 0, "10.0.9.5"), permitted("1"));
+    // Once it is small, all sequences have it.
+    gateway.acls[0].rules = many[..99].into();
+    rig.compile(&gateway).unwrap();
+    assert_eq!(sections(&rig, &gateway).len(), 5);
+    assert_eq!(sections(&rig, &gateway)[0], section("1,large,last", true, 102));
+    assert_eq!(rig.chains(1), b);
+    assert_eq!(said(&mut rig, b.0, "10.0.1.5"), denied("large", true));
+    assert_eq!(said(&mut rig, b.0, "10.0.99.5"), permitted("last"));
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Optio
         }
     }
     let mut found = [NO_RULE];
-    chain.table.lookup_each(context.guard, &[fields], &mut found);
+    chain.lookup_each(F::chains(root), context.guard, &[fields], &mut found);
     tally(context, &found, &[octets(packet)]);
     sentence::of_one::<D>(context, packet, Found::of(found[0]))
 }
@@ -244,7 +244,8 @@ fn ask<F: Ip, D: Direction>(
 ) {
     let count = asked.places.len();
     let mut found = [NO_RULE; VECTOR];
-    chain.table.lookup_each(context.guard, &asked.fields[..count], &mut found[..count]);
+    let chains = F::chains(context.root);
+    chain.lookup_each(chains, context.guard, &asked.fields[..count], &mut found[..count]);
     let found = &found[..count];
     let passes = tally(context, found, &asked.octets[..count]);
     // In the usual case nothing else is looked at.

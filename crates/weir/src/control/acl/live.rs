@@ -98,7 +98,7 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
         output: list.output,
         origin: list.origin,
     };
-    let chain = |chain: stats::AclChainStats| {
+    let chain = |chain: stats::AclSectionStats| {
         let (lists, input, output) = (chain.lists, chain.input, chain.output);
         [("ipv4", chain.v4), ("ipv6", chain.v6)].map(|(family, table)| Chain {
             lists: lists.clone(),
@@ -108,6 +108,7 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
             boxes: table.boxes as u64,
             bytes: (table.lookup_octets + table.control_octets) as u64,
             needs_transport: table.needs_transport,
+            is_last: chain.is_last,
         })
     };
     Acls {
@@ -118,7 +119,7 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
             members: member(gateway, &group),
             source: said.map_or_else(|| "file".to_owned(), |said| said.source.to_string()),
         }),
-        chains: engine.acl_chains().into_iter().flat_map(chain).collect(),
+        chains: engine.acl_sections().into_iter().flat_map(chain).collect(),
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Group {
     pub source: String,
 }
 
-/// The lists that interfaces name in one order, as one classifier of a family.
+/// Lists that are asked one behind the other, as one classifier of a family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Chain {
@@ -90,6 +90,8 @@ pub struct Chain {
     pub bytes: u64,
     /// Some rule asks for ports, types or flags, which later fragments are given from the first.
     pub needs_transport: bool,
+    /// What the lists do not decide about is denied; else, another chain is asked.
+    pub is_last: bool,
 }
 
 fn lists(lists: &[List]) -> String {
@@ -150,10 +152,11 @@ fn chains(chains: &[Chain]) -> String {
         ("Memory", Align::Right),
         ("Fragments", Align::Left),
     ]);
-    for Chain { lists, family, boxes, bytes, needs_transport, .. } in chains {
+    for Chain { lists, family, boxes, bytes, needs_transport, is_last, .. } in chains {
         let fragments = if *needs_transport { "as their first" } else { "" };
         let (boxes, memory) = (boxes.to_string(), octets(*bytes));
-        table.row([lists.join(","), family.clone(), boxes, memory, fragments.to_owned()]);
+        let more = if *is_last { "" } else { ",…" };
+        table.row([lists.join(",") + more, family.clone(), boxes, memory, fragments.to_owned()]);
     }
     table.text()
 }
@@ -205,6 +208,7 @@ mod tests {
             boxes: 6,
             bytes: 2048,
             needs_transport,
+            is_last: true,
         };
         let five = ["80", "443", "8000-8999", "9000", "9443"].map(String::from);
         let group = |name: &str, kind: &str, members: &[String]| Group {

@@ -1,9 +1,9 @@
-//! Chains as they are kept: a classifier of each family for a sequence of lists.
+//! Sections of chains as they are kept: a classifier of each family for lists that are asked one behind the other.
 
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{Error, Limits, Rule, Stats, Upper, Writer};
+use weir_table::classify::{Error, Limits, Rule, Upper, Writer};
 
 use super::super::boxes::{Bits, boxes, count_of};
 use super::List;
@@ -16,14 +16,20 @@ use crate::model::{AclAction, AclDefault, AclRule, InterfaceIndex, Origin};
 const OCTETS_PER_RULE: usize = 2048;
 const LEAST_OCTETS: usize = 16 << 20;
 
-/// The lists of a chain, by their numbers, in their order.
+/// Lists by their numbers, in the order in which they are asked.
 pub(super) type Sequence = Arc<[u32]>;
 
-/// A chain.
-pub(super) struct Kept {
+/// What sections are told apart by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lists {
     pub(super) sequence: Sequence,
-    /// How many of the lists are ever asked: what comes behind a default that decides is not.
-    asked: usize,
+    /// The last list's default decides about packets that no rule matches; else, the next section does.
+    pub(super) is_last: bool,
+}
+
+/// A section.
+pub(super) struct Section {
+    pub(super) lists: Lists,
     pub(super) v4: Own<u32>,
     pub(super) v6: Own<u128>,
 }
@@ -101,23 +107,20 @@ pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
     !matches!(rule.upper, Upper::Any) || rule.flags.mask() != 0
 }
 
-impl Kept {
-    /// A chain of these lists, as they run.
+impl Section {
+    /// A section of these lists, as they run.
     pub(super) fn build<'l>(
         means: Means<'_>,
-        sequence: Sequence,
+        lists: Lists,
         list: impl Fn(u32) -> &'l List + Copy,
-    ) -> Result<Kept, Full> {
-        let decides = |number: &u32| list(*number).default != AclDefault::Next;
-        let asked = sequence.iter().position(decides).map_or(sequence.len(), |position| position + 1);
-        let lists = &sequence[..asked];
-        let (v4, v6) = (Own::build(means, lists, list)?, Own::build(means, lists, list)?);
-        Ok(Kept { sequence, asked, v4, v6 })
+    ) -> Result<Section, Full> {
+        let (v4, v6) = (Own::build(means, &lists, list)?, Own::build(means, &lists, list)?);
+        Ok(Section { lists, v4, v6 })
     }
 
-    /// The position of a list that is asked.
+    /// The position of a list.
     pub(super) fn position(&self, list: u32) -> Option<usize> {
-        self.sequence[..self.asked].iter().position(|&own| own == list)
+        self.lists.sequence.iter().position(|&own| own == list)
     }
 
     /// Frees what readers have passed.
@@ -128,7 +131,8 @@ impl Kept {
 }
 
 impl<K: Bits> Own<K> {
-    fn build<'l>(means: Means<'_>, lists: &[u32], list: impl Fn(u32) -> &'l List) -> Result<Own<K>, Full> {
+    fn build<'l>(means: Means<'_>, lists: &Lists, list: impl Fn(u32) -> &'l List) -> Result<Own<K>, Full> {
+        let Lists { sequence, is_last } = lists;
         let limits = Limits {
             // One of them has a default.
             rules: means.limit + 1,
@@ -136,7 +140,7 @@ impl<K: Bits> Own<K> {
         };
         let mut all: Vec<(u64, Rule<K>, u32)> = Vec::new();
         let (mut used, mut transport) = (0_usize, 0);
-        for (position, &number) in lists.iter().enumerate() {
+        for (position, &number) in sequence.iter().enumerate() {
             let list = list(number);
             for entry in list.order.iter() {
                 let rule = list.rule(entry);
@@ -153,23 +157,19 @@ impl<K: Bits> Own<K> {
                     all.push((own, rule, identity));
                 }
             }
-            if position + 1 == lists.len() {
-                all.push((place(position, DEFAULT), Rule::any(), found_default(list.default, list.number).identity()));
+            if position + 1 == sequence.len() {
+                let found = if *is_last { found_default(list.default, list.number) } else { Found::NEXT };
+                all.push((place(position, DEFAULT), Rule::any(), found.identity()));
             }
         }
-        let full = |error| Full { list: lists.last().copied().unwrap_or_default(), rule: None, error };
+        let full = |error| Full { list: sequence.last().copied().unwrap_or_default(), rule: None, error };
         let mut writer = Writer::new(means.domain, limits).map_err(full)?;
         writer.load(all).map_err(full)?;
         Ok(Own { writer, boxes: used, transport })
     }
 
-    /// What the root is to have.
-    pub(super) fn chain(&self) -> Chain<K> {
-        Chain { table: self.writer.table(), needs_transport: self.transport > 0 }
-    }
-
-    /// How large it is.
-    pub(super) fn stats(&self) -> Stats {
-        self.writer.stats()
+    /// What the root is to have, where the chain with this number is asked next.
+    pub(super) fn chain(&self, next: u16, needs_transport: bool) -> Chain<K> {
+        Chain { table: self.writer.table(), needs_transport, next }
     }
 }
