@@ -289,6 +289,16 @@ impl Harness {
         Ok(())
     }
 
+    /// Keeps access lists once that several sequences name, where their copies would come to more rules than this; compiles the
+    /// model again.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn share_acls(&mut self, most_copied: usize) -> Result<(), HarnessError> {
+        self.compiler.share_acls(most_copied);
+        self.reload(self.model.clone())
+    }
+
     /// Changes what a source says of the table of a policy, at a time in seconds of the Unix epoch.
     ///
     /// # Errors
