@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_packet::offload::{Checksum, Gso, Offload};
 
+/// How long anything may take, on a machine that has much else to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Whether tests that need root are to be left out: they are not unless `WEIR_TEST_UNPRIVILEGED=1` says so.
 fn is_left_out() -> bool {
     if rustix::process::getuid().is_root() {
@@ -41,13 +44,19 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
 /// that safe code can do by itself.
 pub(crate) fn enter_new() {
     let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
-    let mut child = Command::new("unshare").args(["--net", "sleep", "60"]).stdin(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new("unshare").args(["--net", "sleep", "600"]).stdin(Stdio::null()).spawn().unwrap();
     let path = format!("/proc/{}/ns/net", child.id());
     eventually("a new namespace", || std::fs::read_link(&path).is_ok_and(|its| its != own));
     let namespace = File::open(&path).unwrap();
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// No device that is made in this namespace from now on says anything of its own accord: IPv6 asks for routers and for
+/// duplicates, and tells of its groups, for seconds after a device came up.
+pub(crate) fn without_ipv6() {
+    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
 }
 
 /// Runs `ip` with these arguments, separated by blanks, and returns what it prints.
@@ -57,11 +66,11 @@ pub(crate) fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Waits until it is so; panics after five seconds.
+/// Waits until it is so; panics when that takes longer than anything may.
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
-        assert!(start.elapsed() < Duration::from_secs(5), "{what}: not within five seconds");
+        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
