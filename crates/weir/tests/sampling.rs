@@ -1,5 +1,6 @@
 //! A whole gateway under a flood of spoofed packets, sampled: neither a disk nor a worker suffers from it.
 
+use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -66,10 +67,11 @@ fn finish(engine: &Engine) {
 }
 
 fn octets(folder: &Path) -> u64 {
-    let samples = folder.read_dir().expect("the folder").flatten();
-    let samples = samples.filter(|entry| entry.file_name().to_string_lossy().starts_with("spoofed"));
+    // While files are renamed, a folder may list a name twice.
+    let names: BTreeSet<_> = folder.read_dir().expect("the folder").flatten().map(|entry| entry.file_name()).collect();
+    let samples = names.iter().filter(|name| name.to_string_lossy().starts_with("spoofed"));
     // One that has just been renamed is counted under its new name, or next time.
-    samples.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    samples.filter_map(|name| folder.join(name).metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn a_flood_fills_no_disk() {
     engine.halt();
     // The thread writes what is left before it ends.
     let (counted, mut status) = (engine.samplers(), thread.status());
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while status[0].pcap.as_ref().expect("files").written.samples < counted[0].taken && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
         status = thread.status();
@@ -145,15 +147,15 @@ fn one_in_so_many_is_sampled_and_sent() {
     engine.halt();
     let counted = engine.samplers()[0].clone();
     assert_eq!((counted.over_rate, counted.ring_full), (0, 0));
-    // 600 of 600,000: five standard deviations are 122.
-    assert!((478..=722).contains(&counted.taken), "{counted:?}");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    // 600 of 600,000: seven standard deviations are 171.
+    assert!((429..=771).contains(&counted.taken), "{counted:?}");
+    let deadline = Instant::now() + Duration::from_secs(120);
     let sent = || thread.status()[0].ipfix.clone().expect("a collector").sent;
     while sent().samples < counted.taken && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!((sent().samples, sent().lost), (counted.taken, 0));
-    collector.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    collector.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
     let mut buffer = [0; 2048];
     let mut messages = 0;
     while let Ok(octets) = collector.recv(&mut buffer) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway without devices. It stays the user that it is: there may be a user `weir` here.
 pub(crate) const QUIET: &str = "version = 1
@@ -38,6 +38,14 @@ pub(crate) fn is_root() -> bool {
     false
 }
 
+/// Where every user may have files: where this one has them, unless that is for him alone.
+fn temporary() -> PathBuf {
+    let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.permissions().mode() & 0o001 != 0);
+    let own = std::env::temp_dir();
+    let all = own.canonicalize().is_ok_and(|folder| folder.ancestors().all(is_open));
+    if all { own } else { PathBuf::from("/tmp") }
+}
+
 /// A folder of the test's own that every user may enter, gone afterwards.
 pub(crate) struct Folder(PathBuf);
 
@@ -45,7 +53,7 @@ impl Folder {
     pub(crate) fn new() -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("weir-service-{}-{number}", std::process::id()));
+        let folder = temporary().join(format!("weir-service-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();

@@ -152,15 +152,21 @@ const WATCHDOG: Duration = Duration::from_secs(2);
 
 #[test]
 fn the_watchdog_hears_twice_as_often_as_it_must() {
+    let begin = Instant::now();
     let (gateway, manager) = start(Folder::new(), QUIET, Some((WATCHDOG, "$$")));
     manager.hears_ready("generation 1");
-    let mut last = Instant::now();
-    for _ in 0..4 {
-        assert_eq!(manager.hears(), message(&[("WATCHDOG", "1")]));
+    let (mut last, mut in_time) = (Instant::now(), 0);
+    // Four times in a row it hears in time. On a busy machine, either side may be kept waiting now and then.
+    for heard in 1.. {
         // An idle worker sleeps, and is well.
-        let gap = last.elapsed();
-        assert!(gap > WATCHDOG / 4 && gap < WATCHDOG, "{gap:?}");
+        assert_eq!(manager.hears(), message(&[("WATCHDOG", "1")]));
+        assert!(begin.elapsed() >= WATCHDOG / 2 * heard, "{heard} times in {:?}", begin.elapsed());
+        in_time = if last.elapsed() < WATCHDOG { in_time + 1 } else { 0 };
         last = Instant::now();
+        if in_time == 4 {
+            break;
+        }
+        assert!(heard < 40, "{in_time} times in a row");
     }
     gateway.end();
 }
