@@ -502,8 +502,10 @@ fn readers_see(most_copied: Option<usize>) {
     let packets: Arc<[Packet]> = (0..32).map(|_| packet(&mut random)).collect();
     let (root, domain, map) = (Arc::clone(&rig.root), rig.domain.clone(), rig.map.clone());
     let (phase, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let looked = Arc::new(AtomicUsize::new(0));
     let reader = std::thread::spawn({
         let (phase, stop, packets) = (Arc::clone(&phase), Arc::clone(&stop), Arc::clone(&packets));
+        let looked = Arc::clone(&looked);
         move || {
             let mut reader = domain.reader().unwrap();
             let mut seen = Vec::new();
@@ -513,6 +515,7 @@ fn readers_see(most_copied: Option<usize>) {
                 let found = ask(root.load(&guard), &guard, &map, 0, &packets);
                 drop(guard);
                 seen.push((before, phase.load(Ordering::SeqCst), found));
+                looked.store(seen.len(), Ordering::Relaxed);
                 if seen.len() > 200_000 {
                     break;
                 }
@@ -520,8 +523,15 @@ fn readers_see(most_copied: Option<usize>) {
             seen
         }
     });
+    // The reader looks once in thirty changes at least, however late it gets a CPU.
+    let wait = |step: usize| {
+        while looked.load(Ordering::Relaxed) < step / (STEPS / 100) && !reader.is_finished() {
+            std::thread::yield_now();
+        }
+    };
     let mut verdicts = vec![naive.verdicts(0, &packets)];
-    for _ in 0..STEPS {
+    for step in 1..=STEPS {
+        wait(step);
         let change = naive.change(&mut random);
         let edited = match &change {
             Change::List(at, edit) => rig.edit(["x", "y"][*at], edit.clone()),
@@ -533,7 +543,7 @@ fn readers_see(most_copied: Option<usize>) {
     }
     stop.store(true, Ordering::SeqCst);
     let seen = reader.join().unwrap();
-    assert!(seen.len() > 100, "the reader looked {} times", seen.len());
+    assert!(seen.len() >= 100, "the reader looked {} times", seen.len());
     for (before, after, found) in seen {
         for (at, found) in found.iter().enumerate() {
             let said = told(found, default);

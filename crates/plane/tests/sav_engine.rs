@@ -58,7 +58,7 @@ fn start(build: Build, clock: Clock) -> Engine {
 
 #[track_caller]
 fn wait(what: &str, mut until: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !until() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::yield_now();
@@ -116,34 +116,36 @@ fn workers_together_let_no_more_pass_than_the_rate() {
 
 #[test]
 fn stages_lose_nothing_under_traffic() {
-    let count = 300_000;
     let limit = RateLimit { unit: RateUnit::Packets, rate: 10_000, burst: 100, per: RatePer::Interface };
     for workers in [1, 2] {
-        let mut build = gateway(Some(count), workers, limit);
+        let mut build = gateway(None, workers, limit);
         build.0.sav[0].action = SavAction::Permit;
         let engine = start(build, Clock::monotonic());
-        let mut stages = 0;
-        while !engine.finished() {
+        let ends = |snapshot: &Snapshot| {
+            let redirected = sum(snapshot, |row| row.redirected);
+            [sent(snapshot, "wan"), redirected, drops(snapshot, "sav-rate-limit"), drops(snapshot, "sav-table")]
+        };
+        let mut rounds = 0;
+        // Until packets have met every end, however seldom this thread or the workers get a CPU.
+        wait("every end", || {
             for action in SavAction::ALL.map(Some).into_iter().chain([None]) {
                 engine.stage_sav("p", action, 7).unwrap();
                 let shown = engine.sav_policies()[0].stage;
                 assert_eq!(shown.map(|(name, _)| name), action.map(SavAction::name));
-                stages += 1;
                 std::thread::sleep(Duration::from_micros(300));
             }
-        }
+            rounds += 1;
+            rounds >= 50 && ends(&engine.snapshot()).iter().all(|packets| *packets > 0)
+        });
         let snapshot = engine.stop();
         assert_eq!((snapshot.conservation.imbalance(), snapshot.conservation.held), (0, 0));
         let all = snapshot.conservation.received;
-        assert_eq!(all, 2 * count);
         assert_eq!((sum(&snapshot, |row| row.checked), sum(&snapshot, invalid)), (all, all), "each once");
-        let redirected = sum(&snapshot, |row| row.redirected);
-        let limited = drops(&snapshot, "sav-rate-limit");
+        let ends = ends(&snapshot);
+        let [_, redirected, limited, _] = ends;
         assert_eq!(sent(&snapshot, "scrub"), redirected);
         assert_eq!(sum(&snapshot, |row| row.limited), limited);
-        let ends = [sent(&snapshot, "wan"), redirected, limited, drops(&snapshot, "sav-table")];
         assert_eq!(ends.iter().sum::<u64>(), all, "{ends:?}");
-        assert!(stages >= 5 && ends.iter().filter(|packets| **packets > 0).count() >= 2, "{stages} {ends:?}");
     }
 }
 
