@@ -304,10 +304,12 @@ mod tests {
         let prefixes = Prefixes::made_of(3000, 1000, 1);
         let effort = Effort { keys: 4096, repeats: 2, updates: Duration::from_millis(20), peers: None };
         let v4 = measure(&prefixes.v4, &effort, &[]).unwrap();
-        let v6 = measure(&prefixes.v6, &effort, &[]).unwrap();
+        // Where others want the CPU, the thread beside may not get it for as long as a little window lasts.
+        let mut tries = std::iter::repeat_with(|| measure(&prefixes.v6, &effort, &[]).unwrap()).take(20);
+        let v6 = tries.find(|v6| v6.lookups_beside > 0.0).expect("somebody looks up while routes change");
         assert_eq!((v4.routes, v6.routes), (3000, 1000));
         assert_eq!((v4.lookups.len(), v6.lookups.len()), (2, 1));
-        assert!(v4.updates_per_second > 0.0 && v6.lookups_beside > 0.0);
+        assert!(v4.updates_per_second > 0.0);
     }
 
     #[test]

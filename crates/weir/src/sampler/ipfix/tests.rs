@@ -277,9 +277,10 @@ fn a_flood_of_samples_fills_messages_and_no_more() {
 
 #[test]
 fn a_collector_that_is_away_is_noticed_and_gets_templates_when_it_is_back() {
-    let listener = Listener::new();
-    let address = listener.address();
-    drop(listener);
+    // Who is away keeps the port, so that no other test gets it: a socket with a peer hears nobody else.
+    let away = UdpSocket::bind("127.0.0.1:0").unwrap();
+    away.connect("127.0.0.1:9").unwrap();
+    let address = away.local_addr().unwrap();
     let mut collector = Collector::open(address, Time(0));
     let sample = sample("udp from 192.0.2.7 port 1 to 192.0.2.8 port 2", 64);
     let mut send = |now| {
@@ -295,6 +296,7 @@ fn a_collector_that_is_away_is_noticed_and_gets_templates_when_it_is_back() {
     }
     assert_eq!(failure.as_deref(), Some(&*format!("{address}: nobody listens")));
     assert!(sent.refused > 0 && sent.lost == 0, "{sent:?}");
+    drop(away);
     let socket = UdpSocket::bind(address).unwrap();
     let (mut back, mut templates) = (Listener::on(socket), 0);
     for now in 11..=20 {
