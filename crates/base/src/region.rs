@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn no_room_is_an_error() {
         assert!(Region::new(usize::MAX - 5).is_err());
-        assert!(Region::new(available().unwrap() + (1 << 30)).is_err());
+        // Far more than others may give back meanwhile.
+        assert!(Region::new(available().unwrap() + (1 << 44)).is_err());
         assert!(Region::reserve(1 << 60).is_err());
     }
 }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     /// Far longer than anything here takes.
-    const LONG: Option<Duration> = Some(Duration::from_secs(20));
+    const LONG: Option<Duration> = Some(Duration::from_secs(120));
 
     #[test]
     fn time_a_descriptor_and_a_call_end_a_sleep() {
@@ -185,24 +185,28 @@ mod tests {
         sleeper.announce();
         sleeper.stay_up();
         assert!(!waker.is_asleep() && !sleeper.is_announced());
-        assert!(start.elapsed() < Duration::from_secs(10), "nothing waited for its time in vain");
     }
 
+    /// No sleep ends early, and one of many ends within half a millisecond: none would if times were rounded to
+    /// milliseconds. How many do depends on who else wants the CPU.
     #[test]
     fn sleeps_end_on_time() {
         std::thread::spawn(|| {
             be_punctual().unwrap();
             let (mut sleeper, _waker) = pair().unwrap();
-            let mut late: Vec<Duration> = (0..50)
-                .map(|_| {
-                    let start = Instant::now();
-                    sleeper.announce();
-                    sleeper.sleep(&[], Some(Duration::from_micros(300)));
-                    start.elapsed().checked_sub(Duration::from_micros(300)).expect("not early")
-                })
-                .collect();
-            late.sort_unstable();
-            assert!(late[25] < Duration::from_millis(1), "{:?} late", late[25]);
+            let begin = Instant::now();
+            let mut least = Duration::MAX;
+            for round in 0.. {
+                let start = Instant::now();
+                sleeper.announce();
+                assert_eq!(sleeper.sleep(&[], Some(Duration::from_micros(300))), Cause::Time);
+                let late = start.elapsed().checked_sub(Duration::from_micros(300)).expect("not early");
+                least = least.min(late);
+                if round >= 50 && least < Duration::from_micros(500) {
+                    break;
+                }
+                assert!(begin.elapsed() < Duration::from_secs(120), "{least:?} late at best");
+            }
         })
         .join()
         .unwrap();
