@@ -69,12 +69,13 @@ fn agrees(domain: &Domain, writer: &Writer<u32>, random: &mut Random) {
 #[test]
 fn nodes_in_a_long_chain_are_looked_up() {
     let mut random = Random::from_seed(1);
-    let links = 40;
-    let mut rules = Vec::new();
-    for link in 0..2 * links {
-        let narrow_ones = if link < links { 600 } else { 0 };
-        rules.extend((0..1024).map(|rule| if rule < narrow_ones { narrow(&mut random) } else { wide(&mut random) }));
-    }
+    let (links, of_link) = (8, 16_384);
+    // A third is too few to cut for, and enough when a quarter of all, which are others, have gone.
+    let is_narrow = |rule: usize| rule.is_multiple_of(3);
+    let mut rules = Vec::from_iter((0..links * of_link).map(|rule| match is_narrow(rule) {
+        true => narrow(&mut random),
+        false => wide(&mut random),
+    }));
     // Below a node: the rests of the first one are looked up by all packets, one after the other.
     for _ in 0..3000 {
         let source = Prefix::new(random.next() as u32, 32).unwrap().into();
@@ -85,9 +86,40 @@ fn nodes_in_a_long_chain_are_looked_up() {
     agrees(&domain, &writer, &mut random);
     let rebuilt = writer.stats().rebuilt;
     for link in (0..links).rev() {
-        writer.remove(1024 * link + 5).unwrap();
+        let others = (link * of_link..).filter(|rule| !is_narrow(*rule));
+        others.take(of_link / 4 + 1).for_each(|rule| assert!(writer.remove(rule as u64).unwrap().is_some()));
     }
-    assert!(writer.stats().rebuilt >= rebuilt + links);
+    assert!(writer.stats().rebuilt >= rebuilt + links as u64);
+    agrees(&domain, &writer, &mut random);
+}
+
+/// Rules of a leaf of vectors of bits go without its being built anew, and come back to their places.
+#[test]
+fn rules_are_taken_out_of_a_leaf_and_come_back() {
+    let mut random = Random::from_seed(6);
+    let mut rules = Vec::from_iter((0..3000).map(|_| wide(&mut random)));
+    // All that a packet may have.
+    rules.insert(0, udp((0, u16::MAX), (0, u16::MAX)));
+    let domain = Domain::new();
+    let mut writer = writer(&domain, &rules);
+    let rebuilt = writer.stats().rebuilt;
+    for place in 0..500 {
+        assert_eq!(writer.remove(place), Ok(Some(place as u32)));
+    }
+    assert_eq!(writer.stats().rebuilt, rebuilt);
+    agrees(&domain, &writer, &mut random);
+    for place in (0..500).rev() {
+        writer.insert(place, wide(&mut random), place as u32).unwrap();
+        if place % 50 == 0 {
+            agrees(&domain, &writer, &mut random);
+        }
+    }
+    for place in 0..3000 {
+        assert_eq!(writer.remove(place), Ok(Some(place as u32)));
+        if place % 500 == 0 {
+            agrees(&domain, &writer, &mut random);
+        }
+    }
     agrees(&domain, &writer, &mut random);
 }
 

@@ -4,11 +4,15 @@
 //! ```text
 //! cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
 //!     [--repeats R] [--keys N] [--adds N]
+//! cargo run --release -p weir-table --bin classify-figures -- [--set NAME] [--repeats R] [--keys N]
 //! ```
 //!
-//! Without a FILE, sets that are hard are made. FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
+//! FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
 //! `bench/peers`). Packets match random rules, each rule as often; with locality, 10,000 of them come again and again, the
 //! first ones most often. Rules are added at random places, drawn from the file in random order, while a reader looks up.
+//!
+//! Without a FILE, sets that are hard are made, and usual ones beside: they are looked up by packets that match, by any, and by
+//! those that take longest. The least of R turns counts there. Then an eighth of the rules goes, and comes back.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -21,6 +25,7 @@ use std::time::Instant;
 use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Guard};
 use weir_base::tsc;
+use weir_table::classify::alike::{self, Alike};
 use weir_table::classify::cover::{self, Kind, Listed};
 use weir_table::classify::{Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, naive, sample};
 use weir_table::peer::{Peer, checksum};
@@ -38,6 +43,8 @@ struct Effort {
     repeats: usize,
     keys: usize,
     adds: usize,
+    /// Of the made sets, only this one.
+    set: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -51,11 +58,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let mut effort = Effort { rules: PathBuf::new(), every: 1, peer: None, repeats: 9, keys: 1 << 16, adds: 100_000 };
+    let mut effort =
+        Effort { rules: PathBuf::new(), every: 1, peer: None, repeats: 9, keys: 1 << 16, adds: 100_000, set: None };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
-        let usage =
-            "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N]";
+        let usage = "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N] [--set NAME]";
         let value = arguments.next().ok_or(usage)?;
         match name.as_str() {
             "--rules" => effort.rules = value.into(),
@@ -63,6 +70,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--peer" => effort.peer = Some(value.into()),
             "--repeats" => effort.repeats = value.parse::<usize>()?.max(1),
             "--keys" => effort.keys = value.parse::<usize>()?.max(VECTOR),
+            "--set" => effort.set = Some(value),
             "--adds" => effort.adds = value.parse()?,
             _ => return Err(format!("no option {name}; {usage}").into()),
         }
@@ -179,56 +187,141 @@ fn lookups(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sets that are hard, of both families.
+/// Sets that are hard, and usual ones of as many rules, of both families.
 fn adverse(effort: &Effort) -> Result<(), Box<dyn Error>> {
-    for set in sample::Adverse::ALL {
-        for rules in [1_000, 10_000] {
-            hard::<u32>("IPv4", set, rules, effort)?;
-            hard::<u128>("IPv6", set, rules, effort)?;
+    for rules in [1_000, 10_000] {
+        let made = Alike::ALL.map(|kind| (format!("{kind:?}"), kind.rules(rules, &mut Random::from_seed(1))));
+        let longer = made.each_ref().map(|(name, rules)| (name.clone(), alike::ipv6(rules, 1)));
+        compare::<u32>("IPv4", made.into(), rules, effort)?;
+        compare::<u128>("IPv6", longer.into(), rules, effort)?;
+    }
+    Ok(())
+}
+
+/// What somebody finds who knows the rules, and chooses among so many packets those that take longest.
+const CANDIDATES: usize = 4096;
+
+/// Looks hard sets up beside usual ones: by packets that match, by any, and by the slowest of many.
+fn compare<K: sample::Packets>(
+    family: &str,
+    mut sets: Vec<(String, Vec<Rule<K>>)>,
+    count: usize,
+    effort: &Effort,
+) -> Result<(), Box<dyn Error>> {
+    let made = sets.len();
+    sets.extend(sample::Adverse::ALL.map(|set| (format!("{set:?}"), set.rules::<K>(count, &mut Random::from_seed(3)))));
+    let mut rows = Vec::new();
+    for (name, rules) in &sets {
+        if effort.set.as_ref().is_some_and(|set| set != name) {
+            continue;
+        }
+        rows.push((name, hard(rules, effort)?));
+    }
+    let usual = median(&mut rows.iter().take(made).map(|(_, hard)| hard.ticks[0]).collect::<Vec<f64>>());
+    println!("{family}, {count} rules; usually {usual:.0} ticks");
+    for (name, Hard { ticks: [matching, any, slowest], load, octets, changes }) in rows {
+        let times = matching.max(any).max(slowest) / usual;
+        println!(
+            "  {name}: {matching:.0} ticks for packets that match, {any:.0} for any, {slowest:.0} for the slowest, {times:.2} \
+             times the usual; loaded in {load:.1} ms; {octets} octets a rule"
+        );
+        for (name, times) in ["removed", "added"].iter().zip(changes) {
+            println!("    {name}: {times}");
         }
     }
     Ok(())
 }
 
-fn hard<K: sample::Packets>(
-    family: &str,
-    set: sample::Adverse,
-    count: usize,
-    effort: &Effort,
-) -> Result<(), Box<dyn Error>> {
+/// What a hard set costs.
+struct Hard {
+    /// For packets that match, any, and the slowest: the least of some turns.
+    ticks: [f64; 3],
+    /// Milliseconds.
+    load: f64,
+    /// For each rule.
+    octets: usize,
+    /// What it takes to remove rules, and to add them again.
+    changes: [Times; 2],
+}
+
+fn hard<K: sample::Packets>(rules: &[Rule<K>], effort: &Effort) -> Result<Hard, Box<dyn Error>> {
     let domain = Domain::new();
     let mut reader = domain.reader()?;
-    let mut random = Random::from_seed(3);
-    let rules = set.rules::<K>(count, &mut random);
+    let mut random = Random::from_seed(5);
     let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
     let start = Instant::now();
     writer.load(rules.iter().enumerate().map(|(place, rule)| (place as u64 * GAP, rule.clone(), place as u32)))?;
-    let took = start.elapsed();
-    let packets: Vec<Fields<K>> =
-        (0..effort.keys).map(|_| sample::matching(&rules[random.below(count as u64) as usize], &mut random)).collect();
-    let misses: Vec<Fields<K>> = (0..effort.keys)
-        .map(|_| {
-            Fields::new(K::draw(&mut random), K::draw(&mut random), 6)
-                .with_ports(random.next() as u16, random.next() as u16)
-                .with_flags(2)
+    let load = start.elapsed().as_secs_f64() * 1e3;
+    let one = |random: &mut Random| &rules[random.below(rules.len() as u64) as usize];
+    let any = |random: &mut Random| {
+        Fields::new(K::draw(random), K::draw(random), 6)
+            .with_ports(random.next() as u16, random.next() as u16)
+            .with_flags(2)
+    };
+    let matching = Vec::from_iter((0..effort.keys).map(|_| sample::matching(one(&mut random), &mut random)));
+    let any = Vec::from_iter((0..effort.keys).map(|_| any(&mut random)));
+    let near = (0..CANDIDATES / 2).map(|_| sample::near(rules, &mut random));
+    let others = matching.iter().take(CANDIDATES / 4).chain(any.iter().take(CANDIDATES / 4)).copied();
+    let (table, mut found) = (writer.table(), vec![0; effort.keys]);
+    let mut timed: Vec<(u64, Fields<K>)> = near
+        .chain(others)
+        .map(|packet| {
+            let (guard, packets) = (reader.pin(), [packet; VECTOR]);
+            let times = (0..3).map(|_| {
+                let start = tsc::ticks();
+                table.lookup_each(&guard, &packets, &mut found[..VECTOR]);
+                tsc::ticks() - start
+            });
+            (times.min().unwrap_or_default(), packet)
         })
         .collect();
-    let (table, mut found) = (writer.table(), vec![0; packets.len()]);
-    let mut ticks = |packets: &[Fields<K>]| {
+    timed.sort_unstable_by_key(|(ticks, _)| std::cmp::Reverse(*ticks));
+    let slowest = Vec::from_iter(timed.iter().take(VECTOR).map(|(_, packet)| *packet).cycle().take(effort.keys));
+    let ticks = [matching, any, slowest].map(|packets| {
         let guard = reader.pin();
-        let mut times: Vec<f64> = (0..effort.repeats)
-            .map(|_| time(packets, &mut found, |packets, found| table.lookup_each(&guard, packets, found)))
-            .collect();
-        median(&mut times)
-    };
-    let (hit, any) = (ticks(&packets), ticks(&misses));
-    println!(
-        "{family} {set:?} {count}: {hit:.0} ticks for packets that match, {any:.0} for any; loaded in {:.0} ms; {} octets a \
-         rule",
-        took.as_secs_f64() * 1e3,
-        writer.stats().octets / count
-    );
-    Ok(())
+        let look_up = |packets: &[Fields<K>], found: &mut [u32]| table.lookup_each(&guard, packets, found);
+        let times = (0..effort.repeats).map(|_| time(&packets, &mut found, look_up));
+        times.fold(f64::MAX, f64::min)
+    });
+    let octets = writer.stats().octets / rules.len();
+    let mut places = Vec::from_iter((0..rules.len()).step_by(8));
+    for last in (1..places.len()).rev() {
+        places.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    let (mut removed, mut added) = (Vec::new(), Vec::new());
+    for place in &places {
+        let start = tsc::ticks();
+        writer.remove(*place as u64 * GAP)?;
+        removed.push((tsc::ticks() - start) as f64);
+    }
+    for place in places.into_iter().rev() {
+        let rule = rules[place].clone();
+        let start = tsc::ticks();
+        writer.insert(place as u64 * GAP, rule, place as u32)?;
+        added.push((tsc::ticks() - start) as f64);
+    }
+    Ok(Hard { ticks, load, octets, changes: [removed, added].map(Times) })
+}
+
+/// Times of changes in ticks, and what is told of them.
+struct Times(Vec<f64>);
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut times = self.0.clone();
+        times.sort_by(f64::total_cmp);
+        let micros = |ticks: f64| ticks / tsc::frequency() * 1e6;
+        let at = |share: f64| micros(times[((times.len() - 1) as f64 * share) as usize]);
+        write!(
+            f,
+            "{:.2} µs on average, half below {:.2}, 99 % below {:.2}, 99.9 % below {:.2}, most {:.2}",
+            micros(times.iter().sum::<f64>() / times.len() as f64),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0)
+        )
+    }
 }
 
 fn write_keys(path: &std::path::Path, packets: &[Fields<u32>]) -> std::io::Result<()> {
@@ -306,20 +399,8 @@ fn updates(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
         stop.store(true, Ordering::Relaxed);
         Ok(reading.join().map_err(|_| "the reader failed")?)
     })?;
-    for (name, times) in [("added", &mut adds), ("removed", &mut removes)] {
-        times.sort_by(f64::total_cmp);
-        let micros = |ticks: f64| ticks / tsc::frequency() * 1e6;
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        let at = |share: f64| micros(times[((times.len() - 1) as f64 * share) as usize]);
-        println!(
-            "  {} {name}: {:.2} µs on average, half below {:.2}, 99 % below {:.2}, 99.9 % below {:.2}, most {:.2}",
-            times.len(),
-            micros(mean),
-            at(0.5),
-            at(0.99),
-            at(0.999),
-            at(1.0)
-        );
+    for (name, times) in [("added", adds), ("removed", removes)] {
+        println!("  {} {name}: {}", times.len(), Times(times));
     }
     let after = writer.stats();
     println!(

@@ -3,6 +3,7 @@
 use crate::lpm::Key;
 
 use super::compiled::Compiled;
+use super::ends::Sought;
 use super::fields::Fields;
 use super::rule::{Rule, Span};
 
@@ -15,7 +16,7 @@ pub(crate) const LANES: usize = 32;
 /// An address family as classifiers need it: `u32` for IPv4, `u128` for IPv6.
 ///
 /// The hidden items are how fields lie in memory and how many rules go into a block.
-pub trait Address: Key + Compiled {
+pub trait Address: Key + Compiled + Sought {
     /// The address after this one, if there is one.
     fn next(self) -> Option<Self>;
 

@@ -23,7 +23,7 @@ pub trait Compiled: Sized {
     /// [`Tree::remove`].
     fn remove(tree: &mut Tree<Self>, place: u64) -> Result<Option<u32>, NoRoom>;
     /// [`Small::build`].
-    fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Result<Small<Self>, Error>;
+    fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Small<Self>;
     /// [`Small::lookup_each`].
     fn lookup_small(rules: &Inner<Self>, packets: &[Fields<Self>], found: &mut [u32]);
     /// [`cover::analyse_but`].
@@ -55,7 +55,7 @@ macro_rules! compile {
                 tree.remove(place)
             }
 
-            fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Result<Small<Self>, Error> {
+            fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Small<Self> {
                 small::build(rules, identities)
             }
 

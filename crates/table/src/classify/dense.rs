@@ -1,18 +1,25 @@
-//! Leaves of many rules that nothing parts, as ranges that overlap each other: a list of rules as vectors of bits, which is
-//! built anew when it changes.
+//! Leaves of many rules that nothing parts, as ranges that overlap each other: a list of rules as vectors of bits. Rules are
+//! taken out of it one by one; it is built anew when a quarter have been, or others come.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::address::Address;
 use super::rule::Rule;
-use super::small::Small;
+use super::small::{self, Small};
 
-/// Rules of such a leaf, at most: its memory grows with their square, to a KiB for each at this size.
-pub(super) const MOST_DENSE: usize = 1024;
+/// Rules of such a leaf, at most: their memory grows with the number of them, to 0.5 KiB each for two fields of ranges at this size.
+pub(super) const MOST_DENSE: usize = small::MOST;
+
+/// Rules that are taken together, until others can be parted, or there are no more.
+pub(super) const SOME: usize = 1024;
 
 /// Rules in order.
 pub(super) struct Dense<K> {
     small: Small<K>,
     /// The place and the identity of each.
     entries: Vec<(u64, u32)>,
+    /// How many have not been taken out.
+    live: AtomicUsize,
 }
 
 impl<K: Address> Dense<K> {
@@ -23,8 +30,9 @@ impl<K: Address> Dense<K> {
             entries.push((place, identity));
             list.push((rule, number));
         }
-        let small = Small::build(list).expect("there are fewer rules than a list may have, numbered from zero");
-        Dense { small, entries }
+        let small =
+            Small::of(list, MOST_DENSE).expect("there are fewer rules than a list may have, numbered from zero");
+        Dense { small, live: AtomicUsize::new(entries.len()), entries }
     }
 
     /// The list, in which rules are identified by their numbers.
@@ -38,9 +46,37 @@ impl<K: Address> Dense<K> {
         self.small.octets() + size_of_val(&*self.entries)
     }
 
-    /// Places and identities by number.
+    /// Places and identities by number, of rules that have been taken out too.
     #[inline]
     pub(super) fn entries(&self) -> &[(u64, u32)] {
         &self.entries
+    }
+
+    /// The places of its rules.
+    pub(super) fn places(&self) -> impl Iterator<Item = u64> {
+        let live = self.entries.iter().enumerate().filter(|(number, _)| self.small.is_live(*number));
+        live.map(|(_, (place, _))| *place)
+    }
+
+    /// How many rules it has.
+    pub(super) fn rules(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// The number of the rule at a place, if it has one.
+    pub(super) fn number(&self, place: u64) -> Option<usize> {
+        let number = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        self.small.is_live(number).then_some(number)
+    }
+
+    /// Takes a rule out, which it has.
+    pub(super) fn take(&self, number: usize) {
+        self.small.take(number);
+        self.live.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether so many rules have been taken out that it is better built anew without another than that this is taken out too.
+    pub(super) fn is_thin(&self) -> bool {
+        4 * self.rules().saturating_sub(1) < 3 * self.entries.len()
     }
 }

@@ -10,7 +10,7 @@ use super::address::{Address, WORDS};
 use super::arch::{Isa, Portable};
 use super::block::ENDS;
 use super::columns::{self, Columns, Tally};
-use super::dense::MOST_DENSE;
+use super::dense::SOME;
 use super::facts::Facts;
 
 /// What a node does.
@@ -188,8 +188,8 @@ fn body<K: Address, I: Isa>(facts: &[Facts], rules: &[u32], open: u32) -> Option
     // What is no better than to look at all rules in turn is not worth its nodes.
     let in_turn = LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32;
     let most = match rules.len() {
-        ..=MOST_DENSE if sample.alike => DENSE.min(in_turn),
-        ..=MOST_DENSE => in_turn,
+        ..=SOME if sample.alike => DENSE.min(in_turn),
+        ..=SOME => in_turn,
         _ => f32::MAX,
     };
     let cost = bits.as_ref().map_or(f32::MAX, |(cost, ..)| *cost);

@@ -1,26 +1,39 @@
 //! First match in a list that does not change: a bit per rule and field.
 //!
-//! Each field has a table from its values to *rows*: the set of rules that the value satisfies, as a vector of bits in the
-//! order of rules. The rules that match a packet are those in the rows of all of its fields; the first bit that is set
-//! in all is the answer. Addresses and ports are cut into intervals within which no rule begins or ends, and found by
-//! binary search, the searches of several packets at once. Octets (protocol, traits, DSCP, either half of the flags)
-//! index a table. Fields that no rule asks for are not looked at, and equal rows are stored once.
+//! Each field is cut into intervals, or classes of values, within which all values satisfy the same rules. The rules that a value
+//! satisfies are a *row*: a vector of bits, in the order of rules. The rules that match a packet are those in the rows of all of
+//! its fields; the first bit that is set in all is the answer. Addresses and ports are found by a search for the end of their
+//! interval ([`super::ends`]); octets (protocol, traits, DSCP, either half of the flags) index a table. Fields that no rule asks
+//! for are not looked at.
 //!
-//! The work per packet is a search for each field that counts, and a 512th of the rules for each field: fit for
-//! up to a few thousand rules. Memory grows with their square: at the limit of [`MOST_RULES`], all with ranges of their
-//! own, it is some 16 MiB.
+//! Rows are cut into *parts* of 512 rules, which a vector register holds. Of addresses and ports, where one interval differs from
+//! the next by few rules, equal parts are stored once, and an interval has a number for each; other fields have few rows, and
+//! these are stored whole. Beside them stands which parts are not empty: those that are so in any field are passed over, and
+//! a row of a field other than addresses and ports that has all rules is not looked at.
+//!
+//! The work per packet is a search for each field that counts, and a 512th of the rules for each, for as many as come before the
+//! one that matches. Memory grows with the square of the rules, though slowly: 16,384 rules with ranges of both ports take 0.5 KiB
+//! each.
 
 use std::collections::HashMap;
-use std::hint::select_unpredictable;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_base::prefetch;
+
+use super::arch::{Isa, Portable};
+use super::ends::{Ends, Sought};
 use super::{Address, Error, Fields, NO_RULE, Rule};
+use crate::lpm::Folding;
 
 /// The most rules that a list can have.
 pub const MOST_RULES: usize = 4096;
 
+/// The most that one in a tree can have: there is a bit for each part of a row.
+pub(super) const MOST: usize = 32 * PART;
+
 /// Packets that are looked up together.
-const VECTOR: usize = 256;
+const VECTOR: usize = 64;
 
 /// Words of a part of a row: what one vector register of 512 bits holds.
 const WORDS: usize = 8;
@@ -28,15 +41,24 @@ const WORDS: usize = 8;
 /// Bits of a part of a row.
 const PART: usize = 64 * WORDS;
 
-/// Fields that have rows: addresses, words, octets, and the interface.
-const FIELDS: usize = 10;
+/// Fields that are ranges: addresses and words.
+const RANGES: usize = 4;
 
-/// Searches that run together.
-const LANES: usize = 8;
+/// Other fields: the interface, protocol, traits, DSCP, and both halves of the flags.
+const OTHERS: usize = 6;
 
+/// Rules as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(align(64))]
-struct Part([u64; WORDS]);
+pub(super) struct Part(pub(super) [u64; WORDS]);
+
+const EMPTY: Part = Part([0; WORDS]);
+
+impl Part {
+    fn turn(&mut self, bit: usize) {
+        self.0[bit / 64] ^= 1 << (bit % 64);
+    }
+}
 
 /// Rules in a fixed order. Cloning is cheap.
 #[derive(Clone)]
@@ -44,16 +66,37 @@ pub struct Small<K>(Arc<Inner<K>>);
 
 /// What a list is made of.
 pub struct Inner<K> {
-    source: Option<Intervals<K>>,
-    destination: Option<Intervals<K>>,
-    words: [Option<Intervals<u32>>; 2],
-    interface: Option<Intervals<u32>>,
+    source: Option<Range<K>>,
+    destination: Option<Range<K>>,
+    words: [Option<Range<u16>>; 2],
+    interface: Option<(Ends<u32>, Vec<Row>)>,
     /// Protocol, traits, DSCP, and the upper and lower octet of the flags.
-    octets: [Option<Octets>; 5],
+    octets: [Option<Box<[Row; 256]>>; 5],
+    /// Parts of ranges, those of the same rules together, then whole rows.
     parts: Vec<Part>,
-    /// Parts of a row.
-    width: usize,
+    /// Where parts of ranges begin, for each part of a row.
+    starts: Vec<u32>,
     identities: Vec<u32>,
+    /// A bit for each rule that has not been taken out.
+    live: Vec<AtomicU64>,
+}
+
+/// A field that is a range.
+struct Range<T> {
+    ends: Ends<T>,
+    /// For each interval which parts are not empty, in two halves, and then the number of each part among those of the same rules.
+    numbers: Vec<u16>,
+}
+
+/// A row of another field.
+#[derive(Clone, Copy)]
+struct Row {
+    /// Its first part.
+    first: u32,
+    /// Which parts are not empty.
+    live: u32,
+    /// It has all rules.
+    all: bool,
 }
 
 impl<K: Address> Small<K> {
@@ -62,8 +105,19 @@ impl<K: Address> Small<K> {
     /// # Errors
     /// If there are more than [`MOST_RULES`], or one has the identity [`NO_RULE`].
     pub fn build<'r>(rules: impl IntoIterator<Item = (&'r Rule<K>, u32)>) -> Result<Small<K>, Error> {
+        Small::of(rules, MOST_RULES)
+    }
+
+    /// The same with another limit, at most [`MOST`].
+    pub(super) fn of<'r>(rules: impl IntoIterator<Item = (&'r Rule<K>, u32)>, most: usize) -> Result<Small<K>, Error> {
         let (rules, identities): (Vec<&Rule<K>>, Vec<u32>) = rules.into_iter().unzip();
-        K::build_small(&rules, identities)
+        if rules.len() > most {
+            return Err(Error::TooManyRules { rules: rules.len(), most });
+        }
+        if let Some(place) = identities.iter().position(|identity| *identity == NO_RULE) {
+            return Err(Error::ReservedIdentity { place: place as u64 });
+        }
+        Ok(K::build_small(&rules, identities))
     }
 
     /// For each packet, the identity of the first rule that matches, or [`NO_RULE`].
@@ -74,6 +128,16 @@ impl<K: Address> Small<K> {
     pub fn lookup_each(&self, packets: &[Fields<K>], found: &mut [u32]) {
         assert_eq!(packets.len(), found.len(), "one answer per packet");
         K::lookup_small(&self.0, packets, found);
+    }
+
+    /// Takes a rule out, given its number. Its bits stay where they are, and are passed over by lookups.
+    pub(super) fn take(&self, rule: usize) {
+        self.0.live[rule / 64].fetch_and(!(1 << (rule % 64)), Ordering::Release);
+    }
+
+    /// Whether a rule has not been taken out.
+    pub(super) fn is_live(&self, rule: usize) -> bool {
+        self.0.live[rule / 64].load(Ordering::Relaxed) >> (rule % 64) & 1 == 1
     }
 
     /// How many rules there are.
@@ -88,14 +152,15 @@ impl<K: Address> Small<K> {
 
     /// Octets of memory that the tables take.
     pub fn octets(&self) -> usize {
-        let inner = &*self.0;
-        let octets: usize = inner.octets.iter().flatten().map(|field| size_of_val(&*field.rows)).sum();
-        size_of_val(&*inner.parts)
-            + size_of_val(&*inner.identities)
-            + [&inner.source, &inner.destination].into_iter().flatten().map(Intervals::octets).sum::<usize>()
-            + inner.words.iter().flatten().map(Intervals::octets).sum::<usize>()
-            + inner.interface.iter().map(Intervals::octets).sum::<usize>()
-            + octets
+        let Inner { source, destination, words, interface, octets, parts, starts, identities, live } = &*self.0;
+        size_of_val(&**parts)
+            + size_of_val(&**starts)
+            + size_of_val(&**identities)
+            + size_of_val(&**live)
+            + [source, destination].into_iter().flatten().map(Range::octets).sum::<usize>()
+            + words.iter().flatten().map(Range::octets).sum::<usize>()
+            + interface.iter().map(|(ends, rows)| ends.octets() + size_of_val(&**rows)).sum::<usize>()
+            + octets.iter().flatten().map(|rows| size_of_val(&**rows)).sum::<usize>()
     }
 }
 
@@ -105,74 +170,42 @@ impl<K> std::fmt::Debug for Small<K> {
     }
 }
 
-/// The body of [`Small::build`].
-pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Result<Small<K>, Error> {
-    if rules.len() > MOST_RULES {
-        return Err(Error::TooManyRules { rules: rules.len(), most: MOST_RULES });
+impl<T> Range<T> {
+    fn octets(&self) -> usize {
+        self.ends.octets() + size_of_val(&*self.numbers)
     }
-    if let Some(place) = identities.iter().position(|identity| *identity == NO_RULE) {
-        return Err(Error::ReservedIdentity { place: place as u64 });
-    }
+}
+
+/// The bits of an octet that a rule asks for, and what they are to be.
+type Asks<K> = fn(&Rule<K>) -> (u8, u8);
+
+/// The body of [`Small::build`], for at most [`MOST`] rules.
+pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Small<K> {
     let mut rows = Rows::new(rules.len());
-    let spans = |rows: &mut Rows, of: &dyn Fn(&Rule<K>) -> (K, K)| {
-        Intervals::build(rows, rules, K::ZERO, K::ZERO.saturate(0), K::next, |rule| vec![of(rule)])
-    };
-    let source = spans(&mut rows, &|rule| (rule.source.low(), rule.source.high()));
-    let destination = spans(&mut rows, &|rule| (rule.destination.low(), rule.destination.high()));
+    let every = (K::ZERO, K::ZERO.saturate(0));
+    let source = rows.range(every, K::before, rules.iter().map(|rule| (rule.source.low(), rule.source.high())));
+    let destination =
+        rows.range(every, K::before, rules.iter().map(|rule| (rule.destination.low(), rule.destination.high())));
     let words = [0, 1].map(|word| {
-        Intervals::build(
-            &mut rows,
-            rules,
-            0,
-            u32::from(u16::MAX),
-            |value| (value < u32::from(u16::MAX)).then_some(value + 1),
-            |rule| {
-                let span = rule.words()[word];
-                vec![(u32::from(span.low()), u32::from(span.high()))]
-            },
-        )
+        let spans = rules.iter().map(|rule| rule.words()[word]);
+        rows.range((0, u16::MAX), |value| value.checked_sub(1), spans.map(|span| (span.low(), span.high())))
     });
-    let interface = Intervals::build(
-        &mut rows,
-        rules,
-        0,
-        u32::MAX,
-        |value| value.checked_add(1),
-        |rule| match &rule.interfaces {
-            None => vec![(0, u32::MAX)],
-            Some(set) => set.iter().map(|interface| (interface, interface)).collect(),
-        },
-    );
-    let (upper, lower) = (0xff00, 0xff);
-    let octets = [
-        Octets::build(
-            &mut rows,
-            rules,
-            |rule| rule.protocol.is_some(),
-            |rule, value| rule.protocol.is_none_or(|protocol| protocol == value),
-        ),
-        Octets::build(&mut rows, rules, |rule| rule.forbidden() != 0, |rule, value| rule.forbidden() & value == 0),
-        Octets::build(
-            &mut rows,
-            rules,
-            |rule| rule.dscp.is_some(),
-            |rule, value| rule.dscp.is_none_or(|dscp| dscp == value),
-        ),
-        Octets::build(
-            &mut rows,
-            rules,
-            |rule| rule.flags.mask() & upper != 0,
-            |rule, value| (u16::from(value) << 8) & rule.flags.mask() == rule.flags.value() & upper,
-        ),
-        Octets::build(
-            &mut rows,
-            rules,
-            |rule| rule.flags.mask() & lower != 0,
-            |rule, value| u16::from(value) & rule.flags.mask() == rule.flags.value() & lower,
-        ),
+    let interface = rows.interfaces(rules);
+    let octets: [Asks<K>; 5] = [
+        |rule| rule.protocol.map_or((0, 0), |protocol| (u8::MAX, protocol)),
+        |rule| (rule.forbidden(), 0),
+        |rule| rule.dscp.map_or((0, 0), |dscp| (u8::MAX, dscp)),
+        |rule| ((rule.flags.mask() >> 8) as u8, (rule.flags.value() >> 8) as u8),
+        |rule| (rule.flags.mask() as u8, rule.flags.value() as u8),
     ];
-    let Rows { parts, width, .. } = rows;
-    Ok(Small(Arc::new(Inner { source, destination, words, interface, octets, parts, width, identities })))
+    let octets = octets.map(|asks| rows.octets(&Vec::from_iter(rules.iter().map(|rule| asks(rule)))));
+    let (parts, starts) = rows.finish();
+    let shift = |row: &mut Row| row.first += starts[starts.len() - 1];
+    let (mut interface, mut octets) = (interface, octets);
+    interface.iter_mut().flat_map(|(_, rows)| rows).for_each(shift);
+    octets.iter_mut().flatten().flat_map(|rows| rows.iter_mut()).for_each(shift);
+    let live = Vec::from_iter((0..identities.len().div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)));
+    Small(Arc::new(Inner { source, destination, words, interface, octets, parts, starts, identities, live }))
 }
 
 /// The body of [`Small::lookup_each`].
@@ -184,156 +217,178 @@ pub(super) fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found:
             unsafe { with_avx512(inner, packets, found) };
             continue;
         }
-        body(inner, packets, found);
+        // SAFETY: any CPU will do.
+        unsafe { body::<K, Portable>(inner, packets, found) };
     }
 }
 
 /// Rows that are being collected.
 struct Rows {
-    parts: Vec<Part>,
-    width: usize,
-    /// Where a row begins that is there already.
-    known: HashMap<Vec<u64>, u32>,
+    rules: usize,
+    /// Parts of ranges by the rules that they are about, and their numbers.
+    parts: Vec<(Vec<Part>, HashMap<Part, u16, Folding>)>,
+    /// Whole rows, and where each begins.
+    rows: Vec<Part>,
+    known: HashMap<Vec<Part>, u32, Folding>,
 }
 
 impl Rows {
     fn new(rules: usize) -> Rows {
-        Rows { parts: Vec::new(), width: rules.div_ceil(PART), known: HashMap::new() }
+        let parts = (0..rules.div_ceil(PART)).map(|_| (Vec::new(), HashMap::with_hasher(Folding::random()))).collect();
+        Rows { rules, parts, rows: Vec::new(), known: HashMap::with_hasher(Folding::random()) }
     }
 
-    fn empty(&self) -> Vec<u64> {
-        vec![0; self.width * WORDS]
+    /// A row without rules.
+    fn empty(&self) -> Vec<Part> {
+        vec![EMPTY; self.parts.len()]
     }
 
-    /// The first part of a row.
-    fn add(&mut self, row: &[u64]) -> u32 {
-        if let Some(start) = self.known.get(row) {
-            return *start;
-        }
-        // At most 2 * 4096 + 1 rows of 8 parts for each of five fields of intervals, and 256 for each of octets.
-        let start = u32::try_from(self.parts.len()).expect("rows have fewer than 2^32 parts");
-        self.parts.extend(row.chunks(WORDS).map(|words| Part(words.try_into().expect("rows are whole parts"))));
-        self.known.insert(row.to_vec(), start);
-        start
+    /// The number of a part of ranges.
+    fn part(&mut self, group: usize, part: Part) -> u16 {
+        let (parts, known) = &mut self.parts[group];
+        *known.entry(part).or_insert_with(|| {
+            parts.push(part);
+            // A rule begins and ends one interval each of four fields: there are at most 4 * 1025 parts.
+            u16::try_from(parts.len() - 1).expect("there are fewer than 2^16 parts of the same rules")
+        })
     }
-}
 
-/// Rows by intervals of values.
-struct Intervals<T> {
-    /// Where intervals begin, in order; the first begins at the lowest value. Filled up to a power of two with copies
-    /// of the last one.
-    starts: Vec<T>,
-    /// The row of each.
-    rows: Vec<u32>,
-}
-
-impl<T: Copy + Ord> Intervals<T> {
-    /// None if every rule has every value.
-    fn build<K>(
-        rows: &mut Rows,
-        rules: &[&Rule<K>],
-        lowest: T,
-        highest: T,
-        next: impl Fn(T) -> Option<T>,
-        spans: impl Fn(&Rule<K>) -> Vec<(T, T)>,
-    ) -> Option<Intervals<T>> {
-        // Where a rule's bit changes.
-        let mut changes: Vec<(T, usize)> = Vec::new();
-        let mut row = rows.empty();
-        let mut restricts = false;
-        for (index, rule) in rules.iter().enumerate() {
-            let spans = spans(rule);
-            restricts |= spans != [(lowest, highest)];
-            for (low, high) in spans {
-                changes.push((low, index));
-                changes.extend(next(high).map(|after| (after, index)));
+    fn row(&mut self, row: &[Part]) -> Row {
+        let rules = |row: &[Part]| row.iter().flat_map(|part| part.0).map(u64::count_ones).sum::<u32>() as usize;
+        let live = row.iter().enumerate().fold(0, |live, (at, part)| live | u32::from(*part != EMPTY) << at);
+        let first = match self.known.get(row) {
+            Some(first) => *first,
+            None => {
+                let first = u32::try_from(self.rows.len()).expect("rows have fewer than 2^32 parts");
+                self.rows.extend_from_slice(row);
+                self.known.insert(row.to_vec(), first);
+                first
             }
+        };
+        Row { first, live, all: rules(row) == self.rules }
+    }
+
+    /// A field of which each rule has a range. None if every rule has every value.
+    fn range<T: Sought>(
+        &mut self,
+        (lowest, highest): (T, T),
+        before: impl Fn(T) -> Option<T>,
+        spans: impl Iterator<Item = (T, T)>,
+    ) -> Option<Range<T>> {
+        let mut row = self.empty();
+        let mut changes = Vec::new();
+        for (rule, (low, high)) in spans.enumerate() {
+            match before(low) {
+                Some(end) => changes.push((end, rule as u32)),
+                None => row[rule / PART].turn(rule % PART),
+            }
+            changes.extend((high < highest).then_some((high, rule as u32)));
         }
-        if !restricts {
+        debug_assert!(before(lowest).is_none());
+        if changes.is_empty() {
             return None;
         }
         changes.sort_unstable();
-        let (mut starts, mut of) = (Vec::new(), Vec::new());
+        let width = 2 + row.len();
+        let (mut ends, mut numbers) = (Vec::new(), Vec::new());
+        let mut here = vec![0; width];
+        let (mut live, mut changed) = (0u32, u32::MAX >> (32 - row.len()));
         let mut changes = changes.into_iter().peekable();
-        let mut start = Some(lowest);
-        while let Some(value) = start {
-            // A bit that changes twice at one value, where spans of a rule meet, stays.
-            while let Some((_, index)) = changes.next_if(|(at, _)| *at == value) {
-                row[index / 64] ^= 1 << (index % 64);
+        loop {
+            while changed != 0 {
+                let group = changed.trailing_zeros() as usize;
+                changed &= changed - 1;
+                here[2 + group] = self.part(group, row[group]);
+                live = live & !(1 << group) | u32::from(row[group] != EMPTY) << group;
             }
-            starts.push(value);
-            of.push(rows.add(&row));
-            start = changes.peek().map(|(at, _)| *at);
+            (here[0], here[1]) = (live as u16, (live >> 16) as u16);
+            // Where as many rules begin as end, nothing changes.
+            if ends.is_empty() || numbers[numbers.len() - width..] != here {
+                numbers.extend_from_slice(&here);
+                ends.push(highest);
+            }
+            let last = ends.last_mut().expect("there is one");
+            let Some(&(end, _)) = changes.peek() else {
+                *last = highest;
+                break;
+            };
+            *last = end;
+            while let Some((_, rule)) = changes.next_if(|(at, _)| *at == end) {
+                row[rule as usize / PART].turn(rule as usize % PART);
+                changed |= 1 << (rule as usize / PART);
+            }
         }
-        let last = *starts.last().expect("there is an interval that begins at the lowest value");
-        starts.resize(starts.len().next_power_of_two(), last);
-        let row = *of.last().expect("each interval has a row");
-        of.resize(starts.len(), row);
-        Some(Intervals { starts, rows: of })
+        Some(Range { ends: T::ends(&ends), numbers })
     }
 
-    /// The rows of packets.
-    #[inline(always)]
-    fn find(&self, value: impl Fn(usize) -> T, out: &mut [u32]) {
-        let count = out.len();
-        for first in (0..count).step_by(LANES) {
-            let values: [T; LANES] = std::array::from_fn(|lane| value((first + lane).min(count - 1)));
-            let mut places = [0u32; LANES];
-            let mut half = self.starts.len() as u32 / 2;
-            while half > 0 {
-                for (place, value) in places.iter_mut().zip(&values) {
-                    // The length is a power of two, so a place that grows by each of its halves stays below it.
-                    let there = *place + half;
-                    debug_assert!((there as usize) < self.starts.len());
-                    // SAFETY: as above.
-                    let start = unsafe { *self.starts.get_unchecked(there as usize) };
-                    *place = select_unpredictable(start <= *value, there, *place);
+    /// The interface. None if no rule asks for any.
+    fn interfaces<K: Address>(&mut self, rules: &[&Rule<K>]) -> Option<(Ends<u32>, Vec<Row>)> {
+        let mut row = self.empty();
+        let mut changes = Vec::new();
+        for (number, rule) in rules.iter().enumerate() {
+            match &rule.interfaces {
+                None => row[number / PART].turn(number % PART),
+                Some(set) => {
+                    for interface in set.iter() {
+                        match interface.checked_sub(1) {
+                            Some(end) => changes.push((end, number)),
+                            None => row[number / PART].turn(number % PART),
+                        }
+                        changes.extend((interface < u32::MAX).then_some((interface, number)));
+                    }
                 }
-                half /= 2;
-            }
-            for (row, place) in out[first..].iter_mut().zip(places) {
-                *row = self.rows[place as usize];
             }
         }
-    }
-
-    fn octets(&self) -> usize {
-        size_of_val(&*self.starts) + size_of_val(&*self.rows)
-    }
-}
-
-/// Rows by an octet.
-struct Octets {
-    rows: Box<[u32; 256]>,
-}
-
-impl Octets {
-    /// None if no rule asks for any value.
-    fn build<K>(
-        rows: &mut Rows,
-        rules: &[&Rule<K>],
-        asks: impl Fn(&Rule<K>) -> bool,
-        has: impl Fn(&Rule<K>, u8) -> bool,
-    ) -> Option<Octets> {
-        if !rules.iter().any(|rule| asks(rule)) {
+        if rules.iter().all(|rule| rule.interfaces.is_none()) {
             return None;
         }
-        let mut of = Box::new([0; 256]);
-        for value in 0..=u8::MAX {
-            let mut row = rows.empty();
-            for (index, rule) in rules.iter().enumerate() {
-                row[index / 64] |= u64::from(has(rule, value)) << (index % 64);
-            }
-            of[usize::from(value)] = rows.add(&row);
+        changes.sort_unstable();
+        let (mut ends, mut rows) = (Vec::new(), Vec::new());
+        for changes in changes.chunk_by(|one, other| one.0 == other.0) {
+            ends.push(changes[0].0);
+            rows.push(self.row(&row));
+            changes.iter().for_each(|(_, rule)| row[rule / PART].turn(rule % PART));
         }
-        Some(Octets { rows: of })
+        ends.push(u32::MAX);
+        rows.push(self.row(&row));
+        Some((u32::ends(&ends), rows))
     }
 
-    #[inline(always)]
-    fn find(&self, value: impl Fn(usize) -> u8, out: &mut [u32]) {
-        for (index, row) in out.iter_mut().enumerate() {
-            *row = self.rows[usize::from(value(index))];
+    /// An octet of which each rule asks for some bits, and what they are to be. None if no rule asks for any.
+    fn octets(&mut self, asks: &[(u8, u8)]) -> Option<Box<[Row; 256]>> {
+        let bits = asks.iter().fold(0, |bits, (mask, _)| bits | mask);
+        if bits == 0 {
+            return None;
         }
+        let mut order = Vec::from_iter((0..asks.len()).map(|rule| (asks[rule], rule)));
+        order.sort_unstable();
+        let alike = Vec::from_iter(order.chunk_by(|one, other| one.0 == other.0));
+        let mut of = Box::new([Row { first: 0, live: 0, all: false }; 256]);
+        for value in 0..=u8::MAX {
+            of[usize::from(value)] = match value & bits {
+                same if same < value => of[usize::from(same)],
+                _ => {
+                    let mut row = self.empty();
+                    let has = |rules: &&&[((u8, u8), usize)]| value & rules[0].0.0 == rules[0].0.1;
+                    for (_, rule) in alike.iter().filter(has).copied().flatten() {
+                        row[rule / PART].turn(rule % PART);
+                    }
+                    self.row(&row)
+                }
+            };
+        }
+        Some(of)
+    }
+
+    /// All parts, and where those of ranges begin by the rules that they are about; at the end, where whole rows begin.
+    fn finish(self) -> (Vec<Part>, Vec<u32>) {
+        let (mut parts, mut starts) = (Vec::new(), vec![0]);
+        for (some, _) in self.parts {
+            parts.extend(some);
+            starts.push(parts.len() as u32);
+        }
+        parts.extend(self.rows);
+        (parts, starts)
     }
 }
 
@@ -342,32 +397,84 @@ impl Octets {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw,avx512dq")]
 unsafe fn with_avx512<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
-    body(inner, packets, found);
+    // SAFETY: the caller's promise.
+    unsafe { body::<K, super::arch::Avx512>(inner, packets, found) }
 }
 
-/// At most a vector of packets. One body for all CPUs: what differs is what the compiler makes of a part.
+/// What the fields of a vector of packets have found.
+struct Found {
+    /// Where each packet's numbers of parts begin, by field.
+    ranges: [[*const u16; VECTOR]; RANGES],
+    of_ranges: usize,
+    rows: [[*const Row; VECTOR]; OTHERS],
+    of_rows: usize,
+}
+
+impl Found {
+    /// # Safety
+    /// The CPU has what `I` is named for, and there are at most [`VECTOR`] packets.
+    #[inline(always)]
+    unsafe fn range<T: Sought, I: Isa>(
+        &mut self,
+        range: &Range<T>,
+        width: usize,
+        count: usize,
+        value: impl Fn(usize) -> T,
+    ) {
+        let (mut values, mut intervals) = ([T::default(); VECTOR], [0; VECTOR]);
+        values[..count].iter_mut().enumerate().for_each(|(at, to)| *to = value(at));
+        // SAFETY: the caller's promise.
+        unsafe { T::find::<I>(&range.ends, &values[..count], &mut intervals[..count]) };
+        for (to, interval) in self.ranges[self.of_ranges].iter_mut().zip(&intervals[..count]) {
+            debug_assert!((*interval as usize + 1) * width <= range.numbers.len());
+            *to = range.numbers.as_ptr().wrapping_add(*interval as usize * width);
+            prefetch::read(*to);
+        }
+        self.of_ranges += 1;
+    }
+
+    #[inline(always)]
+    fn rows<'r>(&mut self, count: usize, row: impl Fn(usize) -> &'r Row) {
+        let to = self.rows[self.of_rows][..count].iter_mut();
+        to.enumerate().for_each(|(at, to)| *to = row(at));
+        self.of_rows += 1;
+    }
+}
+
+/// At most a vector of packets.
+///
+/// # Safety
+/// The CPU has what `I` is named for.
 #[inline(always)]
-fn body<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
-    let mut rows = [[0u32; VECTOR]; FIELDS];
-    let mut fields = 0;
-    let mut next = || {
-        fields += 1;
-        fields - 1
-    };
+unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
+    use std::ptr::null;
     let count = packets.len();
-    if let Some(field) = &inner.source {
-        field.find(|index| packets[index].source, &mut rows[next()][..count]);
+    if inner.identities.is_empty() {
+        return found.fill(NO_RULE);
     }
-    if let Some(field) = &inner.destination {
-        field.find(|index| packets[index].destination, &mut rows[next()][..count]);
-    }
-    for (word, field) in inner.words.iter().enumerate() {
-        if let Some(field) = field {
-            field.find(|index| u32::from(packets[index].words[word]), &mut rows[next()][..count]);
+    let width = inner.starts.len() + 1;
+    let mut all =
+        Found { ranges: [[null(); VECTOR]; RANGES], of_ranges: 0, rows: [[null(); VECTOR]; OTHERS], of_rows: 0 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(range) = &inner.source {
+            all.range::<K, I>(range, width, count, |at| packets[at].source);
+        }
+        if let Some(range) = &inner.destination {
+            all.range::<K, I>(range, width, count, |at| packets[at].destination);
+        }
+        for (word, range) in inner.words.iter().enumerate() {
+            if let Some(range) = range {
+                all.range::<u16, I>(range, width, count, |at| packets[at].words[word]);
+            }
         }
     }
-    if let Some(field) = &inner.interface {
-        field.find(|index| packets[index].interface, &mut rows[next()][..count]);
+    if let Some((ends, rows)) = &inner.interface {
+        let (mut values, mut intervals) = ([0; VECTOR], [0; VECTOR]);
+        values.iter_mut().zip(packets).for_each(|(value, packet)| *value = packet.interface);
+        // SAFETY: the caller's promise.
+        unsafe { u32::find::<I>(ends, &values[..count], &mut intervals[..count]) };
+        all.rows(count, |at| &rows[intervals[at] as usize]);
     }
     let octets: [fn(&Fields<K>) -> u8; 5] = [
         |packet| packet.protocol,
@@ -376,33 +483,73 @@ fn body<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) 
         |packet| (packet.flags >> 8) as u8,
         |packet| packet.flags as u8,
     ];
-    for (field, octet) in inner.octets.iter().zip(octets) {
-        if let Some(field) = field {
-            field.find(|index| octet(&packets[index]), &mut rows[next()][..count]);
+    for (rows, octet) in inner.octets.iter().zip(octets) {
+        if let Some(rows) = rows {
+            all.rows(count, |at| &rows[usize::from(octet(&packets[at]))]);
         }
     }
-    let rows = &rows[..fields];
     for (index, found) in found.iter_mut().enumerate() {
-        *found = NO_RULE;
-        let Some((first, others)) = rows.split_first() else {
-            // No rule asks for anything.
-            *found = inner.identities.first().copied().unwrap_or(NO_RULE);
-            continue;
-        };
-        for part in 0..inner.width {
-            let mut all = inner.parts[first[index] as usize + part];
-            for row in others {
-                let more = &inner.parts[row[index] as usize + part];
-                for (all, more) in all.0.iter_mut().zip(&more.0) {
-                    *all &= more;
+        // SAFETY: the numbers and rows are of this list, which has its parts; the CPU has what `I` is named for.
+        *found = unsafe { first::<K, I>(inner, &all, index) };
+    }
+}
+
+/// The identity of the first rule that a packet matches.
+///
+/// # Safety
+/// What has been found for it is of this list, which has rules; the CPU has what `I` is named for.
+#[inline(always)]
+unsafe fn first<K: Address, I: Isa>(inner: &Inner<K>, all: &Found, packet: usize) -> u32 {
+    // SAFETY: the caller's promise; a part that a row or an interval has is one of the list.
+    unsafe {
+        let groups = inner.starts.len() - 1;
+        let mut live = u32::MAX >> (32 - groups);
+        let mut rows = [std::ptr::null(); OTHERS];
+        let mut count = 0;
+        for field in &all.rows[..all.of_rows] {
+            let row = &*field[packet];
+            rows[count] = inner.parts.as_ptr().add(row.first as usize);
+            count += usize::from(!row.all);
+            live &= row.live;
+        }
+        let rows = &rows[..count];
+        for field in &all.ranges[..all.of_ranges] {
+            let numbers = field[packet];
+            live &= u32::from(*numbers) | u32::from(*numbers.add(1)) << 16;
+        }
+        if count + all.of_ranges == 0 {
+            // All rules match.
+            let live =
+                inner.live.iter().map(|live| live.load(Ordering::Acquire)).enumerate().filter(|(_, live)| *live != 0);
+            let mut rules = live.map(|(word, live)| word * 64 + live.trailing_zeros() as usize);
+            return rules.find_map(|rule| inner.identities.get(rule)).copied().unwrap_or(NO_RULE);
+        }
+        while live != 0 {
+            let group = live.trailing_zeros() as usize;
+            live &= live - 1;
+            let start = inner.parts.as_ptr().add(*inner.starts.get_unchecked(group) as usize);
+            let part = |field: &[*const u16; VECTOR]| start.add(usize::from(*field[packet].add(2 + group)));
+            let mut common = I::all();
+            for row in rows {
+                common = I::meet(common, row.add(group).cast());
+            }
+            for field in &all.ranges[..all.of_ranges] {
+                common = I::meet(common, part(field).cast());
+            }
+            let mut words = I::words(common);
+            while words != 0 {
+                let word = words.trailing_zeros() as usize;
+                words &= words - 1;
+                let number = group * 8 + word;
+                let bits = inner.live.get_unchecked(number).load(Ordering::Acquire);
+                let bits = rows.iter().fold(bits, |bits, row| bits & (*row.add(group)).0[word]);
+                let bits = all.ranges[..all.of_ranges].iter().fold(bits, |bits, field| bits & (*part(field)).0[word]);
+                if bits != 0 {
+                    return *inner.identities.get_unchecked(number * 64 + bits.trailing_zeros() as usize);
                 }
             }
-            if let Some(word) = all.0.iter().position(|word| *word != 0) {
-                let rule = part * PART + word * 64 + all.0[word].trailing_zeros() as usize;
-                *found = inner.identities[rule];
-                break;
-            }
         }
+        NO_RULE
     }
 }
 
@@ -413,20 +560,48 @@ mod tests {
     use super::super::sample;
     use super::*;
 
-    /// The body that this CPU runs is held against the specification elsewhere; here the portable one against it.
+    /// Both bodies are held against a linear search: with all rules, and when some have been taken out.
     fn bodies_agree<K: sample::Packets>() {
         let mut random = Random::from_seed(3);
-        for rules in [0, 1, 63, 64, 65, 513, 1100] {
+        for rules in [0, 1, 63, 64, 65, 513, 1100, MOST] {
             let rules = sample::mixed::<K>(rules, &mut random);
-            let small = Small::build(rules.iter().zip(0..)).expect("there are few");
-            for count in [0, 1, 15, 16, 17, 256] {
-                let packets: Vec<_> = (0..count).map(|_| sample::near(&rules, &mut random)).collect();
-                let (mut usual, mut portable) = (vec![0; count], vec![0; count]);
-                small.lookup_each(&packets, &mut usual);
-                body(&small.0, &packets, &mut portable);
-                assert_eq!(usual, portable);
+            let small = Small::of(rules.iter().zip(0..), MOST).expect("there are few");
+            for taken in [0, rules.len() / 2, rules.len()] {
+                // The first ones are found more often than others.
+                (0..taken).filter(|rule| *rule < 8 || rule % 3 == 0).for_each(|rule| small.take(rule));
+                for count in [0, 1, 15, 16, 17, 256] {
+                    let packets: Vec<_> = (0..count).map(|_| sample::near(&rules, &mut random)).collect();
+                    let (mut usual, mut portable) = (vec![0; count], vec![0; count]);
+                    small.lookup_each(&packets, &mut usual);
+                    for (packets, portable) in packets.chunks(VECTOR).zip(portable.chunks_mut(VECTOR)) {
+                        // SAFETY: any CPU will do.
+                        unsafe { body::<K, Portable>(&small.0, packets, portable) };
+                    }
+                    let first = |packet| {
+                        let mut live = (0..rules.len()).filter(|rule| small.is_live(*rule));
+                        live.find(|rule| rules[*rule].matches(packet)).map_or(NO_RULE, |rule| rule as u32)
+                    };
+                    let right = Vec::from_iter(packets.iter().map(first));
+                    assert_eq!(usual, right);
+                    assert_eq!(portable, right);
+                }
             }
         }
+    }
+
+    /// Rules that ask for nothing, one after the other.
+    #[test]
+    fn rules_for_all_packets_are_taken_out() {
+        let rules = vec![Rule::<u32>::any(); 70];
+        let small = Small::build(rules.iter().zip(0..)).expect("there are few");
+        let mut found = [0];
+        for first in 0..70 {
+            small.lookup_each(&[Fields::default()], &mut found);
+            assert_eq!(found, [first]);
+            small.take(first as usize);
+        }
+        small.lookup_each(&[Fields::default()], &mut found);
+        assert_eq!(found, [NO_RULE]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::block::{
     ANY, BITS, CHAIN, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG,
     LONG_HEADER, Node, at, join, leaf_octets, long_octets, most_groups, split,
 };
-use super::dense::{Dense, MOST_DENSE};
+use super::dense::{Dense, MOST_DENSE, SOME};
 use super::facts::{Facts, record_octets};
 use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
@@ -33,6 +33,9 @@ pub struct NoRoom;
 
 /// More octets than this are far away: what second-level caches have room for, beside what else there is to do.
 const FAR: usize = 1 << 20;
+
+/// A dense leaf is built anew for new rules if they are at least so many parts of it.
+const NEW: usize = 16;
 
 /// Copies of a rule that a tree may hold, at most, as a power of two.
 const COPIES: u32 = 8;
@@ -71,6 +74,8 @@ pub struct Tree<K> {
     /// Blocks of dense leaves that are planned, and of those that go.
     fresh_dense: Vec<u32>,
     stale_dense: Vec<u32>,
+    /// Rules that are to be taken out of dense leaves.
+    taken: Vec<(Arc<Dense<K>>, usize)>,
     /// Octets of dense leaves.
     dense_octets: usize,
     domain: Domain,
@@ -87,6 +92,7 @@ struct Mark {
     stale: usize,
     fresh_dense: usize,
     stale_dense: usize,
+    taken: usize,
 }
 
 /// A step on the way of a change.
@@ -120,6 +126,7 @@ impl<K: Address> Tree<K> {
             stale: Vec::new(),
             fresh_dense: Vec::new(),
             stale_dense: Vec::new(),
+            taken: Vec::new(),
             dense_octets: 0,
             domain: domain.clone(),
             rebuilt: (0, 0),
@@ -227,6 +234,7 @@ impl<K: Address> Tree<K> {
             stale: self.stale.len(),
             fresh_dense: self.fresh_dense.len(),
             stale_dense: self.stale_dense.len(),
+            taken: self.taken.len(),
         }
     }
 
@@ -237,6 +245,7 @@ impl<K: Address> Tree<K> {
         self.counted.truncate(mark.counted);
         self.stale.truncate(mark.stale);
         self.stale_dense.truncate(mark.stale_dense);
+        self.taken.truncate(mark.taken);
         let fresh = self.fresh_dense.split_off(mark.fresh_dense);
         fresh.into_iter().for_each(|block| drop(self.forget_dense(block)));
     }
@@ -256,6 +265,7 @@ impl<K: Address> Tree<K> {
                 Some(word) => self.arena.word(word).store(edit.to, Ordering::Release),
             }
         }
+        self.taken.drain(..).for_each(|(dense, number)| dense.take(number));
         self.fresh_dense.clear();
         for block in std::mem::take(&mut self.stale_dense) {
             let dense = self.forget_dense(block);
@@ -352,7 +362,7 @@ impl<K: Address> Tree<K> {
         match reference & KINDS {
             DENSE => {
                 let dense = self.dense(reference);
-                out.extend(dense.iter().flat_map(|dense| dense.entries()).map(|(place, _)| *place));
+                dense.iter().for_each(|dense| out.extend(dense.places()));
             }
             LONG => {
                 let (_, entries, _, rules) = self.long(reference);
@@ -401,7 +411,7 @@ impl<K: Address> Tree<K> {
         match reference & KINDS {
             _ if reference == 0 => 0,
             BITS | CUT => self.node(split(reference).1).rules.load(Ordering::Relaxed) as usize,
-            DENSE => self.dense(reference).map_or(0, |dense| dense.entries().len()),
+            DENSE => self.dense(reference).map_or(0, |dense| dense.rules()),
             LONG => self.long(reference).3,
             _ => self.leaf(reference).rules(),
         }
@@ -410,8 +420,7 @@ impl<K: Address> Tree<K> {
     /// Whether a rule is in or below a block.
     fn has(&self, reference: u32, facts: &Facts) -> bool {
         if reference & KINDS == DENSE {
-            let at = |dense: Arc<Dense<K>>| dense.entries().binary_search_by_key(&facts.place, |(place, _)| *place);
-            return self.dense(reference).is_some_and(|dense| at(dense).is_ok());
+            return self.dense(reference).is_some_and(|dense| dense.number(facts.place).is_some());
         }
         let mut records = Vec::new();
         self.gather_records(reference, &mut records);
@@ -639,7 +648,7 @@ impl<K: Address> Tree<K> {
     fn make(&mut self, facts: &[Facts], rules: &[u32], step: Step, plan: Option<Plan>) -> Result<u32, NoRoom> {
         let of = |rule: &u32| &facts[*rule as usize];
         match plan {
-            None if rules.len() > MOST_DENSE => self.build_chain(facts, rules, step),
+            None if rules.len() > SOME => self.build_chain(facts, rules, step),
             None if Tree::<K>::is_crowded(facts, rules) => self.new_dense(rules.iter().map(of)),
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
             None => self.new_leaf(&rules.iter().map(of).collect::<Vec<_>>()),
@@ -716,28 +725,41 @@ impl<K: Address> Tree<K> {
         alike > K::LEAVES[0] * exact
     }
 
-    /// Nodes for rules that nothing parts: some in the only slot of each, which every packet picks, the others in its rest.
+    /// Dense leaves for rules that nothing parts, until the others can be parted. If there are others, the leaf is in the only slot of
+    /// a node, which every packet picks, and they are in its rest.
     ///
     /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
     fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
         let (mut root, mut word) = (0, None);
         let mut rules = rules;
         loop {
-            let (here, rest) = rules.split_at(MOST_DENSE);
-            let block = self.allocate(LEAST)?;
-            let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
-            self.write_head(block, &head, facts, rules);
-            let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
-            self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
-            match word {
-                None => root = join(BITS, block),
-                Some(word) => self.arena.word(word).store(join(BITS, block), Ordering::Relaxed),
+            let (mut taken, mut plan) = (0, None);
+            while taken < rules.len().min(MOST_DENSE) && plan.is_none() {
+                taken = rules.len().min(taken + SOME);
+                plan = Tree::<K>::choose(facts, &rules[taken..], step);
             }
-            let last = block.word(at::REST);
+            let (here, rest) = rules.split_at(taken);
+            let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
+            let link = if rest.is_empty() {
+                leaf
+            } else {
+                let block = self.allocate(LEAST)?;
+                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+                self.write_head(block, &head, facts, rules);
+                self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
+                join(BITS, block)
+            };
+            match word {
+                None => root = link,
+                Some(word) => self.arena.word(word).store(link, Ordering::Relaxed),
+            }
+            if rest.is_empty() {
+                return Ok(root);
+            }
+            let last = split(link).1.word(at::REST);
             (word, rules) = (Some(last), rest);
-            let plan = Tree::<K>::choose(facts, rules, step);
-            if plan.is_some() || rules.len() <= MOST_DENSE {
-                let rest = if rules.is_empty() { 0 } else { self.make(facts, rules, step, plan)? };
+            if plan.is_some() || rules.len() <= SOME {
+                let rest = self.make(facts, rules, step, plan)?;
                 self.arena.word(last).store(rest, Ordering::Relaxed);
                 return Ok(root);
             }
@@ -818,7 +840,7 @@ impl<K: Address> Tree<K> {
         steps
     }
 
-    /// Whether a node has as many new rules before a dense leaf as a leaf holds.
+    /// Whether a node has as many new rules before a dense leaf as are worth building that anew.
     fn is_stuffed(&self, reference: u32) -> bool {
         let (kind, block) = split(reference);
         if kind != BITS || self.node(block).open != CHAIN {
@@ -827,8 +849,7 @@ impl<K: Address> Tree<K> {
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
         // Nodes that were built as a chain have rules.
         let is_new = self.node(block).built == 0;
-        let is_leaf = here != 0 && here & KINDS < BITS;
-        is_new && rest & KINDS == DENSE && is_leaf && self.leaf(here).rules() == leaf::MOST
+        is_new && rest & KINDS == DENSE && self.count(here) >= leaf::MOST.max(self.count(rest) / NEW)
     }
 
     /// In a chain, a rule is where there was room for it when it came.
@@ -939,7 +960,14 @@ impl<K: Address> Tree<K> {
         }
         match reference & KINDS {
             _ if reference == 0 => Ok(()),
-            DENSE => self.rebuild(step, None, Some(facts.record)),
+            DENSE => {
+                if let Some(dense) = self.dense(reference).filter(|dense| !dense.is_thin()) {
+                    let number = dense.number(facts.place);
+                    self.taken.extend(number.map(|number| (dense, number)));
+                    return Ok(());
+                }
+                self.rebuild(step, None, Some(facts.record))
+            }
             _ => {
                 let fresh = match reference & KINDS {
                     LONG if self.long(reference).3 <= leaf::MOST + 1 => {

@@ -6,15 +6,17 @@ use std::arch::x86_64::{
     _mm_sub_epi16, _mm_subs_epu16, _mm_ternarylogic_epi32, _mm_test_epi64_mask, _mm_testn_epi16_mask,
     _mm256_load_si256, _mm256_mask_cmple_epu16_mask, _mm256_set1_epi16, _mm256_sub_epi16, _mm256_ternarylogic_epi32,
     _mm256_testn_epi16_mask, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_si128,
-    _mm512_cmpeq_epi32_mask, _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_load_si512, _mm512_loadu_si512,
-    _mm512_mask_cmple_epu16_mask, _mm512_mask_set1_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16,
-    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_storeu_si512,
+    _mm512_cmpeq_epi32_mask, _mm512_cmpgt_epu32_mask, _mm512_cmplt_epu16_mask, _mm512_cmplt_epu32_mask,
+    _mm512_cmplt_epu64_mask, _mm512_load_si512, _mm512_loadu_si512, _mm512_mask_cmple_epu16_mask,
+    _mm512_mask_set1_epi32, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi16, _mm512_maskz_loadu_epi32,
+    _mm512_maskz_loadu_epi64, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_storeu_si512,
     _mm512_sub_epi16, _mm512_subs_epu16, _mm512_ternarylogic_epi32, _mm512_test_epi32_mask, _mm512_test_epi64_mask,
     _mm512_testn_epi16_mask, _mm512_testn_epi64_mask, _pext_u64,
 };
 
 use super::super::address::Address;
 use super::super::block::{BITS, CUT, ENDS, KINDS};
+use super::super::ends::Below;
 use super::super::fields::Fields;
 use super::lists::{self, GROUP, Lists, Raw};
 use super::{Isa, Order};
@@ -45,8 +47,38 @@ impl<K: Address> Masked<K> {
     };
 }
 
+impl Below for Avx512 {
+    #[inline(always)]
+    unsafe fn of_32(numbers: *const u16, value: u16) -> usize {
+        // SAFETY: the CPU has AVX-512, and there is a vector of numbers, by the caller's promise.
+        unsafe {
+            let numbers = _mm512_load_si512(numbers.cast());
+            _mm512_cmplt_epu16_mask(numbers, _mm512_set1_epi16(value as i16)).count_ones() as usize
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn of_16(numbers: *const u32, value: u32) -> usize {
+        // SAFETY: the CPU has AVX-512, and there is a vector of numbers, by the caller's promise.
+        unsafe {
+            let numbers = _mm512_load_si512(numbers.cast());
+            _mm512_cmplt_epu32_mask(numbers, _mm512_set1_epi32(value as i32)).count_ones() as usize
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn of_8(numbers: *const u64, value: u64) -> usize {
+        // SAFETY: the CPU has AVX-512, and there is a vector of numbers, by the caller's promise.
+        unsafe {
+            let numbers = _mm512_load_si512(numbers.cast());
+            _mm512_cmplt_epu64_mask(numbers, _mm512_set1_epi64(value as i64)).count_ones() as usize
+        }
+    }
+}
+
 impl Isa for Avx512 {
     type Lanes = __m512i;
+    type Bits = __m512i;
 
     #[inline(always)]
     unsafe fn lanes<K: Address>(packet: &Fields<K>) -> __m512i {
@@ -171,6 +203,24 @@ impl Isa for Avx512 {
             let below = _mm512_cmplt_epu16_mask(ends, _mm512_set1_epi16(value as i16)) & ENDS_MASK;
             below.count_ones() as usize
         }
+    }
+
+    #[inline(always)]
+    unsafe fn all() -> __m512i {
+        // SAFETY: the CPU has AVX-512, by the caller's promise.
+        unsafe { _mm512_set1_epi32(-1) }
+    }
+
+    #[inline(always)]
+    unsafe fn meet(bits: __m512i, words: *const [u64; 8]) -> __m512i {
+        // SAFETY: the CPU has AVX-512, and there is a vector of words, by the caller's promise.
+        unsafe { _mm512_and_si512(bits, _mm512_load_si512(words.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn words(bits: __m512i) -> u8 {
+        // SAFETY: the CPU has AVX-512, by the caller's promise.
+        unsafe { _mm512_test_epi64_mask(bits, bits) }
     }
 
     #[inline(always)]

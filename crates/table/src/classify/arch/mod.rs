@@ -28,6 +28,7 @@ use super::block::{
     start,
 };
 use super::dense::Dense;
+use super::ends::Below;
 use super::fields::Fields;
 use super::leaf;
 use crate::lpm::arena::UNIT;
@@ -41,9 +42,12 @@ pub struct View {
 }
 
 /// What a CPU may have special instructions for.
-pub(super) trait Isa {
+pub(super) trait Isa: Below {
     /// Lanes of a packet, as often as a group has rules.
     type Lanes: Copy;
+
+    /// 512 bits.
+    type Bits: Copy;
 
     /// # Safety
     /// The CPU has what the implementation is named for.
@@ -88,6 +92,24 @@ pub(super) trait Isa {
     /// # Safety
     /// The CPU has what the implementation is named for; the ends are readable, and nobody writes there.
     unsafe fn below(ends: *const [u16; ENDS], value: u16) -> usize;
+
+    /// All 512 bits.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for.
+    unsafe fn all() -> Self::Bits;
+
+    /// Those of some bits that are set there too.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for; there are eight words, in a line of memory.
+    unsafe fn meet(bits: Self::Bits, words: *const [u64; 8]) -> Self::Bits;
+
+    /// A bit for each of eight words that is not zero.
+    ///
+    /// # Safety
+    /// The CPU has what the implementation is named for.
+    unsafe fn words(bits: Self::Bits) -> u8;
 
     /// Adds references that lead somewhere to the lists of their kinds.
     ///

@@ -2,14 +2,36 @@
 
 use super::super::address::{Address, LANES};
 use super::super::block::{BITS, CUT, ENDS, KINDS};
+use super::super::ends::Below;
 use super::super::fields::Fields;
 use super::lists::{Lists, Raw};
 use super::{Isa, Order};
 
 pub(crate) struct Portable;
 
+impl Below for Portable {
+    #[inline(always)]
+    unsafe fn of_32(numbers: *const u16, value: u16) -> usize {
+        // SAFETY: the caller's promise.
+        below(unsafe { &*numbers.cast::<[u16; 32]>() }, value)
+    }
+
+    #[inline(always)]
+    unsafe fn of_16(numbers: *const u32, value: u32) -> usize {
+        // SAFETY: the caller's promise.
+        below(unsafe { &*numbers.cast::<[u32; 16]>() }, value)
+    }
+
+    #[inline(always)]
+    unsafe fn of_8(numbers: *const u64, value: u64) -> usize {
+        // SAFETY: the caller's promise.
+        below(unsafe { &*numbers.cast::<[u64; 8]>() }, value)
+    }
+}
+
 impl Isa for Portable {
     type Lanes = [u16; LANES];
+    type Bits = [u64; 8];
 
     #[inline(always)]
     unsafe fn lanes<K: Address>(packet: &Fields<K>) -> [u16; LANES] {
@@ -88,6 +110,23 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
+    unsafe fn all() -> [u64; 8] {
+        [u64::MAX; 8]
+    }
+
+    #[inline(always)]
+    unsafe fn meet(bits: [u64; 8], words: *const [u64; 8]) -> [u64; 8] {
+        // SAFETY: the caller's promise.
+        let words = unsafe { &*words };
+        std::array::from_fn(|word| bits[word] & words[word])
+    }
+
+    #[inline(always)]
+    unsafe fn words(bits: [u64; 8]) -> u8 {
+        bits.iter().enumerate().fold(0, |set, (word, bits)| set | u8::from(*bits != 0) << word)
+    }
+
+    #[inline(always)]
     unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists) {
         let (references, packets) = raw.pointers();
         for item in 0..count {
@@ -126,4 +165,10 @@ impl Isa for Portable {
         }
         (bits, cut)
     }
+}
+
+/// How many numbers are below a value.
+#[inline(always)]
+fn below<T: Ord>(numbers: &[T], value: T) -> usize {
+    numbers.iter().map(|number| usize::from(*number < value)).sum()
 }
