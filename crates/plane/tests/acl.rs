@@ -256,6 +256,35 @@ fn hits_are_counted_in_vectors_of_all_kinds() {
 }
 
 #[test]
+fn vectors_of_all_lengths_go_through_lists_that_are_kept_once() {
+    let rules = |from: u32, to| (from..to).map(|port| format!("permit udp port {port}")).collect::<Vec<_>>();
+    let (own, common) = (rules(0, 20), rules(20, 90));
+    let texts = |rules: &'static [String]| rules.iter().map(String::as_str).collect::<Vec<_>>();
+    let (own, common) = (texts(own.leak()), texts(common.leak()));
+    let build = two_ports().acl("own", &own).acl("common", &common).acl("last", &["deny udp port 95", "permit any"]);
+    let build = build.acl_in("lan", &["own", "common", "last"]).acl_in("wan", &["common"]);
+    let mut rig = build.rig();
+    rig.harness.share_acls(0).unwrap();
+    let mut expected = [vec![0; 21], vec![0; 71], vec![0; 3]];
+    for length in [1, 2, 20, 254, 255, 256] {
+        let port = |n: usize| n * 37 % 100;
+        let frames: Vec<Vec<u8>> =
+            (0..length).map(|n| rig.frame("lan", &packets("udp", Some(9), &format!(" port {}", port(n)))[0])).collect();
+        let (outcomes, _) = rig.put_all("lan", &frames);
+        for (n, outcome) in outcomes.iter().enumerate() {
+            assert_eq!(outcome.verdict == Verdict::Forward, port(n) != 95, "port {} of {length}", port(n));
+            match port(n) {
+                port @ 0..20 => expected[0][port] += 1,
+                port @ 20..90 => expected[1][port - 20] += 1,
+                95 => expected[2][0] += 1,
+                _ => expected[2][1] += 1,
+            }
+        }
+    }
+    assert_eq!(["own", "common", "last"].map(|list| rig.acl_hits(list)), expected);
+}
+
+#[test]
 fn several_lists_in_their_order() {
     let build = two_ports()
         .acl("first", &["deny udp port 1", "permit udp port 2"])

@@ -1016,6 +1016,85 @@ fn lists_and_chains_tell_of_themselves() {
     assert_eq!(rig.compiler.acl_lists(&rig.gateway)[1].default_matched.packets, 1);
 }
 
+/// Three interfaces, each with a list of its own before a common one.
+fn with_a_common_list(common: usize) -> Gateway {
+    let rules = |net: usize, count| -> Vec<AclRule> {
+        (0..count).map(|host: usize| from(DENY, &format!("10.{net}.{}.{}/32", host / 256, host % 256))).collect()
+    };
+    let lists = [
+        list("common", &rules(0, common)),
+        list("1", &rules(1, 30)),
+        list("2", &rules(2, 30)),
+        list("3", &rules(3, 30)),
+    ];
+    let mut gateway = model(&lists, &[1, 0], &[2, 0]);
+    gateway.interfaces[2].access.acl_in = vec![AclIndex(3), AclIndex(0)];
+    gateway
+}
+
+#[test]
+fn rules_that_come_and_go_leave_sections_as_they_are_until_there_are_more() {
+    let mut rig = Rig::sharing(with_a_common_list(10), Some(30));
+    let tables =
+        |rig: &Rig| rig.root.with(|root| root.acl.v4.iter().map(|chain| Arc::clone(&chain.table)).collect::<Vec<_>>());
+    let is_kept = |rig: &Rig, before: &[_]| {
+        let now = tables(rig);
+        now.len() == before.len() && now.iter().zip(before).all(|(now, before)| Arc::ptr_eq(now, before))
+    };
+    let before = tables(&rig);
+    assert_eq!(before.len(), 3, "two copies of ten rules");
+    let one = |rig: &mut Rig, net: usize| {
+        rig.edit("common", insert(At::End, &[from(DENY, &format!("11.0.0.{net}/32"))])).unwrap().added[0]
+    };
+    for net in 0..50 {
+        let number = one(&mut rig, net);
+        rig.edit("common", AclEdit::Delete { rules: vec![number] }).unwrap();
+    }
+    let numbers: Vec<u32> = (0..5).map(|net| one(&mut rig, net)).collect();
+    assert!(is_kept(&rig, &before), "no more than fifteen at any time");
+    // The sixteenth has it kept once; those that follow go in as it is.
+    let last = one(&mut rig, 99);
+    let lists = |rig: &Rig| -> Vec<String> {
+        rig.compiler.acl_sections(&rig.gateway).into_iter().map(|section| section.lists.join(",")).collect()
+    };
+    assert_eq!(lists(&rig), ["common", "1", "2", "3"]);
+    assert_eq!((rig.from("11.0.0.4").number(), rig.from("11.0.0.99").number()), (numbers[4], last));
+    let before = tables(&rig);
+    for net in 100..200 {
+        one(&mut rig, net);
+    }
+    assert!(is_kept(&rig, &before));
+    assert_eq!(rig.from("11.0.0.180").action(), Action::Deny);
+}
+
+#[test]
+fn the_limit_holds_for_all_sections_of_a_sequence() {
+    let group = |count: usize| {
+        let members: Vec<String> = (0..count).map(|host| format!("10.9.0.{host}/32")).collect();
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        Group { name: format!("g{count}").into(), ..hosts(&members) }
+    };
+    let grouped = |count| AclRule { from: Addresses::Group(group(count)), ..AclRule::all(DENY, Origin(0)) };
+    let mut gateway = with_a_common_list(100);
+    gateway.groups.addresses = vec![group(70), group(71)];
+    gateway.limits.acl_rules = 200;
+    let mut rig = Rig::sharing(gateway, Some(0));
+    // 100 and 30 in each; 190 of all; there may be 200.
+    let too_many = |refused: Result<AclEdited, AclError>, list: &str| {
+        let refused = refused.unwrap_err();
+        assert!(matches!(&refused, AclError::NoRoom { list: own, .. } if own == list), "{refused}");
+    };
+    too_many(rig.edit("1", insert(At::End, &[grouped(71)])), "common");
+    rig.edit("1", insert(At::End, &[grouped(70)])).unwrap();
+    let before = rig.rows("1");
+    for list in ["1", "common"] {
+        too_many(rig.edit(list, insert(At::End, &[from(DENY, "10.8.0.1/32")])), list);
+    }
+    assert_eq!((rig.rows("1"), rig.rows("common").len()), (before, 100));
+    rig.edit("2", insert(At::End, &[from(DENY, "10.8.0.1/32")])).unwrap();
+    assert_eq!(rig.from("10.8.0.1"), rig.from("10.8.0.2"), "the default");
+}
+
 #[test]
 fn an_engine_changes_lists_and_tells_of_them() {
     let gateway = model(&[list("x", &[from(PERMIT, "10.0.0.0/8")])], &[0], &[]);

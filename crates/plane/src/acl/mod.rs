@@ -1,10 +1,12 @@
 //! Access lists, as workers read them.
 //!
-//! A *chain* is a classifier for a sequence of lists: what an interface names for a direction comes to one lookup, however
-//! many lists it names, unless a list is so large and in so many chains that these share what is behind it, or before it:
-//! then one chain is asked after the other. What a lookup finds says by itself whether the packet goes on ([`Found`]), so that the usual packet
-//! looks at nothing else than the counter of its rule. Counters lie in *pages*, a copy for each worker; versions of the root
-//! share them. Rules that ask for more than a verdict, a sample or a limit, are *special*: what they ask for lies in their page.
+//! A *chain* is a classifier, and the number of the chain that is asked about what no rule of it matches. What an interface
+//! names for a direction comes to one lookup, however many lists it names; but where lists are large and stand in many
+//! sequences, these share chains, and one is asked after the other.
+//!
+//! What a lookup finds says by itself whether the packet goes on ([`Found`]), so that the usual packet looks at nothing else
+//! than the counter of its rule. Counters lie in *pages*, a copy for each worker; versions of the root share them. Rules that
+//! ask for more than a verdict, a sample or a limit, are *special*: what they ask for lies in their page.
 
 mod found;
 mod pages;
@@ -36,10 +38,10 @@ pub struct Access {
     pub output: bool,
 }
 
-/// The lists that interfaces name in this order, for one family.
+/// Lists that interfaces name in this order, or the first of these, for one family.
 #[derive(Clone, Debug)]
 pub struct Chain<K> {
-    /// The rules. Each packet matches one: the last matches all, and is [`Found::NEXT`] if another chain is asked.
+    /// The rules. Each packet matches one: the last matches all. It is [`Found::NEXT`] if another chain is asked.
     pub table: Arc<Table<K>>,
     /// The number of the chain that is asked about packets that no rule matches; [`NONE`] without one.
     pub next: u16,
@@ -61,23 +63,23 @@ impl<K: Address> Chain<K> {
     #[inline(never)]
     fn ask_next(&self, chains: &[Chain<K>], guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
         debug_assert!(packets.len() <= VECTOR && packets.len() == found.len());
+        let (mut rest, mut own, mut more) = ([0; VECTOR], [Fields::default(); VECTOR], [NO_RULE; VECTOR]);
         let mut chain = self;
         while let Some(next) = chains.get(usize::from(chain.next)) {
             chain = next;
-            let (mut rest, mut count) = ([0; VECTOR], 0);
-            let mut own = [Fields::default(); VECTOR];
-            for ((index, word), fields) in (0_u8..).zip(&*found).zip(packets) {
-                rest[count] = index;
-                own[count] = *fields;
-                count += usize::from(*word == Found::NEXT.identity());
+            let mut count = 0;
+            for (index, (word, fields)) in found.iter().zip(packets).enumerate() {
+                if *word == Found::NEXT.identity() {
+                    (rest[count], own[count]) = (index, *fields);
+                    count += 1;
+                }
             }
             if count == 0 {
                 return;
             }
-            let mut more = [NO_RULE; VECTOR];
             chain.table.lookup_each(guard, &own[..count], &mut more[..count]);
             for (&index, &word) in rest[..count].iter().zip(&more) {
-                found[usize::from(index)] = word;
+                found[index] = word;
             }
         }
     }

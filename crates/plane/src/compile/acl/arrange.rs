@@ -1,13 +1,17 @@
 //! Chains for sequences of lists: which sections they are, and which of these there are already.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use super::cut::cut;
+use weir_table::classify::Error;
+
+use super::super::boxes::count_of;
+use super::cut::{Cuts, Room, cut};
 use super::in_place::Changed;
 use super::section::{Full, Lists, Means, Section, Sequence};
 use super::{List, Store};
 use crate::acl::NONE;
-use crate::model::AclDefault;
+use crate::model::{AclDefault, IpFamily};
 
 /// A chain: a section, and the chain that decides about packets that none of its rules matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,15 +34,46 @@ pub(super) struct Arranged {
     sequences: Vec<Sequence>,
     sections: Vec<Slot>,
     chains: Vec<Link>,
-    room: HashMap<u32, usize>,
+    room: Room,
 }
 
-/// Why there are no chains.
-pub(super) enum Unarranged {
-    /// A section can not be made.
-    Full(Full),
-    /// Chains would be too many; this list is of the first that has no number.
-    Chains(u32),
+/// Which sections sequences are to have.
+struct Plan {
+    sections: Vec<Lists>,
+    /// The first are those of the sequences.
+    chains: Vec<Link>,
+}
+
+impl Plan {
+    /// Of sequences that are cut so; `None` if there are more chains than numbers.
+    fn new(asked: &[&[u32]], cuts: &HashMap<&[u32], Vec<Range<usize>>>) -> Option<Plan> {
+        let mut sections: Vec<Lists> = Vec::new();
+        let mut places: HashMap<Lists, usize> = HashMap::new();
+        // The first chains are those of the sequences, whatever stands behind their first sections.
+        let mut chains = vec![Link { section: 0, next: NONE }; asked.len()];
+        let mut others: HashMap<Link, u16> = HashMap::new();
+        for (number, &sequence) in asked.iter().enumerate() {
+            let mut next = NONE;
+            for range in cuts[sequence].iter().rev() {
+                let lists = Lists { sequence: sequence[range.clone()].into(), is_last: range.end == sequence.len() };
+                let section = *places.entry(lists).or_insert_with_key(|lists| {
+                    sections.push(lists.clone());
+                    sections.len() - 1
+                });
+                let link = Link { section, next };
+                if range.start == 0 {
+                    chains[number] = link;
+                } else if let Some(&known) = others.get(&link) {
+                    next = known;
+                } else {
+                    next = next_number(chains.len())?;
+                    others.insert(link, next);
+                    chains.push(link);
+                }
+            }
+        }
+        Some(Plan { sections, chains })
+    }
 }
 
 /// The number of a chain beside so many others, if one is left.
@@ -55,56 +90,44 @@ impl Store {
         sequences: Vec<Sequence>,
         list: impl Fn(u32) -> &'l List + Copy,
         is_new: impl Fn(u32) -> bool,
-    ) -> Result<Arranged, Unarranged> {
+    ) -> Result<Arranged, Full> {
         let asked: Vec<&[u32]> = sequences.iter().map(|sequence| asked(sequence, list)).collect();
         let mut different: Vec<&[u32]> = asked.clone();
         different.sort_unstable();
         different.dedup();
-        let boxes = |number: u32| list(number).order.iter().map(|entry| entry.width as usize).sum();
-        let cuts = cut(&different, self.most_copied, boxes);
+        let mut boxes: HashMap<u32, [usize; 2]> = HashMap::new();
+        for &number in different.iter().copied().flatten() {
+            boxes.entry(number).or_insert_with(|| of_families(list(number)));
+        }
+        for sequence in &different {
+            hold_to_limit(means, sequence, list, &boxes)?;
+        }
+        let rules = |number: u32| boxes[&number].into_iter().max().unwrap_or_default();
+        let planned = |most_copied: usize| {
+            let Cuts { sections, room } = cut(&different, most_copied, rules);
+            let sections = different.iter().copied().zip(sections).collect();
+            Plan::new(&asked, &sections).map(|plan| (plan, room))
+        };
+        // Where chains of several sections are more than there are numbers, each is of one.
+        let uncut = || planned(usize::MAX).expect("chains of one section, which have numbers");
+        let (Plan { sections, chains }, room) = planned(self.most_copied).unwrap_or_else(uncut);
+
         let before: HashMap<&Lists, usize> =
             self.sections.iter().zip(0..).map(|(section, place)| (&section.lists, place)).collect();
-
-        let mut sections = Vec::new();
-        let mut places: HashMap<Lists, usize> = HashMap::new();
-        let mut section = |lists: Lists| -> Result<usize, Unarranged> {
-            if let Some(&place) = places.get(&lists) {
-                return Ok(place);
-            }
+        let slot = |lists: Lists| {
             let goes_on = before.get(&lists).filter(|_| !lists.sequence.iter().any(|&number| is_new(number)));
-            sections.push(match goes_on {
+            Ok(match goes_on {
                 Some(&place) => Slot::Keep(place),
-                None => {
-                    let section = Section::build(means, lists.clone(), list).map_err(Unarranged::Full)?;
-                    Slot::Fresh(Box::new(section))
-                }
-            });
-            places.insert(lists, sections.len() - 1);
-            Ok(sections.len() - 1)
+                None => Slot::Fresh(Box::new(Section::build(means, lists, list)?)),
+            })
         };
+        let sections = sections.into_iter().map(slot).collect::<Result<_, _>>()?;
+        Ok(Arranged { sequences, sections, chains, room })
+    }
 
-        // The first chains are those of the sequences, whatever stands behind their first sections.
-        let mut chains = vec![Link { section: 0, next: NONE }; sequences.len()];
-        let mut others: HashMap<Link, u16> = HashMap::new();
-        for (number, sequence) in asked.into_iter().enumerate() {
-            let Ok(own) = different.binary_search(&sequence) else { continue };
-            let mut next = NONE;
-            for range in cuts.sections[own].iter().rev() {
-                let is_last = range.end == sequence.len();
-                let lists = Lists { sequence: sequence[range.clone()].into(), is_last };
-                let link = Link { section: section(lists)?, next };
-                if range.start == 0 {
-                    chains[number] = link;
-                } else if let Some(&known) = others.get(&link) {
-                    next = known;
-                } else {
-                    next = next_number(chains.len()).ok_or(Unarranged::Chains(sequence[0]))?;
-                    others.insert(link, next);
-                    chains.push(link);
-                }
-            }
-        }
-        Ok(Arranged { sequences, sections, chains, room: cuts.room })
+    /// Some chain has several sections.
+    pub(super) fn is_cut(&self) -> bool {
+        self.chains.len() > self.sequences.len()
     }
 
     /// Has chains run in the place of those that do.
@@ -146,4 +169,61 @@ pub(super) fn asked<'s, 'l>(sequence: &'s [u32], list: impl Fn(u32) -> &'l List)
     let decides = |&number: &u32| list(number).default != AclDefault::Next;
     let asked = sequence.iter().position(decides).map_or(sequence.len(), |position| position + 1);
     &sequence[..asked]
+}
+
+/// Boxes of a list, of each family.
+fn of_families(list: &List) -> [usize; 2] {
+    [IpFamily::V4, IpFamily::V6].map(|family| {
+        let boxes = list.order.iter().map(|entry| count_of(list.rule(entry), family));
+        boxes.fold(0, usize::saturating_add)
+    })
+}
+
+/// Refuses a sequence with too many boxes of a family. They are counted before they are made: groups come to any number.
+fn hold_to_limit<'l>(
+    means: Means<'_>,
+    sequence: &[u32],
+    list: impl Fn(u32) -> &'l List,
+    boxes: &HashMap<u32, [usize; 2]>,
+) -> Result<(), Full> {
+    for (own, family) in [IpFamily::V4, IpFamily::V6].into_iter().enumerate() {
+        let mut before = 0_usize;
+        for &number in sequence {
+            let with = before.saturating_add(boxes[&number][own]);
+            if with <= means.limit {
+                before = with;
+                continue;
+            }
+            // The first rule that has no room is to blame.
+            let of = list(number);
+            for rule in of.order.iter().map(|entry| of.rule(entry)) {
+                before = before.saturating_add(count_of(rule, family));
+                if before > means.limit {
+                    let error = Error::TooManyRules { rules: before, most: means.limit };
+                    return Err(Full { list: number, rule: Some(rule.origin), error });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_of_several_sections_have_to_have_numbers() {
+        // A list of their own, one of all, and another of their own: three chains each.
+        let sequences: Vec<Vec<u32>> = (0..22_000).map(|own| vec![2 * own + 1, 0, 2 * own + 2]).collect();
+        let asked: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+        let planned = |asked: &[&[u32]], most_copied| {
+            let cuts = cut(asked, most_copied, |list| if list == 0 { 9000 } else { 1 });
+            Plan::new(asked, &asked.iter().copied().zip(cuts.sections).collect())
+        };
+        let counts = |plan: Option<Plan>| plan.map(|plan| (plan.sections.len(), plan.chains.len()));
+        assert_eq!(counts(planned(&asked, 4096)), None);
+        assert_eq!(counts(planned(&asked[..21_000], 4096)), Some((42_001, 63_000)));
+        assert_eq!(counts(planned(&asked, usize::MAX)), Some((22_000, 22_000)));
+    }
 }

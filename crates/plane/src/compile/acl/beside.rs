@@ -1,9 +1,8 @@
-//! Changes that make lists, and the chains they are in, anew beside those that run.
+//! Changes that make lists, and the sections they are in, anew beside those that run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::arrange::Unarranged;
 use super::edit::{AclChange, AclEdited, AclError, At};
 use super::order::{Entry, Order, Own, Said, Text};
 use super::same::Known;
@@ -203,14 +202,10 @@ impl Store {
         let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
         let arranged = match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
             Ok(arranged) => arranged,
-            Err(unarranged) => {
-                let name = |number| find(number).name.to_string();
-                let error = match unarranged {
-                    Unarranged::Full(Full { list, error: full, .. }) => AclError::NoRoom { list: name(list), full },
-                    Unarranged::Chains(list) => AclError::TooManyChains { list: name(list) },
-                };
+            Err(Full { list, error: full, .. }) => {
+                let list = find(list).name.to_string();
                 self.numbers.take_back(fresh);
-                return Err(error);
+                return Err(AclError::NoRoom { list, full });
             }
         };
         for (number, list) in lists {

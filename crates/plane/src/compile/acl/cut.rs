@@ -11,13 +11,45 @@ use std::ops::Range;
 /// Rules of copies, over all sequences but the first, that a run may have unless told otherwise.
 pub(super) const MOST_COPIED: usize = 4096;
 
+/// A run that has this part of them is small, however many sequences have it: lists that are combined in many ways would cost
+/// a lookup each.
+const SMALL: usize = 64;
+
 /// What becomes of sequences.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cuts {
     /// By sequence: its sections, as positions of its lists.
     pub(super) sections: Vec<Vec<Range<usize>>>,
-    /// By list: the rules that may come until its run is too large to be copied. Others may have any number.
-    pub(super) room: HashMap<u32, usize>,
+    pub(super) room: Room,
+}
+
+/// The rules that may come until a run is too large to be copied.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    /// By list: its run. Those that are not there may have any number.
+    runs: HashMap<u32, usize>,
+    left: Vec<usize>,
+}
+
+impl Room {
+    /// Whether a list may have a rule more.
+    pub(super) fn has(&self, list: u32) -> bool {
+        self.runs.get(&list).is_none_or(|&run| self.left[run] > 0)
+    }
+
+    /// A list that has room has a rule more.
+    pub(super) fn take(&mut self, list: u32) {
+        if let Some(&run) = self.runs.get(&list) {
+            self.left[run] -= 1;
+        }
+    }
+
+    /// A list has a rule less.
+    pub(super) fn give_back(&mut self, list: u32) {
+        if let Some(&run) = self.runs.get(&list) {
+            self.left[run] += 1;
+        }
+    }
 }
 
 /// What stands before or behind a list.
@@ -54,13 +86,15 @@ pub(super) fn cut(sequences: &[&[u32]], most_copied: usize, rules: impl Fn(u32) 
         for run in sequence.chunk_by(|&before, &behind| follows(before, behind)) {
             let copies = run.first().map_or(0, |first| lists[first].sequences - 1);
             let own: usize = run.iter().map(|&list| size(list)).sum();
-            let is_alone = own.saturating_mul(copies) > most_copied;
+            let most = most_copied.checked_div(copies).map_or(usize::MAX, |most| most.max(most_copied / SMALL));
+            let is_alone = own > most;
             if position > 0 && (is_alone || was_alone) {
                 sections.push(start..position);
                 start = position;
             }
-            if copies > 0 && !is_alone {
-                cuts.room.extend(run.iter().map(|&list| (list, most_copied / copies - own)));
+            if copies > 0 && !is_alone && !run.iter().any(|list| cuts.room.runs.contains_key(list)) {
+                cuts.room.runs.extend(run.iter().map(|&list| (list, cuts.room.left.len())));
+                cuts.room.left.push(most - own);
             }
             (position, was_alone) = (position + run.len(), is_alone);
         }
@@ -134,12 +168,30 @@ mod tests {
     }
 
     #[test]
+    fn small_lists_stay_whole_however_often_they_are_copied() {
+        let sequences: Vec<Vec<u32>> = (0..600).map(|own| vec![1000 + own, 7]).collect();
+        let all: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+        for (rules, sections) in [(64, 1), (65, 2)] {
+            let cuts = cut(&all, MOST_COPIED, |list| if list == 7 { rules } else { 1 });
+            assert!(cuts.sections.iter().all(|own| own.len() == sections), "{rules}");
+        }
+    }
+
+    #[test]
     fn lists_say_how_much_they_may_grow() {
-        let cuts =
-            cut(&[&[1, 2], &[3, 2], &[4, 9], &[5, 9], &[6, 9]], MOST_COPIED, |list| if list == 9 { 2049 } else { 96 });
-        // 4,096 rules in one copy; that in two copies is alone, and those in one sequence may have any number.
-        assert_eq!(cuts.room, HashMap::from([(2, 4000)]));
+        let sequences: [&[u32]; 5] = [&[1, 2, 12], &[3, 2, 12], &[4, 9], &[5, 9], &[6, 9]];
+        let cuts = cut(&sequences, MOST_COPIED, |list| if list == 9 { 2049 } else { 96 });
+        // 4,096 rules in one copy of two lists; that in two copies is alone, and those in one sequence may have any number.
+        assert_eq!(cuts.room.left, [4096 - 2 * 96]);
         assert_eq!((cuts.sections[0].len(), &cuts.sections[2]), (1, &vec![0..1, 1..2]));
+        let mut room = cuts.room;
+        room.left[0] = 2;
+        room.take(2);
+        assert!(room.has(2) && room.has(12));
+        room.take(12);
+        assert!(!room.has(2) && !room.has(12) && room.has(9) && room.has(1));
+        room.give_back(2);
+        assert!(room.has(12));
         assert_eq!(cut(&[], 0, |_| 0), Cuts::default());
     }
 }

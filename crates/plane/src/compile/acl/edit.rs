@@ -1,7 +1,7 @@
 //! Changes to lists while the gateway runs: each happens as a whole, or not at all.
 //!
 //! A rule of one box goes into the classifiers as they are, or out of them: no lookup finds anything else than the list
-//! before or after it. Anything else makes lists and their chains anew beside those that run, and readers see it with the next
+//! before or after it. Anything else makes lists and their sections anew beside those that run, and readers see it with the next
 //! root.
 
 use weir_table::classify::Error;
@@ -142,15 +142,6 @@ pub enum AclError {
         members: usize,
         /// How many they may have.
         most: usize,
-    },
-    /// Large lists would be kept once, and there are too many sequences that they stand in.
-    #[error(
-        "interfaces name more different sequences of access lists, some with `{list}`, than {} chains can have",
-        crate::acl::NONE
-    )]
-    TooManyChains {
-        /// The first list of the first sequence that is too many.
-        list: String,
     },
     /// A rule would match nothing.
     #[error(

@@ -12,7 +12,6 @@ use super::numbers;
 use super::order::{Entry, Own, Said, Text};
 use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
 use super::{Input, Store, special};
-use crate::acl::NONE;
 use crate::model::AclRule;
 
 /// What changed last.
@@ -39,8 +38,13 @@ impl Store {
     /// A list is to change in place. Whoever asks one section after the other must not find this change in the second after
     /// it has not found an earlier one in the first: where that was another section's, readers pass it first.
     fn in_order(&mut self, domain: &Domain, list: u32) {
-        let own = Changed::List(list);
-        if std::mem::replace(&mut self.changed, own) != own && self.chains.iter().any(|link| link.next != NONE) {
+        let before = std::mem::replace(&mut self.changed, Changed::List(list));
+        let waits = match before {
+            // Chains may have had several sections until then.
+            Changed::Sections => true,
+            Changed::List(before) => before != list && self.is_cut(),
+        };
+        if waits {
             domain.synchronize();
         }
     }
@@ -57,7 +61,7 @@ impl Store {
         self.admit(input, &self.name(number), std::slice::from_ref(rule), 0)?;
         let Some(list) = self.list(number) else { return Ok(None) };
         // Sections may have to be others.
-        if self.room.get(&number) == Some(&0) {
+        if !self.room.has(number) {
             return Ok(None);
         }
         // One of a family at most.
@@ -84,10 +88,13 @@ impl Store {
         let identity = found(&text.rule, own).identity();
         let entry = Entry { place: at, width: 1, number: own, text: Text::Own(text) };
         let mut into = 0;
-        let done = self.sections.iter_mut().try_for_each(|section| {
-            let done = section.insert(input.means(), number, at, &boxes, identity);
-            into += usize::from(done.is_ok());
-            done
+        let done = self.hold_to_limit(input.means(), number, &boxes);
+        let done = done.and_then(|()| {
+            self.sections.iter_mut().try_for_each(|section| {
+                let done = section.insert(input.means(), number, at, &boxes, identity);
+                into += usize::from(done.is_ok());
+                done
+            })
         });
         if let Err(full) = done {
             // Made anew they may have room, as all of it lies close then.
@@ -118,10 +125,29 @@ impl Store {
         list.order.insert(index, entry);
         list.edited = true;
         self.rules += 1;
-        if let Some(room) = self.room.get_mut(&number) {
-            *room -= 1;
-        }
+        self.room.take(number);
         Ok((AclEdited { added: vec![own], deleted: 0, rules: list.order.len() }, false))
+    }
+
+    /// Refuses boxes that come to a list of which a sequence of several sections would have too many.
+    fn hold_to_limit(&self, means: Means<'_>, list: u32, boxes: &Boxes) -> Result<(), Error> {
+        if !self.is_cut() {
+            // Its section holds itself to it.
+            return Ok(());
+        }
+        for &first in &self.chains[..self.sequences.len()] {
+            let (mut v4, mut v6, mut has) = (boxes.v4.len(), boxes.v6.len(), false);
+            for link in self.links(Some(first)) {
+                let section = &self.sections[link.section];
+                (v4, v6) = (v4 + section.v4.boxes, v6 + section.v6.boxes);
+                has |= section.position(list).is_some();
+            }
+            let rules = v4.max(v6);
+            if has && rules > means.limit {
+                return Err(Error::TooManyRules { rules, most: means.limit });
+            }
+        }
+        Ok(())
     }
 
     /// Takes a rule of one box out as it is; gives whether the next root should know. `None`: it has to be done otherwise.
@@ -137,6 +163,7 @@ impl Store {
         list.order.remove(index);
         list.edited = true;
         self.rules -= 1;
+        self.room.give_back(number);
         self.numbers.release(vec![own]);
         let mut tell = false;
         for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {

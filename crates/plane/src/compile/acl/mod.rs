@@ -26,7 +26,6 @@ mod section;
 mod show;
 mod stage;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
@@ -38,6 +37,7 @@ pub use order::Said;
 pub use show::AclDecision;
 
 use arrange::Link;
+use cut::Room;
 use groups::All;
 use in_place::Changed;
 use nested::Live;
@@ -69,8 +69,8 @@ pub(super) struct Store {
     sequences: Vec<Sequence>,
     sections: Vec<Section>,
     chains: Vec<Link>,
-    /// By list: the rules that may come one by one until sections may have to be others; the others may have any number.
-    room: HashMap<u32, usize>,
+    /// What may come one by one until sections have to be others.
+    room: Room,
     /// Rules of copies that lists may come to before they are kept once.
     most_copied: usize,
     changed: Changed,
@@ -154,7 +154,7 @@ impl Store {
             sequences: Vec::new(),
             sections: Vec::new(),
             chains: Vec::new(),
-            room: HashMap::new(),
+            room: Room::default(),
             most_copied: cut::MOST_COPIED,
             changed: Changed::Sections,
             numbers: Numbers::new(workers),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 use weir_table::classify::{Error, Limits, Rule, Upper, Writer};
 
-use super::super::boxes::{Bits, boxes, count_of};
+use super::super::boxes::{Bits, boxes};
 use super::List;
 use super::order::{DEFAULT, PLACES};
 use crate::acl::{Action, Chain, Found};
@@ -60,7 +60,7 @@ impl Means<'_> {
     }
 }
 
-/// Why a chain can not be made.
+/// Why a section can not be made.
 #[derive(Debug)]
 pub(super) struct Full {
     /// The list, by its number.
@@ -108,7 +108,7 @@ pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
 }
 
 impl Section {
-    /// A section of these lists, as they run.
+    /// A section of these lists, as they run, which do not have too many boxes.
     pub(super) fn build<'l>(
         means: Means<'_>,
         lists: Lists,
@@ -144,13 +144,8 @@ impl<K: Bits> Own<K> {
             let list = list(number);
             for entry in list.order.iter() {
                 let rule = list.rule(entry);
-                // Counted before they are made: groups come to any number.
-                used = count_of(rule, K::FAMILY).saturating_add(used);
-                if used > means.limit {
-                    let error = Error::TooManyRules { rules: used, most: means.limit };
-                    return Err(Full { list: number, rule: Some(rule.origin), error });
-                }
                 let boxes = means.boxes::<K>(rule);
+                used += boxes.len();
                 let identity = found(rule, entry.number).identity();
                 for (own, rule) in (place(position, entry.place)..).zip(boxes) {
                     transport += usize::from(asks_transport(&rule));

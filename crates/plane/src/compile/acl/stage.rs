@@ -8,7 +8,7 @@ use weir_table::sav::NoRoom;
 
 use super::super::TableFull;
 use super::super::boxes::count;
-use super::arrange::{Arranged, Unarranged, next_number};
+use super::arrange::{Arranged, next_number};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
@@ -289,7 +289,7 @@ impl Store {
             }
             // It has a list at least.
             let number = next_number(sequences.len())
-                .ok_or_else(|| too_many_chains(&input.gateway.acls[usize::from(named[0].0)]))?;
+                .ok_or_else(|| too_many_sequences(&input.gateway.acls[usize::from(named[0].0)]))?;
             known.insert(Arc::clone(&sequence), number);
             sequences.push(sequence);
             Ok(number)
@@ -300,16 +300,13 @@ impl Store {
         }
         let is_new = |number: u32| fresh.contains_key(&number);
         let arranged = self.arrange(input.means(), sequences, list, is_new);
-        staged.arranged = arranged.map_err(|unarranged| match unarranged {
-            Unarranged::Full(full) => table_full(full, list),
-            Unarranged::Chains(number) => too_many_chains(&list(number).declared),
-        })?;
+        staged.arranged = arranged.map_err(|full| table_full(full, list))?;
         staged.interfaces = interfaces;
         Ok(())
     }
 }
 
-fn too_many_chains(list: &AclList) -> TableFull {
+fn too_many_sequences(list: &AclList) -> TableFull {
     TableFull {
         table: format!("acl {}", list.name),
         prefix: String::new(),
@@ -388,7 +385,7 @@ mod tests {
             origin: Origin::default(),
         };
         assert_eq!((next_number(65_534), next_number(65_535)), (Some(65_534), None));
-        let refused = too_many_chains(&list);
+        let refused = too_many_sequences(&list);
         assert_eq!(
             refused.to_string(),
             "acl edge: interfaces name more than 65535 different sequences of access lists"

@@ -17,7 +17,7 @@ pub struct Acls {
     pub lists: Vec<List>,
     /// Each group.
     pub groups: Vec<Group>,
-    /// Each sequence of lists that some interface names.
+    /// What the lists that interfaces name come to.
     pub chains: Vec<Chain>,
 }
 
@@ -88,7 +88,8 @@ pub struct Chain {
     pub boxes: u64,
     /// Octets of memory.
     pub bytes: u64,
-    /// Some rule asks for ports, types or flags, which later fragments are given from the first.
+    /// Some rule asks for ports, types or flags, which later fragments are given from the first; also where lists ask that
+    /// come before these.
     pub needs_transport: bool,
     /// What the lists do not decide about is denied; else, another chain is asked.
     pub is_last: bool,
