@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::lab::{Capture, Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, transfer};
+use crate::lab::{Capture, Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, transfer, wait};
 
 /// The hosts' addresses, by family.
 const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -61,17 +61,17 @@ fn address(text: &str) -> IpAddr {
 /// What becomes of an attempt to connect, and how long it took.
 fn connect(line: &Line, to: SocketAddr) -> (io::Result<()>, Duration) {
     let start = Instant::now();
-    let result = line.left.enter(|| TcpStream::connect_timeout(&to, Duration::from_millis(1500)).map(drop));
+    let result = line.left.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5)).map(drop));
     (result, start.elapsed())
 }
 
-/// What the sender of a datagram is told of it within a second.
-fn told(line: &Line, to: SocketAddr) -> Option<io::Error> {
+/// What the sender of a datagram is told of it within a time.
+fn told(line: &Line, to: SocketAddr, within: Duration) -> Option<io::Error> {
     line.left.enter(|| {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).expect("there are free ports");
         socket.connect(to).expect("a datagram socket connects");
-        socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a datagram socket has a timeout");
+        socket.set_read_timeout(Some(within)).expect("a datagram socket has a timeout");
         socket.send(b"who is there").expect("a datagram is sent");
         socket.recv(&mut [0; 64]).err().filter(|error| error.kind() != ErrorKind::WouldBlock)
     })
@@ -95,18 +95,21 @@ fn what_may_pass_passes_and_refusals_are_understood() {
         // Someone listens on each of these, so that it is weir who refuses.
         let _listeners =
             line.right.enter(|| [22, 23].map(|port| TcpListener::bind(at(port)).expect("the port is free")));
-        let (rejected, time) = connect(&line, at(22));
-        let kind = rejected.expect_err("it is rejected").kind();
-        assert_eq!(kind, ErrorKind::ConnectionRefused, "{to}");
-        assert!(time < Duration::from_millis(900), "a reset is at once, not after {time:?}");
+        // A reset is at once, and not when the question is asked again after a second; but a busy machine may be late.
+        let mut times = std::iter::repeat_with(|| {
+            let (rejected, time) = connect(&line, at(22));
+            assert_eq!(rejected.expect_err("it is rejected").kind(), ErrorKind::ConnectionRefused, "{to}");
+            time
+        });
+        assert!(times.by_ref().take(10).any(|time| time < Duration::from_millis(900)), "{to}: no reset is at once");
         let (denied, _) = connect(&line, at(23));
         assert_eq!(denied.expect_err("nobody answers").kind(), ErrorKind::TimedOut, "{to}");
 
         // ICMP: administratively prohibited, which Linux has as "no route to host", and for IPv6 as "permission denied".
-        let error = told(&line, at(7001)).expect("the sender is told");
+        let error = told(&line, at(7001), Duration::from_secs(20)).expect("the sender is told");
         let expected = if to.is_ipv4() { ErrorKind::HostUnreachable } else { ErrorKind::PermissionDenied };
         assert_eq!(error.kind(), expected, "{to}: {error}");
-        assert!(told(&line, at(7002)).is_none(), "{to}: what is denied is denied in silence");
+        assert!(told(&line, at(7002), Duration::from_secs(1)).is_none(), "{to}: what is denied is denied in silence");
     }
     let drops = weir.drops();
     assert!(drops["acl-deny"] >= 4 && drops["acl-reject"] >= 4, "{drops:?}");
@@ -123,15 +126,24 @@ fn fragments_share_the_fate_of_their_first() {
         // Hardware addresses are asked for before anything counts.
         echo(&line.left, RIGHT[family], [56]);
         let sink = Sink::start(&line.right, at(7000));
-        let sender = Sender::start(&line.left, stream(family, 7000, 500, LARGE));
+        // Of one socket: the kernel numbers the datagrams of each for itself, from anywhere on, and two of one number would be
+        // one to weir, whose fragments contradict each other.
+        let large = |port| StreamSpec { flows: 1, ..stream(family, port, 500, LARGE) };
+        let sender = Sender::start(&line.left, large(7000));
         std::thread::sleep(Duration::from_secs(2));
         let (sent, arrived) = (sender.stop(), sink.stop());
         println!("{}: {} of {} arrived whole", RIGHT[family], arrived.total(), sent.total());
         assert_eq!((arrived.total(), arrived.changed), (sent.total(), 0), "{:?}", weir.drops());
 
+        wait("their numbers are forgotten", Duration::from_secs(60), || {
+            let tables = weir.show("tables");
+            let remembered =
+                tables["tables"].as_array().expect("a list").iter().find(|row| row["name"] == "acl datagrams");
+            remembered.expect("the table of datagrams")["used"] == 0
+        });
         let before = weir.drops();
         let capture = Capture::start(&line.right, "e0", &format!("src {}", LEFT[family]));
-        let sender = Sender::start(&line.left, stream(family, 7300, 500, LARGE));
+        let sender = Sender::start(&line.left, large(7300));
         std::thread::sleep(Duration::from_secs(1));
         let sent = sender.stop().total();
         let (passed, after) = (capture.stop(), weir.drops());
