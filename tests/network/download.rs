@@ -40,10 +40,10 @@ fn a_large_file_arrives_as_it_is() {
 
     let weir = Weir::start(&line.gate, &line.config());
     let mut server = line.right.command("timeout");
-    server.args(["120", "python3", "-m", "http.server", "--bind", "10.2.0.2", "--directory"]).arg(folder.path());
+    server.args(["600", "python3", "-m", "http.server", "--bind", "10.2.0.2", "--directory"]).arg(folder.path());
     let mut server = server.arg("8080").stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 starts");
     let listens = || line.right.run("ss", &["-Hltn", "sport = :8080"]).contains(":8080");
-    wait("the server listens", Duration::from_secs(10), listens);
+    wait("the server listens", Duration::from_secs(60), listens);
     let start = Instant::now();
     let got = line.left.run("sh", &["-c", "curl -sS --fail http://10.2.0.2:8080/file | sha256sum"]);
     let time = start.elapsed();

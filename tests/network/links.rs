@@ -63,7 +63,7 @@ via = [{ address = "10.2.0.2" }, { address = "10.3.0.2" }]
         // Flows that could go over both next hops go over the one that is left.
         let over_both = |count| {
             for _ in 0..count {
-                let output = line.left.output("traceroute", &["-n", "-q", "8", "-w", "1", "-m", "2", "10.9.0.1"]);
+                let output = line.left.output("traceroute", &["-n", "-q", "8", "-w", "5", "-m", "2", "10.9.0.1"]);
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 let answers = text.lines().filter(|line| line.trim_start().starts_with("2 "));
                 assert!(answers.clone().count() == 1 && answers.clone().all(|line| !line.contains('*')), "{text}");
@@ -150,7 +150,7 @@ fn a_device_comes_back_with_another_address() {
     }
     line.gate.ip(&format!("link set right address {new}"));
     let right = || weir.interface("right");
-    crate::lab::wait("the new address", std::time::Duration::from_secs(5), || {
+    crate::lab::wait("the new address", std::time::Duration::from_secs(60), || {
         right()["mac"] == new && right()["tentative"].as_array().is_some_and(Vec::is_empty)
     });
     assert!(right()["automatic"].to_string().contains("fe80::ff:fe00:277"), "{:#}", right());
@@ -179,7 +179,7 @@ fn a_device_gets_a_smaller_mtu() {
     echo(&line.left, "10.2.0.2", [1472]);
     line.gate.ip("link set right mtu 1400");
     let said = "interface right: its device carries packets of up to 1400 octets now, its MTU is 1500";
-    crate::lab::wait("a word of it", std::time::Duration::from_secs(5), || weir.log().contains(said));
+    crate::lab::wait("a word of it", std::time::Duration::from_secs(60), || weir.log().contains(said));
     echo(&line.left, "10.2.0.2", [56, 1372]);
     let output =
         line.left.output("ping", &["-n", "-c", "2", "-i", "0.2", "-W", "1", "-s", "1373", "-M", "do", "10.2.0.2"]);

@@ -1,6 +1,6 @@
 //! Path-MTU discovery: hosts with links of 1,500 octets, and a smaller one between them.
 
-use crate::lab::{Capture, Lab, Line, LineOptions, Space, Weir, echo, transfer};
+use crate::lab::{Capture, Lab, Line, LineOptions, Space, Weir, echo, ping, transfer};
 
 /// The octets of the small link.
 const SMALL: u32 = 1300;
@@ -55,8 +55,7 @@ fn our_own_small_link() {
     let weir = Weir::start(&line.gate, &config);
     discover(&line.left, (&line.right, ["10.2.0.2", "2001:db8:2::2"]), ["10.1.0.1", "2001:db8:1::1"]);
     // What may be fragmented is, in IPv4; the other direction has no small link.
-    let text = line.left.run("ping", &["-n", "-q", "-c", "2", "-i", "0.01", "-M", "dont", "-s", "4000", "10.2.0.2"]);
-    assert!(text.contains("2 received"), "{text}");
+    ping(&line.left, &["-M", "dont", "-s", "4000", "10.2.0.2"]);
     transfer(&line.right, &line.left, "10.1.0.2:5002".parse().expect("an address"), 5_000_000);
     assert!(weir.drops()["mtu-exceeded"] >= 4);
     weir.end();

@@ -4,7 +4,7 @@ use crate::lab::{Lab, Line, LineOptions, Space, Weir};
 
 /// The addresses of the hops to a target, by number.
 fn hops(host: &Space, method: &str, target: &str) -> Vec<String> {
-    let text = host.run("traceroute", &["-n", "-q", "1", "-w", "2", "-m", "4", method, target]);
+    let text = host.run("traceroute", &["-n", "-q", "1", "-w", "10", "-m", "4", method, target]);
     let hop = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
     text.lines().skip(1).filter_map(hop).collect()
 }

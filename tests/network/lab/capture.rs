@@ -27,7 +27,7 @@ impl Capture {
         let stderr = fs::File::create(&log).expect("the folder can be written to");
         let child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("tcpdump can be started");
         let capture = Capture { child, folder };
-        wait("tcpdump listens", Duration::from_secs(10), || {
+        wait("tcpdump listens", Duration::from_secs(60), || {
             fs::read_to_string(&log).is_ok_and(|text| text.contains("listening on"))
         });
         capture
@@ -35,11 +35,19 @@ impl Capture {
 
     /// Ends it; returns what it saw.
     pub(crate) fn stop(mut self) -> Vec<Packet> {
-        // What was sent just before is to be seen, too.
-        std::thread::sleep(Duration::from_millis(100));
+        // What was sent just before is to be seen, too: tcpdump is done with it when half a second adds nothing.
+        let file = self.folder.path().join("capture.pcap");
+        let octets = || fs::metadata(&file).map_or(0, |file| file.len());
+        let (mut before, mut quiet) = (octets(), 0);
+        while quiet < 5 {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = octets();
+            quiet = if now == before { quiet + 1 } else { 0 };
+            before = now;
+        }
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is our child");
         self.child.wait().expect("it is our child");
-        packets(&self.folder.path().join("capture.pcap"))
+        packets(&file)
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use capture::Capture;
-pub(crate) use echo::{Echo, MOST_ECHO, echo};
+pub(crate) use echo::{Echo, MOST_ECHO, echo, ping};
 pub(crate) use inject::inject;
 pub(crate) use line::{Line, LineOptions};
 pub(crate) use space::Space;

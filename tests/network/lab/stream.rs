@@ -156,8 +156,8 @@ fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Receipt {
     let mut receipt = Receipt::default();
     let (mut buffer, mut silent) = (vec![0; 65_536], 0);
     let mut last: Option<Instant> = None;
-    // Three times 100 ms of silence after the end: nothing is under way any more.
-    while !stop.load(Ordering::Relaxed) || silent < 3 {
+    // A second of silence after the end: nothing is under way any more, though someone on the way may have to wait for a CPU.
+    while !stop.load(Ordering::Relaxed) || silent < 10 {
         let Ok((length, source)) = socket.recv_from(&mut buffer) else {
             silent += 1;
             continue;

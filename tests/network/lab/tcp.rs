@@ -51,7 +51,7 @@ pub(crate) fn transfer(from: &Space, at: &Space, to: SocketAddr, octets: usize) 
 }
 
 /// How long a stream may stand still.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The octet at a place: the period is prime, and no multiple of a segment's length.
 fn pattern(place: usize) -> u8 {

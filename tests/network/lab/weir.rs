@@ -14,7 +14,7 @@ use weir_tests::Scratch;
 use super::{Space, wait};
 
 /// How long it may take to start, to reload, to end.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running gateway. When it is dropped it is ended, and held to [`ended_well`].
 pub(crate) struct Weir {
