@@ -12,8 +12,8 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_plane::acl::{Action, Found};
 use weir_plane::compile::{
-    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclSaid, At, Compiler, LostEdits, Map, Places,
-    Settings,
+    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, At, Compiler, LostEdits, Map,
+    Places, Settings,
 };
 use weir_plane::engine::{Clear, Engine};
 use weir_plane::model::{
@@ -157,6 +157,14 @@ impl Rig {
     fn regroup(&mut self, group: impl Into<AclMembers>) -> Result<AclEdited, AclError> {
         let Rig { compiler, gateway, map, root, .. } = self;
         compiler.replace_acl_group((gateway, map), group, &said(), |new| root.publish(new))
+    }
+
+    fn restore(&mut self, group: &str) -> Result<AclRestored, AclError> {
+        let Rig { compiler, gateway, map, root, published, .. } = self;
+        compiler.restore_acl_group((gateway, map), group, |new| {
+            *published += 1;
+            root.publish(new);
+        })
     }
 
     fn rows(&self, list: &str) -> Rows {
@@ -891,6 +899,102 @@ fn groups_that_name_others_follow_them() {
     let lost: Vec<String> = rig.reload(other).into_iter().map(|lost| lost.of).collect();
     assert!(lost.contains(&"group inner".to_owned()) && !lost.contains(&"group outer".to_owned()), "{lost:?}");
     assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.7.0.1") && !is_in(&mut rig, "10.3.0.1"));
+}
+
+#[test]
+fn what_groups_were_given_is_taken_back() {
+    let mut rig = Rig::new(nested());
+    let number = rig.numbers("x")[1];
+    let declared = (rig.rows("x"), rig.compiler.acl_groups(&rig.gateway));
+    let is_in = |rig: &mut Rig, source: &str| rig.from(source).number() == number;
+    let is = |error: AclError, text: &str| assert_eq!(error.to_string(), text);
+    is(rig.restore("none").unwrap_err(), "there is no group `none` of the kind that is meant");
+    is(
+        rig.restore("inner").unwrap_err(),
+        "group `inner` is one of the configuration's, and as it says: take it out there",
+    );
+
+    // A group of the configuration is as that says, in all rules and groups that name it.
+    rig.count(number);
+    rig.regroup(AclGroup::Addresses(addresses_of("inner", &["10.3.0.0/16"]))).unwrap();
+    assert!(is_in(&mut rig, "10.3.0.1") && !is_in(&mut rig, "10.2.0.1"));
+    let before = rig.published;
+    assert_eq!(rig.restore("inner"), Ok(AclRestored { kind: "addresses", members: Some(1), rules: 1 }));
+    assert_eq!(rig.published, before + 1);
+    assert!(!is_in(&mut rig, "10.3.0.1") && is_in(&mut rig, "10.2.0.1"));
+    assert_eq!((rig.rows("x"), rig.compiler.acl_groups(&rig.gateway)), declared);
+    assert_eq!(rig.matched("x", number), Some(1), "it is the same rule");
+    assert!(matches!(rig.restore("inner"), Err(AclError::GroupDeclared { .. })));
+
+    // One that came goes once nobody names it.
+    rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.4.0.0/16"]))).unwrap();
+    rig.regroup(nesting("outer", &["10.1.0.0/16"], &["new"])).unwrap();
+    rig.regroup(nesting("more", &[], &["new"])).unwrap();
+    let of = |name: &str| Addresses::Group(addresses_of(name, &[]));
+    let names = AclRule { to: of("new"), ..AclRule::all(DENY, Origin(0)) };
+    let named = rig.edit("x", insert(At::End, &vec![names; 10])).unwrap().added;
+    let first: Vec<String> = named[..8].iter().map(u32::to_string).collect();
+    let refused = rig.restore("new").unwrap_err();
+    let text = format!(
+        "group `new` can not go: access list `x` (rules {} and 2 more), group `more`, group `outer` name it",
+        first.join(", ")
+    );
+    is(refused, &text);
+    assert!(is_in(&mut rig, "10.4.0.1"), "nothing has changed");
+    rig.edit("x", AclEdit::Delete { rules: named[1..].to_vec() }).unwrap();
+    // As `outer` is put back, it names `inner` again.
+    assert_eq!(rig.restore("outer"), Ok(AclRestored { kind: "addresses", members: Some(2), rules: 1 }));
+    assert!(is_in(&mut rig, "10.2.0.1") && !is_in(&mut rig, "10.4.0.1"));
+    assert_eq!(rig.restore("more"), Ok(AclRestored { kind: "addresses", members: None, rules: 0 }));
+    is(
+        rig.restore("new").unwrap_err(),
+        &format!("group `new` can not go: access list `x` (rule {}) names it", named[0]),
+    );
+    rig.edit("x", AclEdit::Delete { rules: vec![named[0]] }).unwrap();
+    let before = rig.published;
+    assert_eq!(rig.restore("new"), Ok(AclRestored { kind: "addresses", members: None, rules: 0 }));
+    assert_eq!(rig.published, before, "nobody matches anything else");
+    assert_eq!((rig.rows("x"), rig.compiler.acl_groups(&rig.gateway)), declared);
+    assert!(matches!(rig.restore("new"), Err(AclError::NoSuchGroup { .. })));
+    assert_eq!(rig.reload(rig.gateway.clone()), []);
+}
+
+#[test]
+fn a_group_that_can_not_be_as_declared_stays_as_it_is() {
+    let mut rig = Rig::new(nested());
+    let number = rig.numbers("x")[1];
+    let all = |rig: &Rig| rig.compiler.acl_groups(&rig.gateway);
+    // `inner` names what `outer` is without it: `outer` as it was declared would be in itself.
+    rig.regroup(nesting("outer", &["10.1.0.0/16"], &[])).unwrap();
+    rig.regroup(nesting("inner", &[], &["outer"])).unwrap();
+    let before = (rig.rows("x"), all(&rig));
+    assert_eq!(rig.restore("outer"), Err(AclError::GroupCycle { group: "inner".into() }));
+    assert_eq!((rig.rows("x"), all(&rig)), before);
+    rig.restore("inner").unwrap();
+    rig.restore("outer").unwrap();
+
+    // A rule came that is about a family which the group has only now.
+    rig.regroup(AclGroup::Addresses(addresses_of("inner", &["10.2.0.0/16", "2001:db8:1::/48"]))).unwrap();
+    let group = Addresses::Group(addresses_of("inner", &[]));
+    let v6 = AclRule { family: Some(IpFamily::V6), from: group, ..AclRule::all(DENY, Origin(0)) };
+    let new = rig.edit("x", insert(At::Index(0), &[v6])).unwrap().added[0];
+    let before = (rig.rows("x"), all(&rig));
+    assert_eq!(rig.restore("inner"), Err(AclError::NoFamily { list: "x".into(), place: 1 }));
+    assert_eq!((rig.rows("x"), all(&rig)), before);
+    rig.edit("x", AclEdit::Delete { rules: vec![new] }).unwrap();
+
+    // There is no room: the list has as many boxes as it may while the group is small.
+    let few = ["10.0.0.0/16"];
+    let mut gateway = nested();
+    gateway.limits.acl_rules = 14;
+    let mut rig = Rig::new(gateway);
+    rig.regroup(nesting("outer", &few, &[])).unwrap();
+    let fill: Vec<AclRule> = (0..11).map(|net| from(DENY, &format!("10.{net}.0.0/24"))).collect();
+    rig.edit("x", insert(At::End, &fill)).unwrap();
+    rig.edit("x", insert(At::End, &fill[..1])).unwrap();
+    let before = (rig.rows("x"), all(&rig));
+    assert!(matches!(rig.restore("outer"), Err(AclError::NoRoom { .. })));
+    assert_eq!((rig.rows("x"), all(&rig), rig.from("10.0.0.1").number()), (before.0, before.1, number));
 }
 
 #[test]

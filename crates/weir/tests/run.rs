@@ -598,6 +598,23 @@ fn access_lists_change_while_packets_flow() {
     let texts =
         |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };
     assert_eq!(texts(&gateway), [two, one, none]);
+    // As the file says again, and then one that came goes.
+    assert_eq!(
+        gateway.ok(&["acl", "group", "hosts", "--remove"]),
+        "hosts: 1 addresses, as configured; 1 rule names it\n"
+    );
+    assert!(gateway.matches(two) && !gateway.matches(one));
+    assert!(gateway.refused(1, &["acl", "group", "hosts", "--remove"]).contains("as it says: take it out there"));
+    gateway.ok(&["acl", "group", "new", "--kind", "addresses", "10.0.0.12"]);
+    gateway.ok(&["acl", "insert", "edge-in", "deny ip from @new to any"]);
+    let id = &gateway.rules("edge-in")[3].0;
+    let named = gateway.refused(1, &["acl", "group", "new", "--remove"]);
+    assert_eq!(named, format!("error: group `new` can not go: access list `edge-in` (rule {id}) names it\n"));
+    gateway.ok(&["acl", "delete", "edge-in", id]);
+    let json = gateway.json(&["acl", "group", "new", "--remove", "--json"]);
+    assert_eq!((&json["schema"], &json["restored"]), (&"weir.acl.regrouped/1".into(), &"removed".into()));
+    assert!(gateway.refused(1, &["acl", "group", "new", "--remove"]).contains("there is no group `new`"));
+    assert!(!gateway.ok(&["show", "acl"]).contains("new"));
     let changed = "deny ip from 10.0.0.11/32 to any";
     gateway.ok(&["acl", "change", "edge-in", &rules[0].0, changed]);
     assert_eq!(texts(&gateway), [two, changed, none]);

@@ -24,8 +24,8 @@ use weir_port::links::Monitor;
 use crate::alarm;
 use crate::collect::{self, RefusedEthertypes};
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclSaid, Compiler, Edit, Edited, EntryKey, LostEdits, Map,
-    Names, Places, SavError, Settings, StageError,
+    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey,
+    LostEdits, Map, Names, Places, SavError, Settings, StageError,
 };
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
@@ -501,6 +501,18 @@ impl Engine {
         let Control { compiler, model, map, .. } = &mut *control;
         let group = group(model)?;
         Ok(compiler.replace_acl_group((model, map), group, said, |root| self.root.publish(root))?)
+    }
+
+    /// Takes back what a group was given while the gateway runs: one that is declared is as declared again, in all rules at
+    /// once; any other is gone.
+    ///
+    /// # Errors
+    /// When there is no such group, it is as it was declared, or it can not be so: rules or groups name one that would go, a
+    /// group would be in itself, a rule would have no addresses of its family, or there is no room.
+    pub fn restore_acl_group(&self, group: &str) -> Result<AclRestored, AclError> {
+        let mut control = self.lock();
+        let Control { compiler, model, map, .. } = &mut *control;
+        compiler.restore_acl_group((model, map), group, |root| self.root.publish(root))
     }
 
     /// Makes an access list that is not declared. `list` is told the model in force.

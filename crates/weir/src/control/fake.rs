@@ -13,7 +13,7 @@ use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
 use crate::render::acl::Acls;
-use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
@@ -175,7 +175,16 @@ impl Gateway for Fake {
         self.note(format!("group {name} {request:?}"));
         let members = request.members.len();
         let (group, kind) = (name.to_owned(), "ports".to_owned());
-        Ok(Regrouped { group, kind, members, rules: 1, warnings: vec![], more_warnings: 0 })
+        Ok(Regrouped { group, kind, members, rules: 1, restored: None, warnings: vec![], more_warnings: 0 })
+    }
+
+    fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
+        if name == "hosts" {
+            return Err(Refusal::new(Kind::InUse, "edge-in names it").into());
+        }
+        self.note(format!("restore group {name}"));
+        let (group, kind, restored) = (name.to_owned(), "ports".to_owned(), Some(Restored::Removed));
+        Ok(Regrouped { group, kind, members: 0, rules: 0, restored, warnings: vec![], more_warnings: 0 })
     }
 
     fn allowlists(&self) -> Vec<stats::AllowlistStats> {

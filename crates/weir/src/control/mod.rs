@@ -102,6 +102,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When a member is wrong, the group is of another kind, or there is no room.
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>>;
+    /// Takes back what a group was given while the gateway ran.
+    ///
+    /// # Errors
+    /// When there is no such group, nothing was changed of it, or it can not be as configured, or go.
+    fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.

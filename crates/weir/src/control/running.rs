@@ -20,6 +20,7 @@ use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config::{self, Service};
 use crate::notify;
+use crate::render::Report as _;
 use crate::render::acl::Acls;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
@@ -283,6 +284,15 @@ impl Gateway for Running {
             Ok(Regrouped { members, rules, .. }) => {
                 tracing::info!("group {name}: {} set {members} members, in {rules} rules", request.source);
             }
+            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
+        }
+        result
+    }
+
+    fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
+        let result = acl::live::restore_group(&self.engine, name);
+        match &result {
+            Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
             Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
         }
         result

@@ -122,7 +122,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl", get(|g| show(g, |g| g.acls())))
         .route("/v1/acl/{list}", get(acl::show).put(acl::put).delete(acl::remove))
         .route("/v1/acl/{list}/changes", post(acl::change))
-        .route("/v1/group/{name}", put(acl::group))
+        .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
         .route("/v1/reload", post(reload))

@@ -233,6 +233,7 @@ fn what_is_not_understood_is_refused_in_json() {
         ("PUT /v1/acl/edge-in?expect=perhaps", "", 400, Kind::BadRequest),
         ("PUT /v1/acl/edge-in?source=file", "", 400, Kind::BadRequest),
         ("DELETE /v1/acl/edge-in", "", 409, Kind::InUse),
+        ("DELETE /v1/group/hosts", "", 409, Kind::InUse),
         ("GET /v1/group/web", "", 405, Kind::MethodNotAllowed),
         ("PUT /v1/group/web", r#"{"members":[],"kind":"hosts"}"#, 400, Kind::BadRequest),
     ];
@@ -262,6 +263,8 @@ fn access_lists_are_changed_put_and_removed() {
     let group = crate::control::acl::GroupRequest { source: "api".into(), kind: None, members: vec!["80".into()] };
     let answer = client.put_json("/v1/group/web", &group).unwrap();
     assert_eq!(client.read::<acl::changed::Regrouped>(&answer).unwrap().members, 1);
+    let answer = client.delete("/v1/group/web").unwrap();
+    assert_eq!(client.read::<acl::changed::Regrouped>(&answer).unwrap().text(), "web: removed\n");
     assert_eq!(
         served.told(),
         [
@@ -269,6 +272,7 @@ fn access_lists_are_changed_put_and_removed() {
             r#"put spare api Some(Action(Reject(Usual))) Some(New) "deny ip from any to any\n""#,
             "remove spare",
             r#"group web GroupRequest { source: "api", kind: None, members: ["80"] }"#,
+            "restore group web",
         ]
     );
 }

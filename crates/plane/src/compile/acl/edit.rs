@@ -173,6 +173,22 @@ pub enum AclError {
         /// The list.
         list: String,
     },
+    /// Rules or other groups name the group.
+    #[error("group `{group}` can not go: {} it", named_by(rules, groups))]
+    GroupInUse {
+        /// The group.
+        group: String,
+        /// The lists that have such rules, each with the rules' numbers, one or more.
+        rules: Vec<(String, Vec<u32>)>,
+        /// The groups.
+        groups: Vec<String>,
+    },
+    /// The group is one of the configuration's, and nobody changed it since.
+    #[error("group `{group}` is one of the configuration's, and as it says: take it out there")]
+    GroupDeclared {
+        /// The group.
+        group: String,
+    },
     /// There is no room.
     #[error("access list `{list}`: {full}")]
     NoRoom {
@@ -183,6 +199,24 @@ pub enum AclError {
     },
 }
 
+/// Rules of a list that an error names one by one, at most.
+const NAMED: usize = 8;
+
+/// Who names a group, as the subject of a sentence, and that they do.
+fn named_by(rules: &[(String, Vec<u32>)], groups: &[String]) -> String {
+    let of_list = |(list, numbers): &(String, Vec<u32>)| {
+        let named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();
+        let more = match numbers.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("access list `{list}` (rule{} {}{more})", if numbers.len() > 1 { "s" } else { "" }, named.join(", "))
+    };
+    let all: Vec<String> =
+        rules.iter().map(of_list).chain(groups.iter().map(|group| format!("group `{group}`"))).collect();
+    format!("{} name{}", all.join(", "), if all.len() > 1 { "" } else { "s" })
+}
+
 /// What a change did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AclEdited {
@@ -191,6 +225,17 @@ pub struct AclEdited {
     /// Rules that are gone.
     pub deleted: usize,
     /// Rules of the list, or of all lists that name the group, from now on.
+    pub rules: usize,
+}
+
+/// What became of a group when what it was given while the gateway ran was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclRestored {
+    /// What is in it: `addresses`, `ports` or `interfaces`.
+    pub kind: &'static str,
+    /// Its members from now on, as it was declared; `None`: it is gone, as it was not.
+    pub members: Option<usize>,
+    /// Rules that name it, or a group that it is in.
     pub rules: usize,
 }
 
@@ -375,6 +420,26 @@ impl Compiler {
     /// come to more rules than this over all sequences but one; unless told, 4,096.
     pub fn share_acls(&mut self, most_copied: usize) {
         self.acl.most_copied = most_copied;
+    }
+
+    /// Takes back what a group was given while the gateway ran: one that is declared has the members again that it was declared
+    /// with, in all rules at once; any other is gone. `publish` is called if rules may match other packets.
+    ///
+    /// # Errors
+    /// When there is no such group, it is as it was declared, rules or groups name one that would go, groups would be in
+    /// themselves, a rule would have no addresses of its family, or there is no room. Then nothing has changed.
+    pub fn restore_acl_group(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        group: &str,
+        publish: impl FnOnce(Root),
+    ) -> Result<AclRestored, AclError> {
+        let domain = self.domain.clone();
+        let restored = self.acl.restore_group(Input { domain: &domain, gateway, map }, group)?;
+        if restored.members.is_some() {
+            publish(self.root());
+        }
+        Ok(restored)
     }
 
     /// Makes an access list that is not declared, and that stays until it is deleted, or declared.

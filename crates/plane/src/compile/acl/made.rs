@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_table::classify::Error;
 
 use super::beside::new_entry;
-use super::edit::{AclEdited, AclError};
+use super::edit::{AclEdited, AclError, AclRestored};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Live, Wrong};
 use super::order::{Entry, Order, Own, Said, Text};
@@ -32,6 +32,51 @@ impl Store {
         self.follow_group(input, &name, live)
     }
 
+    /// Takes back what a group was given.
+    pub(super) fn restore_group(&mut self, input: Input<'_>, name: &str) -> Result<AclRestored, AclError> {
+        self.numbers.settle(input.domain);
+        let groups = &input.gateway.groups;
+        let declared = groups::declared(groups, name);
+        let mut changed = self.live_groups.changed.clone();
+        let Some((name, (given, _))) = changed.remove_entry(name) else {
+            let group = name.to_owned();
+            return Err(
+                declared.map_or(AclError::NoSuchGroup { group: group.clone() }, |_| AclError::GroupDeclared { group })
+            );
+        };
+        let kind = given.own.kind();
+        let Some(declared) = declared else {
+            self.unnamed(&name)?;
+            // Nobody names it: nothing else is in other groups than before.
+            self.live_groups = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
+            return Ok(AclRestored { kind, members: None, rules: 0 });
+        };
+        let live = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
+        let AclEdited { rules, .. } = self.follow_group(input, &name, live)?;
+        let now = self.groups(groups).find(&name).unwrap_or(declared);
+        Ok(AclRestored { kind, members: Some(now.len()), rules })
+    }
+
+    /// Finds out that nobody names a group.
+    fn unnamed(&self, name: &Arc<str>) -> Result<(), AclError> {
+        let mut rules = Vec::new();
+        for list in self.lists.iter().flatten() {
+            let names = |entry: &&Entry| groups::names(list.rule(entry)).any(|own| own == name);
+            let numbers: Vec<u32> = list.order.iter().filter(names).map(|entry| entry.number).collect();
+            if !numbers.is_empty() {
+                rules.push((list.name.to_string(), numbers));
+            }
+        }
+        // Those that are declared name declared ones.
+        let others = self.live_groups.changed.iter().filter(|(_, (members, _))| members.groups.contains(name));
+        let mut groups: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
+        groups.sort_unstable();
+        if rules.is_empty() && groups.is_empty() {
+            return Ok(());
+        }
+        Err(AclError::GroupInUse { group: name.to_string(), rules, groups })
+    }
+
     /// Gives all rules that name a group, or one that it is in, the members that these have from now on.
     fn follow_group(&mut self, input: Input<'_>, name: &Arc<str>, live: Live) -> Result<AclEdited, AclError> {
         let mut lists = Vec::new();
@@ -56,7 +101,10 @@ impl Store {
                         Text::Declared(index) => (Some(*index), None),
                         Text::Own(own) => (own.declared, own.said.clone()),
                     };
-                    entry.text = Text::Own(Arc::new(Own { rule, declared, said }));
+                    entry.text = match declared {
+                        Some(index) if !groups.concern(&rule) => Text::Declared(index),
+                        _ => Text::Own(Arc::new(Own { rule, declared, said })),
+                    };
                 }
                 boxes = boxes.saturating_add(entry.width as usize);
             }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
 
-pub use edit::{AclChange, AclEdit, AclEdited, AclError, At};
+pub use edit::{AclChange, AclEdit, AclEdited, AclError, AclRestored, At};
 pub use groups::AclGroup;
 pub use nested::AclMembers;
 pub use order::Said;

@@ -89,8 +89,12 @@ pub(super) enum Lists {
         /// The group
         group: String,
         /// All its members from now on: addresses, ports or interfaces, as the group has them, and `@others`
-        #[arg(required = true, num_args = 1.., value_name = "MEMBER")]
+        #[arg(required_unless_present = "remove", num_args = 1.., value_name = "MEMBER")]
         members: Vec<String>,
+        /// Takes back what was set: removes a group that the configuration does not have, unless something names it; any
+        /// other is as configured again
+        #[arg(long, conflicts_with_all = ["members", "kind", "name"])]
+        remove: bool,
         /// What is in it; needed for a group that is new
         #[arg(long, value_enum)]
         kind: Option<GroupKind>,
@@ -170,9 +174,12 @@ impl Lists {
             Lists::Replace { list, file, more } => put(&teller, list, Some(file), more, Expect::Existing),
             Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New),
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
-            Lists::Group { group, members, kind, source } => {
+            Lists::Group { group, remove: true, .. } => {
+                teller.tell::<Regrouped>(teller.client.delete(&group_path(group)), None)
+            }
+            Lists::Group { group, members, kind, source, remove: false } => {
                 let order = GroupRequest { source: source.name.clone(), kind: *kind, members: members.clone() };
-                teller.tell::<Regrouped>(teller.client.put_json(&format!("/v1/group/{}", escaped(group)), &order), None)
+                teller.tell::<Regrouped>(teller.client.put_json(&group_path(group), &order), None)
             }
         }
     }
@@ -180,6 +187,10 @@ impl Lists {
 
 fn path(list: &str) -> String {
     format!("/v1/acl/{}", escaped(list))
+}
+
+fn group_path(group: &str) -> String {
+    format!("/v1/group/{}", escaped(group))
 }
 
 /// A line for each rule.

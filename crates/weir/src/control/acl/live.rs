@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_plane::compile::{AclEdit, AclEdited, AclError, AclGroup, AclSaid};
+use weir_plane::compile::{AclEdit, AclEdited, AclError, AclGroup, AclRestored, AclSaid};
 use weir_plane::engine::Engine;
 use weir_plane::model::{AclAction, AclDefault, AclList, AclRule, InterfaceIndex, Origin, Rejection};
 use weir_plane::{model, stats};
@@ -11,7 +11,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::read::{self, Changes, MOST_CHANGES, Spot, Text, Wrong};
 use super::{Change, Expect, GroupRequest};
-use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::{Rule, Rules};
 use crate::render::acl::{Acls, Chain, Group, Hits, List};
 use crate::rules::acl::{Role, Rule as Written};
@@ -211,7 +211,10 @@ impl Refusal {
             AclError::EmptyGroup { .. } | AclError::GroupCycle { .. } => {
                 Refusal::new(Kind::BadRequest, format!("{message}; nothing was changed"))
             }
-            AclError::InUse { .. } | AclError::Declared { .. } => Refusal::new(Kind::InUse, message),
+            AclError::InUse { .. }
+            | AclError::Declared { .. }
+            | AclError::GroupInUse { .. }
+            | AclError::GroupDeclared { .. } => Refusal::new(Kind::InUse, message),
             _ => Refusal::new(Kind::NoRoom, format!("{message}; nothing was changed")),
         }
     }
@@ -365,6 +368,35 @@ pub(crate) fn remove(engine: &Engine, list: &str) -> Result<(), Box<Refusal>> {
     engine.delete_acl(list).map(drop).map_err(|error| Refusal::of_acl(error, &[]).into())
 }
 
+/// Takes back what a group was given while the gateway ran.
+pub(crate) fn restore_group(engine: &Engine, name: &str) -> Result<Regrouped, Box<Refusal>> {
+    match engine.restore_acl_group(name) {
+        Ok(AclRestored { kind, members, rules }) => Ok(Regrouped {
+            group: name.to_owned(),
+            kind: kind.to_owned(),
+            members: members.unwrap_or(0),
+            rules,
+            restored: Some(members.map_or(Restored::Removed, |_| Restored::AsConfigured)),
+            warnings: Vec::new(),
+            more_warnings: 0,
+        }),
+        // Nobody asked for it: it is what others were given that does not go with what is declared.
+        Err(error @ AclError::GroupCycle { .. }) => {
+            Err(Refusal::new(Kind::Conflict, format!("{error}; nothing was changed")).into())
+        }
+        Err(AclError::NoSuchGroup { .. }) => {
+            let names: Vec<String> = groups(engine).iter().map(|group| group.name().to_string()).collect();
+            let message = format!("there is no group `{name}`");
+            let message = match closest(name, &names) {
+                Some(known) => format!("{message}; did you mean `{known}`?"),
+                None => message,
+            };
+            Err(Refusal::new(Kind::UnknownGroup, message).into())
+        }
+        Err(error) => Err(Refusal::of_acl(error, &[]).into()),
+    }
+}
+
 /// Sets the members of a group.
 pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u64) -> Result<Regrouped, Box<Refusal>> {
     let groups = groups(engine);
@@ -407,6 +439,7 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         kind: known.or(kind).unwrap_or_default().to_owned(),
         members,
         rules: edited.rules,
+        restored: None,
         warnings: warnings.shown,
         more_warnings: warnings.more,
     })

@@ -118,6 +118,15 @@ pub(super) async fn group(
     .await?
 }
 
+/// `DELETE`: what a group was given while the gateway ran is taken back.
+pub(super) async fn restore_group(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| {
+        let regrouped = g.restore_acl_group(&name).map_err(Refused::from)?;
+        Ok(document(200, &regrouped))
+    })
+    .await?
+}
+
 fn of_source(source: &str) -> Result<(), Refused> {
     source::check(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
 }

@@ -42,12 +42,25 @@ pub struct Regrouped {
     pub members: usize,
     /// Rules that name it.
     pub rules: usize,
+    /// What it was given was taken back, and what it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
     /// What is odd about what was sent, if anything is: the first of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_warnings: usize,
+}
+
+/// What a group is whose change was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restored {
+    /// Nothing: the configuration does not have it.
+    Removed,
+    /// What the configuration says.
+    AsConfigured,
 }
 
 pub(super) fn is_zero(count: &usize) -> bool {
@@ -77,9 +90,13 @@ impl Report for Regrouped {
     const SCHEMA: &'static str = "weir.acl.regrouped/1";
 
     fn text(&self) -> String {
-        let Regrouped { group, kind, members, rules, .. } = self;
+        let Regrouped { group, kind, members, rules, restored, .. } = self;
         let named = if *rules == 1 { "1 rule names it".to_owned() } else { format!("{rules} rules name it") };
-        format!("{group}: {members} {kind}; {named}\n")
+        match restored {
+            None => format!("{group}: {members} {kind}; {named}\n"),
+            Some(Restored::AsConfigured) => format!("{group}: {members} {kind}, as configured; {named}\n"),
+            Some(Restored::Removed) => format!("{group}: removed\n"),
+        }
     }
 }
 
@@ -122,6 +139,7 @@ mod tests {
             kind: "ports".into(),
             members: 3,
             rules: 2,
+            restored: None,
             warnings: vec![],
             more_warnings: 0,
         };
@@ -129,5 +147,11 @@ mod tests {
         assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
         group.rules = 1;
         assert_eq!(group.text(), "web: 3 ports; 1 rule names it\n");
+        group.restored = Some(Restored::AsConfigured);
+        assert_eq!(group.text(), "web: 3 ports, as configured; 1 rule names it\n");
+        assert!(json(&group).contains(r#""restored":"as-configured""#));
+        group = Regrouped { members: 0, rules: 0, restored: Some(Restored::Removed), ..group };
+        assert_eq!(group.text(), "web: removed\n");
+        assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
     }
 }
