@@ -2,7 +2,9 @@
 //! (shallow virtual reassembly). Nothing is put together: a worker remembers what the first fragment says, for a while, and
 //! has later ones that come before it wait.
 //!
-//! All is bounded. A datagram is remembered for two seconds; when there is no room for another, the oldest is forgotten.
+//! All is bounded. A datagram is remembered for two seconds, and no longer, whoever looks first: identifications come again,
+//! and a worker that had nothing to do may find a vector before it finds the time. When there is no room for another, the
+//! oldest is forgotten.
 //! Fragments wait for two seconds at most, and only so many of each datagram and of all: what finds no room, or waits in vain,
 //! is dropped, so that nothing passes of which a rule would have refused the whole. A flood of later fragments cannot take
 //! the place of datagrams whose first has come: who finds no slot to wait in is not remembered either.
@@ -127,6 +129,7 @@ impl Fragments {
     /// # Errors
     /// When another first fragment said something else.
     pub(crate) fn first(&mut self, key: Key, first: First, now: Time) -> Result<(), Reason> {
+        self.age(now);
         match self.table.find(&key) {
             Some(Entry::Known(known)) if *known == first => return Ok(()),
             Some(entry @ (Entry::Known(_) | Entry::Refused)) => {
@@ -147,7 +150,8 @@ impl Fragments {
     }
 
     /// What is known of the datagram of a fragment whose data starts at this octet.
-    pub(crate) fn later(&mut self, key: &Key, offset: u16) -> Later {
+    pub(crate) fn later(&mut self, key: &Key, offset: u16, now: Time) -> Later {
+        self.age(now);
         match self.table.find(key) {
             None | Some(Entry::Waiting(_)) => Later::Wait,
             Some(Entry::Known(first)) if offset >= first.end => Later::Of(*first),
@@ -157,6 +161,7 @@ impl Fragments {
 
     /// Has a fragment wait for the first of its datagram, which has not come. Gives it back if there is no room.
     pub(crate) fn wait(&mut self, key: Key, packet: Packet, now: Time) -> Result<(), Packet> {
+        self.age(now);
         let known = match self.table.find(&key) {
             Some(Entry::Waiting(chain)) if chain.len < EACH => true,
             Some(_) => return Err(packet),
@@ -178,9 +183,19 @@ impl Fragments {
         Ok(())
     }
 
-    /// Gives up what has waited too long.
+    /// Gives up what has waited too long; all of it, if everything has waited long enough.
     pub(crate) fn expire(&mut self, now: Time) {
-        while let Some(expired) = if self.giving_up { self.table.pop() } else { self.table.expire(now) } {
+        while self.giving_up
+            && let Some(left) = self.table.pop()
+        {
+            self.forget(Some(left));
+        }
+        self.age(now);
+    }
+
+    /// Forgets what is older than it may be.
+    fn age(&mut self, now: Time) {
+        while let Some(expired) = self.table.expire(now) {
             self.forget(Some(expired));
         }
     }
@@ -295,17 +310,46 @@ mod tests {
     #[test]
     fn later_fragments_get_what_the_first_says() {
         let mut bench = Bench::new();
-        assert_eq!(bench.fragments.later(&key(1), 1480), Later::Wait);
+        assert_eq!(bench.fragments.later(&key(1), 1480, Time(0)), Later::Wait);
         assert_eq!(bench.fragments.first(key(1), WEB, Time(0)), Ok(()));
         assert_eq!(bench.fragments.first(key(1), WEB, Time(1)), Ok(()), "a repetition");
-        assert_eq!(bench.fragments.later(&key(1), 1480), Later::Of(WEB));
-        assert_eq!(bench.fragments.later(&key(1), 24), Later::Of(WEB));
-        assert_eq!(bench.fragments.later(&key(1), 16), Later::Refuse, "within the header");
-        assert_eq!(bench.fragments.later(&key(2), 1480), Later::Wait);
+        assert_eq!(bench.fragments.later(&key(1), 1480, Time(1)), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(1), 24, Time(1)), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(1), 16, Time(1)), Later::Refuse, "within the header");
+        assert_eq!(bench.fragments.later(&key(2), 1480, Time(1)), Later::Wait);
         assert!(!bench.wait(1, 0, 1), "there is nothing to wait for");
         assert_eq!(bench.fragments.deadline(), Some(Time(2 * SECOND)));
         bench.fragments.expire(Time(2 * SECOND));
-        assert_eq!((bench.fragments.later(&key(1), 1480), bench.fragments.deadline()), (Later::Wait, None));
+        assert_eq!(
+            (bench.fragments.later(&key(1), 1480, Time(2 * SECOND)), bench.fragments.deadline()),
+            (Later::Wait, None)
+        );
+    }
+
+    #[test]
+    fn nobody_is_judged_by_what_is_too_old() {
+        // Nothing looked at the time between.
+        const LATE: Time = Time(2 * SECOND);
+        let mut bench = Bench::new();
+        assert_eq!(bench.fragments.first(key(1), WEB, Time(0)), Ok(()));
+        assert_eq!(bench.fragments.later(&key(1), 80, Time(2 * SECOND - 1)), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(1), 80, LATE), Later::Wait);
+        assert!(bench.wait(1, 1, LATE.0), "for the first of another datagram with the same number");
+        let other = First { upper: Upper::Ports(1000, 22, Some(2)), ..WEB };
+        assert_eq!(bench.fragments.first(key(1), other, LATE), Ok(()));
+        assert_eq!(bench.leaving(), [(1, false)]);
+
+        // The first of another datagram contradicts nobody.
+        const LATER: Time = Time(4 * SECOND);
+        assert_eq!(bench.fragments.first(key(1), WEB, LATER), Ok(()));
+        assert_eq!(bench.fragments.later(&key(1), 80, LATER), Later::Of(WEB));
+        // What waited in vain is not let pass by one that comes too late, nor joined by others.
+        assert!(bench.wait(2, 2, LATER.0));
+        assert_eq!(bench.fragments.first(key(2), WEB, Time(6 * SECOND)), Ok(()));
+        assert_eq!(bench.leaving(), [(2, true)]);
+        assert!(bench.wait(3, 3, 6 * SECOND) && bench.wait(3, 4, 8 * SECOND));
+        assert_eq!(bench.leaving(), [(3, true)]);
+        assert_eq!(bench.fragments.deadline(), Some(Time(10 * SECOND)));
     }
 
     #[test]
@@ -318,7 +362,11 @@ mod tests {
         assert_eq!(bench.leaving(), [(1, false), (3, false)]);
         bench.fragments.expire(Time(2 * SECOND));
         assert_eq!(bench.leaving(), [(2, true)], "in vain");
-        assert_eq!(bench.fragments.later(&key(1), 80), Later::Of(WEB), "known for two seconds since it came");
+        assert_eq!(
+            bench.fragments.later(&key(1), 80, Time(2 * SECOND)),
+            Later::Of(WEB),
+            "known for two seconds since it came"
+        );
         bench.fragments.expire(Time(3 * SECOND));
         assert_eq!(bench.fragments.len(), 0);
     }
@@ -330,7 +378,7 @@ mod tests {
         let other = First { upper: Upper::Ports(1000, 22, Some(2)), ..WEB };
         for first in [other, other, WEB] {
             assert_eq!(bench.fragments.first(key(1), first, Time(1)), Err(Reason::AclFragment));
-            assert_eq!(bench.fragments.later(&key(1), 80), Later::Refuse);
+            assert_eq!(bench.fragments.later(&key(1), 80, Time(1)), Later::Refuse);
             assert!(!bench.wait(1, 0, 1));
         }
     }
@@ -356,8 +404,8 @@ mod tests {
         // What finds no place to wait forgets nobody.
         let waited = (5000..6000).filter(|&other| bench.wait(other, 2, 0)).count();
         assert_eq!(waited, WAITING);
-        assert_eq!(bench.fragments.later(&key(WAITING as u32 + 1), 80), Later::Of(WEB));
-        assert_eq!(bench.fragments.later(&key(WAITING as u32), 80), Later::Wait);
+        assert_eq!(bench.fragments.later(&key(WAITING as u32 + 1), 80, Time(0)), Later::Of(WEB));
+        assert_eq!(bench.fragments.later(&key(WAITING as u32), 80, Time(0)), Later::Wait);
         bench.fragments.give_up();
         assert_eq!(bench.fragments.deadline(), Some(Time(0)));
         bench.fragments.expire(Time(0));

@@ -24,7 +24,7 @@ use crate::compile::{
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::keeper::{self, Keeper, News, Work};
-use crate::model::{self, InterfaceKind, Origin, Place};
+use crate::model::{self, InterfaceKind, IpFamily, Origin, Place};
 use crate::neighbor::{Event, Known};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -177,6 +177,9 @@ pub struct Piece {
     pub output: bool,
     /// What they made of it.
     pub fragmented: Fragmented,
+    /// Where the first of their rules was declared that asks for what only first fragments say, and so has others wait;
+    /// `None`: none does, and the packet does not even say of which protocol it is.
+    pub asked_by: Option<Origin>,
 }
 
 /// A route that a packet took.
@@ -619,9 +622,12 @@ impl Harness {
                 let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);
             }
-            Fate::Fragment { interface, output, fragmented } => {
+            Fate::Fragment { interface, output, v4, fragmented } => {
+                let Harness { compiler, model, map, .. } = self;
+                let family = if v4 { IpFamily::V4 } else { IpFamily::V6 };
+                let asked_by = compiler.acl_asks_transport((model, map), interface, output, family);
                 outcome.fragments.retain(|piece| (piece.interface, piece.output) != (interface, output));
-                outcome.fragments.push(Piece { interface, output, fragmented });
+                outcome.fragments.push(Piece { interface, output, fragmented, asked_by });
                 outcome.waits = fragmented == Fragmented::Waits;
             }
             Fate::Filtered { interface, output, found } => {

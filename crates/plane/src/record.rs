@@ -76,6 +76,8 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
+        /// It is of IPv4.
+        v4: bool,
         /// What they made of it.
         fragmented: Fragmented,
     },

@@ -151,6 +151,24 @@ fn what_waits_in_vain_is_dropped() {
 }
 
 #[test]
+fn what_a_first_fragment_said_ends_with_its_time() {
+    for output in [false, true] {
+        for v4 in [true, false] {
+            let mut rig = rig(&["deny udp port 53", "permit udp"], output);
+            let (good, bad, later) = (first(&rig, v4, 54, 1), first(&rig, v4, 53, 1), later(&rig, v4, 1));
+            assert_eq!(verdict(&mut rig, &good), Verdict::Forward);
+            rig.advance(2 * SECOND - 1);
+            assert_eq!(verdict(&mut rig, &later), Verdict::Forward);
+            // No worker went round when the time was up: the next packet is what wakes it.
+            rig.advance(1);
+            assert_eq!(verdict(&mut rig, &later), Verdict::Held);
+            assert_eq!(rig.put_all("lan", &[bad]).0[0].verdict, DENIED, "of another packet");
+            assert_eq!((rig.conservation().held, rig.acl_hits("list")), (0, vec![2, 2, 0]));
+        }
+    }
+}
+
+#[test]
 fn no_more_wait_than_may() {
     let mut rig = rig(&["permit udp port 53"], false);
     let frames: Vec<_> = (0..100).map(|_| later(&rig, true, 1)).collect();

@@ -472,6 +472,43 @@ fn it_is_said_where_the_ports_of_a_fragment_come_from() {
 }
 
 #[test]
+fn the_rule_for_whose_sake_fragments_are_dropped_is_named() {
+    let bench = Bench::new();
+    let wan = "name = \"wan\"\n";
+    let lists = r#"
+[acl.base]
+rules = [
+  "permit icmp6 from any to any type 128",
+  "permit udp from any to any port 0-65535",
+]
+
+[acl.edge]
+default = "permit"
+rules = [
+  "deny ip from 203.0.113.0/24 to any",
+  "deny tcp from any to any tcp-flags syn/syn",
+]
+
+[acl.never]
+rules = ["deny udp from any to any port 53"]
+"#;
+    let asks = |way: &str| format!("{wan}acl = {{ {way} = [\"base\", \"edge\", \"never\"] }}\n");
+    let (tiny, later) = (
+        "tcp from 198.51.100.9 port 1000 to 10.0.0.9 port 80 fragment 0+ length 28",
+        "tcp from 198.51.100.9 to 10.0.0.9 fragment 1480",
+    );
+    let config = CONFIG.replacen(wan, &asks("in"), 1) + lists;
+    std::fs::write(bench.path("gate.toml"), &config).unwrap();
+    let number = config.lines().position(|line| line.contains("tcp-flags")).unwrap() + 1;
+    let by = format!("gate.toml:{number}: \"deny tcp from any to any tcp-flags syn/syn\",\n");
+    // The header is cut; so nobody knows the flags. No rule of IPv4 before this one asks for anything like it.
+    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", tiny]));
+    assert!(told.contains("\nverdict   drop acl-fragment: ") && told.contains(&by), "{told}");
+    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
+    assert!(told.contains("\nverdict   held\n") && told.contains(&by), "{told}");
+}
+
+#[test]
 fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
     let bench = Bench::new();
     let (wan, lan) = ("name = \"wan\"\n", "name = \"lan\"\n");
@@ -582,6 +619,10 @@ fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
         (&lines[2]["by"], &lines[2]["acl"][0]["list"]),
         (&format!("gate.toml:{number}").into(), &"ports".into())
     );
+    // Nobody decided about those without a first fragment: this rule has them wait, though it might not match them.
+    let asks = config.lines().position(|line| line.contains("port 53")).unwrap() + 1;
+    let asks = Value::from(format!("gate.toml:{asks}"));
+    assert_eq!((&lines[4]["by"], &lines[5]["by"], &lines[4]["acl"]), (&asks, &asks, &Value::Null));
     let summary = String::from_utf8_lossy(&output.stderr);
     assert!(summary.contains("forward 2, drop 3, local 0, held 1"), "{summary}");
     assert!(summary.contains("received 6 + created 0 = transmitted 2 + local 0 + held 1 + dropped 3"), "{summary}");

@@ -95,6 +95,12 @@ pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
     members(&rule.from).saturating_mul(members(&rule.to)).saturating_mul(ports)
 }
 
+/// Whether a rule asks packets of a family for what only the first fragment of each has: ports, type and code, flags.
+pub(super) fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
+    let asks = |(_, upper, flags): &(Option<u8>, Upper, Masked)| !matches!(upper, Upper::Any) || flags.mask() != 0;
+    count_of(rule, family) > 0 && uppers(&rule.transport).iter().any(asks)
+}
+
 /// Whether addresses that are no group are of a family.
 fn has(addresses: &Addresses, family: IpFamily) -> bool {
     let v4 = match addresses {

@@ -168,6 +168,12 @@ pub(super) fn refused_by(harness: &Harness, outcome: &Outcome) -> Option<Place> 
     harness.place(outcome.acl.last()?.decision.origin)
 }
 
+/// The place of the first rule for whose sake a fragment waits for the first of its packet, or is dropped as that did not
+/// come, or does not go with it: of the lists of the interface that came to it last.
+pub(super) fn asked_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    harness.place(outcome.fragments.last()?.asked_by?)
+}
+
 /// The place of the allowlist that refused a source, or of the route of its routing domain that discards it.
 pub(super) fn not_allowed_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     let listed = outcome.allow.iter().find(|listed| !listed.contains)?;

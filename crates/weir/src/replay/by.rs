@@ -8,7 +8,7 @@ use weir_plane::sav::By;
 use super::access;
 
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
-/// source was not valid, or the rule or list by which it was refused. `None` where weir itself decided: a malformed packet,
+/// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir itself decided: a malformed packet,
 /// a TTL that is used up, a destination or a source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     if let Verdict::Drop(reason) = outcome.verdict
@@ -21,6 +21,8 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         Verdict::Drop(Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit) => {
             return access::refused_by(harness, outcome);
         }
+        Verdict::Drop(Reason::AclFragment) => return access::asked_by(harness, outcome),
+        Verdict::Held if outcome.waits => return access::asked_by(harness, outcome),
         Verdict::Drop(Reason::AclEthertype) => return harness.place(outcome.unlisted?.origin),
         Verdict::Drop(Reason::MacIp) => return access::not_bound_by(harness, outcome),
         Verdict::Drop(Reason::NotAllowed) => return access::not_allowed_by(harness, outcome),

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::Compiler;
+use super::super::boxes::asks_transport;
+use super::super::{Compiler, Map};
 use super::arrange::Link;
 use super::groups::{self, AclGroup, declared as declared_group};
 use super::nested::Live;
@@ -12,7 +13,7 @@ use super::order::{Entry, Said, Text};
 use super::section::{Lists, Section};
 use super::{List, Store};
 use crate::acl::{Action, Found};
-use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, Origin};
+use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, IpFamily, Origin};
 use crate::stats::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats, Traffic};
 
 /// What a list decided about a packet.
@@ -168,6 +169,29 @@ impl Compiler {
     /// What decided about a packet, where a node found this.
     pub fn acl_decision(&self, found: Found) -> Option<AclDecision> {
         self.acl.decision(found)
+    }
+
+    /// Where the first rule was declared, of the lists that an interface asks packets of a family in or out, that asks for what
+    /// only the first fragment of a packet says. It has all other fragments wait, whether it would match them or not.
+    pub(crate) fn acl_asks_transport(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        interface: u32,
+        output: bool,
+        family: IpFamily,
+    ) -> Option<Origin> {
+        let index = map.interfaces.iter().position(|&number| number == interface)?;
+        let access = &gateway.interfaces[index].access;
+        for named in if output { &access.acl_out } else { &access.acl_in } {
+            let list = self.acl.list(self.acl.indices[usize::from(named.0)])?;
+            if let Some(entry) = list.order.iter().find(|entry| asks_transport(list.rule(entry), family)) {
+                return Some(list.source(entry).0);
+            }
+            if list.default != AclDefault::Next {
+                break;
+            }
+        }
+        None
     }
 
     /// The access lists, in the order of the configuration; then those that were made while the gateway ran.

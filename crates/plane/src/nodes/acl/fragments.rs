@@ -37,7 +37,7 @@ pub(super) fn take<F: Ip, D: Direction>(
     fields: Fields<F::Key>,
 ) -> Option<Fields<F::Key>> {
     let way = way(context, packet, chain, fields);
-    note::<D>(context, packet, &way);
+    note::<F, D>(context, packet, &way);
     match way {
         Way::Ask => return Some(fields),
         Way::Given(first) => return Some(given(fields, first)),
@@ -50,7 +50,7 @@ pub(super) fn take<F: Ip, D: Direction>(
                 Ok(()) => context.counters.set_aside.add(1),
                 Err(refused) => {
                     *packet = refused;
-                    record::<D>(context, packet, Fragmented::NoRoom);
+                    record::<F, D>(context, packet, Fragmented::NoRoom);
                     context.next.refuse(packet, place, Reason::AclFragment);
                 }
             }
@@ -68,8 +68,8 @@ pub(super) fn at_once<F: Ip, D: Direction>(
 ) -> Option<Fields<F::Key>> {
     let way = way(context, packet, chain, fields);
     match way {
-        Way::Wait(_) => record::<D>(context, packet, Fragmented::NoRoom),
-        _ => note::<D>(context, packet, &way),
+        Way::Wait(_) => record::<F, D>(context, packet, Fragmented::NoRoom),
+        _ => note::<F, D>(context, packet, &way),
     }
     match way {
         Way::Ask => Some(fields),
@@ -78,21 +78,21 @@ pub(super) fn at_once<F: Ip, D: Direction>(
     }
 }
 
-fn note<D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
+fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
     let fragmented = match way {
         Way::Ask => return,
         Way::Given(first) => Fragmented::Given(first.protocol, first.upper),
         Way::Wait(_) => Fragmented::Waits,
         Way::Refuse => Fragmented::Refused,
     };
-    record::<D>(context, packet, fragmented);
+    record::<F, D>(context, packet, fragmented);
 }
 
-fn record<D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
+fn record<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
     // What is told of a packet does not go on about our answer to it.
     if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
-        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, fragmented });
+        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: F::IS_V4, fragmented });
     }
 }
 
@@ -111,7 +111,7 @@ fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, chain: &Chain<K>,
         let taken = first.and_then(|first| context.fragments.first(piece.key, first, context.now).ok());
         return taken.map_or(Way::Refuse, |()| Way::Ask);
     }
-    match context.fragments.later(&piece.key, piece.offset) {
+    match context.fragments.later(&piece.key, piece.offset, context.now) {
         Later::Of(first) => Way::Given(first),
         Later::Wait => Way::Wait(piece),
         Later::Refuse => Way::Refuse,
