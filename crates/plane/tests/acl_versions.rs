@@ -12,8 +12,8 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_plane::acl::{Action, Found};
 use weir_plane::compile::{
-    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, At, Compiler, LostEdits, Map,
-    Places, Settings,
+    AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, At, Compiler, Lost, LostEdits,
+    LostRule, Map, Places, RuleLost, Settings,
 };
 use weir_plane::engine::{Clear, Engine};
 use weir_plane::model::{
@@ -758,15 +758,17 @@ fn lists_that_are_declared_as_they_were_keep_their_changes() {
     assert_eq!((rig.rows("x")[1].1.received_on.clone(), rig.rows("y").len()), (on(0), 2));
     assert_eq!((rig.matched("x", new), rig.matched("x", before[0].0)), (Some(1), Some(1)));
 
-    // The interface that a rule names goes: then the list is the file's again.
+    // The interface that a rule names goes: then the rule goes, and the list is as it was changed otherwise.
     let mut without = other.clone();
     without.interfaces.remove(0);
     for interface in &mut without.interfaces {
         assert!(interface.access.acl_in.len() + interface.access.acl_out.len() == 1);
     }
-    let lost = |of: &str, rules| LostEdits { of: of.into(), rules };
-    assert_eq!(rig.reload(without), [lost("acl x", 1)]);
-    assert_eq!((rig.rows("x").len(), rig.rows("y").len()), (3, 2));
+    let rule = AclRule { received_on: on(0), ..from(DENY, "10.1.0.0/16") };
+    let gone = Lost::Rules(vec![LostRule { number: new, rule, lost: RuleLost::NoInterface }]);
+    assert_eq!(rig.reload(without), [LostEdits { of: "acl x".into(), rules: 1, lost: gone }]);
+    assert_eq!((rig.rows("x").len(), rig.rows("y").len()), (2, 2));
+    let lost = |of: &str, rules| LostEdits { of: of.into(), rules, lost: Lost::All };
     assert_eq!(rig.matched("x", before[0].0), Some(1), "it is the same rule, and has counted on");
 
     // Another declaration.
@@ -781,6 +783,198 @@ fn lists_that_are_declared_as_they_were_keep_their_changes() {
     assert_eq!(rig.rows("x")[2].0, before[0].0);
     assert_eq!((rig.matched("x", before[0].0), rig.rows("y").len()), (Some(1), 2));
     assert_eq!(rig.reload(other), []);
+}
+
+/// Ports `a`, `c` and `b`, in this order; `c` may be missing. The first has the list `x`, the last `y` for what leaves.
+fn perhaps_without_c(with_c: bool, edge: &[u32]) -> Gateway {
+    let build = Build::new().port("a", &["10.0.0.1/24"]);
+    let build = if with_c { build.port("c", &["10.0.2.1/24"]) } else { build };
+    let mut gateway = build.port("b", &["10.0.1.1/24"]).0;
+    let named = AclRule { received_on: Some(group_of("edge", edge)), ..from(PERMIT, "10.5.0.0/16") };
+    gateway.groups.interfaces = vec![interfaces_of("edge", edge)];
+    let rules = [from(DENY, "10.9.0.0/16"), named, from(PERMIT, "10.0.0.0/8")];
+    gateway.acls = vec![list("x", &rules), list("y", &rules[..1])];
+    gateway.interfaces[0].access.acl_in = vec![AclIndex(0)];
+    gateway.interfaces[if with_c { 2 } else { 1 }].access.acl_out = vec![AclIndex(1)];
+    gateway
+}
+
+fn interfaces_of(name: &str, members: &[u32]) -> Group<InterfaceIndex> {
+    Group { name: name.into(), members: members.iter().copied().map(InterfaceIndex).collect() }
+}
+
+fn group_of(name: &str, members: &[u32]) -> Interfaces {
+    Interfaces::Group(interfaces_of(name, members))
+}
+
+/// Packets from each of 10.0 to 10.10, by each interface.
+fn from_all(interfaces: [u32; 2]) -> Vec<Packet> {
+    let of = |net: u8| {
+        let from = Ipv4Addr::new(10, net, 0, 1).into();
+        interfaces.map(|interface| Packet { from, to: kit::ip("10.0.1.9"), port: 80, interface })
+    };
+    (0..11).flat_map(of).collect()
+}
+
+#[test]
+fn live_rules_lose_the_interfaces_that_are_gone_and_no_packet_fares_otherwise() {
+    let mut rig = Rig::new(perhaps_without_c(true, &[0]));
+    let on = |indices: &[u32]| Interfaces::List(indices.iter().copied().map(InterfaceIndex).collect());
+    let rule = |action, net: u8, on| AclRule { received_on: Some(on), ..from(action, &format!("10.{net}.0.0/16")) };
+    let group = |name: &str, own: &[u32], named: &[&str]| AclMembers {
+        own: AclGroup::Interfaces(interfaces_of(name, own)),
+        groups: named.iter().map(|&name| name.into()).collect(),
+    };
+    rig.regroup(group("pair", &[1, 2], &[])).unwrap();
+    rig.regroup(group("only", &[1], &[])).unwrap();
+    rig.regroup(group("both", &[2], &["only"])).unwrap();
+    rig.regroup(group("nest", &[], &["only"])).unwrap();
+    let live = [
+        rule(DENY, 1, on(&[1, 2])),
+        rule(DENY, 2, on(&[1])),
+        rule(PERMIT, 3, on(&[2])),
+        rule(DENY, 4, group_of("pair", &[])),
+        rule(DENY, 6, group_of("only", &[])),
+        rule(DENY, 7, group_of("both", &[])),
+        rule(DENY, 8, group_of("nest", &[])),
+        from(PERMIT, "10.9.0.0/24"),
+    ];
+    let added = rig.edit("x", insert(At::Index(0), &live)).unwrap().added;
+    let gone = rig.numbers("x")[10];
+    rig.edit("x", AclEdit::Delete { rules: vec![gone] }).unwrap();
+    rig.edit("y", insert(At::End, &[from(DENY, "10.1.0.0/16")])).unwrap();
+    let created = list("new", &[rule(PERMIT, 1, on(&[1])), rule(DENY, 1, on(&[0]))]);
+    let Rig { compiler, gateway, map, .. } = &mut rig;
+    compiler.create_acl((gateway, map), created, &said()).unwrap();
+    added.iter().for_each(|&number| rig.count(number));
+    let before = rig.rows("x");
+    let fared = rig.ask(0, &from_all([0, 2]));
+
+    let mut told = rig.reload(perhaps_without_c(false, &[0]));
+    told.sort_unstable_by(|a, b| a.of.cmp(&b.of));
+    let lost = |place: usize, lost| LostRule { number: added[place], rule: before[place].1.clone(), lost };
+    let rules = vec![
+        lost(0, RuleLost::Interfaces(vec![InterfaceIndex(1)])),
+        lost(1, RuleLost::NoInterface),
+        lost(4, RuleLost::NoGroup("only".into())),
+        lost(6, RuleLost::NoGroup("nest".into())),
+    ];
+    let of = |of: &str, rules, lost| LostEdits { of: of.into(), rules, lost };
+    let members = |interfaces: &[u32], groups: &[&str]| Lost::Members {
+        interfaces: interfaces.iter().copied().map(InterfaceIndex).collect(),
+        groups: groups.iter().map(|&group| group.into()).collect(),
+    };
+    assert_eq!(told.len(), 6, "{told:?}");
+    assert!(
+        matches!(&told[0], LostEdits { of, rules: 1, lost: Lost::Rules(rules) } if of == "acl new" && rules.len() == 1)
+    );
+    assert_eq!(told[1], of("acl x", 3, Lost::Rules(rules)));
+    assert_eq!(told[2], of("group both", 0, members(&[], &["only"])));
+    assert_eq!(told[3], of("group nest", 0, Lost::NothingLeft));
+    assert_eq!(told[4], of("group only", 0, Lost::NothingLeft));
+    assert_eq!(told[5], of("group pair", 0, members(&[1], &[])));
+
+    // The rules that stay are the same, with their counters; the one that was deleted is not back.
+    let stays = [added[0], added[2], added[3], added[5], added[7], before[8].0, before[9].0];
+    assert_eq!(rig.numbers("x"), stays);
+    assert!(stays[..5].iter().all(|&number| rig.matched("x", number) == Some(1)));
+    assert_eq!(rig.rows("x")[0].1.received_on, Some(on(&[1])), "`b`, by its new index");
+    assert_eq!(rig.rows("x")[2].1.received_on, Some(group_of("pair", &[1])));
+    assert_eq!((rig.rows("y").len(), rig.numbers("new").len()), (2, 1));
+    assert_eq!(rig.compiler.acl_occupancy().0, 7 + 2 + 1);
+    assert_eq!(rig.ask(0, &from_all([0, 1])), fared);
+    let groups: Vec<_> =
+        rig.compiler.acl_groups(&rig.gateway).iter().map(|(group, _)| group.name().to_string()).collect();
+    assert_eq!(groups, ["edge", "both", "pair"]);
+    assert_eq!(rig.reload(rig.gateway.clone()), []);
+    assert_eq!(rig.numbers("x"), stays);
+}
+
+#[test]
+fn live_rules_do_not_follow_a_group_that_has_nothing_left() {
+    // `edge` is `b` in the file, and was given `c`, which goes.
+    let mut rig = Rig::new(perhaps_without_c(true, &[2]));
+    let of = |name: &str, own: &[u32], named: &[&str]| AclMembers {
+        own: AclGroup::Interfaces(interfaces_of(name, own)),
+        groups: named.iter().map(|&name| name.into()).collect(),
+    };
+    rig.regroup(of("edge", &[1], &[])).unwrap();
+    rig.regroup(of("more", &[0], &["edge"])).unwrap();
+    let rule = |action, net: u8, group: &str| AclRule {
+        received_on: Some(group_of(group, &[])),
+        ..from(action, &format!("10.{net}.0.0/16"))
+    };
+    let live = [rule(PERMIT, 9, "edge"), rule(DENY, 1, "edge"), rule(DENY, 2, "more")];
+    let added = rig.edit("x", insert(At::Index(0), &live)).unwrap().added;
+    let fared = rig.ask(0, &from_all([0, 2]));
+    let told = rig.reload(perhaps_without_c(false, &[1]));
+    let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
+    assert_eq!(of, [("group edge", 0), ("group more", 0), ("acl x", 2)]);
+    assert_eq!(told[0].lost, Lost::NothingLeft);
+    // What the file says of the group is what its own rule follows: packets of 10.5 by `b`, which all rules permit.
+    let numbers = rig.numbers("x");
+    assert_eq!((numbers.len(), numbers[0]), (4, added[2]));
+    assert_eq!(rig.rows("x")[2].1.received_on, Some(group_of("edge", &[1])));
+    assert_eq!(rig.rows("x")[0].1.received_on, Some(group_of("more", &[0])));
+    let actions = |found: &[Found]| found.iter().map(|found| found.action()).collect::<Vec<_>>();
+    assert_eq!(actions(&rig.ask(0, &from_all([0, 1]))), actions(&fared));
+}
+
+#[test]
+fn lists_that_stay_mean_the_same_interfaces_in_chains_that_are_new() {
+    let mut gateway = perhaps_without_c(true, &[2]);
+    let on = |index| Some(Interfaces::List([InterfaceIndex(index)].into()));
+    gateway.acls[0].rules = vec![AclRule { received_on: on(2), ..AclRule::all(PERMIT, Origin(0)) }].into();
+    let mut rig = Rig::new(gateway);
+    let packets = |interfaces: [u32; 2]| from_all(interfaces)[..2].to_vec();
+    let before = rig.ask(0, &packets([0, 2]));
+    assert_eq!(before.iter().map(|found| found.action()).collect::<Vec<_>>(), [Action::Deny, Action::Permit]);
+    // The same list for another interface's new sequence; `b` has another index.
+    let mut other = perhaps_without_c(false, &[1]);
+    other.acls[0].rules = vec![AclRule { received_on: on(1), ..AclRule::all(PERMIT, Origin(0)) }].into();
+    other.interfaces[0].access.acl_in = vec![AclIndex(1), AclIndex(0)];
+    assert_eq!(rig.reload(other), []);
+    let after = rig.ask(0, &packets([0, 1]));
+    assert_eq!((after[0].action(), after[1]), (Action::Deny, before[1]));
+}
+
+#[test]
+fn a_full_chain_is_told_with_the_line_of_the_new_model() {
+    let nets: Vec<String> = (0..5).map(|net| format!("10.{net}.0.0/16")).collect();
+    let nets: Vec<&str> = nets.iter().map(String::as_str).collect();
+    let group = addresses_of("hosts", &nets);
+    // Both lists on interfaces of their own, and then together; two lines further down.
+    let of = |line: u32, together: bool| {
+        let mut gateway = model(&[], &[], &[]);
+        let mut at = |line| gateway.origins.add(Place { file: "f".into(), line, text: "".into() });
+        let rule = |origin| AclRule { from: Addresses::Group(group.clone()), ..AclRule::all(PERMIT, origin) };
+        let (x, y) = (list("x", &[rule(at(line))]), list("y", &[rule(at(line + 1))]));
+        let origin = at(line + 2);
+        gateway.acls = vec![x, AclList { origin, ..y }];
+        gateway.groups.addresses = vec![group.clone()];
+        gateway.limits.acl_rules = 8;
+        gateway.interfaces[0].access.acl_in = if together { vec![AclIndex(0), AclIndex(1)] } else { vec![AclIndex(0)] };
+        gateway.interfaces[1].access.acl_out = vec![AclIndex(1)];
+        gateway
+    };
+    let mut rig = Rig::new(of(10, false));
+    let told = |rig: &mut Rig, gateway: &Gateway| {
+        let full = rig.compiler.compile(gateway, &Places::default()).map(drop).unwrap_err();
+        assert_eq!(full.to_string(), "acl y: 10 rules are more than the 8 that there is room for");
+        gateway.origins.place(full.origin).unwrap().line
+    };
+    assert_eq!(told(&mut rig, &of(20, true)), 21);
+    // A group that was changed, and a rule that came, which has no line but its list's.
+    rig.regroup(AclGroup::Addresses(addresses_of("hosts", &nets[..4]))).unwrap();
+    let live = [from(DENY, "10.7.0.0/16"), from(DENY, "10.8.0.0/16")];
+    rig.edit("x", insert(At::End, &live)).unwrap();
+    assert_eq!(told(&mut rig, &of(30, true)), 31);
+    rig.edit("y", AclEdit::Delete { rules: rig.numbers("y") }).unwrap();
+    rig.edit("y", insert(At::End, &[from(DENY, "10.1.0.0/16"), from(DENY, "10.2.0.0/16")])).unwrap();
+    let two = AclRule { from: Addresses::Group(group.clone()), ..AclRule::all(DENY, Origin(0)) };
+    rig.edit("y", insert(At::Index(0), &[two])).unwrap();
+    assert_eq!(told(&mut rig, &of(40, true)), 42);
+    assert_eq!(rig.from("10.1.0.1").action(), Action::Permit, "it goes on");
 }
 
 #[test]
@@ -1231,7 +1425,7 @@ fn an_engine_changes_lists_and_tells_of_them() {
     let mut other = gateway;
     other.acls[0].default = AclDefault::Action(PERMIT);
     let lost = engine.reload(other).unwrap().lost;
-    assert_eq!(lost, [LostEdits { of: "acl x".into(), rules: 1 }]);
+    assert_eq!(lost, [LostEdits { of: "acl x".into(), rules: 1, lost: Lost::All }]);
     assert_eq!((numbers().1, engine.acl_default("x")), (1, Some(AclDefault::Action(PERMIT))));
     engine.stop();
 }

@@ -669,3 +669,48 @@ fn access_lists_change_while_packets_flow() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
 }
+
+#[test]
+fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
+    let more = "\n[[interface]]\nname = \"more\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n";
+    let limits = "\n[limits]\nacl-rules = 6\n";
+    let gateway = Gateway::start("gone", &(filtering() + more + limits));
+    let texts =
+        |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };
+    let (stays, narrows, goes) = (
+        "deny ip from 10.0.0.10/32 to any",
+        "deny ip from 10.0.0.11/32 to any received-on in, more",
+        "deny ip from 10.0.0.12/32 to any received-on more",
+    );
+    gateway.ok(&["acl", "group", "others", "--kind", "interfaces", "in", "more"]);
+    gateway.ok(&["acl", "insert", "edge-in", stays, narrows, goes, "--at", "1"]);
+    let rules = gateway.rules("edge-in");
+
+    // The interface goes. What names it goes with it, and nothing else.
+    gateway.folder.config(&(filtering() + limits));
+    let told = text(&gateway.folder.output(&["reload"]).stdout);
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('!')).collect();
+    let narrowed =
+        format!("! acl edge-in: rule {} has lost interface more and goes on with the others: `{narrows}`", rules[1].0);
+    let gone =
+        format!("! acl edge-in: rule {} is gone: none of its interfaces is there any more: `{goes}`", rules[2].0);
+    let group = "! group others: has lost interface more and goes on with the others";
+    assert_eq!(lines, [group, &narrowed, &gone], "{told}");
+    let now = gateway.rules("edge-in");
+    assert_eq!((&now[0], &now[1].0, &now[2]), (&rules[0], &rules[1].0, &rules[3]));
+    assert_eq!((texts(&gateway).len(), &*now[1].1), (3, "deny ip from 10.0.0.11/32 to any received-on in"));
+    assert!(gateway.matches(&now[1].1), "it decides as before");
+    assert!(!text(&gateway.folder.output(&["reload"]).stdout).contains('!'), "once");
+
+    // Four rules run, and the file has three more: the line with the first that finds no room is told.
+    let full = filtering().replace("\"deny ip from any to any\"", "\"deny tcp from any to any\",\n\"deny udp from any to any\",\n\"deny icmp from any to any\",\n\"deny ip from any to any\"");
+    let full = full + limits;
+    let path = gateway.folder.config(&full);
+    let line = full.lines().position(|line| line == "\"deny ip from any to any\"]").unwrap() + 1;
+    let refused = gateway.refused(1, &["reload"]);
+    let place = format!("{}:{line}: acl spare: 7 rules are more than the 6", path.display());
+    assert!(refused.contains(&place), "{refused}");
+    assert_eq!(gateway.rules("spare").len(), 1, "the old one goes on");
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}

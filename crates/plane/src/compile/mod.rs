@@ -30,8 +30,8 @@ use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
 pub use acl::{
-    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, At, LostEdits,
-    Said as AclSaid,
+    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, At, Lost, LostEdits,
+    LostRule, RuleLost, Said as AclSaid,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

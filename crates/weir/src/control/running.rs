@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
 use weir_plane::alarm::{self, Alarms};
-use weir_plane::compile::{Edit, Edited, EntryKey, LostEdits, Names, SavError, StageError};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
@@ -366,6 +366,8 @@ impl Running {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
+        // What is told of lost changes names interfaces by it. Only reloads put another into force.
+        let before = self.engine.model();
         let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } =
             self.engine.reload(gateway).map_err(|error| match &error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
@@ -374,15 +376,16 @@ impl Running {
         self.sampler.follow(&samplers);
         let interfaces = |names: Vec<String>| names.into_iter().map(|name| format!("interface {name}")).collect();
         let warnings = Findings::of(&loaded);
-        for LostEdits { of, rules } in &lost {
-            tracing::warn!("{of}: it was declared anew: {rules} rules that came while the gateway ran are gone");
+        let lost: Vec<Lost> = lost.into_iter().map(|edits| acl::live::lost(&before, edits)).collect();
+        for line in lost.iter().flat_map(Lost::lines) {
+            tracing::warn!("{line}");
         }
         Ok(Reloaded {
             generation,
             added: interfaces(added),
             removed: interfaces(removed),
             changed: interfaces(changed),
-            lost: lost.into_iter().map(|LostEdits { of, rules }| Lost { of, rules }).collect(),
+            lost,
             routes,
             routes_before,
             warnings,
@@ -443,7 +446,10 @@ impl Drop for Told<'_> {
 /// An engine's error, with the place in the configuration that it is about in front.
 fn placed(error: &EngineError, origins: &Origins) -> String {
     match error {
-        EngineError::Port { origin, .. } | EngineError::Punt { origin, .. } => match origins.place(*origin) {
+        EngineError::Port { origin, .. }
+        | EngineError::Punt { origin, .. }
+        | EngineError::FileTaken { origin, .. }
+        | EngineError::TableFull(TableFull { origin, .. }) => match origins.place(*origin) {
             Some(place) => format!("{place}: {error}"),
             None => error.to_string(),
         },

@@ -33,12 +33,18 @@ pub struct Reloaded {
 }
 
 /// Changes that ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// What had been changed: `acl edge-in`, `group servers`.
     pub of: String,
     /// Rules that had come and are gone.
     pub rules: usize,
+    /// What of it ended and why, in words, the first of it; empty: all of it, as it was declared anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
+    /// How many parts there are beside these.
+    #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
+    pub more: usize,
 }
 
 /// What was found in a configuration.
@@ -75,16 +81,27 @@ impl Report for Reloaded {
                 let _ = writeln!(text, "{sign} {line}");
             }
         }
-        for Lost { of, rules } in &self.lost {
+        for line in self.lost.iter().flat_map(Lost::lines) {
+            let _ = writeln!(text, "! {line}");
+        }
+        text
+    }
+}
+
+impl Lost {
+    /// In lines.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let Lost { of, rules, parts, more } = self;
+        if parts.is_empty() {
             let gone = match rules {
                 0 => String::new(),
                 1 => ", and 1 rule with them".to_owned(),
                 rules => format!(", and {rules} rules with them"),
             };
-            let _ =
-                writeln!(text, "! {of}: it was declared anew; what was changed while the gateway ran is gone{gone}");
+            return vec![format!("{of}: it was declared anew; what was changed while the gateway ran is gone{gone}")];
         }
-        text
+        let more = (*more > 0).then(|| format!("{of}: and {more} more rules"));
+        parts.iter().map(|part| format!("{of}: {part}")).chain(more).collect()
     }
 }
 
@@ -102,7 +119,11 @@ mod tests {
             added: vec!["interface lan".into()],
             removed: vec!["interface dmz".into()],
             changed: vec!["interface wan".into()],
-            lost: vec![Lost { of: "acl edge-in".into(), rules: 3 }, Lost { of: "group web".into(), rules: 0 }],
+            lost: vec![
+                Lost { of: "acl edge-in".into(), rules: 3, ..Lost::default() },
+                Lost { of: "group web".into(), ..Lost::default() },
+                Lost { of: "acl spare".into(), rules: 2, parts: vec!["rule 7 is gone".into()], more: 1 },
+            ],
             ..Default::default()
         };
         let text = "\
@@ -112,6 +133,8 @@ generation 3, routes 0 (before: 0)
 ~ interface wan
 ! acl edge-in: it was declared anew; what was changed while the gateway ran is gone, and 3 rules with them
 ! group web: it was declared anew; what was changed while the gateway ran is gone
+! acl spare: rule 7 is gone
+! acl spare: and 1 more rules
 ";
         assert_eq!(reloaded.text(), text);
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);

@@ -97,14 +97,15 @@ impl AclGroup {
         }
     }
 
-    /// The same group by the indices of another model; `None`: that lacks one of its interfaces.
-    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclGroup> {
-        Some(match self {
+    /// The same group by the indices of another model, without the interfaces that this lacks; and those.
+    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> (AclGroup, Vec<InterfaceIndex>) {
+        match self {
             AclGroup::Interfaces(Group { name, members }) => {
-                AclGroup::Interfaces(Group { name: Arc::clone(name), members: reindex(members, old, new)? })
+                let (left, gone) = reindexed(members, old, new);
+                (AclGroup::Interfaces(Group { name: Arc::clone(name), members: left.into() }), gone)
             }
-            other => other.clone(),
-        })
+            other => (other.clone(), Vec::new()),
+        }
     }
 
     /// Whether it has the same members as another, by the numbers of their interfaces.
@@ -222,21 +223,19 @@ pub(super) fn names(rule: &AclRule) -> impl Iterator<Item = &Arc<str>> {
     [of_addresses(&rule.from), of_addresses(&rule.to), interfaces].into_iter().chain(ports).flatten()
 }
 
-/// Interfaces by the indices of another model, of which `new` has the index of each number; `None`: that lacks one.
-pub(super) fn reindex(
+/// Interfaces by the indices of another model, of which `new` has the index of each number; and those that it lacks, by their
+/// old indices.
+pub(super) fn reindexed(
     members: &[InterfaceIndex],
     old: &Indices,
     new: &HashMap<u32, u32>,
-) -> Option<Arc<[InterfaceIndex]>> {
-    members.iter().map(|index| new.get(&old[index.0 as usize]).copied().map(InterfaceIndex)).collect()
-}
-
-/// A rule by the indices of another model; `None`: that lacks an interface that the rule names itself.
-pub(super) fn reindexed(rule: &AclRule, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclRule> {
-    let received_on = match &rule.received_on {
-        Some(Interfaces::List(members)) => Some(Interfaces::List(reindex(members, old, new)?)),
-        // Its members are found by its name.
-        other => other.clone(),
-    };
-    Some(AclRule { received_on, ..rule.clone() })
+) -> (Vec<InterfaceIndex>, Vec<InterfaceIndex>) {
+    let (mut left, mut gone) = (Vec::with_capacity(members.len()), Vec::new());
+    for &member in members {
+        match new.get(&old[member.0 as usize]) {
+            Some(&index) => left.push(InterfaceIndex(index)),
+            None => gone.push(member),
+        }
+    }
+    (left, gone)
 }

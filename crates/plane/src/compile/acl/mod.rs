@@ -9,14 +9,17 @@
 //! list has the same rule, wherever in the list that is.
 //!
 //! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
-//! it was; one that is declared otherwise is the configuration's again, and it is told what is gone ([`LostEdits`]).
+//! it was; one that is declared otherwise is the configuration's again. Where interfaces or groups are gone that were
+//! named, what named them goes, and nothing else (`carry`). It is told what is gone ([`LostEdits`]).
 
 mod arrange;
 mod beside;
+mod carry;
 mod cut;
 mod edit;
 mod groups;
 mod in_place;
+mod lost;
 mod made;
 mod nested;
 mod numbers;
@@ -32,6 +35,7 @@ use weir_base::reclaim::Domain;
 
 pub use edit::{AclChange, AclEdit, AclEdited, AclError, AclRestored, At};
 pub use groups::AclGroup;
+pub use lost::{Lost, LostEdits, LostRule, RuleLost};
 pub use nested::AclMembers;
 pub use order::Said;
 pub use show::AclDecision;
@@ -85,15 +89,6 @@ pub(super) struct Store {
     lost: Vec<LostEdits>,
 }
 
-/// Changes that were made while the gateway ran, and that ended with a new model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostEdits {
-    /// What they were made to: `acl edge-in`, `group servers`.
-    pub of: String,
-    /// Rules that had come and are gone.
-    pub rules: usize,
-}
-
 /// A list as it runs.
 struct List {
     name: Arc<str>,
@@ -127,7 +122,7 @@ impl List {
     }
 
     fn lost(&self) -> LostEdits {
-        LostEdits { of: format!("acl {}", self.name), rules: self.live() }
+        LostEdits { of: stage::table(&self.name), rules: self.live(), lost: Lost::All }
     }
 }
 
@@ -177,9 +172,11 @@ impl Store {
                 *gone = false;
             }
             match slot {
-                Slot::Keep(number, order) => {
+                Slot::Keep(number, moved) => {
                     let Some(list) = self.lists[number as usize].as_mut() else { continue };
-                    list.order = order.unwrap_or_else(|| std::mem::take(&mut list.order));
+                    if let Some(moved) = moved {
+                        list.order = moved.order;
+                    }
                     let Some(declared) = declared else { continue };
                     // It means the same, and may stand elsewhere.
                     list.declared = declared.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Said;
 use super::groups::{AclGroup, all, declared};
 use super::same::Indices;
-use crate::model::{Groups, Nested};
+use crate::model::{Groups, InterfaceIndex, Nested};
 
 /// What a group is given: members of its own, and groups of its kind that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +36,15 @@ impl AclMembers {
         })
     }
 
-    /// The same by the indices of another model; `None`: that lacks one of its interfaces.
-    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> Option<AclMembers> {
-        Some(AclMembers { own: self.own.reindexed(old, new)?, groups: Arc::clone(&self.groups) })
+    /// Whether it has none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.groups.is_empty()
+    }
+
+    /// The same by the indices of another model, without the interfaces that this lacks; and those.
+    pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> (AclMembers, Vec<InterfaceIndex>) {
+        let (own, gone) = self.own.reindexed(old, new);
+        (AclMembers { own, groups: Arc::clone(&self.groups) }, gone)
     }
 
     /// Whether a group is given the same, by the numbers of interfaces.

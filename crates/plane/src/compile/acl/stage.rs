@@ -9,14 +9,15 @@ use weir_table::sav::NoRoom;
 use super::super::TableFull;
 use super::super::boxes::count;
 use super::arrange::{Arranged, next_number};
+use super::carry::{Carried, Carry, Gone, Narrowed};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
-use super::same::{Known, same_list, same_rule};
+use super::same::{Known, same_list};
 use super::section::{Full, Sequence};
-use super::{Input, List, LostEdits, Store, sequence, width};
+use super::{Input, List, Lost, LostEdits, Store, sequence, width};
 use crate::acl::NONE;
-use crate::model::{AclIndex, AclList, AclRule};
+use crate::model::{AclIndex, AclList, AclRule, Origin};
 
 /// What [`Store::prepare`] made: to be put into force, or given back.
 #[derive(Default)]
@@ -36,8 +37,8 @@ pub(in crate::compile) struct Staged {
 
 /// A list, with its number.
 pub(super) enum Slot {
-    /// It means what it meant; with other texts, where what rules name has other indices.
-    Keep(u32, Option<Order>),
+    /// It means what it meant. By another model what its rules name has other indices, and they stand elsewhere.
+    Keep(u32, Option<Box<List>>),
     /// Anew.
     Fresh(u32, Box<List>),
 }
@@ -46,59 +47,6 @@ impl Slot {
     pub(super) fn number(&self) -> u32 {
         let (Slot::Keep(number, _) | Slot::Fresh(number, _)) = self;
         *number
-    }
-}
-
-/// How what was changed while the gateway ran goes over to another model.
-struct Carry<'a> {
-    groups: All<'a>,
-    old: &'a [u32],
-    new: &'a [u32],
-    /// By the number of an interface: its index in the new model.
-    indices: HashMap<u32, u32>,
-    /// Groups or indices are not what they were.
-    differs: bool,
-}
-
-/// What becomes of a list that is declared as it was.
-enum Carried {
-    Same,
-    /// The same rules, with other indices.
-    Moved(Order),
-    /// Rules whose groups have other members.
-    Changed(Vec<Entry>),
-}
-
-impl Carry<'_> {
-    /// How a list goes on that is declared so now. `None`: what a rule names is not there any more, or it would match nothing.
-    fn carry(&self, list: &List, declared: &AclList) -> Option<Carried> {
-        if !self.differs {
-            return Some(Carried::Same);
-        }
-        let mut order = list.order.clone();
-        let mut same = true;
-        for entry in order.iter_mut() {
-            let (rule, before) = match &entry.text {
-                Text::Declared(index) => {
-                    let (before, rule) =
-                        (list.declared.rules.get(*index as usize)?, declared.rules.get(*index as usize)?);
-                    if groups::names(rule).next().is_none() {
-                        continue;
-                    }
-                    (rule.clone(), before)
-                }
-                Text::Own(own) => (groups::reindexed(&own.rule, self.old, &self.indices)?, &own.rule),
-            };
-            let rule = self.groups.checked(&list.name, 1, &rule).ok()?;
-            same &= same_rule(before, self.old, &rule, self.new);
-            entry.width = width(&rule);
-            entry.text = match &entry.text {
-                Text::Declared(index) if !self.groups.concern(&rule) => Text::Declared(*index),
-                Text::Declared(index) => Text::Own(Arc::new(Own { rule, declared: Some(*index), said: None })),
-                Text::Own(own) => Text::Own(Arc::new(Own { rule, declared: own.declared, said: own.said.clone() })),
-            };
-        }
-        Some(if same { Carried::Moved(order) } else { Carried::Changed(order.iter().cloned().collect()) })
     }
 }
 
@@ -123,13 +71,13 @@ impl Store {
 
     fn stage(&mut self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
-        let live = self.stage_groups(input, staged);
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
+        let (live, widened) = self.stage_groups(input, &indices, staged);
         let groups = All { live: &live, declared: &gateway.groups };
         let differs =
             self.interfaces != map.interfaces || gateway.groups != self.declared_groups || !staged.lost.is_empty();
         let old = self.interfaces.clone();
-        let carry = Carry { groups, old: &old, new: &map.interfaces, indices, differs };
+        let carry = Carry { groups, widened: &widened, old: &old, new: &map.interfaces, indices, differs };
         let names: HashMap<Arc<str>, u32> = self.names().collect();
         let declared: HashSet<&str> = gateway.acls.iter().map(|list| list.name.as_str()).collect();
         let mut bounds = Bounds { limit: input.means().limit, used: 0 };
@@ -138,7 +86,8 @@ impl Store {
             let carried = if list.created.is_some() { carry.carry(list, &list.declared) } else { None };
             match carried {
                 Some(carried) => {
-                    bounds.used += list.order.len();
+                    bounds.used += carried.rules(list);
+                    staged.lost.extend(carried.lost(list));
                     staged.created.push(self.carried(&bounds, number, carried, &list.declared)?);
                 }
                 None if list.edited => staged.lost.push(list.lost()),
@@ -154,7 +103,8 @@ impl Store {
             let same = before
                 .filter(|before| before.created.is_none() && same_list(&before.declared, &old, list, &map.interfaces));
             if let Some((before, carried)) = same.and_then(|before| Some((before, carry.carry(before, list)?))) {
-                bounds.used += before.order.len();
+                bounds.used += carried.rules(before);
+                staged.lost.extend(carried.lost(before));
                 bounds.check(list, 0)?;
                 staged.lists.push(self.carried(&bounds, number, carried, list)?);
                 continue;
@@ -169,24 +119,31 @@ impl Store {
         self.stage_chains(input, staged)
     }
 
-    /// Finds out which groups keep the members that they were given.
-    fn stage_groups(&self, input: Input<'_>, staged: &mut Staged) -> Live {
+    /// Finds out which groups keep the members that they were given; gives what they are then, and the groups that are as
+    /// declared again, or name such a group, as nothing was left of what they were given.
+    fn stage_groups(
+        &self,
+        input: Input<'_>,
+        indices: &HashMap<u32, u32>,
+        staged: &mut Staged,
+    ) -> (Live, HashSet<Arc<str>>) {
         let Input { gateway, map, .. } = input;
-        let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
-        let mut changed = Changed::new();
-        let mut lost = Vec::new();
-        for (name, (members, said)) in &self.live_groups.changed {
+        let is_same = |name: &Arc<str>| {
             let of = |groups| AclMembers::declared(groups, name);
-            let is_same = match (of(&self.declared_groups), of(&gateway.groups)) {
+            match (of(&self.declared_groups), of(&gateway.groups)) {
                 (Some(before), Some(after)) => before.same(&self.interfaces, &after, &map.interfaces),
                 (None, None) => true,
                 _ => false,
-            };
-            match members.reindexed(&self.interfaces, &indices).filter(|_| is_same) {
-                Some(members) => drop(changed.insert(Arc::clone(name), (members, said.clone()))),
-                None => lost.push(Arc::clone(name)),
             }
-        }
+        };
+        let (same, others): (Changed, Changed) = self
+            .live_groups
+            .changed
+            .iter()
+            .map(|(name, of)| (Arc::clone(name), of.clone()))
+            .partition(|(name, _)| is_same(name));
+        let mut lost: Vec<Arc<str>> = others.into_keys().collect();
+        let Narrowed { mut changed, emptied, lost: narrowed } = Narrowed::of(&same, &self.interfaces, indices);
         let mut live;
         loop {
             let (next, more) = Live::carried(changed, &gateway.groups, input.means().limit);
@@ -205,22 +162,30 @@ impl Store {
                 }
             }
         }
-        lost.sort_unstable();
-        staged.lost.extend(lost.iter().map(|name| LostEdits { of: format!("group {name}"), rules: 0 }));
-        live
+        let widened = emptied.iter().flat_map(|name| live.around(&gateway.groups, name)).cloned().collect();
+        let mut all: Vec<(Arc<str>, Lost)> = lost.into_iter().map(|name| (name, Lost::All)).collect();
+        let rest = narrowed.into_iter().filter(|(name, _)| live.changed.contains_key(name));
+        all.extend(rest.map(|(name, Gone { interfaces, groups })| (name, Lost::Members { interfaces, groups })));
+        all.extend(emptied.into_iter().map(|name| (name, Lost::NothingLeft)));
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let of = |(name, lost)| LostEdits { of: format!("group {name}"), rules: 0, lost };
+        staged.lost.extend(all.into_iter().map(of));
+        (live, widened)
     }
 
     /// A list that goes on, as it is declared now.
     fn carried(&self, bounds: &Bounds, number: u32, carried: Carried, declared: &AclList) -> Result<Slot, TableFull> {
-        let entries = match carried {
-            Carried::Same => return Ok(Slot::Keep(number, None)),
-            Carried::Moved(order) => return Ok(Slot::Keep(number, Some(order))),
-            Carried::Changed(entries) => entries,
-        };
-        let order = bounds.spread(declared, entries)?;
         let Some(list) = self.list(number) else { return Ok(Slot::Keep(number, None)) };
-        let (name, created) = (Arc::clone(&list.name), list.created.clone());
-        Ok(Slot::Fresh(number, Box::new(List { name, declared: declared.clone(), order, created, ..*list })))
+        let slot = |order, slot: fn(u32, Box<List>) -> Slot| {
+            let (name, created) = (Arc::clone(&list.name), list.created.clone());
+            slot(number, Box::new(List { name, declared: declared.clone(), order, created, ..*list }))
+        };
+        let keep = |number, list| Slot::Keep(number, Some(list));
+        Ok(match carried {
+            Carried::Same => Slot::Keep(number, None),
+            Carried::Moved(order) => slot(order, keep),
+            Carried::Changed(entries, _) => slot(bounds.spread(declared, entries)?, Slot::Fresh),
+        })
     }
 
     /// A list as it was declared. Rules that it has already keep their numbers.
@@ -264,18 +229,21 @@ impl Store {
     }
 
     fn stage_chains(&self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
-        let fresh: HashMap<u32, &List> = staged
+        let is_fresh = |slot: &&Slot| matches!(slot, Slot::Fresh(..));
+        let fresh: HashSet<u32> = staged.lists.iter().filter(is_fresh).map(Slot::number).collect();
+        // As this model has them, also those that mean the same: what is built of them is built by its indices.
+        let now: HashMap<u32, &List> = staged
             .lists
             .iter()
             .filter_map(|slot| match slot {
-                Slot::Keep(..) => None,
-                Slot::Fresh(number, list) => Some((*number, &**list)),
+                Slot::Keep(_, None) => None,
+                Slot::Keep(number, Some(list)) | Slot::Fresh(number, list) => Some((*number, &**list)),
             })
             .collect();
         // A list that a chain has is there.
         let list = |number: u32| -> &List {
             let kept = || self.list(number).expect("a chain's list");
-            fresh.get(&number).copied().unwrap_or_else(kept)
+            now.get(&number).copied().unwrap_or_else(kept)
         };
         let mut known: HashMap<Sequence, u16> = HashMap::new();
         let mut sequences = Vec::new();
@@ -298,7 +266,7 @@ impl Store {
         for interface in &input.gateway.interfaces {
             interfaces.push((chain(&interface.access.acl_in)?, chain(&interface.access.acl_out)?));
         }
-        let is_new = |number: u32| fresh.contains_key(&number);
+        let is_new = |number: u32| fresh.contains(&number);
         let arranged = self.arrange(input.means(), sequences, list, is_new);
         staged.arranged = arranged.map_err(|full| table_full(full, list))?;
         staged.interfaces = interfaces;
@@ -306,9 +274,14 @@ impl Store {
     }
 }
 
+/// What the table of a list is called.
+pub(super) fn table(list: &str) -> String {
+    format!("acl {list}")
+}
+
 fn too_many_sequences(list: &AclList) -> TableFull {
     TableFull {
-        table: format!("acl {}", list.name),
+        table: table(&list.name),
         prefix: String::new(),
         origin: list.origin,
         full: NoRoom::Sequences(usize::from(NONE)),
@@ -352,7 +325,7 @@ impl Bounds {
 
     fn too_many(&self, list: &AclList, rules: usize, rule: Option<&AclRule>) -> TableFull {
         TableFull {
-            table: format!("acl {}", list.name),
+            table: table(&list.name),
             prefix: String::new(),
             origin: rule.map_or(list.origin, |rule| rule.origin),
             full: NoRoom::Rules(Error::TooManyRules { rules, most: self.limit }),
@@ -363,9 +336,10 @@ impl Bounds {
 fn table_full<'l>(full: Full, list: impl Fn(u32) -> &'l List) -> TableFull {
     let list = list(full.list);
     TableFull {
-        table: format!("acl {}", list.name),
+        table: table(&list.name),
         prefix: String::new(),
-        origin: full.rule.unwrap_or(list.declared.origin),
+        // Rules that came while the gateway ran have no place of their own.
+        origin: full.rule.filter(|rule| *rule != Origin::default()).unwrap_or(list.declared.origin),
         full: NoRoom::Rules(full.error),
     }
 }
@@ -373,7 +347,7 @@ fn table_full<'l>(full: Full, list: impl Fn(u32) -> &'l List) -> TableFull {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AclDefault, Origin};
+    use crate::model::AclDefault;
 
     #[test]
     fn too_many_sequences_are_told_as_such() {

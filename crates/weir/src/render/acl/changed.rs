@@ -63,7 +63,7 @@ pub enum Restored {
     AsConfigured,
 }
 
-pub(super) fn is_zero(count: &usize) -> bool {
+pub(in super::super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
