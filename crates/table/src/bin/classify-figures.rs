@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
 //!     [--repeats R] [--keys N] [--adds N]
-//! cargo run --release -p weir-table --bin classify-figures -- [--set NAME] [--repeats R] [--keys N]
+//! cargo run --release -p weir-table --bin classify-figures -- [--set NAME] [--count N] [--repeats R] [--keys N]
 //! ```
 //!
 //! FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
@@ -45,6 +45,8 @@ struct Effort {
     adds: usize,
     /// Of the made sets, only this one.
     set: Option<String>,
+    /// Rules of made sets, if others than 1,000 and 10,000.
+    count: Option<usize>,
 }
 
 fn main() -> ExitCode {
@@ -58,11 +60,19 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let mut effort =
-        Effort { rules: PathBuf::new(), every: 1, peer: None, repeats: 9, keys: 1 << 16, adds: 100_000, set: None };
+    let mut effort = Effort {
+        rules: PathBuf::new(),
+        every: 1,
+        peer: None,
+        repeats: 9,
+        keys: 1 << 16,
+        adds: 100_000,
+        set: None,
+        count: None,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
-        let usage = "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N] [--set NAME]";
+        let usage = "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N] [--set NAME] [--count N]";
         let value = arguments.next().ok_or(usage)?;
         match name.as_str() {
             "--rules" => effort.rules = value.into(),
@@ -70,6 +80,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--peer" => effort.peer = Some(value.into()),
             "--repeats" => effort.repeats = value.parse::<usize>()?.max(1),
             "--keys" => effort.keys = value.parse::<usize>()?.max(VECTOR),
+            "--count" => effort.count = Some(value.parse::<usize>()?.max(8)),
             "--set" => effort.set = Some(value),
             "--adds" => effort.adds = value.parse()?,
             _ => return Err(format!("no option {name}; {usage}").into()),
@@ -189,7 +200,7 @@ fn lookups(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
 
 /// Sets that are hard, and usual ones of as many rules, of both families.
 fn adverse(effort: &Effort) -> Result<(), Box<dyn Error>> {
-    for rules in [1_000, 10_000] {
+    for rules in effort.count.map_or(vec![1_000, 10_000], |count| vec![count]) {
         let made = Alike::ALL.map(|kind| (format!("{kind:?}"), kind.rules(rules, &mut Random::from_seed(1))));
         let longer = made.each_ref().map(|(name, rules)| (name.clone(), alike::ipv6(rules, 1)));
         compare::<u32>("IPv4", made.into(), rules, effort)?;

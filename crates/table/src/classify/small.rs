@@ -16,6 +16,7 @@
 //! each.
 
 use std::collections::HashMap;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -401,12 +402,15 @@ unsafe fn with_avx512<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found
     unsafe { body::<K, super::arch::Avx512>(inner, packets, found) }
 }
 
+/// One for each packet: as many as there are packets are written.
+type Each<T> = [MaybeUninit<T>; VECTOR];
+
 /// What the fields of a vector of packets have found.
 struct Found {
     /// Where each packet's numbers of parts begin, by field.
-    ranges: [[*const u16; VECTOR]; RANGES],
+    ranges: [Each<*const u16>; RANGES],
     of_ranges: usize,
-    rows: [[*const Row; VECTOR]; OTHERS],
+    rows: [Each<*const Row>; OTHERS],
     of_rows: usize,
 }
 
@@ -427,16 +431,24 @@ impl Found {
         unsafe { T::find::<I>(&range.ends, &values[..count], &mut intervals[..count]) };
         for (to, interval) in self.ranges[self.of_ranges].iter_mut().zip(&intervals[..count]) {
             debug_assert!((*interval as usize + 1) * width <= range.numbers.len());
-            *to = range.numbers.as_ptr().wrapping_add(*interval as usize * width);
-            prefetch::read(*to);
+            prefetch::read(*to.write(range.numbers.as_ptr().wrapping_add(*interval as usize * width)));
         }
         self.of_ranges += 1;
     }
 
     #[inline(always)]
+    fn octets<K>(&mut self, rows: &Option<Box<[Row; 256]>>, packets: &[Fields<K>], octet: impl Fn(&Fields<K>) -> u8) {
+        if let Some(rows) = rows {
+            self.rows(packets.len(), |at| &rows[usize::from(octet(&packets[at]))]);
+        }
+    }
+
+    #[inline(always)]
     fn rows<'r>(&mut self, count: usize, row: impl Fn(usize) -> &'r Row) {
         let to = self.rows[self.of_rows][..count].iter_mut();
-        to.enumerate().for_each(|(at, to)| *to = row(at));
+        for (at, to) in to.enumerate() {
+            to.write(row(at));
+        }
         self.of_rows += 1;
     }
 }
@@ -447,14 +459,14 @@ impl Found {
 /// The CPU has what `I` is named for.
 #[inline(always)]
 unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
-    use std::ptr::null;
     let count = packets.len();
     if inner.identities.is_empty() {
         return found.fill(NO_RULE);
     }
     let width = inner.starts.len() + 1;
-    let mut all =
-        Found { ranges: [[null(); VECTOR]; RANGES], of_ranges: 0, rows: [[null(); VECTOR]; OTHERS], of_rows: 0 };
+    const NONE: (Each<*const u16>, Each<*const Row>) =
+        ([MaybeUninit::uninit(); VECTOR], [MaybeUninit::uninit(); VECTOR]);
+    let mut all = Found { ranges: [NONE.0; RANGES], of_ranges: 0, rows: [NONE.1; OTHERS], of_rows: 0 };
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(range) = &inner.source {
@@ -476,18 +488,12 @@ unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], foun
         unsafe { u32::find::<I>(ends, &values[..count], &mut intervals[..count]) };
         all.rows(count, |at| &rows[intervals[at] as usize]);
     }
-    let octets: [fn(&Fields<K>) -> u8; 5] = [
-        |packet| packet.protocol,
-        |packet| packet.traits,
-        |packet| packet.dscp,
-        |packet| (packet.flags >> 8) as u8,
-        |packet| packet.flags as u8,
-    ];
-    for (rows, octet) in inner.octets.iter().zip(octets) {
-        if let Some(rows) = rows {
-            all.rows(count, |at| &rows[usize::from(octet(&packets[at]))]);
-        }
-    }
+    let [protocol, traits, dscp, upper, lower] = &inner.octets;
+    all.octets(protocol, packets, |packet| packet.protocol);
+    all.octets(traits, packets, |packet| packet.traits);
+    all.octets(dscp, packets, |packet| packet.dscp);
+    all.octets(upper, packets, |packet| (packet.flags >> 8) as u8);
+    all.octets(lower, packets, |packet| packet.flags as u8);
     for (index, found) in found.iter_mut().enumerate() {
         // SAFETY: the numbers and rows are of this list, which has its parts; the CPU has what `I` is named for.
         *found = unsafe { first::<K, I>(inner, &all, index) };
@@ -507,14 +513,14 @@ unsafe fn first<K: Address, I: Isa>(inner: &Inner<K>, all: &Found, packet: usize
         let mut rows = [std::ptr::null(); OTHERS];
         let mut count = 0;
         for field in &all.rows[..all.of_rows] {
-            let row = &*field[packet];
+            let row = &*field[packet].assume_init();
             rows[count] = inner.parts.as_ptr().add(row.first as usize);
             count += usize::from(!row.all);
             live &= row.live;
         }
         let rows = &rows[..count];
         for field in &all.ranges[..all.of_ranges] {
-            let numbers = field[packet];
+            let numbers = field[packet].assume_init();
             live &= u32::from(*numbers) | u32::from(*numbers.add(1)) << 16;
         }
         if count + all.of_ranges == 0 {
@@ -528,7 +534,7 @@ unsafe fn first<K: Address, I: Isa>(inner: &Inner<K>, all: &Found, packet: usize
             let group = live.trailing_zeros() as usize;
             live &= live - 1;
             let start = inner.parts.as_ptr().add(*inner.starts.get_unchecked(group) as usize);
-            let part = |field: &[*const u16; VECTOR]| start.add(usize::from(*field[packet].add(2 + group)));
+            let part = |field: &Each<*const u16>| start.add(usize::from(*field[packet].assume_init().add(2 + group)));
             let mut common = I::all();
             for row in rows {
                 common = I::meet(common, row.add(group).cast());
