@@ -127,7 +127,7 @@ fn rules_are_taken_out_of_a_leaf_and_come_back() {
 fn rebuilt_for_more(writer: &mut Writer<u32>, mut rule: impl FnMut() -> Rule<u32>) -> u64 {
     let before = writer.stats().rebuilt_rules;
     for place in 0..200 {
-        writer.insert(10_000 + place, rule(), 10_000 + place as u32).unwrap();
+        writer.insert(30_000 + place, rule(), 30_000 + place as u32).unwrap();
     }
     writer.stats().rebuilt_rules - before
 }
@@ -135,12 +135,12 @@ fn rebuilt_for_more(writer: &mut Writer<u32>, mut rule: impl FnMut() -> Rule<u32
 #[test]
 fn a_rule_comes_to_the_end_of_a_chain_without_rebuilding_it() {
     let mut random = Random::from_seed(2);
-    let rules = Vec::from_iter((0..5000).map(|_| wide(&mut random)));
+    let rules = Vec::from_iter((0..20_000).map(|_| wide(&mut random)));
     let domain = Domain::new();
     let mut writer = writer(&domain, &rules);
     let rebuilt = rebuilt_for_more(&mut writer, || wide(&mut random));
-    // Once for 32 rules, of at most a leaf and these.
-    assert!(rebuilt <= 200 / 32 * 1100, "{:?}", writer.stats());
+    // Now and then, of these and none that were there.
+    assert!(rebuilt <= 200 / 32 * 250, "{:?}", writer.stats());
     agrees(&domain, &writer, &mut random);
 }
 
@@ -160,11 +160,11 @@ fn what_all_rules_share_parts_nothing() {
 #[test]
 fn a_chain_goes_with_its_rules() {
     let mut random = Random::from_seed(4);
-    let rules = Vec::from_iter((0..6000).map(|_| wide(&mut random)));
+    let rules = Vec::from_iter((0..24_000).map(|_| wide(&mut random)));
     let domain = Domain::new();
     let mut writer = writer(&domain, &rules);
     // In another order than they came in.
-    let mut places = Vec::from_iter(0..6000u64);
+    let mut places = Vec::from_iter(0..24_000u64);
     while places.len() > 10 {
         let place = places.swap_remove(random.below(places.len() as u64) as usize);
         assert_eq!(writer.remove(place), Ok(Some(place as u32)));

@@ -1,6 +1,7 @@
 //! Leaves of many rules that nothing parts, as ranges that overlap each other: a list of rules as vectors of bits. Rules are
 //! taken out of it one by one; it is built anew when a quarter have been, or others come.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::address::Address;
@@ -12,6 +13,9 @@ pub(super) const MOST_DENSE: usize = small::MOST;
 
 /// Rules that are taken together, until others can be parted, or there are no more.
 pub(super) const SOME: usize = 1024;
+
+/// Interfaces that may be named where there are more rules than [`SOME`]: each has a row, of 2 KiB for [`MOST_DENSE`].
+pub(super) const MOST_ROWS: usize = 2048;
 
 /// Rules in order.
 pub(super) struct Dense<K> {
@@ -78,5 +82,26 @@ impl<K: Address> Dense<K> {
     /// Whether so many rules have been taken out that it is better built anew without another than that this is taken out too.
     pub(super) fn is_thin(&self) -> bool {
         4 * self.rules().saturating_sub(1) < 3 * self.entries.len()
+    }
+}
+
+/// A leaf that waits until no reader can look at it any more, whose octets count until then.
+pub(super) struct Retired<K: Address> {
+    dense: Option<Arc<Dense<K>>>,
+    octets: Arc<AtomicUsize>,
+}
+
+impl<K: Address> Retired<K> {
+    pub(super) fn new(dense: Option<Arc<Dense<K>>>, octets: &Arc<AtomicUsize>) -> Retired<K> {
+        let own = dense.as_ref().map_or(0, |dense| dense.octets());
+        octets.fetch_add(own, Ordering::Relaxed);
+        Retired { dense, octets: Arc::clone(octets) }
+    }
+}
+
+impl<K: Address> Drop for Retired<K> {
+    fn drop(&mut self) {
+        let own = self.dense.as_ref().map_or(0, |dense| dense.octets());
+        self.octets.fetch_sub(own, Ordering::Relaxed);
     }
 }

@@ -75,7 +75,8 @@
 //!
 //! A rule that goes from a dense leaf is noted there as gone, in a word that lookups ask when its bit says that it matches; the leaf
 //! is built anew when a quarter of its rules have gone. Rules that come to it are kept before it, in leaves of their own, and go
-//! into it when they are a sixteenth of its rules, at least 32: then up to 16,384 are built anew, in up to 30 milliseconds.
+//! into it when they are a sixteenth of its rules, at least 32: then up to 16,384 are built anew, in up to 40 milliseconds where two
+//! fields have ranges, and 80 where four have.
 //!
 //! # What was tried
 //! Ticks per lookup of packets that match random rules, 65,536 of them, medians on a machine that others used (AMD family
@@ -115,7 +116,8 @@
 //! the other of two CPUs and nothing else running. 50,000 rules are loaded in 45 to 190 ms. Both took two to three times as long
 //! when the planner looked at one bit of one rule after the other, and rules were read from where the writer keeps them whole.
 //! `docs/acl-performance.md` has all sets.
-//! Rules take 95 to 340 octets for lookups, up to 0.9 KiB where nothing parts them.
+//! Rules take 95 to 340 octets for lookups; where nothing parts them, up to 0.6 KiB by ranges in two fields, 1.2 KiB by ranges in
+//! four, and 2 KiB by all fields.
 //!
 //! Sets made to be hard, of 10,000 rules, of IPv4 and of IPv6: packets that match / that are the slowest of 4,096; the least of 50
 //! turns, each structure in turn with the others, on a machine that others used.
@@ -125,7 +127,7 @@
 //! | of 1,024 rules, in a chain, each with a binary search of its own for each field | 214 / 540, 242 / 693 | 396 / 633, 403 / 823 | 170 / 206, 805 / 174 | 1.9 to 5.7 ms | 1.0 to 2.0 ms |
 //! | what is built now: of up to 16,384, one search of lines of ends, parts of rows stored once, empty ones passed over | 66 / 67, 71 / 70 | 69 / 58, 71 / 60 | 75 / 70, 101 / 103 | 0.8 to 1.0 µs | 0.1 to 0.3 ms |
 //!
-//! They take 0.5 to 0.8 KiB a rule, less than before. Adds take as long on average (20 to 55 µs), as what is built anew is larger and
+//! They take 0.25 to 0.8 KiB a rule, less than before. Adds take as long on average (20 to 55 µs), as what is built anew is larger and
 //! is so less often. Prefixes of all pairs of lengths take 110 (IPv6: 65). Nodes were left to be chosen as before: a dense leaf at
 //! half its estimated cost changed next to nothing, and one that is chosen whenever the estimate of nodes is above 60 ticks made
 //! 1,000 rules like firewalls 3 times as slow, as the estimates of nodes are too high there. What is left of hard cases are 10,000

@@ -3,9 +3,9 @@
 //! A change is planned aside: new blocks are written, and it is noted which words are to refer to them. Nothing is visible
 //! before all blocks are there; then each word is stored once. So a change that finds no room has changed nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use weir_base::reclaim::Domain;
@@ -20,7 +20,7 @@ use super::block::{
     ANY, BITS, CHAIN, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG,
     LONG_HEADER, Node, at, join, leaf_octets, long_octets, most_groups, split,
 };
-use super::dense::{Dense, MOST_DENSE, SOME};
+use super::dense::{Dense, MOST_DENSE, MOST_ROWS, Retired, SOME};
 use super::facts::{Facts, record_octets};
 use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
@@ -78,6 +78,8 @@ pub struct Tree<K> {
     taken: Vec<(Arc<Dense<K>>, usize)>,
     /// Octets of dense leaves.
     dense_octets: usize,
+    /// Octets of dense leaves that wait for readers.
+    retired_octets: Arc<AtomicUsize>,
     domain: Domain,
     /// How often a part of the tree was built anew, and of how many rules.
     pub(super) rebuilt: (u64, u64),
@@ -128,6 +130,7 @@ impl<K: Address> Tree<K> {
             stale_dense: Vec::new(),
             taken: Vec::new(),
             dense_octets: 0,
+            retired_octets: Arc::default(),
             domain: domain.clone(),
             rebuilt: (0, 0),
         })
@@ -143,7 +146,8 @@ impl<K: Address> Tree<K> {
 
     /// Octets that readers may look at, and those among them that wait to be freed.
     pub(super) fn octets(&self) -> (usize, usize) {
-        (self.buddy.used() + self.dense_octets, self.limbo.octets())
+        let retired = self.retired_octets.load(Ordering::Relaxed);
+        (self.buddy.used() + self.dense_octets + retired, self.limbo.octets() + retired)
     }
 
     /// Octets of the writer's notes beside the blocks.
@@ -210,6 +214,7 @@ impl<K: Address> Tree<K> {
 
     /// Frees what nobody can look at any more.
     pub(super) fn collect(&mut self) {
+        self.domain.collect();
         self.limbo.reclaim_all(&mut self.buddy);
     }
 
@@ -269,7 +274,7 @@ impl<K: Address> Tree<K> {
         self.fresh_dense.clear();
         for block in std::mem::take(&mut self.stale_dense) {
             let dense = self.forget_dense(block);
-            self.domain.retire(dense);
+            self.domain.retire(Retired::new(dense, &self.retired_octets));
         }
         self.domain.collect();
         for (block, order) in self.stale.drain(..) {
@@ -418,7 +423,13 @@ impl<K: Address> Tree<K> {
     }
 
     /// Whether a rule is in or below a block.
-    fn has(&self, reference: u32, facts: &Facts) -> bool {
+    fn has(&self, mut reference: u32, facts: &Facts) -> bool {
+        while reference & KINDS == BITS && self.node(split(reference).1).open == CHAIN {
+            if self.slots(reference).any(|word| self.has(self.arena.word(word).load(Ordering::Relaxed), facts)) {
+                return true;
+            }
+            reference = self.rest(reference);
+        }
         if reference & KINDS == DENSE {
             return self.dense(reference).is_some_and(|dense| dense.number(facts.place).is_some());
         }
@@ -734,7 +745,8 @@ impl<K: Address> Tree<K> {
         let mut rules = rules;
         loop {
             let (mut taken, mut plan) = (0, None);
-            while taken < rules.len().min(MOST_DENSE) && plan.is_none() {
+            let most = self.most_dense(facts, rules, step);
+            while taken < rules.len().min(most) && plan.is_none() {
                 taken = rules.len().min(taken + SOME);
                 plan = Tree::<K>::choose(facts, &rules[taken..], step);
             }
@@ -764,6 +776,26 @@ impl<K: Address> Tree<K> {
                 return Ok(root);
             }
         }
+    }
+
+    /// How many of these rules a dense leaf may have: it has a whole row for each interface that is named, and where no node may
+    /// be put before it, it is built anew for each rule that comes.
+    fn most_dense(&self, facts: &[Facts], rules: &[u32], step: Step) -> usize {
+        if step.depth + 1 >= DEPTH {
+            return SOME;
+        }
+        let first = rules.iter().take(MOST_DENSE).map(|rule| &facts[*rule as usize]).filter(|facts| facts.exact != 0);
+        let (mut sets, mut named) = (HashSet::new(), HashSet::new());
+        for set in first.filter_map(|facts| self.rules[&facts.place].rule.interfaces.as_ref()) {
+            // Many rules name the same ones.
+            if sets.insert(set) {
+                named.extend(set.iter());
+            }
+            if named.len() > MOST_ROWS {
+                return SOME;
+            }
+        }
+        MOST_DENSE
     }
 
     fn write_head(&mut self, block: Block, head: &Head, facts: &[Facts], rules: &[u32]) {
@@ -849,7 +881,10 @@ impl<K: Address> Tree<K> {
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
         // Nodes that were built as a chain have rules.
         let is_new = self.node(block).built == 0;
-        is_new && rest & KINDS == DENSE && self.count(here) >= leaf::MOST.max(self.count(rest) / NEW)
+        let many = leaf::MOST.max(self.count(rest) / NEW);
+        // If there is no room to build it anew, it is asked again when as many more have come.
+        let new = self.count(here);
+        is_new && rest & KINDS == DENSE && new >= many && new.is_multiple_of(many)
     }
 
     /// In a chain, a rule is where there was room for it when it came.
