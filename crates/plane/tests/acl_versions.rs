@@ -921,6 +921,138 @@ fn live_rules_do_not_follow_a_group_that_has_nothing_left() {
 }
 
 #[test]
+fn live_rules_do_not_follow_a_declared_group_that_names_one_that_has_nothing_left() {
+    // `wide` is all of `edge`, which was given `c`, which goes. `low` was given `wide`, and `mixed` a member besides.
+    let declared = |with_c: bool, edge: &[u32]| {
+        let mut gateway = perhaps_without_c(with_c, edge);
+        gateway.groups.interfaces.extend([interfaces_of("wide", edge), interfaces_of("low", &[0])]);
+        let nested = |name: &str, named: &str| Nested { name: name.into(), own: 0, groups: [named.into()].into() };
+        gateway.groups.nested = vec![nested("wide", "edge")];
+        gateway
+    };
+    let mut rig = Rig::new(declared(true, &[0, 2]));
+    let of = |name: &str, own: &[u32], named: &[&str]| AclMembers {
+        own: AclGroup::Interfaces(interfaces_of(name, own)),
+        groups: named.iter().map(|&name| name.into()).collect(),
+    };
+    rig.regroup(of("edge", &[1], &[])).unwrap();
+    rig.regroup(of("low", &[], &["wide"])).unwrap();
+    rig.regroup(of("mixed", &[2], &["wide"])).unwrap();
+    let rule = |net: u8, group: &str| AclRule {
+        received_on: Some(group_of(group, &[])),
+        ..from(DENY, &format!("10.{net}.0.0/16"))
+    };
+    let live = [rule(1, "low"), rule(2, "wide"), rule(3, "mixed")];
+    let added = rig.edit("x", insert(At::Index(0), &live)).unwrap().added;
+    let fared = rig.ask(0, &from_all([0, 2]));
+    let told = rig.reload(declared(false, &[0, 1]));
+    let lost = |place: usize, name: &str| LostRule {
+        number: added[place],
+        rule: AclRule { received_on: Some(group_of(name, &[1])), ..live[place].clone() },
+        lost: RuleLost::NoGroup(name.into()),
+    };
+    let group = |of: &str, lost| LostEdits { of: format!("group {of}"), rules: 0, lost };
+    let rules = Lost::Rules(vec![lost(0, "low"), lost(1, "wide")]);
+    assert_eq!(
+        told,
+        [
+            group("edge", Lost::NothingLeft),
+            group("low", Lost::NothingLeft),
+            group("mixed", Lost::Members { interfaces: vec![], groups: vec!["wide".into()] }),
+            LostEdits { of: "acl x".into(), rules: 2, lost: rules },
+        ]
+    );
+    assert_eq!(rig.rows("x")[0].1.received_on, Some(group_of("mixed", &[1])));
+    // By `a` and `b` packets of 10.5 fare by the file's rule, and all others as before.
+    let actions = |found: &[Found]| found.iter().map(|found| found.action()).collect::<Vec<_>>();
+    assert_eq!(actions(&rig.ask(0, &from_all([0, 1]))), actions(&fared));
+    assert_eq!(rig.reload(rig.gateway.clone()), []);
+}
+
+/// `servers` and `web`, of addresses, and a rule for `servers`.
+fn servers_and_web(web: Option<&str>) -> Gateway {
+    let servers = addresses_of("servers", &["10.0.0.0/8"]);
+    let rule = AclRule { from: Addresses::Group(servers.clone()), to: net("10.0.1.7/32"), ..from(DENY, "::/0") };
+    let mut gateway = model(&[list("x", &[rule])], &[0], &[]);
+    gateway.groups.addresses = vec![servers];
+    gateway.groups.addresses.extend(web.map(|net| addresses_of("web", &[net])));
+    gateway
+}
+
+/// A rule for all packets from a group of addresses.
+fn from_group(name: &str) -> AclRule {
+    AclRule { from: Addresses::Group(addresses_of(name, &[])), ..AclRule::all(PERMIT, Origin(0)) }
+}
+
+#[test]
+fn live_rules_do_not_get_wider_where_a_group_that_theirs_names_is_gone() {
+    let other_kind = || {
+        let mut gateway = servers_and_web(None);
+        gateway.groups.ports = vec![web(&[80])];
+        gateway
+    };
+    for after in [servers_and_web(None), other_kind()] {
+        let mut rig = Rig::new(servers_and_web(Some("10.1.0.0/16")));
+        rig.regroup(nesting("servers", &[], &["web"])).unwrap();
+        rig.regroup(nesting("bad", &["192.0.2.1/32"], &["web"])).unwrap();
+        let added = rig.edit("x", insert(At::End, &[from_group("servers"), from_group("bad")])).unwrap().added;
+        let number = |rig: &mut Rig, source: &str| Some(rig.from(source).number()).filter(|of| added.contains(of));
+        assert_eq!((number(&mut rig, "10.1.0.1"), number(&mut rig, "10.2.0.1")), (Some(added[0]), None));
+        assert_eq!(number(&mut rig, "192.0.2.1"), Some(added[1]));
+
+        let told = rig.reload(after);
+        let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
+        assert_eq!(of, [("group bad", 0), ("group servers", 0), ("acl x", 1)]);
+        assert_eq!(told[0].lost, Lost::Members { interfaces: vec![], groups: vec!["web".into()] });
+        assert_eq!(told[1].lost, Lost::NothingLeft);
+        let Lost::Rules(rules) = &told[2].lost else { panic!("{told:?}") };
+        let rules: Vec<_> = rules.iter().map(|rule| (rule.number, &rule.lost)).collect();
+        assert_eq!(rules, [(added[0], &RuleLost::NoGroup("servers".into()))]);
+        for source in ["10.1.0.1", "10.2.0.1"] {
+            assert_eq!(number(&mut rig, source), None, "{source} is not what the live rule was about");
+        }
+        assert_eq!(number(&mut rig, "192.0.2.1"), Some(added[1]), "what is left of it stays");
+        assert_eq!(rig.rows("x")[0].1.from, Addresses::Group(addresses_of("servers", &["10.0.0.0/8"])));
+        assert_eq!(rig.reload(rig.gateway.clone()), []);
+    }
+}
+
+#[test]
+fn live_rules_do_not_get_wider_where_their_group_does_not_go_with_what_is_declared() {
+    // `servers` was given `web` and would be in itself; `more` goes on without it.
+    let mut rig = Rig::new(servers_and_web(Some("10.1.0.0/16")));
+    rig.regroup(nesting("servers", &["10.4.0.0/16"], &["web"])).unwrap();
+    rig.regroup(nesting("more", &["192.0.2.1/32"], &["servers"])).unwrap();
+    let added = rig.edit("x", insert(At::End, &[from_group("servers"), from_group("more")])).unwrap().added;
+    let mut circle = servers_and_web(None);
+    circle.groups.addresses.push(addresses_of("web", &["10.0.0.0/8"]));
+    circle.groups.nested = vec![Nested { name: "web".into(), own: 0, groups: ["servers".into()].into() }];
+    let told = rig.reload(circle);
+    let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
+    assert_eq!(of, [("group more", 0), ("group servers", 0), ("acl x", 1)]);
+    assert_eq!(told[0].lost, Lost::Members { interfaces: vec![], groups: vec!["servers".into()] });
+    assert_eq!(told[1].lost, Lost::DoesNotGo);
+    assert_eq!(rig.numbers("x")[1..], added[1..]);
+    assert_eq!(rig.rows("x")[1].1.from, Addresses::Group(addresses_of("more", &["192.0.2.1/32"])));
+
+    // A rule that the file has now would have no addresses by what its group was given: none of a live one's are in the file.
+    let mut rig = Rig::new(servers_and_web(None));
+    rig.edit("x", AclEdit::Delete { rules: rig.numbers("x") }).unwrap();
+    rig.regroup(nesting("servers", &["2001:db8:4::/48"], &[])).unwrap();
+    let Rig { compiler, gateway, map, .. } = &mut rig;
+    compiler.create_acl((gateway, map), list("y", &[from_group("servers")]), &said()).unwrap();
+    let from = Addresses::Group(addresses_of("servers", &["10.0.0.0/8"]));
+    let rule = AclRule { family: Some(IpFamily::V4), from, ..from_group("servers") };
+    let mut v4 = servers_and_web(None);
+    v4.acls = vec![list("x", &[rule.clone(), rule])];
+    let told = rig.reload(v4);
+    let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
+    assert_eq!(of, [("group servers", 0), ("acl y", 1), ("acl x", 0)]);
+    assert_eq!(told[0].lost, Lost::DoesNotGo);
+    assert_eq!((rig.rows("y"), rig.rows("x").len()), (vec![], 2));
+}
+
+#[test]
 fn lists_that_stay_mean_the_same_interfaces_in_chains_that_are_new() {
     let mut gateway = perhaps_without_c(true, &[2]);
     let on = |index| Some(Interfaces::List([InterfaceIndex(index)].into()));

@@ -1,20 +1,21 @@
 //! How what was changed while the gateway ran goes over to another model.
 //!
 //! What is named may be gone. No packet comes in by an interface that is not there: so whatever named it goes on without it,
-//! and goes itself if nothing else is left, without any packet faring otherwise. What it was given never widens that way: a
-//! group that has nothing left is as declared again, or gone, and groups and rules that came while the gateway ran do not
-//! follow it there.
+//! and goes itself if nothing else is left, without any packet faring otherwise. A group that is gone is taken out of the
+//! groups that were given it. What came while the gateway ran never widens that way: a group that has nothing left, or whose
+//! members do not go with what is declared now, is as declared again, or gone, and groups and rules that came while the
+//! gateway ran do not follow it there. Rules that are declared do.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::groups::{self, All};
 use super::lost::{Lost, LostEdits, LostRule, RuleLost};
-use super::nested::Changed;
+use super::nested::{Changed, Live, reach};
 use super::order::{Entry, Order, Own, Text};
 use super::same::same_rule;
 use super::{List, width};
-use crate::model::{AclList, AclRule, InterfaceIndex, Interfaces};
+use crate::model::{AclList, AclRule, Groups, InterfaceIndex, Interfaces};
 
 /// How what was changed while the gateway ran goes over to another model.
 pub(super) struct Carry<'a> {
@@ -130,47 +131,108 @@ impl Carry<'_> {
 
 /// What a group has lost.
 #[derive(Default)]
-pub(super) struct Gone {
+struct Gone {
     /// By the indices of the model before.
-    pub(super) interfaces: Vec<InterfaceIndex>,
-    pub(super) groups: Vec<Arc<str>>,
+    interfaces: Vec<InterfaceIndex>,
+    groups: Vec<Arc<str>>,
 }
 
-/// What groups were given, by the indices of another model.
-pub(super) struct Narrowed {
+/// What groups were given, by the indices of another model, as far as that model has it.
+pub(super) struct Narrowed<'a> {
+    declared: &'a Groups,
     /// What they go on with.
-    pub(super) changed: Changed,
-    /// Those that have nothing left.
-    pub(super) emptied: Vec<Arc<str>>,
-    /// What others have lost.
-    pub(super) lost: HashMap<Arc<str>, Gone>,
+    changed: Changed,
+    /// What these have lost.
+    lost: HashMap<Arc<str>, Gone>,
+    /// Those that are as declared again, or gone, and why.
+    given_back: Vec<(Arc<str>, Lost)>,
 }
 
-impl Narrowed {
-    /// Takes interfaces that are gone out of groups, and then groups that have nothing left out of others.
-    pub(super) fn of(changed: &Changed, old: &[u32], new: &HashMap<u32, u32>) -> Narrowed {
-        let mut narrowed = Narrowed { changed: Changed::new(), emptied: Vec::new(), lost: HashMap::new() };
-        let mut next = Vec::new();
+impl<'a> Narrowed<'a> {
+    /// Takes interfaces and groups that are gone out of groups, and then groups that have nothing left out of others.
+    pub(super) fn of(changed: &Changed, old: &[u32], new: &HashMap<u32, u32>, declared: &'a Groups) -> Narrowed<'a> {
+        let mut narrowed = Narrowed { declared, changed: Changed::new(), lost: HashMap::new(), given_back: Vec::new() };
+        if changed.is_empty() {
+            return narrowed;
+        }
+        let mut kinds: HashMap<Arc<str>, &str> =
+            groups::all(declared).map(|group| (Arc::clone(group.name()), group.kind())).collect();
+        kinds.extend(changed.iter().map(|(name, (members, _))| (Arc::clone(name), members.own.kind())));
         for (name, (members, said)) in changed {
-            let (members, interfaces) = members.reindexed(old, new);
-            if !interfaces.is_empty() {
-                next.extend(members.is_empty().then(|| Arc::clone(name)));
-                narrowed.lost.insert(Arc::clone(name), Gone { interfaces, groups: Vec::new() });
+            let (mut members, interfaces) = members.reindexed(old, new);
+            let kind = members.own.kind();
+            let groups = members.without(|group| kinds.get(group) != Some(&kind));
+            if !interfaces.is_empty() || !groups.is_empty() {
+                narrowed.lost.insert(Arc::clone(name), Gone { interfaces, groups });
             }
             narrowed.changed.insert(Arc::clone(name), (members, said.clone()));
         }
-        while let Some(empty) = next.pop() {
-            narrowed.changed.remove(&empty);
-            narrowed.lost.remove(&empty);
-            for (name, (members, _)) in &mut narrowed.changed {
-                if members.groups.contains(&empty) {
-                    members.groups = members.groups.iter().filter(|group| **group != empty).cloned().collect();
-                    narrowed.lost.entry(Arc::clone(name)).or_default().groups.push(Arc::clone(&empty));
-                    next.extend(members.is_empty().then(|| Arc::clone(name)));
-                }
-            }
-            narrowed.emptied.push(empty);
+        let empty = narrowed.changed.iter().filter(|(_, (members, _))| members.is_empty());
+        for name in empty.map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>() {
+            narrowed.give_back(&name, Lost::NothingLeft);
         }
         narrowed
+    }
+
+    /// Has a group as it is declared again, or gone. Other groups that were given members do not follow it there: it is taken
+    /// out of them, and so are groups that are as declared and that it is in.
+    pub(super) fn give_back(&mut self, name: &Arc<str>, why: Lost) {
+        let mut next = vec![(Arc::clone(name), why)];
+        while let Some((name, why)) = next.pop() {
+            if self.changed.remove(&name).is_none() {
+                continue;
+            }
+            self.lost.remove(&name);
+            let around = self.declared_around(&name);
+            for (namer, (members, _)) in &mut self.changed {
+                let gone = members.without(|group| around.contains(group));
+                if !gone.is_empty() {
+                    self.lost.entry(Arc::clone(namer)).or_default().groups.extend(gone);
+                    next.extend(members.is_empty().then(|| (Arc::clone(namer), Lost::NothingLeft)));
+                }
+            }
+            self.given_back.push((name, why));
+        }
+    }
+
+    /// A group, and those that are as declared and that it is in by way of such groups.
+    fn declared_around(&self, name: &Arc<str>) -> HashSet<Arc<str>> {
+        let nested = || self.declared.nested.iter().filter(|nested| !self.changed.contains_key(&nested.name));
+        let mut namers: HashMap<&Arc<str>, Vec<&Arc<str>>> = HashMap::new();
+        for nested in nested() {
+            nested.groups.iter().for_each(|group| namers.entry(group).or_default().push(&nested.name));
+        }
+        reach(&namers, [name]).into_iter().cloned().collect()
+    }
+
+    /// What is in groups that go on. What does not go with what is declared, is given back: they have `most` members at most,
+    /// together with those that name them.
+    pub(super) fn live(&mut self, most: usize) -> Live {
+        loop {
+            let wrong = match Live::new(&self.changed, self.declared, most) {
+                Ok(live) => return live,
+                Err(wrong) => wrong,
+            };
+            let is_own = self.changed.contains_key(wrong.group()).then(|| wrong.group());
+            // What is declared goes by itself: some group that was changed is to blame.
+            let Some(name) = is_own.or_else(|| self.changed.keys().min()).map(Arc::clone) else {
+                return Live::default();
+            };
+            self.give_back(&name, Lost::DoesNotGo);
+        }
+    }
+
+    /// Those that are as declared again, or gone.
+    pub(super) fn given_back(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.given_back.iter().map(|(name, _)| name)
+    }
+
+    /// What is to be told of groups.
+    pub(super) fn told(self) -> Vec<(Arc<str>, Lost)> {
+        let members = |(name, Gone { interfaces, mut groups }): (_, Gone)| {
+            groups.sort_unstable();
+            (name, Lost::Members { interfaces, groups })
+        };
+        self.given_back.into_iter().chain(self.lost.into_iter().map(members)).collect()
     }
 }

@@ -19,15 +19,19 @@ pub struct LostEdits {
 /// Which changes to a list or a group ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
-    /// All: it is declared otherwise, or they do not go with what is declared now. It is the configuration's again.
+    /// All: it is declared otherwise. So is a list whose rules can not be had with the groups that there are now. It is the
+    /// configuration's again.
     All,
     /// All of a group: nothing that it was given is there any more. It is the configuration's again, or gone.
     NothingLeft,
+    /// All of a group, which is declared as it was: they do not go with what else is declared now. A group would be in itself,
+    /// have too many members, or leave a rule of the file without addresses. It is the configuration's again, or gone.
+    DoesNotGo,
     /// Members of a group. It keeps the others.
     Members {
         /// Interfaces that are not there any more.
         interfaces: Vec<InterfaceIndex>,
-        /// Groups that had nothing left.
+        /// Groups that are not there any more, or as declared again, or name one that is: by their names, ascending.
         groups: Vec<Arc<str>>,
     },
     /// Rules of a list, or parts of them. It keeps its other changes.

@@ -81,7 +81,7 @@ impl Store {
     fn follow_group(&mut self, input: Input<'_>, name: &Arc<str>, live: Live) -> Result<AclEdited, AclError> {
         let mut lists = Vec::new();
         let groups = All { live: &live, declared: &input.gateway.groups };
-        let others = live.around(groups.declared, name);
+        let others = live.around(groups.declared, [name]);
         let is_other = |rule: &AclRule| groups::names(rule).any(|name| others.contains(name));
         let mut rules = 0;
         for (number, list) in (0..).zip(&self.lists) {

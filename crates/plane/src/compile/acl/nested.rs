@@ -41,6 +41,15 @@ impl AclMembers {
         self.own.is_empty() && self.groups.is_empty()
     }
 
+    /// Takes groups out of those that it names; gives them.
+    pub(super) fn without(&mut self, is_gone: impl Fn(&Arc<str>) -> bool) -> Vec<Arc<str>> {
+        let (gone, left): (Vec<_>, Vec<_>) = self.groups.iter().cloned().partition(is_gone);
+        if !gone.is_empty() {
+            self.groups = left.into();
+        }
+        gone
+    }
+
     /// The same by the indices of another model, without the interfaces that this lacks; and those.
     pub(super) fn reindexed(&self, old: &Indices, new: &HashMap<u32, u32>) -> (AclMembers, Vec<InterfaceIndex>) {
         let (own, gone) = self.own.reindexed(old, new);
@@ -154,38 +163,32 @@ impl Live {
         }
     }
 
-    /// A group, and those that it is in.
-    pub(super) fn around<'a>(&'a self, groups: &'a Groups, name: &'a Arc<str>) -> HashSet<&'a Arc<str>> {
+    /// Groups, and those that they are in.
+    pub(super) fn around<'a>(
+        &'a self,
+        groups: &'a Groups,
+        of: impl IntoIterator<Item = &'a Arc<str>>,
+    ) -> HashSet<&'a Arc<str>> {
         let mut namers: HashMap<&Arc<str>, Vec<&Arc<str>>> = HashMap::new();
         for (namer, groups) in names(&self.changed, groups) {
             groups.iter().for_each(|group| namers.entry(group).or_default().push(namer));
         }
-        let (mut all, mut next) = (HashSet::new(), vec![name]);
-        while let Some(name) = next.pop() {
-            if all.insert(name) {
-                next.extend(namers.get(name).into_iter().flatten());
-            }
-        }
-        all
+        reach(&namers, of)
     }
+}
 
-    /// What groups were given as far as another model has it, and which of them are as declared again: by the names of both.
-    pub(super) fn carried(mut changed: Changed, groups: &Groups, most: usize) -> (Live, Vec<Arc<str>>) {
-        let mut lost = Vec::new();
-        loop {
-            match Live::new(&changed, groups, most) {
-                Ok(live) => return (live, lost),
-                Err(wrong) => {
-                    let is_own = changed.contains_key(wrong.group()).then(|| wrong.group());
-                    let Some(name) = is_own.or_else(|| changed.keys().min()).map(Arc::clone) else {
-                        return (Live::default(), lost);
-                    };
-                    changed.remove(&name);
-                    lost.push(name);
-                }
-            }
+/// Groups, those that name them, those that name these, and so on.
+pub(super) fn reach<'a>(
+    namers: &HashMap<&'a Arc<str>, Vec<&'a Arc<str>>>,
+    of: impl IntoIterator<Item = &'a Arc<str>>,
+) -> HashSet<&'a Arc<str>> {
+    let (mut all, mut next) = (HashSet::new(), of.into_iter().collect::<Vec<_>>());
+    while let Some(name) = next.pop() {
+        if all.insert(name) {
+            next.extend(namers.get(name).into_iter().flatten());
         }
     }
+    all
 }
 
 /// The groups that others name, by the names of these.

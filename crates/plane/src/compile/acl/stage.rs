@@ -9,7 +9,7 @@ use weir_table::sav::NoRoom;
 use super::super::TableFull;
 use super::super::boxes::count;
 use super::arrange::{Arranged, next_number};
-use super::carry::{Carried, Carry, Gone, Narrowed};
+use super::carry::{Carried, Carry, Narrowed};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
@@ -120,7 +120,7 @@ impl Store {
     }
 
     /// Finds out which groups keep the members that they were given; gives what they are then, and the groups that are as
-    /// declared again, or name such a group, as nothing was left of what they were given.
+    /// declared again though they are declared as they were, or name such a group.
     fn stage_groups(
         &self,
         input: Input<'_>,
@@ -142,31 +142,25 @@ impl Store {
             .iter()
             .map(|(name, of)| (Arc::clone(name), of.clone()))
             .partition(|(name, _)| is_same(name));
-        let mut lost: Vec<Arc<str>> = others.into_keys().collect();
-        let Narrowed { mut changed, emptied, lost: narrowed } = Narrowed::of(&same, &self.interfaces, indices);
-        let mut live;
-        loop {
-            let (next, more) = Live::carried(changed, &gateway.groups, input.means().limit);
-            (live, changed) = (next, HashMap::new());
-            lost.extend(more);
+        let mut narrowed = Narrowed::of(&same, &self.interfaces, indices, &gateway.groups);
+        let live = loop {
+            let live = narrowed.live(input.means().limit);
             // The file's rules have addresses of their families by the file's groups.
             let groups = All { live: &live, declared: &gateway.groups };
             let has_none = |rule: &&AclRule| groups.resolve(rule).is_ok_and(|rule| count(&rule) == 0);
             let mut rules = gateway.acls.iter().flat_map(|list| &*list.rules).filter(|rule| groups.concern(rule));
-            let Some(rule) = rules.find(has_none) else { break };
-            for (name, members) in &live.changed {
-                let around = live.around(&gateway.groups, name);
-                match groups::names(rule).any(|own| around.contains(own)) {
-                    true => lost.push(Arc::clone(name)),
-                    false => drop(changed.insert(Arc::clone(name), members.clone())),
-                }
-            }
-        }
-        let widened = emptied.iter().flat_map(|name| live.around(&gateway.groups, name)).cloned().collect();
-        let mut all: Vec<(Arc<str>, Lost)> = lost.into_iter().map(|name| (name, Lost::All)).collect();
-        let rest = narrowed.into_iter().filter(|(name, _)| live.changed.contains_key(name));
-        all.extend(rest.map(|(name, Gone { interfaces, groups })| (name, Lost::Members { interfaces, groups })));
-        all.extend(emptied.into_iter().map(|name| (name, Lost::NothingLeft)));
+            let Some(rule) = rules.find(has_none) else { break live };
+            let mut named: Vec<&Arc<str>> = live.changed.keys().collect();
+            named.retain(|&name| {
+                let around = live.around(&gateway.groups, [name]);
+                groups::names(rule).any(|own| around.contains(own))
+            });
+            named.sort_unstable();
+            named.into_iter().for_each(|name| narrowed.give_back(name, Lost::DoesNotGo));
+        };
+        let widened = live.around(&gateway.groups, narrowed.given_back()).into_iter().cloned().collect();
+        let mut all = narrowed.told();
+        all.extend(others.into_keys().map(|name| (name, Lost::All)));
         all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let of = |(name, lost)| LostEdits { of: format!("group {name}"), rules: 0, lost };
         staged.lost.extend(all.into_iter().map(of));
@@ -295,11 +289,11 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// Refuses a list whose last rules, so many of them new, are too many.
+    /// Refuses a list that makes for too many rules, so many of which are new. One that none are new of is told as a whole.
     fn check(&self, list: &AclList, new: usize) -> Result<(), TableFull> {
         let Bounds { limit, used } = *self;
         if used > limit {
-            let rule = list.rules.get(new.saturating_sub(used - limit));
+            let rule = list.rules[..new].get(new.saturating_sub(used - limit));
             return Err(self.too_many(list, used, rule));
         }
         Ok(())

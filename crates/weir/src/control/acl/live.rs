@@ -178,6 +178,7 @@ pub(crate) fn lost(before: &model::Gateway, edits: LostEdits) -> reloaded::Lost 
     let (parts, more) = match lost {
         Lost::All => (Vec::new(), 0),
         Lost::NothingLeft => (vec!["nothing that it was given is there any more".to_owned()], 0),
+        Lost::DoesNotGo => (vec!["what it was given does not go with what is declared now".to_owned()], 0),
         Lost::Members { interfaces, groups } => {
             let own = (!interfaces.is_empty()).then(|| names(&interfaces));
             let all: Vec<String> = own.into_iter().chain(groups.iter().map(|group| format!("group {group}"))).collect();
