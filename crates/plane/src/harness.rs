@@ -178,7 +178,7 @@ pub struct Piece {
     /// What they made of it.
     pub fragmented: Fragmented,
     /// Where the first of their rules was declared that asks for what only first fragments say, and so has others wait;
-    /// `None`: none does, and the packet does not even say of which protocol it is.
+    /// `None`: none does, and the packet does not even say of which protocol it is; or it does not wait and is not dropped.
     pub asked_by: Option<Origin>,
 }
 
@@ -625,7 +625,13 @@ impl Harness {
             Fate::Fragment { interface, output, v4, fragmented } => {
                 let Harness { compiler, model, map, .. } = self;
                 let family = if v4 { IpFamily::V4 } else { IpFamily::V6 };
-                let asked_by = compiler.acl_asks_transport((model, map), interface, output, family);
+                // Who gives a fragment what the first one says is not asked: a capture may have many.
+                let asked_by = match fragmented {
+                    Fragmented::Given(..) => None,
+                    Fragmented::Waits | Fragmented::NoRoom | Fragmented::Refused => {
+                        compiler.acl_asks_transport((model, map), interface, output, family)
+                    }
+                };
                 outcome.fragments.retain(|piece| (piece.interface, piece.output) != (interface, output));
                 outcome.fragments.push(Piece { interface, output, fragmented, asked_by });
                 outcome.waits = fragmented == Fragmented::Waits;

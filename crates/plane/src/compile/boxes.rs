@@ -97,8 +97,14 @@ pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
 
 /// Whether a rule asks packets of a family for what only the first fragment of each has: ports, type and code, flags.
 pub(super) fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
-    let asks = |(_, upper, flags): &(Option<u8>, Upper, Masked)| !matches!(upper, Upper::Any) || flags.mask() != 0;
-    count_of(rule, family) > 0 && uppers(&rule.transport).iter().any(asks)
+    let asks = match &rule.transport {
+        Transport::Any | Transport::Protocol(_) => false,
+        Transport::Ports { source, destination, flags, .. } => {
+            !source.is_all() || !destination.is_all() || flags.is_some_and(|flags| flags.mask != 0)
+        }
+        Transport::Icmp { icmp_type, code, .. } => *icmp_type != (0..=u8::MAX) || *code != (0..=u8::MAX),
+    };
+    asks && count_of(rule, family) > 0
 }
 
 /// Whether addresses that are no group are of a family.
@@ -241,5 +247,33 @@ mod tests {
         assert!(!to_web.matches(&later) && to_web.matches(&web));
         let syn = |value| ports(0..=u16::MAX, 0..=u16::MAX, Some(TcpFlags { value, mask: 0x12 }));
         assert!(syn(0x02).matches(&web) && !syn(0x12).matches(&web) && !syn(0x02).matches(&later));
+    }
+
+    #[test]
+    fn rules_ask_for_what_first_fragments_say_that_match_no_others() {
+        let ports = |source: Ports, destination: RangeInclusive<u16>, mask| {
+            let flags = Some(TcpFlags { value: 0, mask });
+            Transport::Ports { protocol: 6, source, destination: destination.into(), flags }
+        };
+        let group = Ports::Group(Group { name: "p".into(), members: [80..=80, 8000..=8999].into() });
+        let icmp = |icmp_type, code| Transport::Icmp { protocol: 6, icmp_type, code };
+        let transports = [
+            Transport::Any,
+            Transport::Protocol(6),
+            ports(Ports::ALL, 0..=u16::MAX, 0),
+            ports(Ports::ALL, 0..=u16::MAX, 2),
+            ports(Ports::ALL, 80..=80, 0),
+            ports(group, 0..=u16::MAX, 0),
+            icmp(0..=u8::MAX, 0..=u8::MAX),
+            icmp(8..=8, 0..=u8::MAX),
+            icmp(0..=u8::MAX, 4..=4),
+        ];
+        let later = Fields::new(0x0a01_0203, 2, 6).with_fragment(Fragment::Later);
+        for transport in transports {
+            let rule = AclRule { from: net("10.0.0.0/8"), transport, ..rule() };
+            let asks = of::<u32>(&rule).iter().any(|rule| !rule.matches(&later));
+            assert_eq!(asks_transport(&rule, IpFamily::V4), asks, "{rule:?}");
+            assert!(!asks_transport(&rule, IpFamily::V6), "it is about none of these: {rule:?}");
+        }
     }
 }
