@@ -100,7 +100,7 @@ impl Lost {
             };
             return vec![format!("{of}: it was declared anew; what was changed while the gateway ran is gone{gone}")];
         }
-        let more = (*more > 0).then(|| format!("{of}: and {more} more rules"));
+        let more = (*more > 0).then(|| format!("{of}: and {more} more rule{}", if *more == 1 { "" } else { "s" }));
         parts.iter().map(|part| format!("{of}: {part}")).chain(more).collect()
     }
 }
@@ -134,7 +134,7 @@ generation 3, routes 0 (before: 0)
 ! acl edge-in: it was declared anew; what was changed while the gateway ran is gone, and 3 rules with them
 ! group web: it was declared anew; what was changed while the gateway ran is gone
 ! acl spare: rule 7 is gone
-! acl spare: and 1 more rules
+! acl spare: and 1 more rule
 ";
         assert_eq!(reloaded.text(), text);
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);

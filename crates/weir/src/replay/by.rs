@@ -8,8 +8,8 @@ use weir_plane::sav::By;
 use super::access;
 
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
-/// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir itself decided: a malformed packet,
-/// a TTL that is used up, a destination or a source without a route.
+/// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
+/// itself decided: a malformed packet, a TTL that is used up, a destination or a source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     if let Verdict::Drop(reason) = outcome.verdict
         && (By::of_reason(reason).is_some() || matches!(reason, Reason::SavRateLimit | Reason::SavRedirect))
