@@ -45,13 +45,15 @@ impl Store {
             );
         };
         let kind = given.own.kind();
-        let Some(declared) = declared else {
+        if declared.is_none() {
             self.unnamed(&name)?;
+        }
+        let live = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
+        let Some(declared) = declared else {
             // Nobody names it: nothing else is in other groups than before.
-            self.live_groups = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
+            self.live_groups = live;
             return Ok(AclRestored { kind, members: None, rules: 0 });
         };
-        let live = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
         let AclEdited { rules, .. } = self.follow_group(input, &name, live)?;
         let now = self.groups(groups).find(&name).unwrap_or(declared);
         Ok(AclRestored { kind, members: Some(now.len()), rules })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::boxes::asks_transport;
 use super::super::{Compiler, Map};
-use super::arrange::Link;
+use super::arrange::{Link, asked};
 use super::groups::{self, AclGroup, declared as declared_group};
 use super::nested::Live;
 use super::numbers::Means;
@@ -182,16 +182,14 @@ impl Compiler {
     ) -> Option<Origin> {
         let index = map.interfaces.iter().position(|&number| number == interface)?;
         let access = &gateway.interfaces[index].access;
-        for named in if output { &access.acl_out } else { &access.acl_in } {
-            let list = self.acl.list(self.acl.indices[usize::from(named.0)])?;
-            if let Some(entry) = list.order.iter().find(|entry| asks_transport(list.rule(entry), family)) {
-                return Some(list.source(entry).0);
-            }
-            if list.default != AclDefault::Next {
-                break;
-            }
-        }
-        None
+        let named = if output { &access.acl_out } else { &access.acl_in };
+        let sequence = super::sequence(named, |index| self.acl.indices[usize::from(index.0)]);
+        let list = |number| self.acl.list(number).expect("a chain's list");
+        asked(&sequence, list).iter().find_map(|&number| {
+            let list = list(number);
+            let entry = list.order.iter().find(|entry| asks_transport(list.rule(entry), family))?;
+            Some(list.source(entry).0)
+        })
     }
 
     /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
