@@ -183,10 +183,8 @@ fn what_is_redirected_reaches_neither_ourselves_nor_a_route() {
         "icmp6 from 2001:db8:66::1 to 2001:db8:a::1",
         "udp from 198.51.100.1 port 1 to 10.0.0.255 port 2",
         "udp from 198.51.100.1 port 1 to 203.0.114.1 port 2",
-        // Special sources that the policy denies.
-        "udp from 127.0.0.1 port 1 to 203.0.113.1 port 2",
+        // A special source that the policy denies, and that no martian is.
         "udp from 10.0.0.255 port 1 to 203.0.113.1 port 2",
-        "udp from ::1 port 1 to 2001:db8:dddd::1 port 2",
     ] {
         let seen = rig.forwards("lan", text);
         assert_eq!((&*seen.port, seen.to), ("scrub", mac(3)), "{text}");
@@ -211,6 +209,8 @@ fn what_no_gateway_forwards_is_not_redirected_either() {
         ("udp from fe80::9 port 1 to 2001:db8:a::1 port 2", Reason::SavSpecial),
         ("udp from 169.254.0.9 port 1 to 203.0.113.1 port 2", Reason::SavSpecial),
         ("udp from 2001:db8:66::1 port 1 to fe80::1 port 2", Reason::SavTable),
+        ("udp from 127.0.0.1 port 1 to 203.0.113.1 port 2", Reason::SavSpecial),
+        ("udp from ::1 port 1 to 2001:db8:dddd::1 port 2", Reason::SavSpecial),
         ("udp from 127.0.0.1 port 1 to 240.0.0.1 port 2", Reason::SavSpecial),
         ("udp from 127.0.0.1 port 1 to 255.255.255.255 port 2", Reason::SavSpecial),
         ("udp from 127.0.0.1 port 1 to 203.0.113.1 port 2 mac-to ff:ff:ff:ff:ff:ff", Reason::SavSpecial),
@@ -236,6 +236,107 @@ fn what_no_gateway_forwards_is_not_redirected_either() {
     let frame = chain(&rig, FORGED[1]);
     rig.drops_frame("lan", &frame, Reason::SavTable);
     assert_eq!(rig.conservation().local, 0);
+}
+
+/// Every mechanism, also where the rules are not complete, with every action, configured or as a stage: a packet that is a
+/// martian without the policy is never forwarded, redirected or given to the host, unless the mechanism knows its source.
+#[test]
+fn no_action_opens_martians() {
+    let martians = ["127.0.0.1", "0.0.0.1", "0.0.0.0", "224.0.0.5", "255.255.255.255", "::1", "::", "ff05::5"];
+    let to = |source: &str, link: bool| match (source.contains(':'), link) {
+        (false, false) => "203.0.113.1 port 9",
+        (false, true) => "224.0.0.9 port 9 mac-to 01:00:5e:00:00:09",
+        (true, false) => "2001:db8:dddd::1 port 9",
+        (true, true) => "ff02::9 port 9 mac-to 33:33:00:00:00:09",
+    };
+    let with_host = |build: Build| {
+        let mut build = build.punt();
+        let device = build.0.interfaces.last_mut().unwrap().punt.take();
+        build.0.interfaces[0].punt = device;
+        build
+    };
+    // Nobody without an address is refused on its own link.
+    let cases = || {
+        let both = martians.iter().flat_map(|source| [(*source, false), (*source, true)]);
+        both.filter(|(source, link)| !(*link && matches!(*source, "0.0.0.0" | "::")))
+    };
+    let text = |source: &str, link| format!("udp from {source} port 7 to {}", to(source, link));
+    let mut plain = with_host(gateway()).rig();
+    for (source, link) in cases() {
+        plain.drops("lan", &text(source, link), Reason::MartianSource);
+    }
+    let mut seen = 0;
+    for (build, mut mechanism, reason) in mechanisms() {
+        for incremental in [false, true] {
+            match &mut mechanism {
+                Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => rules.incremental = incremental,
+                Mechanism::Urpf(_) if incremental => continue,
+                Mechanism::Urpf(_) => {}
+            }
+            for special in [SpecialAction::Check, SpecialAction::Deny] {
+                for (action, stage) in SavAction::ALL.into_iter().flat_map(|action| [(action, false), (action, true)]) {
+                    let configured = if stage { SavAction::Discard } else { action };
+                    let mut build = with_host(with_policy(build.clone(), mechanism.clone(), configured));
+                    let own = &mut build.0.sav.last_mut().unwrap().special;
+                    (own.unspecified, own.loopback, own.multicast, own.broadcast) =
+                        (special, special, special, special);
+                    let mut rig = build.rig();
+                    if stage {
+                        rig.harness.stage_sav("p", Some(action), 1).unwrap();
+                    }
+                    for (source, link) in cases() {
+                        let passage = rig.send("lan", &text(source, link));
+                        let name = format!(
+                            "{} incremental {incremental} {special:?} {} stage {stage}: {}",
+                            mechanism.name(),
+                            action.name(),
+                            text(source, link)
+                        );
+                        let Verdict::Drop(dropped) = passage.outcome.verdict else {
+                            panic!("{name}: {:?}", passage.outcome.verdict)
+                        };
+                        let allowed = match special {
+                            SpecialAction::Deny => Reason::SavSpecial,
+                            _ => reason,
+                        };
+                        let fits = match action {
+                            SavAction::Permit => dropped == Reason::MartianSource,
+                            SavAction::RateLimit => {
+                                matches!(dropped, Reason::MartianSource | Reason::SavRateLimit)
+                            }
+                            // A source that no rule knows is not invalid where the rules are not complete. A group is no
+                            // destination that a source is validated for, unless the class is denied.
+                            _ => matches!(dropped, Reason::MartianSource | Reason::Multicast) || dropped == allowed,
+                        };
+                        assert!(fits, "{name}: {dropped:?}");
+                        seen += 1;
+                    }
+                    let sum = rig.conservation();
+                    assert_eq!((sum.imbalance(), sum.local, sum.transmitted), (0, 0, 0));
+                }
+            }
+        }
+    }
+    assert!(seen > 2000, "{seen}");
+}
+
+/// A source of a class that is checked passes where a rule names it, and where the class is permitted.
+#[test]
+fn martians_are_opened_by_name_alone() {
+    for action in SavAction::ALL {
+        let mut build = gateway();
+        let rules = build.rules(&["permit from 127.0.0.0/8 on lan", "permit from ::1/128 on lan"]);
+        let mechanism = Mechanism::Table { rules, matching: Match::MostSpecific, layout: SavLayout::Merged };
+        let mut build = with_policy(build, mechanism, action);
+        build.0.sav[0].special.loopback = SpecialAction::Check;
+        build.0.sav[0].special.multicast = SpecialAction::Permit;
+        let mut rig = build.rig();
+        for source in ["127.0.0.1", "::1", "224.0.0.5", "ff05::5"] {
+            assert_eq!(rig.send("lan", &packet(source)).only().port, "wan", "{source} {}", action.name());
+        }
+        let row = row(&rig, "ipv4");
+        assert_eq!((row.checked, invalid(&row)), (2, 0));
+    }
 }
 
 /// A gateway that knows nobody on `scrub`.

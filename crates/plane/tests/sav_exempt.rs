@@ -97,6 +97,12 @@ fn it_is_asked_before_anything_else() {
     assert!(passes(&mut rig, "udp from 10.0.0.255 port 7 to 203.0.113.1 port 9"));
     rig.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.113.1 port 9", Reason::MartianSource);
     rig.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.114.1 port 9", Reason::SavSpecial);
+    // The same of classes that the policy checks.
+    let mut checking = build.clone();
+    checking.0.sav[0].special.loopback = SpecialAction::Check;
+    let mut checking = checking.rig();
+    checking.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.113.1 port 9", Reason::MartianSource);
+    checking.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.114.1 port 9", Reason::SavTable);
     // Whom a policy does not ask is told what is wrong.
     let options = with_options(&rig.frame("lan", "udp from 172.16.0.1 port 7 to 203.0.113.1 port 9"), &[7, 0]);
     let answer = rig.put("lan", &options);

@@ -35,9 +35,60 @@ pub const fn destination_v6(address: Ipv6Addr) -> bool {
     bits <= 1 || bits >> 32 == 0xffff
 }
 
+/// Whether a packet to this address stays on its link: 224.0.0.0/24 (RFC 5771, 4) and 255.255.255.255 (RFC 919, 7).
+#[inline]
+pub const fn is_link_scope_v4(destination: Ipv4Addr) -> bool {
+    matches!(destination.octets(), [224, 0, 0, _]) || destination.is_broadcast()
+}
+
+/// Whether a packet to this address stays on its link: a multicast group of link scope (RFC 4291, 2.7).
+#[inline]
+pub const fn is_link_scope_v6(destination: Ipv6Addr) -> bool {
+    matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2)
+}
+
+/// Whether a packet between these addresses is dropped for its source. A host without an address may send from the
+/// unspecified one on its link (RFC 2131; RFC 4862, 5.4.2; RFC 3590).
+#[inline]
+pub const fn is_refused_v4(source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+    source_v4(source) && !(source.is_unspecified() && is_link_scope_v4(destination))
+}
+
+/// As [`is_refused_v4`].
+#[inline]
+pub const fn is_refused_v6(source: Ipv6Addr, destination: Ipv6Addr) -> bool {
+    source_v6(source) && !(source.is_unspecified() && is_link_scope_v6(destination))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_without_an_address_may_send_on_their_link() {
+        let v4 = |source: &str, to: &str| is_refused_v4(source.parse().unwrap(), to.parse().unwrap());
+        for (source, to, refused) in [
+            ("0.0.0.0", "255.255.255.255", false),
+            ("0.0.0.0", "224.0.0.22", false),
+            ("0.0.0.0", "224.0.1.1", true),
+            ("0.0.0.0", "10.0.0.1", true),
+            ("0.0.0.1", "255.255.255.255", true),
+            ("127.0.0.1", "224.0.0.5", true),
+            ("10.0.0.1", "224.0.0.5", false),
+        ] {
+            assert_eq!(v4(source, to), refused, "{source} {to}");
+        }
+        let v6 = |source: &str, to: &str| is_refused_v6(source.parse().unwrap(), to.parse().unwrap());
+        for (source, to, refused) in [
+            ("::", "ff02::1", false),
+            ("::", "ff05::1", true),
+            ("::", "2001:db8::1", true),
+            ("::1", "ff02::1", true),
+            ("2001:db8::1", "ff02::1", false),
+        ] {
+            assert_eq!(v6(source, to), refused, "{source} {to}");
+        }
+    }
 
     #[test]
     fn v4() {

@@ -377,8 +377,7 @@ fn admit_special_v4(
 ) -> Result<Way, Refusal> {
     let [_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
     let (source, destination) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
-    // 224.0.0.0/24 stays on its link (RFC 5771, 4), and so does the broadcast of who has no address yet (RFC 2131).
-    let link_scope = destination.is_broadcast() || matches!(destination.octets(), [224, 0, 0, _]);
+    let link_scope = martian::is_link_scope_v4(destination);
     let class = class_v4(source, destination);
     let admission = sav::admission::<sav::V4>(context, packet, class);
     // A source of which nothing was said, or that it is as any other, is left to the mechanism.
@@ -389,8 +388,7 @@ fn admit_special_v4(
         _ => {}
     }
     let root = context.root;
-    // Who has no address yet may say so on his link: there is nothing wrong with it.
-    let martian = !admission.opens() && martian::source_v4(source) && !(source.is_unspecified() && link_scope);
+    let martian = !admission.opens() && martian::is_refused_v4(source, destination);
     if link_scope && !martian && for_host(root, packet) {
         return to_host::<sav::V4>(context, packet, open, source.is_unspecified());
     }
@@ -509,7 +507,7 @@ fn admit_special_v6(
     parsed: &Parsed,
 ) -> Result<Way, Refusal> {
     let (source, destination) = addresses_v6(header);
-    let link_scope = matches!(destination.octets(), [0xff, scope, ..] if scope & 0x0f == 2);
+    let link_scope = martian::is_link_scope_v6(destination);
     let root = context.root;
     if is_discovery(packet, parsed) {
         // Before the source is looked at: who has no address yet asks from the unspecified one.
@@ -525,8 +523,7 @@ fn admit_special_v6(
         Admission::Redirect => return Err(Refusal::Redirect),
         _ => {}
     }
-    // Others' tests of their addresses and reports of their groups come from nobody (RFC 4862, 5.4.2; RFC 3590).
-    let martian = !admission.opens() && martian::source_v6(source) && !(source.is_unspecified() && link_scope);
+    let martian = !admission.opens() && martian::is_refused_v6(source, destination);
     if link_scope && !martian && !is_discovery(packet, parsed) && for_host(root, packet) {
         return to_host::<sav::V6>(context, packet, open, source.is_unspecified());
     }

@@ -75,11 +75,12 @@ pub fn answers<K: Family>(
                 let mut said = asked.map(|class| (class, class.action(&validator.special)));
                 said.find(|(_, action)| *action != SpecialAction::Check)
             });
-            // A class that is permitted or checked is no martian.
-            let opened = validator.is_some() && class.is_some();
+            // A class that is checked is no martian where the mechanism knows the source.
+            let checked = validator.is_some() && class.is_some();
+            let unknown = *answer == Answer::Said(Said::Mechanism(Verdict::Unknown));
             match said {
                 Some((class, action)) => *answer = Answer::Said(Said::Special(class, action)),
-                None if martian && !opened => *answer = Answer::Martian,
+                None if martian && (!checked || unknown) => *answer = Answer::Martian,
                 None => {}
             }
         }

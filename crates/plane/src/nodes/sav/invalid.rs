@@ -61,11 +61,16 @@ pub(super) fn sentence<K: Family>(
     if let Some(counters) = counters {
         counters.invalid[by as usize].add(1, octets);
     }
+    let passed = || match is_martian(packet) {
+        false => (Sentence::Pass, Treatment::Passed),
+        // Without a policy the packet would be dropped, too: an action opens nothing.
+        true => (Sentence::Drop(Reason::MartianSource), Treatment::Dropped),
+    };
     let (sentence, treatment) = match validator.action {
-        SavAction::Permit => (Sentence::Pass, Treatment::Passed),
+        SavAction::Permit => passed(),
         SavAction::Redirect if may_leave(packet) => (Sentence::Redirect, Treatment::Redirected),
         SavAction::Discard | SavAction::Redirect => (Sentence::Drop(by.reason()), Treatment::Dropped),
-        SavAction::RateLimit if !over(context) => (Sentence::Pass, Treatment::Passed),
+        SavAction::RateLimit if !over(context) => passed(),
         SavAction::RateLimit => {
             if let Some(counters) = counters {
                 counters.limited.add(1);
@@ -228,9 +233,24 @@ pub(in crate::nodes) fn redirection(root: &Root, guard: &Guard<'_>, packet: &Pac
     Some(number)
 }
 
+/// Whether a packet is dropped for its source where no policy is in force.
+#[inline]
+pub(super) fn is_martian(packet: &Packet) -> bool {
+    match source(packet) {
+        IpAddr::V4(source) => {
+            let refused = |to| matches!(to, Some(IpAddr::V4(to)) if martian::is_refused_v4(source, to));
+            martian::source_v4(source) && refused(destination(packet))
+        }
+        IpAddr::V6(source) => {
+            let refused = |to| matches!(to, Some(IpAddr::V6(to)) if martian::is_refused_v6(source, to));
+            martian::source_v6(source) && refused(destination(packet))
+        }
+    }
+}
+
 /// Whether a gateway may send a packet to another link at all.
 fn may_leave(packet: &Packet) -> bool {
-    if packet.flags().intersects(ParseFlags::L2_GROUP) {
+    if packet.flags().intersects(ParseFlags::L2_GROUP) || is_martian(packet) {
         return false;
     }
     match (source(packet), destination(packet)) {

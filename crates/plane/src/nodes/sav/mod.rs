@@ -287,6 +287,11 @@ fn sort<F: Ip>(
         let passes = validator.passes(verdict);
         if passes && !strangers.has(index) {
             if verdict == Verdict::Unknown {
+                // No rule says that the address may come in: it stays what it is without a policy.
+                if invalid::is_martian(packet) {
+                    context.next.refuse(packet, place, Reason::MartianSource);
+                    continue;
+                }
                 count_unknown::<F::Key>(context, packet);
             }
             usual.push(place);
@@ -433,6 +438,9 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
         validator.hit(worker, found);
         if passes && strange.is_none() {
             if found.verdict == Verdict::Unknown {
+                if invalid::is_martian(packet) {
+                    return Some(Reason::MartianSource);
+                }
                 count_unknown::<F::Key>(context, packet);
             }
             return None;
