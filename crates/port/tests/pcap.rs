@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use weir_base::clock::Time;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
-use weir_port::pcap::{CaptureError, Reader, Writer};
+use weir_port::pcap::{CaptureError, Reader, Sent, Writer};
 use weir_port::spec::*;
 use weir_port::{Burst, Failure, Port};
 
@@ -209,6 +209,86 @@ fn pcapng_is_read_with_its_sections_and_interfaces() {
         }
     }
     assert_eq!(frames, [vec![1; 3], vec![2; 60], vec![3]]);
+}
+
+/// The header of a cooked capture, in front of a packet: version 1 without a number of its interface, or version 2.
+fn cooked(version: u8, kind: u8, interface: u32, mac: [u8; 6], ethertype: u16, packet: &[u8]) -> Vec<u8> {
+    let (mut header, protocol) = (Vec::new(), ethertype.to_be_bytes());
+    match version {
+        1 => {
+            header.extend([0, kind, 0, 1, 0, 6]);
+            header.extend(mac);
+            header.extend([0, 0]);
+            header.extend(protocol);
+        }
+        _ => {
+            header.extend(protocol);
+            header.extend([0, 0]);
+            header.extend(interface.to_be_bytes());
+            header.extend([0, 1, kind, 6]);
+            header.extend(mac);
+            header.extend([0, 0]);
+        }
+    }
+    header.extend(packet);
+    header
+}
+
+#[test]
+fn cooked_captures_become_ethernet_frames_where_they_are_wanted() {
+    let mac = [2, 0, 0, 0, 0, 9];
+    let frame = |destination: u8| [[destination; 6], mac].concat();
+    // Octets in front of a packet beyond an Ethernet header.
+    for (version, link_type, excess) in [(1, 113, 2), (2, 276, 6)] {
+        let kinds = [Sent::ToUs, Sent::ToGroup, Sent::ToGroup, Sent::ToOthers, Sent::ByUs];
+        let records: Vec<Vec<u8>> =
+            (0..5).map(|kind| cooked(version, kind, 7, mac, 0x0800 + u16::from(kind), &[kind; 40])).collect();
+        let mut classic = Builder::pcap(false, 0xa1b2_c3d4, link_type);
+        let mut ng = Builder::pcapng(true);
+        ng.interface(1, 0, None, None);
+        ng.interface(link_type as u16, 0, None, None);
+        for (second, record) in (1..).zip(&records) {
+            classic.record(second, 0, 900, record);
+            ng.packet(1, u64::from(second) * 1_000_000, 900, record);
+        }
+        for (file, of_file) in [(&classic, 0), (&ng, 1)] {
+            let mut reader = Reader::cooked(&file.octets[..], Path::new("any.pcap")).unwrap();
+            for (number, kind) in kinds.into_iter().enumerate() {
+                let record = reader.read().unwrap().expect("a packet");
+                assert_eq!((record.sent, record.original), (Some(kind), 900 - excess));
+                assert_eq!(record.interface, if version == 2 { 7 } else { of_file });
+                let to_group = if kind == Sent::ToGroup { 0xff } else { 0 };
+                let mut expected = frame(to_group);
+                expected.extend([8, number as u8]);
+                expected.extend([number as u8; 40]);
+                assert_eq!(record.frame, expected);
+                // As another reader of packets sees it.
+                let slice = etherparse::Ethernet2Slice::from_slice_without_fcs(record.frame).unwrap();
+                assert_eq!((slice.source(), slice.ether_type().0), (mac, 0x0800 + number as u16));
+                let ours = [2, 0, 0, 0, 0, 1];
+                reader.set_destination(ours);
+                let record = reader.current().unwrap();
+                assert_eq!((&record.frame[..6], &record.frame[6..]), (&ours[..], &expected[6..]));
+            }
+            assert!(reader.read().unwrap().is_none());
+            // Ports need frames as they were.
+            let (packets, error) = read(&file.octets);
+            let error = error.unwrap().to_string();
+            assert!(packets.is_empty() && error.ends_with("where only Ethernet (1) can be read"), "{error}");
+        }
+    }
+    // A record without a whole header, and one of a kind that there is not.
+    for record in [vec![0; 15], cooked(1, 5, 0, mac, 0x0800, &[])] {
+        let mut file = Builder::pcap(false, 0xa1b2_c3d4, 113);
+        file.record(1, 0, 60, &record);
+        let mut reader = Reader::cooked(&file.octets[..], Path::new("any.pcap")).unwrap();
+        let error = reader.read().unwrap_err().to_string();
+        assert!(error.contains("malformed at octet 24, after 0 whole packets"), "{error}");
+        assert!(reader.read().unwrap().is_none());
+    }
+    let other = Builder::pcap(false, 0xa1b2_c3d4, 101);
+    let error = Reader::cooked(&other.octets[..], Path::new("raw.pcap")).unwrap_err().to_string();
+    assert!(error.ends_with("where only Ethernet (1) and Linux cooked captures (113, 276) can be read"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use weir_base::clock::Time;
 
 use super::input::Input;
 use super::reader::Place;
-use super::{CaptureError, ETHERNET, MAX_RECORD};
+use super::{CaptureError, MAX_RECORD};
 
 /// Timestamps in microseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -22,27 +22,26 @@ pub(super) struct Classic {
     word: Word,
     /// Nanoseconds of a timestamp's smaller unit.
     unit: u64,
+    /// Of all its records.
+    link_type: u16,
 }
 
 impl Classic {
     /// What the first four octets of a file say, if it is of this format.
     pub(super) fn recognise(magic: [u8; 4]) -> Option<Classic> {
         [u32::from_le_bytes as Word, u32::from_be_bytes].into_iter().find_map(|word| match word(magic) {
-            MICROSECONDS => Some(Classic { word, unit: 1000 }),
-            NANOSECONDS => Some(Classic { word, unit: 1 }),
+            MICROSECONDS => Some(Classic { word, unit: 1000, link_type: 0 }),
+            NANOSECONDS => Some(Classic { word, unit: 1, link_type: 0 }),
             _ => None,
         })
     }
 
     /// Reads the file header behind the first four octets.
-    pub(super) fn header<R: Read>(self, input: &mut Input<R>) -> Result<(), CaptureError> {
+    pub(super) fn header<R: Read>(&mut self, input: &mut Input<R>) -> Result<u16, CaptureError> {
         let _: [u8; 16] = input.array()?; // version, time zone, accuracy, longest packet: nothing to act on
         // The upper half says whether frames end in a check sequence, which nobody uses.
-        let link_type = (self.word)(input.array()?) as u16;
-        if link_type != ETHERNET {
-            return Err(CaptureError::LinkType { path: input.path().to_owned(), link_type });
-        }
-        Ok(())
+        self.link_type = (self.word)(input.array()?) as u16;
+        Ok(self.link_type)
     }
 
     /// Reads a record into `frame`; `None` at the end of the file.
@@ -61,6 +60,6 @@ impl Classic {
         }
         input.octets(frame, captured as usize)?;
         let time = Time(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit);
-        Ok(Some(Place { time, original, interface: 0 }))
+        Ok(Some(Place { time, original, interface: 0, link_type: self.link_type }))
     }
 }

@@ -72,12 +72,28 @@ pub enum CaptureError {
         what: &'static str,
     },
     /// The packets are not Ethernet frames.
-    #[error("{}: link type {link_type}, where only Ethernet (1) can be read", path.display())]
+    #[error("{}: link type {link_type}, where only {readable} can be read", path.display())]
     LinkType {
         /// The file.
         path: PathBuf,
         /// The link type, as the pcap formats number them.
         link_type: u16,
+        /// Those that can be read here.
+        readable: &'static str,
+    },
+    /// The packets were captured on several interfaces, of which one has to be named.
+    #[error(
+        "{}: has packets of interfaces {} and {} (after {packets} packet{}): name the one that is meant, as in \
+         `--in NAME#{}={}`",
+        path.display(), interfaces[0], interfaces[1], if *packets == 1 { "" } else { "s" }, interfaces[0], path.display()
+    )]
+    SeveralInterfaces {
+        /// The file.
+        path: PathBuf,
+        /// The first two interfaces, by the numbers that the file has for them.
+        interfaces: [u32; 2],
+        /// The packets before the first of the second interface.
+        packets: u64,
     },
     /// The file would be overwritten while it is read, or be written twice.
     #[error("{}: one file for two purposes", path.display())]

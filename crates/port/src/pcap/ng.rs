@@ -8,7 +8,7 @@ use weir_base::clock::Time;
 
 use super::input::Input;
 use super::reader::Place;
-use super::{CaptureError, ETHERNET, MAX_RECORD};
+use super::{CaptureError, MAX_RECORD};
 
 /// Types of blocks.
 mod block {
@@ -197,7 +197,7 @@ impl Section {
         let described = self.described(interface, input)?;
         self.frame(captured, rest, input, frame)?;
         let time = described.time(u64::from(high) << 32 | u64::from(low));
-        Ok(Place { time, original, interface })
+        Ok(Place { time, original, interface, link_type: described.link_type })
     }
 
     fn simple<R: Read>(&self, body: u32, input: &mut Input<R>, frame: &mut Vec<u8>) -> Result<Place, CaptureError> {
@@ -208,7 +208,7 @@ impl Section {
         let described = self.described(0, input)?;
         let captured = if described.snap == 0 { original } else { original.min(described.snap) };
         self.frame(captured, body - 4, input, frame)?;
-        Ok(Place { time: self.last, original, interface: 0 })
+        Ok(Place { time: self.last, original, interface: 0, link_type: described.link_type })
     }
 
     /// The interface of a packet.
@@ -216,10 +216,6 @@ impl Section {
         let Some(described) = self.interfaces.get(interface as usize) else {
             return Err(input.malformed("a packet of an interface that is not described"));
         };
-        if described.link_type != ETHERNET {
-            let (path, link_type) = (input.path().to_owned(), described.link_type);
-            return Err(CaptureError::LinkType { path, link_type });
-        }
         Ok(*described)
     }
 

@@ -1,0 +1,79 @@
+//! Linux cooked captures (`LINKTYPE_LINUX_SLL` and `LINKTYPE_LINUX_SLL2`), which `tcpdump -i any` writes: a header of its own
+//! takes the place of the link layer's, without a destination address.
+//!
+//! A record becomes an Ethernet frame with the source address and the ethertype that the header has. The destination
+//! address is that of any group where the header says so. Else it is zero: the file does not have it.
+
+use std::ops::Range;
+
+use super::{COOKED, COOKED_2};
+
+/// Octets of an Ethernet header.
+const ETHERNET_HEADER: usize = 14;
+
+/// Where a packet of a cooked capture went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// To the machine that captured it.
+    ToUs,
+    /// To all stations of a link, or to a group of them.
+    ToGroup,
+    /// To another station.
+    ToOthers,
+    /// By the machine that captured it.
+    ByUs,
+}
+
+/// Where a header has its fields, all in network order.
+struct Layout {
+    length: usize,
+    /// The type of the packet: [`Sent`].
+    kind: Range<usize>,
+    address: usize,
+    protocol: usize,
+    /// The number of the interface.
+    interface: Option<usize>,
+}
+
+const SLL: Layout = Layout { length: 16, kind: 0..2, address: 6, protocol: 14, interface: None };
+const SLL2: Layout = Layout { length: 20, kind: 10..11, address: 12, protocol: 0, interface: Some(4) };
+
+/// Turns a record of a link type into an Ethernet frame; gives where it went and by which interface, where the file says
+/// so. `None`: it is shorter than its header, or its header says what no header may.
+pub(super) fn to_ethernet(link_type: u16, frame: &mut Vec<u8>) -> Option<(Sent, u32)> {
+    let layout = match link_type {
+        COOKED => SLL,
+        COOKED_2 => SLL2,
+        _ => return None,
+    };
+    let header = frame.get(..layout.length)?;
+    let kind = header[layout.kind].iter().fold(0, |kind, &octet| kind << 8 | u16::from(octet));
+    let sent = match kind {
+        0 => Sent::ToUs,
+        1 | 2 => Sent::ToGroup,
+        3 => Sent::ToOthers,
+        4 => Sent::ByUs,
+        _ => return None,
+    };
+    let interface =
+        layout.interface.and_then(|at| header.get(at..)?.first_chunk()).map_or(0, |&at| u32::from_be_bytes(at));
+    let mut ethernet = [0; ETHERNET_HEADER];
+    if sent == Sent::ToGroup {
+        ethernet[..6].fill(0xff);
+    }
+    ethernet[6..12].copy_from_slice(&header[layout.address..layout.address + 6]);
+    ethernet[12..].copy_from_slice(&header[layout.protocol..layout.protocol + 2]);
+    let start = layout.length - ETHERNET_HEADER;
+    frame[start..layout.length].copy_from_slice(&ethernet);
+    frame.drain(..start);
+    Some((sent, interface))
+}
+
+/// How many octets longer than the Ethernet frame a record is.
+pub(super) const fn excess(link_type: u16) -> u32 {
+    match link_type {
+        COOKED => (SLL.length - ETHERNET_HEADER) as u32,
+        COOKED_2 => (SLL2.length - ETHERNET_HEADER) as u32,
+        _ => 0,
+    }
+}
