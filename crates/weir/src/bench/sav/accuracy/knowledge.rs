@@ -37,23 +37,28 @@ fn received<'a>(world: &'a World, rib: &'a Rib) -> impl Iterator<Item = (Ipv6Net
     )
 }
 
-/// Algorithm A of RFC 8704: whatever an origin announced anywhere may come in by each customer by whom something of it was
-/// received.
+/// Algorithm A of RFC 8704, 3.3. All prefixes of an origin that customers announce may come in by each customer interface on
+/// which one or more of these prefixes were received, whatever origin the route received there has.
 fn algorithm_a(world: &World, rib: &Rib) -> Entries {
     let of_customers = || received(world, rib).filter(|(.., side)| *side == Side::Customer);
+    // Step 1: the set A.
     let origins: BTreeSet<usize> = of_customers().map(|(_, origin, ..)| origin).collect();
+    // Step 2: a set X for each of A.
     let mut prefixes: BTreeMap<usize, BTreeSet<Ipv6Net>> = BTreeMap::new();
     for (prefix, origin, ..) in received(world, rib).filter(|(_, origin, ..)| origins.contains(origin)) {
         prefixes.entry(origin).or_default().insert(prefix);
     }
-    let mut links: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
-    for (_, origin, link, _) in of_customers() {
-        links.entry(origin).or_default().insert(interface(world, world.dut, link));
+    // Step 3.
+    let mut received_on: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
+    for (prefix, _, link, _) in of_customers() {
+        received_on.entry(prefix).or_default().insert(interface(world, world.dut, link));
     }
     let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
-    for (origin, prefixes) in prefixes {
+    for prefixes in prefixes.into_values() {
+        let interfaces: BTreeSet<u32> =
+            prefixes.iter().filter_map(|prefix| received_on.get(prefix)).flatten().copied().collect();
         for prefix in prefixes {
-            sets.entry(prefix).or_default().extend(&links[&origin]);
+            sets.entry(prefix).or_default().extend(&interfaces);
         }
     }
     listed(sets)
@@ -131,4 +136,52 @@ fn sources(world: &World, node: usize) -> impl Iterator<Item = Ipv6Net> {
 
 fn listed(sets: BTreeMap<Ipv6Net, BTreeSet<u32>>) -> Entries {
     sets.into_iter().map(|(prefix, interfaces)| (prefix, interfaces.into_iter().collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routing::Learned;
+    use super::super::world::Tie;
+    use super::*;
+
+    /// Two customers, 1 and 2, and a provider, 3, of the gateway under test, 0.
+    fn world() -> World {
+        let world = World::new(&["dut", "one", "two", "provider"], 0, 1);
+        world.link(1, Tie::Transit, 0).link(2, Tie::Transit, 0).link(0, Tie::Transit, 3)
+    }
+
+    fn rib(routes: &[(&str, usize, usize)]) -> Rib {
+        let mut rib = Rib::new();
+        for &(prefix, link, origin) in routes {
+            let prefix = prefix.parse().unwrap();
+            rib.entry(prefix).or_default().push(Learned { by: By::Link(link), origin });
+        }
+        rib
+    }
+
+    fn table(routes: &[(&str, usize, usize)]) -> Vec<(String, Vec<u32>)> {
+        let entries = algorithm_a(&world(), &rib(routes)).into_iter();
+        entries.map(|(prefix, interfaces)| (prefix.to_string(), interfaces)).collect()
+    }
+
+    /// RFC 8704, 3.3, step 3: "on which one or more of the prefixes in Set X1 were received", whatever origin they had there.
+    #[test]
+    fn algorithm_a_takes_a_prefix_for_received_whatever_its_origin() {
+        let of = |prefix: &str, interfaces: &[u32]| (prefix.to_owned(), interfaces.to_vec());
+        // Customer 2 has two prefixes. Customer 1 announces one of them, too, as its own.
+        let routes = [
+            ("2001:db8:1::/48", 0, 1),
+            ("2001:db8:2::/48", 1, 2),
+            ("2001:db8:3::/48", 1, 2),
+            ("2001:db8:3::/48", 0, 1),
+        ];
+        let both = [of("2001:db8:1::/48", &[1, 2]), of("2001:db8:2::/48", &[1, 2]), of("2001:db8:3::/48", &[1, 2])];
+        assert_eq!(table(&routes), both);
+        // Without it, each has its own.
+        let own = [of("2001:db8:1::/48", &[1]), of("2001:db8:2::/48", &[2]), of("2001:db8:3::/48", &[2])];
+        assert_eq!(table(&routes[..3]), own);
+        // What only a provider announces of an origin counts, and its interface does not.
+        let more = [("2001:db8:2::/48", 1, 2), ("2001:db8:4::/48", 2, 2), ("2001:db8:5::/48", 2, 3)];
+        assert_eq!(table(&more), [of("2001:db8:2::/48", &[2]), of("2001:db8:4::/48", &[2])]);
+    }
 }
