@@ -9,8 +9,8 @@ use kit::*;
 use weir_plane::compile::{Edit, Names, Problem, SavError};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{
-    Match, Mechanism, Order, PerFamily, RouteTarget, SavAction, SavIndex, SavLayout, SavRules, SpecialAction, Urpf,
-    UrpfMode, VrfIndex,
+    Match, Mechanism, Order, PerFamily, Place, RouteTarget, SavAction, SavIndex, SavLayout, SavRules, SpecialAction,
+    Urpf, UrpfMode, VrfIndex,
 };
 use weir_plane::reason::Reason;
 
@@ -513,6 +513,11 @@ fn entries_come_and_go_while_the_gateway_runs() {
         let more = [Edit::Add(net("198.18.3.0/24").into(), names(&["if1", "if3"]))];
         rig.harness.edit_sav("t", "other", &more, 1_700_000_001).unwrap();
         assert_eq!(see(&mut rig)[1], [true, false, true]);
+        let of_api = Edit::Delete(net("2001:db8:1::/48").into());
+        let refused = rig.harness.edit_sav("t", "other", &[of_api], 0).unwrap_err().to_string();
+        let message = "change 1, 2001:db8:1::/48: `permit from 2001:db8:1::/48 on if1` is an entry of the source `api`: name \
+                       that source to delete it";
+        assert_eq!(refused, message);
         rig.harness.edit_sav("t", "other", &[Edit::Delete(net("198.18.3.0/24").into())], 1_700_000_002).unwrap();
         assert_eq!(see(&mut rig), all);
 
@@ -521,7 +526,14 @@ fn entries_come_and_go_while_the_gateway_runs() {
         for (edit, problem) in [
             (Edit::Add(net("198.18.3.0/24").into(), names(&["if1"])), Problem::There),
             (Edit::Delete(net("198.18.4.0/24").into()), Problem::NotThere),
-            (Edit::Delete(net("198.18.1.0/24").into()), Problem::NotThere),
+            // What is left of it is the configuration's.
+            (
+                Edit::Delete(net("198.18.1.0/24").into()),
+                Problem::OfConfiguration {
+                    rule: RULES[0].to_owned(),
+                    place: Some(Place { file: "kit".into(), line: 1, text: RULES[0].into() }),
+                },
+            ),
             (Edit::Add(net("198.18.4.0/24").into(), names(&["if9"])), Problem::NoSuchInterface("if9".into())),
             (Edit::Add(net("198.18.4.0/24").into(), names(&[])), Problem::NoInterface),
             (Edit::Add(net("198.18.4.1/24").into(), names(&["if1"])), Problem::HostBits(net("198.18.4.0/24"))),

@@ -25,6 +25,12 @@ impl Hits {
         self.0.iter().filter_map(|numbers| numbers.get(number as usize)).map(Counter::value).sum()
     }
 
+    /// The numbers of prefixes that packets hit, with how many did.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        let numbers = self.0.first().map_or(0, |numbers| numbers.len()) as u32;
+        (0..numbers).map(|number| (number, self.of(number))).filter(|(_, hits)| *hits > 0)
+    }
+
     /// Octets of the counters, used or not.
     pub fn octets(&self) -> usize {
         self.0.iter().map(|numbers| numbers.len() * size_of::<Counter>()).sum()

@@ -165,7 +165,10 @@ impl Refusal {
             SavError::NotATable { .. } => Refusal::new(Kind::NotATable, message),
             SavError::Edit { number, prefix, problem } => {
                 let kind = match problem {
-                    Problem::There | Problem::NotThere => Kind::Conflict,
+                    Problem::There
+                    | Problem::NotThere
+                    | Problem::OfConfiguration { .. }
+                    | Problem::OfAnother { .. } => Kind::Conflict,
                     _ => Kind::InvalidEntries,
                 };
                 let message = format!("{prefix}: {problem}");

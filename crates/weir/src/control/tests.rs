@@ -353,11 +353,26 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
         assert_eq!((done.source.as_str(), done.added), ("a/b", 1));
     }
     // What the query says counts more than the type.
-    put("?format=csv", "application/x-www-form-urlencoded", "prefix,interfaces\n").unwrap();
+    put("?format=csv&allow-empty=true", "application/x-www-form-urlencoded", "prefix,interfaces\n").unwrap();
     let one = r#"replace edge a/b 1 Some((EntryKey { prefix: 10.0.0.0/8, mode: PrefixAllow }, ["lan"]))"#;
     assert_eq!(served.told(), [one, one, one, "replace edge api 0 None"]);
 
     let refused = |query: &str, content_type, text: &str| refusal(put(query, content_type, text).unwrap_err());
+    // An empty text deletes nothing unless that is meant.
+    for (query, content_type, text) in [
+        ("", "text/plain", ""),
+        ("?source=bgp", "text/plain", "# nothing\n"),
+        ("?allow-empty=false", "text/csv", "prefix,interfaces\n"),
+        ("", "application/json", "[]"),
+    ] {
+        let empty = refused(query, content_type, text);
+        assert_eq!(empty.kind, Kind::InvalidEntries);
+        assert!(
+            empty.message.contains("nothing was changed") && empty.message.contains("--allow-empty"),
+            "{}",
+            empty.message
+        );
+    }
     let bad = refused("", "text/csv", "prefix,interfaces\n10.0.0.0/8,lan\n10.1.0.0/16,lan wam\n");
     assert_eq!((bad.kind, bad.problems[0].line, bad.problems[0].column), (Kind::InvalidEntries, Some(3), Some(17)));
     assert!(bad.message.ends_with("(did you mean `wan`?); nothing was changed"), "{}", bad.message);

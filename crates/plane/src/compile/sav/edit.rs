@@ -11,10 +11,11 @@ use weir_table::sav::{NoRoom, Set};
 
 use super::dynamic::{Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
 use super::engine::{self, Meaning, Shape};
+use super::explain::{self, of_rule, of_said};
 use super::lists::are_of_other_modes;
 use super::rules::{Family, Sets};
 use super::{Kept, NamedSets, Numbers, Own, Store, entries};
-use crate::model::{Gateway, Mechanism, Mode, SavLayout};
+use crate::model::{Gateway, Mechanism, Mode, Place, SavLayout};
 
 /// Why a batch was refused. Nothing of it has happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,9 +69,28 @@ pub enum Problem {
     /// The source has said something of the prefix already, in such a list.
     #[error("there is an entry of this source already: delete or replace it")]
     There,
-    /// The source has said nothing of the prefix, in such a list.
+    /// Nobody has said anything of the prefix, in such a list.
     #[error("there is no entry of this source")]
     NotThere,
+    /// The configuration has the entry.
+    #[error(
+        "`{rule}` is an entry of the configuration{}: only a change there, and a reload, removes it",
+        place.as_ref().map_or_else(String::new, |place| format!(" ({place})"))
+    )]
+    OfConfiguration {
+        /// The entry, in words.
+        rule: String,
+        /// Where it stands.
+        place: Option<Place>,
+    },
+    /// Another source has said it.
+    #[error("`{rule}` is an entry of the source `{source_name}`: name that source to delete it")]
+    OfAnother {
+        /// The entry, in words.
+        rule: String,
+        /// Who has said it.
+        source_name: String,
+    },
     /// No interface has the name.
     #[error("there is no interface `{0}`")]
     NoSuchInterface(String),
@@ -136,7 +156,7 @@ impl Store {
                 undo.push((key, before));
                 match edit {
                     Edit::Add(..) if there => return Err(wrong(Problem::There)),
-                    Edit::Delete(_) if !there => return Err(wrong(Problem::NotThere)),
+                    Edit::Delete(_) if !there => return Err(wrong(kept.absent(means.gateway, key))),
                     Edit::Delete(_) => edited.deleted += 1,
                     Edit::Add(..) | Edit::Replace(..) if !there => edited.added += 1,
                     _ => edited.replaced += usize::from(!same),
@@ -300,6 +320,22 @@ impl<'a> Named<'a> {
 }
 
 impl Kept {
+    /// Why a source has no entry to delete: whose it is, if it is anybody's.
+    fn absent(&self, gateway: &Gateway, key: EntryKey) -> Problem {
+        let configured = self.rules.at(key.prefix).map(|(_, rule)| rule).find(|rule| rule.mode() == key.mode);
+        if let Some(rule) = configured {
+            let explain::Named { text, origin, .. } = of_rule(gateway, rule);
+            return Problem::OfConfiguration { rule: text, place: gateway.origins.place(origin) };
+        }
+        match self.dynamic.said(key.prefix).find(|(_, said, _)| *said == key) {
+            Some((source, _, said)) => {
+                let explain::Named { text, .. } = of_said(key, source, said);
+                Problem::OfAnother { rule: text, source_name: source.to_string() }
+            }
+            None => Problem::NotThere,
+        }
+    }
+
     /// Brings the tables into line with what a source, by its place, says of these from now on. Of several that are the same
     /// the last counts.
     fn adopt(
@@ -398,6 +434,13 @@ impl<K: Family> Own<K> {
             }
         }
         Ok(())
+    }
+
+    /// Has all prefixes been hit by nothing.
+    pub(super) fn clear_hits(&mut self) {
+        if let Some(hits) = &self.hits {
+            self.bases = hits.iter().collect();
+        }
     }
 
     /// Packets that hit a prefix.

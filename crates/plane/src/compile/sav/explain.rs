@@ -295,7 +295,7 @@ fn common(a: IpAddr, b: IpAddr) -> u32 {
     }
 }
 
-fn of_rule(gateway: &Gateway, rule: &SavRule) -> Named {
+pub(super) fn of_rule(gateway: &Gateway, rule: &SavRule) -> Named {
     let names: Vec<_> =
         rule.interfaces.iter().map(|index| gateway.interfaces[index.0 as usize].name.as_str()).collect();
     Named { text: text(rule.prefix, rule.mode(), &names), origin: rule.origin, said: None }
@@ -308,7 +308,7 @@ fn text(prefix: IpNet, mode: Mode, interfaces: &[&str]) -> String {
     format!("{list}{does} from {prefix} on {}", interfaces.join(", "))
 }
 
-fn of_said(EntryKey { prefix, mode }: EntryKey, source: &str, said: &Said) -> Named {
+pub(super) fn of_said(EntryKey { prefix, mode }: EntryKey, source: &str, said: &Said) -> Named {
     let names: Vec<_> = said.interfaces.iter().map(|name| &**name).collect();
     Named { text: text(prefix, mode, &names), origin: Origin::default(), said: Some((source.to_owned(), said.time)) }
 }

@@ -1,6 +1,7 @@
 //! `weir sav add`, `replace`, `delete`, `import` and `clear`: entries of source address validation while the gateway runs.
 //! Each call is one batch: all of it happens, or nothing.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -45,6 +46,9 @@ pub(super) enum Entries {
         /// How the file is written [default: as its name ends]
         #[arg(long, value_enum)]
         format: Option<Written>,
+        /// Delete all entries of the source if the file has none
+        #[arg(long)]
+        allow_empty: bool,
     },
     /// Deletes all entries of a source
     Clear {
@@ -110,12 +114,13 @@ impl Entries {
                 let several = || prefixes.iter().cloned().map(Change::Delete).collect();
                 changes.batch(policy, source, one.unwrap_or_else(several))
             }
-            Entries::Import { policy, file, source, format } => {
-                changes.import(policy, file, source.as_deref(), *format)
+            Entries::Import { policy, file, source, format, allow_empty } => {
+                changes.import(policy, file, source.as_deref(), *format, *allow_empty)
             }
             Entries::Clear { policy, source } => {
                 let teller = &changes.teller;
-                let answer = teller.client.put(&entries(policy, source), Written::Rules.content_type(), String::new());
+                let answer =
+                    teller.client.put(&entries(policy, source, true), Written::Rules.content_type(), String::new());
                 teller.tell::<Changed>(answer, None)
             }
         }
@@ -127,8 +132,17 @@ fn each(rules: &[String], change: fn(String) -> Change) -> Vec<Change> {
 }
 
 /// Where all that a source says is put.
-fn entries(policy: &str, source: &str) -> String {
-    target(&format!("/v1/sav/{}/entries", escaped(policy)), [("source", Some(source.to_owned()))])
+fn entries(policy: &str, source: &str, allow_empty: bool) -> String {
+    let query = [("source", Some(source.to_owned())), ("allow-empty", allow_empty.then(|| "true".to_owned()))];
+    target(&format!("/v1/sav/{}/entries", escaped(policy)), query)
+}
+
+/// What makes one think that a file of a line for each entry was cut short.
+fn cut_short(written: Written, text: &str) -> Option<&'static str> {
+    let is_cut = written != Written::Json && !text.is_empty() && !text.ends_with('\n');
+    is_cut.then_some(
+        "the last line does not end: if the file was cut short, its last entry and those behind it are missing",
+    )
 }
 
 struct Changes {
@@ -142,7 +156,14 @@ impl Changes {
         self.teller.tell::<Changed>(answer, None)
     }
 
-    fn import(&self, policy: &str, file: &Path, source: Option<&str>, written: Option<Written>) -> Result<(), Error> {
+    fn import(
+        &self,
+        policy: &str,
+        file: &Path,
+        source: Option<&str>,
+        written: Option<Written>,
+        allow_empty: bool,
+    ) -> Result<(), Error> {
         let source = match source {
             Some(source) => source.to_owned(),
             None => {
@@ -161,7 +182,11 @@ impl Changes {
             let file = file.display();
             return Err(Error::Failed(format!("{file}: entries come in at most {LONGEST_TEXT} octets at a time")));
         }
-        let answer = self.teller.client.put(&entries(policy, &source), written.content_type(), text);
+        if let Some(why) = cut_short(written, &text) {
+            // There is nobody left to tell when this fails.
+            let _ = writeln!(std::io::stderr(), "warning: {}: {why}", file.display());
+        }
+        let answer = self.teller.client.put(&entries(policy, &source, allow_empty), written.content_type(), text);
         self.teller.tell::<Changed>(answer, Some(file))
     }
 }
@@ -180,6 +205,22 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
-        assert_eq!(entries("edge", "a&b=é"), "/v1/sav/edge/entries?source=a%26b%3D%C3%A9");
+        assert_eq!(entries("edge", "a&b=é", false), "/v1/sav/edge/entries?source=a%26b%3D%C3%A9");
+        assert!(entries("edge", "api", true).ends_with("?source=api&allow-empty=true"));
+    }
+
+    #[test]
+    fn a_file_whose_last_line_does_not_end_may_be_cut_short() {
+        for (written, text, cut) in [
+            (Written::Rules, "permit from 10.0.0.0/8 on cust1, cu", true),
+            (Written::Rules, "permit from 10.0.0.0/8 on cust1\n", false),
+            (Written::Csv, "prefix,interfaces\n10.0.0.0/8,cust1", true),
+            (Written::Csv, "prefix,interfaces\r\n10.0.0.0/8,cust1\r\n", false),
+            (Written::Rules, "", false),
+            // One that is cut is none.
+            (Written::Json, "[]", false),
+        ] {
+            assert_eq!(cut_short(written, text).is_some(), cut, "{text:?}");
+        }
     }
 }

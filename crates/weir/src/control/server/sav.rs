@@ -97,10 +97,12 @@ pub(super) async fn change(
 
 /// The query of an import.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Import {
     source: Option<String>,
     format: Option<String>,
+    #[serde(default)]
+    allow_empty: bool,
 }
 
 /// `PUT`: all that a source says.
@@ -111,7 +113,7 @@ pub(super) async fn import(
     query: Result<Query<Import>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let Import { source, format } = asked(query)?;
+    let Import { source, format, allow_empty } = asked(query)?;
     let source = source.unwrap_or_else(source::usual);
     of_source(&source)?;
     let format = self::format(format.as_deref(), request.headers())?;
@@ -123,6 +125,15 @@ pub(super) async fn import(
         })?;
         let import = import::read(format, text, &interfaces(g));
         let import = import.map_err(|wrong| Refused::from(Refusal::of_entries(wrong)))?;
+        // Of a policy that has no table, that is said first.
+        let is_table = || g.sav_policies().iter().any(|known| known.name == policy && known.mechanism == "table");
+        if import.entries.is_empty() && !allow_empty && is_table() {
+            let message = format!(
+                "there is no entry in what is to replace those of source `{source}`; nothing was changed. To delete all of \
+                 them, use `weir sav clear`, or allow it (--allow-empty, `allow-empty=true`)"
+            );
+            return Err(Refused::new(Kind::InvalidEntries, message));
+        }
         let edited = g.replace_sav(&policy, &source, &import.entries);
         let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, |_| None)))?;
         Ok(document(200, &changed(policy, source, edited, import.warnings)))
