@@ -244,35 +244,28 @@ fn sav_rows<'a>(
     })
 }
 
-/// Where packets came from that were not valid, over these workers, at a time.
-pub(crate) fn invalid_sources<'a>(
-    workers: impl Iterator<Item = &'a WorkerCounters>,
-    root: &Root,
-    now: Time,
-) -> InvalidSources {
+/// Where packets came from that were entered in these tables, one of each worker, at a time.
+pub(crate) fn invalid_sources<'a>(tables: impl Iterator<Item = &'a Sources>, root: &Root, now: Time) -> InvalidSources {
     let mut all = InvalidSources { limit: PLACES, ..InvalidSources::default() };
-    let mut sums: HashMap<(u32, IpNet), Spoofed> = HashMap::new();
-    for worker in workers {
+    let mut sums: HashMap<(u32, IpNet, By), Spoofed> = HashMap::new();
+    for table in tables {
         all.octets += Sources::octets();
-        let lost = worker.spoofed.lost();
+        let lost = table.lost();
         all.lost.0 += lost.prefixes;
         all.lost.1.packets += lost.packets;
         all.lost.1.bytes += lost.octets;
-        for row in worker.spoofed.read() {
-            let sum = sums.entry((row.interface, row.prefix)).or_insert(Spoofed { packets: 0, octets: 0, ..row });
-            sum.packets += row.packets;
-            sum.octets += row.octets;
-            if row.last > sum.last {
-                (sum.last, sum.by) = (row.last, row.by);
-            }
+        for row in table.read() {
+            sums.entry((row.interface, row.prefix(), row.by)).and_modify(|sum| sum.merge(&row)).or_insert(row);
         }
     }
     let mut rows: Vec<Spoofed> = sums.into_values().collect();
-    rows.sort_unstable_by_key(|row| (Reverse(row.packets), row.interface, row.prefix));
+    rows.sort_unstable_by_key(|row| (Reverse(row.packets), row.interface, row.prefix(), row.by as u8));
     all.rows.extend(rows.into_iter().filter_map(|row| {
         Some(InvalidSourceRow {
             interface: root.interfaces.get(row.interface as usize)?.name.to_string(),
-            prefix: row.prefix,
+            prefix: row.prefix(),
+            seen: row.seen(),
+            source: row.source,
             traffic: Traffic { packets: row.packets, bytes: row.octets },
             by: row.by.name(),
             age: Duration::from_nanos(now.since(row.last)),
@@ -288,6 +281,7 @@ pub(crate) fn since(
     runtime: &Snapshot,
     errors: &Snapshot,
     interfaces: &Snapshot,
+    sav: &[SavInterfaceStats],
     elapsed: f64,
 ) -> Snapshot {
     now.elapsed = elapsed;
@@ -317,7 +311,7 @@ pub(crate) fn since(
     }
     for row in &mut now.sav {
         let same = |before: &&SavInterfaceStats| (&before.interface, before.family) == (&row.interface, row.family);
-        let Some(before) = interfaces.sav.iter().find(same) else { continue };
+        let Some(before) = sav.iter().find(same) else { continue };
         row.checked -= before.checked;
         row.unknown -= before.unknown;
         row.exempt -= before.exempt;

@@ -111,6 +111,8 @@ pub struct WorkerCounters {
     pub ended: Counter,
     /// Where packets come from that are not valid.
     pub spoofed: Sources,
+    /// Where packets come from that pass although no rule knows their source.
+    pub unknown: Sources,
     /// Events that the control side had no room for.
     pub events_lost: Counter,
     /// Rounds of the main loop.
@@ -141,6 +143,7 @@ impl Default for WorkerCounters {
             begun: Counter::default(),
             ended: Counter::default(),
             spoofed: Sources::default(),
+            unknown: Sources::default(),
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),

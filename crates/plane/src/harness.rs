@@ -35,7 +35,7 @@ use crate::stats::{self, Conservation, TraceRow};
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, UNASKED, Worker};
 
-pub use validation::{Answer, Validated};
+pub use validation::{Answer, Unvalidated, Validated};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -376,7 +376,13 @@ impl Harness {
     /// Where packets came from that were not valid.
     pub fn invalid_sources(&self) -> stats::InvalidSources {
         let now = self.now();
-        self.root.with(|root| crate::collect::invalid_sources(std::iter::once(&*self.counters), root, now))
+        self.root.with(|root| crate::collect::invalid_sources(std::iter::once(&self.counters.spoofed), root, now))
+    }
+
+    /// Where packets came from that passed although no rule knew their source.
+    pub fn unknown_sources(&self) -> stats::InvalidSources {
+        let now = self.now();
+        self.root.with(|root| crate::collect::invalid_sources(std::iter::once(&self.counters.unknown), root, now))
     }
 
     /// What the interfaces counted of source address validation.

@@ -305,7 +305,7 @@ pub struct SavInterfaceStats {
 /// Where packets came from that were not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InvalidSources {
-    /// By interface and prefix of the source, those with the most packets first.
+    /// By interface, prefix of the source and cause, those with the most packets first.
     pub rows: Vec<InvalidSourceRow>,
     /// Prefixes that each worker keeps at most.
     pub limit: usize,
@@ -315,18 +315,22 @@ pub struct InvalidSources {
     pub lost: (u64, Traffic),
 }
 
-/// What came from a prefix by an interface and was not valid.
+/// What came from a prefix by an interface and was not valid for one cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSourceRow {
     /// The interface.
     pub interface: String,
-    /// The prefix of the sources: 24 bits of IPv4, 48 of IPv6.
+    /// The prefix that is counted together: 24 bits of IPv4, 48 of IPv6.
     pub prefix: ipnet::IpNet,
+    /// The longest prefix that covers all sources that were entered.
+    pub seen: ipnet::IpNet,
+    /// One of these sources.
+    pub source: std::net::IpAddr,
     /// Packets and octets of frames.
     pub traffic: Traffic,
-    /// What found the last of them so.
+    /// What found them so.
     pub by: &'static str,
-    /// How long ago that was.
+    /// How long ago the last of them came.
     pub age: Duration,
 }
 
@@ -395,6 +399,8 @@ pub struct AclRuleRow {
     pub rule: crate::model::AclRule,
     /// Packets that it matched, and their octets from the IP header on.
     pub matched: Traffic,
+    /// Of these, those that its limit dropped; `None`: it has no limit.
+    pub limited: Option<u64>,
     /// `file`, or who said so while the gateway ran.
     pub source: String,
     /// Where it was declared; empty where it was said.

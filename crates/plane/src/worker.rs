@@ -154,7 +154,9 @@ impl Worker {
             Limits::new(number, workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
         let hold = Hold::new(shared.seed);
         // Between the numbers of workers and what they become below.
-        shared.counters.spoofed.seed([1 << 32, 1 << 33].map(|purpose| shared.seed.derive(purpose)));
+        let seed = [1 << 32, 1 << 33].map(|purpose| shared.seed.derive(purpose));
+        shared.counters.spoofed.seed(seed);
+        shared.counters.unknown.seed(seed);
         // Each worker's own, and all of them grown from what the engine was given.
         let mut random = Random::from_seed(shared.seed.derive(number as u64));
         let large = cache.pool().occupancy().large.0;

@@ -533,14 +533,16 @@ fn no_more_than_the_limit_of_a_rule() {
         let mut rig = build.rig();
         rig.advance(1_000_000_000);
         let frame = |rig: &Rig, port: u16| rig.frame("lan", &packets("udp", Some(9), &format!(" port {port}"))[0]);
-        let (limited, free) = (frame(&rig, 53), frame(&rig, 54));
-        let mut burst = |count: usize| rig.put_all("lan", &vec![&limited; count]).1.len();
+        let (limited_frame, free) = (frame(&rig, 53), frame(&rig, 54));
+        let mut burst = |count: usize| rig.put_all("lan", &vec![&limited_frame; count]).1.len();
         assert_eq!((burst(25), burst(25)), (10, 0));
         assert_eq!(rig.put_all("lan", &vec![&free; 100]).1.len(), 100);
         rig.advance(500_000_000);
-        assert_eq!(rig.put_all("lan", &[&limited; 25]).1.len(), 5);
+        assert_eq!(rig.put_all("lan", &[&limited_frame; 25]).1.len(), 5);
         assert_eq!(rig.harness.drops(Reason::AclRateLimit), 60);
         assert_eq!(rig.acl_hits("list"), [75, 100, 0], "what is beyond it was matched, too");
+        let limited = |rig: &Rig| rig.harness.acl_rules("list").iter().map(|row| row.limited).collect::<Vec<_>>();
+        assert_eq!(limited(&rig), [Some(60), None]);
     }
 }
 

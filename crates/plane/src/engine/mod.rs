@@ -82,8 +82,10 @@ pub enum Clear {
     Runtime,
     /// Drop reasons.
     Errors,
-    /// Interface counters.
+    /// Interface counters, those of source address validation included.
     Interfaces,
+    /// Counters of source address validation: those of interfaces, sources, and hits of prefixes.
+    Sav,
     /// Counters of the rules of access lists.
     Acl,
     /// Counters of allowlists.
@@ -138,6 +140,7 @@ struct Baseline {
     runtime: Snapshot,
     errors: Snapshot,
     interfaces: Snapshot,
+    sav: Vec<stats::SavInterfaceStats>,
     ethertypes: RefusedEthertypes,
     since: u64,
 }
@@ -367,7 +370,8 @@ impl Engine {
         control.compiler.collect();
         let now = self.read(control);
         let elapsed = self.clock.now().0.saturating_sub(control.baseline.since) as f64 / 1e9;
-        collect::since(now, &control.baseline.runtime, &control.baseline.errors, &control.baseline.interfaces, elapsed)
+        let Baseline { runtime, errors, interfaces, sav, .. } = &control.baseline;
+        collect::since(now, runtime, errors, interfaces, sav, elapsed)
     }
 
     /// Every counter from the start on.
@@ -579,12 +583,17 @@ impl Engine {
         self.lock().compiler.acl_default(list)
     }
 
-    /// Where packets came from that were not valid, since the counters of interfaces were cleared: what each worker knows,
-    /// together.
+    /// Where packets came from that were not valid, since counters of source address validation were cleared: what each
+    /// worker knows, together.
     pub fn invalid_sources(&self) -> stats::InvalidSources {
-        let now = self.clock.now();
-        let counters = self.workers.iter().map(|worker| &*worker.counters);
-        self.root.with(|root| collect::invalid_sources(counters, root, now))
+        let tables = self.workers.iter().map(|worker| &worker.counters.spoofed);
+        self.root.with(|root| collect::invalid_sources(tables, root, self.clock.now()))
+    }
+
+    /// The same of packets that passed although no rule knew their source.
+    pub fn unknown_sources(&self) -> stats::InvalidSources {
+        let tables = self.workers.iter().map(|worker| &worker.counters.unknown);
+        self.root.with(|root| collect::invalid_sources(tables, root, self.clock.now()))
     }
 
     fn put_into_force(&self, root: Root, compiler: &mut Compiler) {
@@ -681,9 +690,18 @@ impl Engine {
         if all || what == Clear::Errors {
             control.baseline.errors = now.clone();
         }
+        if all || matches!(what, Clear::Interfaces | Clear::Sav) {
+            control.baseline.sav.clone_from(&now.sav);
+            for worker in self.workers.iter() {
+                worker.counters.spoofed.clear();
+                worker.counters.unknown.clear();
+            }
+        }
         if all || what == Clear::Interfaces {
             control.baseline.interfaces = now;
-            self.workers.iter().for_each(|worker| worker.counters.spoofed.clear());
+        }
+        if all || what == Clear::Sav {
+            control.compiler.clear_sav();
         }
         if all || what == Clear::Acl {
             control.compiler.clear_acl();

@@ -35,14 +35,37 @@ pub struct Validated {
     pub refused: Option<Reason>,
 }
 
+/// Packets of a vector that were dropped without having been validated, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unvalidated([u64; Reason::ALL.len()]);
+
+impl Default for Unvalidated {
+    fn default() -> Self {
+        Unvalidated([0; Reason::ALL.len()])
+    }
+}
+
+impl Unvalidated {
+    /// Each reason for which some were dropped, with their number.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.iter().map(|&reason| (reason, self.0[reason as usize])).filter(|(_, packets)| *packets > 0)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Unvalidated) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
 impl Harness {
     /// Runs the graph over what was injected, as [`Harness::run`] does, and tells of packets whose sources were validated, in
     /// the order in which that happened. The numbers of what was injected have to follow one another. `told` is room for
-    /// the work, to be handed in again.
-    pub fn run_validated(&mut self, told: &mut Vec<Validated>) {
+    /// the work, to be handed in again. Returns the packets that were dropped without having been validated, by reason.
+    pub fn run_validated(&mut self, told: &mut Vec<Validated>) -> Unvalidated {
         self.worker.run_injected();
         told.clear();
-        let Some(recorder) = &mut self.worker.recorder else { return };
+        let mut unvalidated = Unvalidated::default();
+        let Some(recorder) = &mut self.worker.recorder else { return unvalidated };
         let mut places = [u16::MAX; VECTOR];
         for (ordinal, fate) in recorder.fates.drain(..) {
             if ordinal == UNASKED {
@@ -55,15 +78,16 @@ impl Harness {
                     told.push(Validated { ordinal, interface, source, octets, policy, said, refused: None });
                 }
                 Fate::Dropped { reason, created: false } => {
-                    if let Some(packet) = told.get_mut(usize::from(*place)).filter(|packet| packet.ordinal == ordinal)
-                        && By::of_reason(reason).is_some()
-                    {
-                        packet.refused = Some(reason);
+                    match told.get_mut(usize::from(*place)).filter(|packet| packet.ordinal == ordinal) {
+                        Some(packet) if By::of_reason(reason).is_some() => packet.refused = Some(reason),
+                        Some(_) => {}
+                        None => unvalidated.0[reason as usize] += 1,
                     }
                 }
                 _ => {}
             }
         }
+        unvalidated
     }
 
     /// What decided about a source that came in by an interface (its number), where a policy (its place in the model) said

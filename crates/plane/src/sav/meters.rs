@@ -39,6 +39,8 @@ pub struct Meters {
     pace: Pace,
     words: Box<[AtomicU64]>,
     stride: usize,
+    /// Apart from what every packet reads.
+    refused: Box<AtomicU64>,
 }
 
 impl Meters {
@@ -48,7 +50,13 @@ impl Meters {
         let (rate, burst) = (limit.rate.clamp(1, MOST), limit.burst.clamp(1, MOST));
         let ahead = burst + rate.saturating_mul(LATE).min(MOST);
         let pace = Pace { bits: limit.unit == RateUnit::Bits, rate, burst, ahead };
-        Meters { limit, pace, words: (0..buckets * stride).map(|_| AtomicU64::new(0)).collect(), stride }
+        Meters {
+            limit,
+            pace,
+            words: (0..buckets * stride).map(|_| AtomicU64::new(0)).collect(),
+            stride,
+            refused: Box::default(),
+        }
     }
 
     /// The same buckets, and full ones behind them: so many in all. What is taken meanwhile is not seen.
@@ -73,6 +81,22 @@ impl Meters {
     /// There are none.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
+    }
+
+    /// Counts a packet that was dropped because a bucket was empty.
+    #[cold]
+    pub fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Packets that were counted so since the last [`Meters::clear`].
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts from 0 again. Buckets stay as full as they are.
+    pub fn clear(&self) {
+        self.refused.store(0, Ordering::Relaxed);
     }
 
     /// Octets of memory.

@@ -176,6 +176,7 @@ impl Numbers {
         for number in 0..self.slots.len() {
             self.slots[number].base = self.counted(number as u32);
         }
+        self.specials.values().filter_map(|special| special.meter.as_ref()).for_each(|meter| meter.clear());
     }
 
     /// What was counted by a number.

@@ -127,6 +127,10 @@ impl Store {
             index,
             rule: rule.clone(),
             matched: traffic(self.numbers.matched(entry.number)),
+            limited: {
+                let meter = self.numbers.special(entry.number).and_then(|special| special.meter.as_ref());
+                meter.map(|meter| meter.refused())
+            },
             source: said.map_or_else(|| "file".to_owned(), |said| said.source.to_string()),
             origin: place(gateway, origin),
             time: said.map(|said| said.time),

@@ -519,6 +519,14 @@ impl Compiler {
         Ok((edited, self.root()))
     }
 
+    /// Has all prefixes of tables been hit by nothing.
+    pub fn clear_sav(&mut self) {
+        for kept in &mut self.sav.kept {
+            kept.v4.clear_hits();
+            kept.v6.clear_hits();
+        }
+    }
+
     /// Has another action than the configured one in force for a policy from a time on, in seconds of the Unix epoch, or
     /// again the configured one: gives the version that follows. `gateway` is the model in force.
     ///

@@ -72,6 +72,9 @@ fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<
     let mut over = false;
     let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
     meter.take(0, meter.clock(context.now), octets, |_, passes| over = !passes);
+    if over {
+        meter.refuse();
+    }
     over.then_some(Reason::AclRateLimit)
 }
 

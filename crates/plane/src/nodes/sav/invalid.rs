@@ -115,6 +115,18 @@ pub(super) fn enter_some<F: Ip>(
     }
 }
 
+/// Enters where packets of a vector come from that pass although no rule knows their source: one of them, taken at random,
+/// for all. These are legitimate more often than not, so they must cost little.
+#[inline(never)]
+pub(super) fn enter_unknown<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, by: By) {
+    let places = frame.places();
+    let chosen = if places.len() > 1 { context.random.below(places.len() as u64) as usize } else { 0 };
+    let packet = &vector[places[chosen]];
+    let packets = places.len() as u64;
+    let (source, traffic) = ((*F::source(packet)).into(), (packets, packets * packet.len() as u64));
+    context.counters.unknown.add(packet.interface(), source, traffic, by, context.now);
+}
+
 /// Whether more packets that are not valid have come than may pass, this one included, of which `found` was found.
 #[cold]
 pub(super) fn is_over<K: Family>(

@@ -282,6 +282,7 @@ fn sort<F: Ip>(
     };
     let mut usual = Frame::new();
     let (mut indexes, mut count) = ([0u8; VECTOR], 0);
+    let mut unknown = Frame::new();
     for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
         let packet = &mut vector[place];
         let passes = validator.passes(verdict);
@@ -293,6 +294,7 @@ fn sort<F: Ip>(
                     continue;
                 }
                 count_unknown::<F::Key>(context, packet);
+                unknown.push(place);
             }
             usual.push(place);
             continue;
@@ -308,6 +310,9 @@ fn sort<F: Ip>(
     }
     context.next.extend(F::next(context.root), &usual);
     invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
+    if !unknown.is_empty() {
+        invalid::enter_unknown::<F>(context, vector, &unknown, validator.by);
+    }
 }
 
 /// What is strange about the station that a packet came from, if something is.
@@ -442,6 +447,8 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
                     return Some(Reason::MartianSource);
                 }
                 count_unknown::<F::Key>(context, packet);
+                let traffic = (1, packet.len() as u64);
+                context.counters.unknown.add(packet.interface(), source.into(), traffic, validator.by, context.now);
             }
             return None;
         }
