@@ -74,6 +74,10 @@ pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Pro
         return Ok((None, None));
     }
     match prefix::parse(word) {
+        Ok((net, _)) if let Some(v4) = prefix::mapped(net) => {
+            let message = format!("`{word}` has IPv4-mapped addresses, which no packet comes from");
+            Err(Problem::new(Kind::Prefix, message).help(format!("write `{v4}`")))
+        }
         Ok((net, true)) => Ok((Some(net), None)),
         Ok((net, false)) => {
             let message = format!("`{word}` has bits set behind its length; it is taken as {net}");
