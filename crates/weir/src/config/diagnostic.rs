@@ -182,6 +182,8 @@ codes! {
     ShadowedRule = "shadowed-rule",
     /// Warning: an interface by which no source may come in.
     NothingValid = "nothing-valid",
+    /// Warning: a list of sources that forgets the prefix of an interface's own link.
+    LinkNotValid = "link-not-valid",
     /// Warning: a neighbour that no route leads to.
     NeighborOffLink = "neighbor-off-link",
     /// Warning: a VRF without interfaces.

@@ -87,6 +87,7 @@ pub(super) fn resolve(
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
+    resolver.own_links(&sav, interfaces.as_deref().unwrap_or_default(), &routes, &neighbors);
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);

@@ -2,6 +2,7 @@
 
 mod cards;
 mod exempt;
+mod links;
 mod lists;
 mod overlaps;
 mod redirect;
