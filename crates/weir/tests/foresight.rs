@@ -211,12 +211,156 @@ fn what_a_dry_run_cannot_do_is_said() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("1 packet in "));
     // A capture of another station says nothing, and that is said.
     bench.capture("two.pcap", 2, &["10.1.7.1", "172.16.1.1"]);
-    let other = text(&run("one=two.pcap"));
-    assert!(other.contains("most packets are for other stations"), "{other}");
+    let output = run("one=two.pcap");
+    fails(&output, 1, "nothing was judged: of 2 packets none was validated, 2 for not-our-mac");
+    let other = String::from_utf8(output.stdout).unwrap();
+    assert!(other.contains("\n  2 not-our-mac: The destination MAC address is another station's.\n"), "{other}");
+    assert!(
+        other.contains("most packets are for other stations") && other.contains("\nnothing was judged\n"),
+        "{other}"
+    );
+    assert!(!other.contains("nothing would be dropped"), "{other}");
+    let output = bench.weir(&["sav", "dry-run", "gate.toml", "--json", "--in", "one=two.pcap"]);
+    fails(&output, 1, "nothing was judged");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let unjudged = &report["captured"]["unjudged"];
+    assert_eq!((&unjudged[0]["reason"], &unjudged[0]["packets"]), (&"not-our-mac".into(), &2.into()));
+    // Nothing is learned of it either: no file is written.
+    let learn = |more: &[&str]| bench.weir(&[&["sav", "learn", "gate.toml", "--in"], more].concat());
+    fails(&learn(&["one=two.pcap"]), 1, "nothing was judged");
+    fails(&learn(&["one=two.pcap", "--out", "none.rules"]), 1, "none.rules: not written: no rule was learned");
+    assert!(!bench.path("none.rules").exists());
+    // All of its frames may be taken for ours.
+    let taken = text(&bench.weir(&["sav", "dry-run", "gate.toml", "--any-mac", "--in", "one=two.pcap"]));
+    assert!(taken.contains("one: frames to any station are taken for frames to the gateway\n"), "{taken}");
+    assert!(taken.contains("one  172.16.1.0/24  1 packet "), "{taken}");
+    let out = ["one=two.pcap", "--any-mac", "--out", "some.rules"];
+    assert!(learn(&out).status.success() && bench.path("some.rules").exists());
+    fails(&learn(&out), 1, "some.rules: is there already");
+    let replayed = text(&bench.weir(&["replay", "gate.toml", "--any-mac", "--in", "one=two.pcap"]));
+    assert!(replayed.lines().all(|line| !line.contains("not-our-mac")), "{replayed}");
+    // Of some that are judged, the rest is told beside.
+    bench.capture("both.pcap", 1, &["10.1.7.1"]);
+    let both = text(&bench.weir(&["sav", "dry-run", "gate.toml", "--in", "one=both.pcap", "one=two.pcap"]));
+    assert!(both.contains("\nof 1 packet validated, none would be dropped\n"), "{both}");
     // Without a policy there is nothing to try.
     bench.write("none.toml", "");
-    let none = text(&bench.weir(&["sav", "dry-run", "none.toml", "--in", "one=one.pcap"]));
+    let none = bench.weir(&["sav", "dry-run", "none.toml", "--in", "one=one.pcap"]);
+    fails(&none, 1, "nothing was judged: of 2 packets none was validated, 2 for no-policy");
+    let none = String::from_utf8(none.stdout).unwrap();
     assert!(none.contains("no interface has a policy"), "{none}");
+}
+
+/// A capture of frames: each with its destination and source address, and the source of its packet.
+fn frames(bench: &Bench, name: &str, frames: &[([u8; 6], [u8; 6], &str)]) {
+    use weir_packet::text::{Macs, PacketText};
+    use weir_packet::wire::MacAddress;
+    let mut writer = weir_port::pcap::Writer::create(&bench.path(name)).unwrap();
+    for (number, &(to, from, source)) in (1..).zip(frames) {
+        let text = format!("udp from {source} port 1 to 192.0.2.77 port 2 length 80");
+        let frame =
+            text.parse::<PacketText>().expect("a packet").frame(Macs { from: MacAddress(from), to: MacAddress(to) });
+        writer.write(weir_base::clock::Time(number * 1_000_000), &frame).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+const ROUTER: [u8; 6] = [0x00, 0x1b, 0x21, 0, 0, 1];
+const CUSTOMER: [u8; 6] = [0x00, 0x1b, 0x21, 0, 0, 2];
+const OTHER: [u8; 6] = [0x00, 0x1b, 0x21, 0, 0, 3];
+
+#[test]
+fn captures_of_other_routers_need_no_hardware_addresses() {
+    let bench = Bench::new(TABLE);
+    let without = std::fs::read_to_string(bench.path("gate.toml")).unwrap();
+    let without: String =
+        without.lines().filter(|line| !line.starts_with("mac = ")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(bench.path("plain.toml"), without).unwrap();
+    let run = |input: &str| bench.weir(&["sav", "dry-run", "plain.toml", "--json", "--in", input]);
+    // Two customers' hosts send to the router, which answers: only the former came in.
+    frames(
+        &bench,
+        "router.pcap",
+        &[
+            (ROUTER, CUSTOMER, "172.16.1.1"),
+            (CUSTOMER, ROUTER, "8.8.8.8"),
+            (ROUTER, OTHER, "172.16.1.2"),
+            (OTHER, ROUTER, "8.8.4.4"),
+            ([0xff; 6], OTHER, "172.16.1.3"),
+        ],
+    );
+    let report = json(&run("one=router.pcap"));
+    let station = &report["captured"]["stations"][0];
+    assert_eq!((&station["interface"], &station["station"]), (&"one".into(), &"00:1b:21:00:00:01".into()));
+    assert_eq!(report["captured"]["strangers"], 2);
+    let sources: Vec<&Value> = report["sources"].as_array().unwrap().iter().map(|row| &row["prefix"]).collect();
+    assert_eq!(sources, ["172.16.1.0/24"]);
+    // On a link of two, both directions look alike.
+    frames(&bench, "link.pcap", &[(ROUTER, CUSTOMER, "172.16.1.1"), (CUSTOMER, ROUTER, "8.8.8.8")]);
+    fails(&run("one=link.pcap"), 1, "link.pcap: has frames from 00:1b:21:00:00:01 to 00:1b:21:00:00:02 and back");
+    // One direction of it is what came in.
+    frames(&bench, "in.pcap", &[(ROUTER, CUSTOMER, "172.16.1.1"), (ROUTER, CUSTOMER, "172.16.1.9")]);
+    assert_eq!(json(&run("one=in.pcap"))["sources"][0]["packets"], 2);
+}
+
+/// A file of Linux cooked captures, version 2: the number of the interface, the type of the packet, and its source.
+fn cooked(bench: &Bench, name: &str, packets: &[(u32, u8, &str)]) {
+    let word = |value: u32| value.to_le_bytes();
+    let mut file = Vec::new();
+    for value in [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 276] {
+        file.extend(word(value));
+    }
+    frames(bench, "frames.pcap", &packets.iter().map(|&(.., source)| (ROUTER, CUSTOMER, source)).collect::<Vec<_>>());
+    let mut reader = weir_port::pcap::Reader::open(&bench.path("frames.pcap")).unwrap();
+    for (second, &(interface, kind, _)) in (1..).zip(packets) {
+        let record = reader.read().unwrap().unwrap();
+        let mut packet = vec![8, 0, 0, 0];
+        packet.extend(interface.to_be_bytes());
+        packet.extend([0, 1, kind, 6]);
+        packet.extend(CUSTOMER);
+        packet.extend([0, 0]);
+        packet.extend(&record.frame[14..]);
+        for value in [second, 0, packet.len() as u32, packet.len() as u32] {
+            file.extend(word(value));
+        }
+        file.extend(packet);
+    }
+    std::fs::write(bench.path(name), file).unwrap();
+}
+
+#[test]
+fn captures_of_all_interfaces_are_read() {
+    let bench = Bench::new(TABLE);
+    cooked(&bench, "any.pcap", &[(2, 0, "172.16.1.1"), (2, 4, "8.8.8.8"), (2, 3, "8.8.4.4"), (2, 0, "10.1.0.1")]);
+    let run = |input: &str| bench.weir(&["sav", "dry-run", "gate.toml", "--json", "--in", input]);
+    let report = json(&run("one=any.pcap"));
+    let captured = &report["captured"];
+    let counted =
+        ["packets", "unasked", "strangers", "outgoing", "elsewhere"].map(|key| captured[key].as_u64().unwrap());
+    assert_eq!(counted, [3, 1, 1, 1, 0], "{captured}");
+    assert_eq!(
+        (&report["sources"][0]["prefix"], &report["sources"][0]["packets"]),
+        (&"172.16.1.0/24".into(), &1.into())
+    );
+    let output = bench.weir(&["replay", "gate.toml", "--in", "one=any.pcap"]);
+    let lines = text(&output);
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    assert!(lines.contains("-> drop not-our-mac") && lines.contains(" sav edge invalid "), "{lines}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("1 packet passed over: sent by the machine that captured them\n"), "{said}");
+    // Of several interfaces one is named; what came by another did not come in by it.
+    cooked(&bench, "two.pcap", &[(2, 0, "172.16.1.1"), (2, 0, "172.16.1.2"), (3, 0, "10.2.0.1")]);
+    let message = "two.pcap: has packets of interfaces 2 and 3 (after 2 packets): name the one that is meant, as in \
+                   `--in NAME#2=two.pcap`";
+    fails(&run("one=two.pcap"), 1, message);
+    let of = |input: &str| {
+        let report = json(&run(input));
+        let captured = &report["captured"];
+        ["packets", "elsewhere"].map(|key| captured[key].as_u64().unwrap())
+    };
+    assert_eq!((of("one#2=two.pcap"), of("two#3=two.pcap")), ([2, 1], [1, 2]));
+    fails(&run("one#x=two.pcap"), 2, "`#x` is no number of an interface");
+    fails(&run("one#9=two.pcap"), 1, "nothing was judged: there is no packet in the captures that came in");
 }
 
 /// A gateway that receives packets from one source in its rules and from four that are not, and only counts.
@@ -297,6 +441,11 @@ fn a_running_gateway_tells_what_it_would_drop() {
     assert_eq!((&of["interface"], &of["action"]), (&"one".into(), &"permit".into()));
     let (checked, invalid) = (of["checked"].as_u64().unwrap(), of["invalid"].as_u64().unwrap());
     assert!(invalid > checked / 2 && invalid < checked, "{of}");
+    // Sources that sent, and no others.
+    let example: Ipv4Addr = row["example"].as_str().unwrap().parse().unwrap();
+    assert!((11..=14).contains(&example.octets()[3]), "{row}");
+    let seen: IpNet = row["seen"].as_str().unwrap().parse().unwrap();
+    assert!(seen.contains(&IpAddr::V4(example)) && seen.prefix_len() >= 29, "{row}");
     let told = text(&ask(&["--top", "0"]));
     assert!(
         told.starts_with("found by the running gateway since ") && told.contains("\nand 1 more prefix, of "),
@@ -307,6 +456,153 @@ fn a_running_gateway_tells_what_it_would_drop() {
     let learned = text(&weir(&["sav", "learn"]).output().unwrap());
     assert_eq!(rules(&learned), ["permit from 10.0.0.0/24 on one"]);
     assert!(learned.contains(", route 10.0.0.0/24 on one\"\n"), "{learned}");
+}
+
+/// A gateway that receives packets from one host, in the second of two routes that share a /24, which its rules do not know.
+const ONE_HOST: &str = r#"version = 1
+
+[[interface]]
+name = "cust1"
+address = "10.0.0.1/24"
+port = { generator = { source = "203.0.113.70", destination = "192.0.2.1", rate = 20000 } }
+sav = "SAV"
+
+[[interface]]
+name = "out"
+address = "10.0.1.1/24"
+port = "null"
+
+[[route]]
+prefix = "203.0.113.0/26"
+via = { address = "10.0.0.2" }
+
+[[route]]
+prefix = "203.0.113.64/26"
+via = { address = "10.0.0.3" }
+
+[[route]]
+prefix = "192.0.2.0/24"
+via = { address = "10.0.1.2" }
+
+[sav.edge]
+mechanism = "table"
+action = "permit"
+rules = ["permit from 198.18.0.0/15 on any"]
+
+[sav.open]
+mechanism = "table"
+incremental = true
+rules = ["permit from 198.18.0.0/15 on any"]
+"#;
+
+/// Starts a gateway, and runs `weir` for it until a dry run says what is wanted.
+fn watch(policy: &str, wanted: impl Fn(&Value) -> bool, then: impl Fn(&dyn Fn(&[&str]) -> Output, Value)) {
+    let bench = Bench::new("");
+    std::fs::write(bench.path("run.toml"), ONE_HOST.replace("SAV", policy)).unwrap();
+    let socket = bench.path("control.sock");
+    let weir = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(bench.0.path()).env("WEIR_SOCKET", &socket).env_remove("WEIR_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let _running = Running(weir(&["run", "run.toml"]).spawn().unwrap());
+    let start = Instant::now();
+    let report = loop {
+        let output = weir(&["sav", "dry-run", "--json"]).output().unwrap();
+        if output.status.success() {
+            let report = json(&output);
+            if wanted(&report) {
+                break report;
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "nothing came of it: {output:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    then(&|arguments| weir(arguments).output().unwrap(), report);
+}
+
+#[test]
+fn a_running_gateway_names_hosts_that_sent_and_no_others() {
+    let many = |report: &Value| report["sources"][0]["packets"].as_u64() > Some(100);
+    watch("edge", many, |weir, report| {
+        let row = &report["sources"][0];
+        let shown = ["prefix", "seen", "example"].map(|key| row[key].as_str().unwrap());
+        assert_eq!(shown, ["203.0.113.0/24", "203.0.113.70/32", "203.0.113.70"]);
+        assert!(text(&weir(&["sav", "dry-run"])).contains("\n  all from 203.0.113.70: no rule covers the source\n"));
+        let learned = text(&weir(&["sav", "learn"]));
+        assert_eq!(rules(&learned), ["permit from 203.0.113.64/26 on cust1"]);
+        assert!(learned.contains(", route 203.0.113.64/26 via 10.0.0.3 on cust1\"\n"), "{learned}");
+    });
+}
+
+#[test]
+fn a_running_gateway_names_sources_that_no_rule_knows_and_clears_what_it_counted() {
+    let many = |report: &Value| report["unknown"][0]["packets"].as_u64() > Some(1000);
+    watch("open", many, |weir, report| {
+        let row = &report["unknown"][0];
+        let shown = ["interface", "prefix", "seen", "example"].map(|key| row[key].as_str().unwrap());
+        assert_eq!(shown, ["cust1", "203.0.113.0/24", "203.0.113.70/32", "203.0.113.70"]);
+        assert_eq!(report["sources"].as_array().unwrap().len(), 0);
+        let said = text(&weir(&["sav", "dry-run"]));
+        assert!(said.contains("\nnothing would be dropped\n") && said.contains("\nunknown sources, "), "{said}");
+        let unknown = |of: &str| {
+            let report = json(&weir(&["sav", "dry-run", "--json"]));
+            let count = match of {
+                "table" => &report["unknown"][0]["packets"],
+                _ => &report["interfaces"][0]["unknown"],
+            };
+            count.as_u64().unwrap_or(0)
+        };
+        // Packets go on to come: each is cleared when it is less than it was.
+        for of in ["table", "interface"] {
+            let start = Instant::now();
+            loop {
+                let before = unknown(of);
+                assert!(weir(&["clear", "sav"]).status.success());
+                if unknown(of) < before {
+                    break;
+                }
+                assert!(start.elapsed() < Duration::from_secs(120), "{of}: never cleared");
+            }
+        }
+    });
+}
+
+#[test]
+fn entries_of_the_file_and_empty_files_delete_nothing() {
+    watch(
+        "open",
+        |_| true,
+        |weir, _| {
+            let line = 1 + ONE_HOST.lines().position(|line| line.starts_with("rules = ")).unwrap();
+            let file = format!(
+                "`permit from 198.18.0.0/15 on cust1, out` is an entry of the configuration (run.toml:{line}): only a change \
+                 there, and a reload, removes it"
+            );
+            fails(&weir(&["sav", "delete", "edge", "198.18.0.0/15"]), 1, &file);
+            assert!(
+                weir(&["sav", "add", "edge", "permit from 203.0.113.0/24 on cust1", "--source", "list"])
+                    .status
+                    .success()
+            );
+            let other = "is an entry of the source `list`: name that source to delete it";
+            fails(&weir(&["sav", "delete", "edge", "203.0.113.0/24"]), 1, other);
+            let import = |more: &[&str]| weir(&[&["sav", "import", "edge", "/dev/null"], more].concat());
+            let named = ["--source", "list", "--format", "rules"];
+            fails(&import(&named), 1, "nothing was changed. To delete all of them, use `weir sav clear`");
+            let entries = || {
+                let shown = json(&weir(&["show", "sav", "edge", "--json"]));
+                shown["entries"].as_array().unwrap().iter().filter(|row| row["source"] == "list").count()
+            };
+            assert_eq!(entries(), 1);
+            assert!(import(&[&named[..], &["--allow-empty"]].concat()).status.success());
+            assert_eq!(entries(), 0);
+            let mapped = weir(&["sav", "add", "edge", "permit from ::ffff:203.0.113.0/120 on cust1"]);
+            fails(&mapped, 1, "has IPv4-mapped addresses, which no packet comes from (write `203.0.113.0/24`)");
+            assert!(weir(&["sav", "clear", "edge", "--source", "list"]).status.success());
+        },
+    );
 }
 
 /// The rules of a proposal, without their comments.

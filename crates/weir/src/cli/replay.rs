@@ -29,6 +29,9 @@ pub struct Replay {
     /// Drop packets for neighbours that the configuration does not name; else hardware addresses are made up
     #[arg(long)]
     strict_neighbors: bool,
+    /// Take unicast frames to any station for frames to the gateway
+    #[arg(long)]
+    any_mac: bool,
     /// Seeds everything random; equal seeds give equal results
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -37,7 +40,15 @@ pub struct Replay {
 pub(super) fn input(text: &str) -> Result<Input, String> {
     match text.split_once('=') {
         Some((interface, path)) if !interface.is_empty() && !path.is_empty() => {
-            Ok(Input { interface: interface.to_owned(), path: PathBuf::from(path) })
+            let (interface, captured_on) = match interface.split_once('#') {
+                None => (interface, None),
+                Some((interface, number)) => {
+                    let wrong =
+                        || format!("`#{number}` is no number of an interface of the capture, as in `wan#2=any.pcap`");
+                    (interface, Some(number.parse().map_err(|_| wrong())?))
+                }
+            };
+            Ok(Input { interface: interface.to_owned(), path: PathBuf::from(path), captured_on })
         }
         _ => Err("write INTERFACE=FILE, as in `wan=wan.pcap`; the configuration stands before --in".to_owned()),
     }
@@ -46,7 +57,12 @@ pub(super) fn input(text: &str) -> Result<Input, String> {
 impl Replay {
     pub(super) fn run(&self) -> Result<(), Error> {
         let gateway = configuration::load(&self.config, self.json)?;
-        let options = Options { seed: self.seed, strict_neighbors: self.strict_neighbors, ..Options::default() };
+        let options = Options {
+            seed: self.seed,
+            strict_neighbors: self.strict_neighbors,
+            any_mac: self.any_mac,
+            ..Options::default()
+        };
         let mut replay = Run::new(gateway, &self.inputs, self.out_dir.as_deref(), options)?;
         let mut lines = Lines { out: BufWriter::new(io::stdout().lock()), json: self.json, closed: false };
         // Captures are written to their end, even when nobody reads the lines any more.
@@ -128,6 +144,7 @@ fn summary_text(summary: &Summary, replay: &Run) -> String {
     if summary.cut > 0 {
         text += &format!("{} captured only in part, and taken as they are\n", plural(summary.cut, "packet"));
     }
+    text += &summary.passed_over.text();
     let drops: Vec<Drop> = summary.drops.iter().filter(|drop| drop.packets > 0).map(Drop::new).collect();
     if !drops.is_empty() {
         text += "\n";
@@ -152,7 +169,8 @@ fn stations(replay: &Run) -> String {
     });
     let macs: Vec<String> = macs.collect();
     format!(
-        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`): {}\n",
+        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`), or take all \
+         frames with --any-mac: {}\n",
         macs.join(", ")
     )
 }

@@ -139,8 +139,10 @@ pub enum Clear {
     Runtime,
     /// The counters of drop reasons
     Errors,
-    /// The counters of interfaces
+    /// The counters of interfaces, those of source address validation included
     Interfaces,
+    /// The counters of source address validation: those of interfaces, its sources, and hits of prefixes
+    Sav,
     /// The counters of rules of access lists
     Acl,
     /// The counters of allowlists

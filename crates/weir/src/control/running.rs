@@ -330,6 +330,7 @@ impl Gateway for Running {
             Clear::Runtime => engine::Clear::Runtime,
             Clear::Errors => engine::Clear::Errors,
             Clear::Interfaces => engine::Clear::Interfaces,
+            Clear::Sav => engine::Clear::Sav,
             Clear::Acl => engine::Clear::Acl,
             Clear::Allowlists => engine::Clear::Allowlists,
             Clear::Bindings => engine::Clear::Bindings,

@@ -3,13 +3,15 @@
 use ipnet::IpNet;
 use weir_plane::harness::Validated;
 use weir_plane::model::{Gateway, LinkCheck, SavAction};
+use weir_plane::record::Said;
 use weir_plane::stats::SavInterfaceStats;
+use weir_table::sav::Verdict;
 
 use super::address::Address;
 use super::blocks::{Block, Blocks, Counted, Counts, MOST, Sum};
 use super::boundaries::boundaries;
 use super::monitor::{Monitor, Progress};
-use crate::render::sav::dry_run::{DryRun as Report, Interface, Source};
+use crate::render::sav::dry_run::{DryRun as Report, Interface, Source, Unknown};
 use crate::replay::validation::{Nearest, Rule};
 use crate::replay::{Input, ReplayError};
 
@@ -17,6 +19,8 @@ use crate::replay::{Input, ReplayError};
 pub struct DryRun {
     monitor: Monitor,
     blocks: Blocks,
+    /// Of sources that no rule knows, and that pass for it.
+    unknown: Blocks,
     /// What each policy does by its configuration, by its place in the model.
     actions: Vec<(String, SavAction)>,
 }
@@ -34,9 +38,14 @@ impl DryRun {
     ///
     /// # Errors
     /// When an input cannot be, a file cannot be opened, or there is no room for the gateway.
-    pub fn new(mut gateway: Gateway, inputs: &[Input]) -> Result<DryRun, ReplayError> {
+    pub fn new(mut gateway: Gateway, inputs: &[Input], any_mac: bool) -> Result<DryRun, ReplayError> {
         let actions = discard(&mut gateway);
-        Ok(DryRun { monitor: Monitor::open(gateway, inputs)?, blocks: Blocks::new(MOST), actions })
+        Ok(DryRun {
+            monitor: Monitor::open(gateway, inputs, any_mac)?,
+            blocks: Blocks::new(MOST),
+            unknown: Blocks::new(MOST),
+            actions,
+        })
     }
 
     /// Sends everything through the graph; `progress` is told now and then how far it has come.
@@ -44,18 +53,22 @@ impl DryRun {
     /// # Errors
     /// At the end, for the first capture that could not be read to its end.
     pub fn run(&mut self, progress: impl FnMut(Progress)) -> Result<(), ReplayError> {
-        let blocks = &mut self.blocks;
-        let refused = |monitor: &Monitor, packet: &Validated| {
-            if packet.refused.is_some() {
-                blocks.count(packet, monitor);
-            }
+        let DryRun { monitor, blocks, unknown, .. } = self;
+        let seen = |monitor: &Monitor, packet: &Validated| match packet.said {
+            _ if packet.refused.is_some() => blocks.count(packet, monitor),
+            Said::Mechanism(Verdict::Unknown) => unknown.count(packet, monitor),
+            _ => {}
         };
-        self.monitor.run(refused, progress)
+        monitor.run(seen, progress)
     }
 
     /// What would have been dropped so far: of the sources the `top` that sent most.
     pub fn report(self, top: usize) -> Report {
-        let DryRun { monitor, blocks, actions } = self;
+        let DryRun { monitor, blocks, unknown, actions } = self;
+        let mut unknown = join(&monitor, unknown.into_order().blocks);
+        unknown.sort_by_key(|joined| std::cmp::Reverse(joined.counted.sum.packets));
+        let more_unknown = unknown.len().saturating_sub(top) as u64;
+        unknown.truncate(top);
         let Counts { blocks, made_room, forgotten } = blocks.into_order();
         let in_table = blocks.len() as u64;
         let mut joined = join(&monitor, blocks);
@@ -69,6 +82,8 @@ impl DryRun {
             sources: joined.iter().filter_map(|joined| source(&monitor, joined)).collect(),
             more_sources: more.len() as u64,
             more_packets: others.packets,
+            unknown: unknown.iter().map(|joined| of_unknown(&monitor, joined)).collect(),
+            more_unknown,
             table: monitor.table(in_table, made_room, forgotten),
         }
     }
@@ -167,6 +182,17 @@ fn join_family<K: Address>(monitor: &Monitor, blocks: &[(Block, Counted)], all: 
     all.extend(open.into_iter().map(|(_, _, joined)| joined));
 }
 
+fn of_unknown(monitor: &Monitor, Joined { block, prefix, counted, .. }: &Joined) -> Unknown {
+    Unknown {
+        interface: monitor.name(block.interface).to_owned(),
+        prefix: prefix.to_string(),
+        seen: None,
+        example: counted.example,
+        packets: counted.sum.packets,
+        bytes: counted.sum.octets,
+    }
+}
+
 /// What is told of some sources.
 fn source(monitor: &Monitor, joined: &Joined) -> Option<Source> {
     let Joined { block, prefix, blocks, counted } = joined;
@@ -176,6 +202,7 @@ fn source(monitor: &Monitor, joined: &Joined) -> Option<Source> {
     Some(Source {
         interface: monitor.name(block.interface).to_owned(),
         prefix: prefix.to_string(),
+        seen: None,
         blocks: *blocks,
         example: counted.example,
         packets: counted.sum.packets,

@@ -44,9 +44,9 @@ impl Learn {
     ///
     /// # Errors
     /// When an input cannot be, a file cannot be opened, or there is no room for the gateway.
-    pub fn new(mut gateway: Gateway, inputs: &[Input]) -> Result<Learn, ReplayError> {
+    pub fn new(mut gateway: Gateway, inputs: &[Input], any_mac: bool) -> Result<Learn, ReplayError> {
         watch(&mut gateway, inputs);
-        let monitor = Monitor::open(gateway, inputs)?;
+        let monitor = Monitor::open(gateway, inputs, any_mac)?;
         let boundaries = AllRoutes::new(&monitor);
         Ok(Learn { monitor, blocks: Blocks::new(MOST), special: HashMap::new(), boundaries })
     }

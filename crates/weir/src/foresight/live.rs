@@ -1,9 +1,6 @@
 //! What a running gateway would drop if every policy discarded what is not valid, and what rules would let it pass: from
 //! what it has found so since its counters were cleared, whatever it did with it.
 
-use std::net::IpAddr;
-
-use ipnet::IpNet;
 use weir_plane::engine::{Engine, WayBack};
 use weir_plane::reason::Reason;
 use weir_plane::rib;
@@ -13,18 +10,16 @@ use weir_plane::stats::{InvalidSourceRow, InvalidSources};
 use super::blocks::Sum;
 use super::dry_run::interface;
 use super::learn::{LeftOutSums, Place, Prefixes, Sight};
-use crate::render::sav::dry_run::{DryRun, Forgotten, Interface, Source, Table};
+use crate::render::sav::dry_run::{DryRun, Forgotten, Interface, Source, Table, Unknown};
 use crate::render::sav::learned::Learned;
 use crate::replay::validation::{Nearest, Rule};
-
-/// Addresses of a prefix that are asked about, at most.
-const ASKED: usize = 16;
 
 /// The report: of the sources the `top` that sent most.
 pub fn dry_run(engine: &Engine, top: usize) -> DryRun {
     let policies = engine.sav_policies();
     let action = |name: &str| policies.iter().find(|policy| policy.name == name).map_or("", |policy| policy.action);
     let found = engine.invalid_sources();
+    let unknown = engine.unknown_sources();
     let (shown, more) = found.rows.split_at(top.min(found.rows.len()));
     let interfaces: Vec<Interface> = engine.snapshot().sav.into_iter().map(|stats| interface(stats, &action)).collect();
     let policy = |row: &InvalidSourceRow| {
@@ -39,7 +34,20 @@ pub fn dry_run(engine: &Engine, top: usize) -> DryRun {
         sources,
         more_sources: more.len() as u64,
         more_packets: more.iter().map(|row| row.traffic.packets).sum(),
+        unknown: unknown.rows.iter().take(top).map(of_unknown).collect(),
+        more_unknown: unknown.rows.len().saturating_sub(top) as u64,
         table: table(&found),
+    }
+}
+
+fn of_unknown(row: &InvalidSourceRow) -> Unknown {
+    Unknown {
+        interface: row.interface.clone(),
+        prefix: row.prefix.to_string(),
+        seen: Some(row.seen.to_string()),
+        example: row.source,
+        packets: row.traffic.packets,
+        bytes: row.traffic.bytes,
     }
 }
 
@@ -54,8 +62,8 @@ fn table(found: &InvalidSources) -> Table {
     }
 }
 
-/// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least. What
-/// routes say of a prefix is asked now, about its first hosts.
+/// Proposes rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at
+/// least. Routes are looked up now, for a source that sent.
 pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
     let found = engine.invalid_sources();
     let names: Vec<String> = engine.snapshot().interfaces.into_iter().map(|interface| interface.name).collect();
@@ -68,22 +76,8 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
             left_out.add(&row.interface, row.by, sum);
             continue;
         }
-        // The gateway's own address is none that others send from.
-        let is_own = |back: &WayBack| matches!(back.source, rib::Source::Local | rib::Source::Broadcast);
-        let backs = hosts(row.prefix).map(|source| engine.way_back(&row.interface, source));
-        let place = match backs.into_iter().flatten().find(|back| !is_own(back)) {
-            Some(back) => match back.source {
-                rib::Source::Blackhole | rib::Source::Unreachable => Err("discarded"),
-                // A default route says nothing.
-                _ if back.prefix.prefix_len() > 0 && back.route.is_some() => {
-                    Ok(Place { prefix: back.prefix, route: back.route })
-                }
-                _ => Ok(Place { prefix: row.prefix, route: None }),
-            },
-            None => Ok(Place { prefix: row.prefix, route: None }),
-        };
-        match place {
-            Ok(place) => sights.push(Sight { interface: index as u32, start: row.prefix.addr(), sum, place }),
+        match place(row, engine.way_back(&row.interface, row.source)) {
+            Ok(place) => sights.push(Sight { interface: index as u32, start: row.source, sum, place }),
             Err(why) => left_out.add(&row.interface, why, sum),
         }
     }
@@ -98,20 +92,33 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
     }
 }
 
-/// What is told of a prefix, of an interface that has this policy. What decides is asked now, about its first hosts.
+/// The prefix that a row stands for, by the route back to its source, or why it is left out.
+fn place(row: &InvalidSourceRow, back: Option<WayBack>) -> Result<Place, &'static str> {
+    // The route back holds for all sources that were seen, or some of them have another that nobody knows of by now.
+    match back {
+        Some(back) if !back.prefix.contains(&row.seen) => Err("mixed"),
+        Some(WayBack { source: rib::Source::Local | rib::Source::Broadcast, .. }) => Err("own"),
+        Some(WayBack { source: rib::Source::Blackhole | rib::Source::Unreachable, .. }) => Err("discarded"),
+        // A default route says nothing.
+        Some(back) if back.prefix.prefix_len() > 0 && back.route.is_some() => {
+            Ok(Place { prefix: back.prefix, route: back.route })
+        }
+        _ => Ok(Place { prefix: row.seen, route: None }),
+    }
+}
+
+/// What is told of a prefix, of an interface that has this policy. What decides is looked up now, for a source that sent.
 fn source(engine: &Engine, row: &InvalidSourceRow, policy: String) -> Source {
     let by = By::ALL.into_iter().find(|by| by.name() == row.by);
     let reason = by.map_or(Reason::SavSpecial, By::reason);
-    // Of a hardware address nobody can be asked once its packet is gone.
+    let example = row.source;
+    // The hardware address is gone with its packet.
     let is_of_link = by == Some(By::Link);
-    let refused = |source| Some((source, engine.refusal(&row.interface, source).filter(|_| !is_of_link)?));
-    let (example, refusal) = match hosts(row.prefix).find_map(refused) {
-        Some((source, refusal)) => (source, Some(refusal)),
-        None => (hosts(row.prefix).next().unwrap_or(row.prefix.addr()), None),
-    };
+    let refusal = engine.refusal(&row.interface, example).filter(|_| !is_of_link);
     let mut source = Source {
         interface: row.interface.clone(),
         prefix: row.prefix.to_string(),
+        seen: Some(row.seen.to_string()),
         blocks: 1,
         example,
         packets: row.traffic.packets,
@@ -121,7 +128,7 @@ fn source(engine: &Engine, row: &InvalidSourceRow, policy: String) -> Source {
         reason: reason.name().to_owned(),
         why: match is_of_link {
             true => reason.description().to_owned(),
-            false => format!("{} One of them, {example}, is valid by now.", reason.description()),
+            false => format!("{} It is valid by now.", reason.description()),
         },
         by: Vec::new(),
         nearest: None,
@@ -135,11 +142,4 @@ fn source(engine: &Engine, row: &InvalidSourceRow, policy: String) -> Source {
         (source.policy, source.why) = (decision.policy, decision.why);
     }
     source
-}
-
-/// Some addresses that may be hosts', the first of a prefix.
-fn hosts(prefix: IpNet) -> impl Iterator<Item = IpAddr> {
-    // The network's own address, of IPv6 that of any router, is none.
-    let skipped = usize::from(prefix.addr().is_ipv6());
-    prefix.hosts().skip(skipped).take(ASKED)
 }

@@ -5,13 +5,15 @@
 
 use weir_base::clock::Time;
 use weir_packet::vector::VECTOR;
-use weir_plane::harness::{Harness, Validated};
+use weir_packet::wire::MacAddress;
+use weir_plane::harness::{Harness, Unvalidated, Validated};
 use weir_plane::model::Gateway;
 use weir_plane::reason::Reason;
 
-use crate::render::sav::dry_run::{Captured, Forgotten, Table};
-use crate::replay::merge::Merge;
+use crate::render::sav::dry_run::{Captured, Forgotten, Station, Table, Unjudged};
+use crate::replay::merge::{Merge, PassedOver, Source, Taken};
 use crate::replay::sink::{self, Nowhere};
+use crate::replay::station::{Undecided, station};
 use crate::replay::{self, Input, Options, ReplayError, port};
 
 use super::blocks::{Boundaries, MOST, Sum};
@@ -35,8 +37,8 @@ struct Read {
     cut: u64,
     /// Packets that were not validated: dropped before, or of interfaces without a policy.
     unasked: u64,
-    /// Of these, those that were dropped for the station that they were sent to.
-    strangers: u64,
+    /// Of these, those that were dropped.
+    unvalidated: Unvalidated,
     /// Timestamps of the first packet and of the latest.
     span: Option<(Time, Time)>,
 }
@@ -48,6 +50,7 @@ pub(super) struct Monitor {
     indices: Vec<u32>,
     merge: Merge,
     read: Read,
+    stations: Vec<Station>,
 }
 
 impl Monitor {
@@ -55,13 +58,21 @@ impl Monitor {
     ///
     /// # Errors
     /// When an input cannot be, a file cannot be opened, or there is no room for the gateway.
-    pub(super) fn open(gateway: Gateway, inputs: &[Input]) -> Result<Monitor, ReplayError> {
-        let mut opened = Vec::new();
+    pub(super) fn open(gateway: Gateway, inputs: &[Input], any_mac: bool) -> Result<Monitor, ReplayError> {
+        let mut sources = Vec::new();
+        let mut stations = Vec::new();
         for input in inputs {
-            opened.push((port(&gateway, &input.interface)?, input.path.as_path()));
+            let port = port(&gateway, &input.interface)?;
+            let is_told = gateway.interfaces[port as usize].mac.is_some();
+            let taken = if any_mac { Taken::Any } else { taken(input, is_told)? };
+            if taken != Taken::Own {
+                let station = if let Taken::Station(mac) = taken { Some(MacAddress(mac).to_string()) } else { None };
+                stations.push(Station { interface: input.interface.clone(), station });
+            }
+            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken });
         }
-        let merge = Merge::open(&opened)?;
         let mut harness = replay::harness(gateway, Options::default())?;
+        let merge = Merge::open(&sources, |port| harness.interface_mac(port).unwrap_or_default())?;
         sink::connect(&mut harness, &Nowhere);
         let mut indices = Vec::new();
         for index in 0..harness.model().interfaces.len() as u32 {
@@ -69,7 +80,7 @@ impl Monitor {
             indices.resize(indices.len().max(number + 1), u32::MAX);
             indices[number] = index;
         }
-        Ok(Monitor { harness, indices, merge, read: Read::default() })
+        Ok(Monitor { harness, indices, merge, read: Read::default(), stations })
     }
 
     /// Sends everything through the graph: `seen` is given each packet whose source was validated, `progress` is told now and
@@ -88,12 +99,12 @@ impl Monitor {
             if injected == 0 {
                 break;
             }
-            self.harness.run_validated(&mut told);
+            let unvalidated = self.harness.run_validated(&mut told);
+            self.read.unvalidated.add(&unvalidated);
             self.read.unasked += injected as u64 - told.len() as u64;
             told.iter().for_each(|packet| seen(self, packet));
             progress(Progress { packets: self.read.packets, octets: self.merge.position() });
         }
-        self.read.strangers = self.harness.drops(Reason::NotOurMac);
         match self.merge.failure() {
             Some(error) => Err(error.into()),
             None => Ok(()),
@@ -126,9 +137,25 @@ impl Monitor {
 
     /// What was read so far, as reports have it.
     pub(super) fn captured(&self) -> Captured {
-        let Read { packets, cut, unasked, strangers, span } = self.read;
+        let Read { packets, cut, unasked, unvalidated, span } = self.read;
         let seconds = span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);
-        Captured { packets, cut, unasked, strangers, seconds }
+        let mut unjudged = Vec::new();
+        let mut rest = unasked;
+        let mut strangers = 0;
+        for (reason, packets) in unvalidated.iter().filter(|(reason, _)| is_before(*reason)) {
+            unjudged.push(Unjudged { reason: reason.name().to_owned(), packets, why: reason.description().to_owned() });
+            rest -= packets;
+            strangers += if reason == Reason::NotOurMac { packets } else { 0 };
+        }
+        if rest > 0 {
+            let why =
+                "Their interface has no policy for their family, or they are ARP or neighbour discovery.".to_owned();
+            unjudged.push(Unjudged { reason: "no-policy".to_owned(), packets: rest, why });
+        }
+        unjudged.sort_by_key(|row| std::cmp::Reverse(row.packets));
+        let PassedOver { outgoing, elsewhere } = self.merge.passed_over();
+        let stations = self.stations.clone();
+        Captured { packets, cut, unasked, unjudged, strangers, outgoing, elsewhere, stations, seconds }
     }
 
     /// How full the table of sources was, as reports have it.
@@ -150,6 +177,27 @@ impl Monitor {
     pub(super) fn name(&self, number: u32) -> &str {
         &self.harness.model().interfaces[self.index(number) as usize].name
     }
+}
+
+/// Which frames of an input are taken for frames to the gateway: those to the interface's hardware address where the
+/// configuration has it, or else to that of the machine that captured them.
+fn taken(input: &Input, is_told: bool) -> Result<Taken, ReplayError> {
+    // What is no file can be read only once.
+    let is_file = std::fs::metadata(&input.path).is_ok_and(|data| data.is_file());
+    if is_told || !is_file {
+        return Ok(Taken::Own);
+    }
+    station(&input.path)?.map_err(|Undecided(stations)| ReplayError::Stations {
+        path: input.path.clone(),
+        interface: input.interface.clone(),
+        stations,
+    })
+}
+
+/// The reason is one of the nodes before validation.
+fn is_before(reason: Reason) -> bool {
+    let before = ["rx", "ethernet-input", "arp-input", "nd-input"];
+    reason.node().split(", ").any(|node| before.contains(&node))
 }
 
 impl Boundaries for Monitor {

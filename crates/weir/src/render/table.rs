@@ -44,8 +44,13 @@ impl Table {
     /// Adds a row, which has as many cells as there are columns. An empty cell is written `-`, so that every row has all
     /// its fields.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.cells(cells);
+    }
+
+    /// Adds a row of as many cells as there are columns.
+    pub fn cells(&mut self, cells: impl IntoIterator<Item = String>) {
         let dash = |cell: String| if cell.is_empty() { "-".to_owned() } else { cell };
-        self.inner.add_row(cells.map(dash));
+        self.inner.add_row(cells.into_iter().map(dash));
     }
 
     /// The lines of the table, each ended; nothing but the header when it has no rows.

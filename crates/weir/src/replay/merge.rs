@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use weir_port::pcap::{CaptureError, Reader, Record};
+use weir_port::pcap::{CaptureError, Reader, Record, Sent};
+
+use crate::render::number::plural;
 
 /// Captures that are read side by side, each from its beginning to its end; one packet of each is held in memory.
 ///
@@ -11,12 +13,53 @@ use weir_port::pcap::{CaptureError, Reader, Record};
 pub(crate) struct Merge {
     captures: Vec<Capture>,
     failure: Option<CaptureError>,
+    passed_over: PassedOver,
 }
 
 struct Capture {
     /// The interface whose port its packets come in by, as the model's index.
     port: u32,
+    /// The hardware address of that interface.
+    mac: [u8; 6],
+    taken: Taken,
+    /// The interface of the capture whose packets are meant; of a cooked capture that of its first packet, unless named.
+    interface: Option<u32>,
+    /// It was named.
+    is_named: bool,
     reader: Reader,
+}
+
+/// Where the packets of a capture come in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// The interface of the model whose port they come in by.
+    pub(crate) port: u32,
+    /// The capture.
+    pub(crate) path: &'a Path,
+    /// The interface of the capture whose packets are meant.
+    pub(crate) interface: Option<u32>,
+    /// Which of them are for the gateway.
+    pub(crate) taken: Taken,
+}
+
+/// Which unicast frames of a capture come to the gateway's own hardware address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Those that were sent there.
+    Own,
+    /// Those that were sent to this station, too: the gateway takes its place.
+    Station([u8; 6]),
+    /// All of them.
+    Any,
+}
+
+/// Packets of captures that are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PassedOver {
+    /// Packets that the machine sent that captured them.
+    pub outgoing: u64,
+    /// Packets of other interfaces than the one that was named.
+    pub elsewhere: u64,
 }
 
 /// The packet that comes next.
@@ -30,22 +73,68 @@ pub(crate) struct Next<'a> {
     pub(crate) record: Record<'a>,
 }
 
+impl PassedOver {
+    /// A line for each cause.
+    pub fn text(self) -> String {
+        let mut text = String::new();
+        let mut add = |packets, why| {
+            if packets > 0 {
+                text += &format!("{} passed over: {why}\n", plural(packets, "packet"));
+            }
+        };
+        add(self.outgoing, "sent by the machine that captured them");
+        add(self.elsewhere, "captured on another interface than the one that --in names");
+        text
+    }
+}
+
 impl Merge {
-    /// Opens captures up to their first packets.
-    pub(crate) fn open(inputs: &[(u32, &Path)]) -> Result<Merge, CaptureError> {
+    /// Opens captures up to their first packets; `mac` gives the hardware address of an interface.
+    pub(crate) fn open(sources: &[Source<'_>], mac: impl Fn(u32) -> [u8; 6]) -> Result<Merge, CaptureError> {
         let mut captures = Vec::new();
-        for &(port, path) in inputs {
-            captures.push(Capture { port, reader: Reader::open(path)? });
+        for &Source { port, path, interface, taken } in sources {
+            let (reader, is_named) = (Reader::open_cooked(path)?, interface.is_some());
+            captures.push(Capture { port, mac: mac(port), taken, interface, is_named, reader });
         }
-        let mut merge = Merge { captures, failure: None };
-        (0..inputs.len()).for_each(|input| merge.read(input));
+        let mut merge = Merge { captures, failure: None, passed_over: PassedOver::default() };
+        (0..sources.len()).for_each(|input| merge.read(input));
         Ok(merge)
     }
 
+    /// Goes on to the next packet of a capture that comes in.
     fn read(&mut self, input: usize) {
-        if let Err(error) = self.captures[input].reader.read() {
-            // The capture has ended; of several failures, the first is told.
-            self.failure.get_or_insert(error);
+        let Merge { captures, failure, passed_over } = self;
+        let capture = &mut captures[input];
+        loop {
+            match capture.reader.read() {
+                Ok(Some(record)) => {
+                    if record.sent == Some(Sent::ByUs) {
+                        passed_over.outgoing += 1;
+                        continue;
+                    }
+                    let of = record.interface;
+                    let meant = if record.sent.is_some() { *capture.interface.get_or_insert(of) } else { of };
+                    match capture.interface {
+                        Some(named) if capture.is_named && named != of => {
+                            passed_over.elsewhere += 1;
+                            continue;
+                        }
+                        _ if meant != of => {
+                            let (path, packets) = (capture.reader.path().to_owned(), capture.reader.packets() - 1);
+                            let several = CaptureError::SeveralInterfaces { path, interfaces: [meant, of], packets };
+                            failure.get_or_insert(several);
+                            capture.reader.end();
+                        }
+                        _ => capture.address(),
+                    }
+                }
+                Ok(None) => {}
+                // The capture has ended; of several failures, the first is told.
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+            return;
         }
     }
 
@@ -74,8 +163,32 @@ impl Merge {
         self.captures.iter().map(|capture| capture.reader.position()).sum()
     }
 
+    /// What was passed over so far.
+    pub(crate) fn passed_over(&self) -> PassedOver {
+        self.passed_over
+    }
+
     /// Why a capture ended early, if one did.
     pub(crate) fn failure(&mut self) -> Option<CaptureError> {
         self.failure.take()
+    }
+}
+
+impl Capture {
+    /// Gives the packet the gateway's own address if it is taken for it.
+    fn address(&mut self) {
+        let Some(Record { frame, sent, .. }) = self.reader.current() else { return };
+        let destination: Option<&[u8; 6]> = frame.first_chunk();
+        let unicast = destination.is_some_and(|to| to[0] & 1 == 0);
+        let ours = match (self.taken, sent) {
+            (_, Some(Sent::ToUs)) => true,
+            (Taken::Own, _) => false,
+            (Taken::Station(station), None) => destination == Some(&station),
+            (Taken::Station(_), Some(_)) => false,
+            (Taken::Any, _) => unicast,
+        };
+        if ours {
+            self.reader.set_destination(self.mac);
+        }
     }
 }

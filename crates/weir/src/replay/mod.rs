@@ -15,6 +15,7 @@ pub mod explanation;
 mod line;
 pub(crate) mod merge;
 pub mod sink;
+pub(crate) mod station;
 pub mod validation;
 
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use weir_base::clock::Time;
 use weir_packet::text;
 use weir_packet::vector::VECTOR;
+use weir_packet::wire::MacAddress;
 use weir_plane::harness::{Harness, HarnessError, Options as HarnessOptions, Outcome, Verdict};
 use weir_plane::model::{Gateway, InterfaceKind};
 use weir_plane::reason::Reason;
@@ -32,7 +34,7 @@ use weir_port::pcap::CaptureError;
 
 use crate::render::time::utc;
 pub use line::Line;
-use merge::Merge;
+use merge::{Merge, PassedOver, Source, Taken};
 use sink::{Files, Nowhere};
 use validation::Validation;
 
@@ -52,11 +54,13 @@ pub struct Options {
     pub strict_neighbors: bool,
     /// Packets of a vector, at most: 1 ..= 256.
     pub vector: usize,
+    /// Take unicast frames to any station for frames to the gateway.
+    pub any_mac: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 0, strict_neighbors: false, vector: VECTOR }
+        Options { seed: 0, strict_neighbors: false, vector: VECTOR, any_mac: false }
     }
 }
 
@@ -67,6 +71,8 @@ pub struct Input {
     pub interface: String,
     /// A pcap or pcapng file.
     pub path: PathBuf,
+    /// The interface of the file whose packets are meant, as the file numbers it.
+    pub captured_on: Option<u32>,
 }
 
 /// Why nothing was replayed, or not everything.
@@ -79,6 +85,20 @@ pub enum ReplayError {
     /// A capture cannot be read, or one cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    /// Nothing says which of the stations of a capture the gateway is to be.
+    #[error(
+        "{}: has frames from {} to {} and back, and nothing says which of them came in by `{interface}`: give the interface \
+         the hardware address (`mac`) of the gateway that the capture was taken at, or take all frames with --any-mac",
+        path.display(), stations[0], stations[1]
+    )]
+    Stations {
+        /// The file.
+        path: PathBuf,
+        /// The interface.
+        interface: String,
+        /// The two stations.
+        stations: [MacAddress; 2],
+    },
     /// The folder for the captures of what comes out cannot be made.
     #[error("{}: cannot be created: {source}", path.display())]
     Folder {
@@ -188,6 +208,8 @@ pub struct Summary {
     pub packets: u64,
     /// Of them, those of which the captures hold only the beginning.
     pub cut: u64,
+    /// Packets that were passed over, and count for nothing else.
+    pub passed_over: PassedOver,
     /// Packets by verdict: forward, drop, local, held.
     pub verdicts: [u64; 4],
     /// Timestamps of the first packet and of the latest.
@@ -215,20 +237,22 @@ impl Replay {
         out_dir: Option<&Path>,
         options: Options,
     ) -> Result<Replay, ReplayError> {
-        let mut opened = Vec::new();
+        let mut sources = Vec::new();
         for input in inputs {
-            opened.push((port(&gateway, &input.interface)?, input.path.as_path()));
+            let taken = if options.any_mac { Taken::Any } else { Taken::Own };
+            let port = port(&gateway, &input.interface)?;
+            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken });
         }
-        let merge = Merge::open(&opened)?;
+        let mut harness = harness(gateway, options)?;
+        let merge = Merge::open(&sources, |port| harness.interface_mac(port).unwrap_or_default())?;
         let files = match out_dir {
             Some(folder) => {
                 std::fs::create_dir_all(folder)
                     .map_err(|source| ReplayError::Folder { path: folder.to_owned(), source })?;
-                Some(Files::create(folder, &gateway, inputs)?)
+                Some(Files::create(folder, harness.model(), inputs)?)
             }
             None => None,
         };
-        let mut harness = harness(gateway, options)?;
         match &files {
             Some(files) => sink::connect(&mut harness, files),
             None => sink::connect(&mut harness, &Nowhere),
@@ -385,7 +409,12 @@ impl Replay {
             node: reason.node(),
             packets: self.harness.drops(reason),
         });
-        Summary { drops: drops.collect(), conservation: self.harness.conservation(), ..self.summary.clone() }
+        Summary {
+            drops: drops.collect(),
+            conservation: self.harness.conservation(),
+            passed_over: self.merge.passed_over(),
+            ..self.summary.clone()
+        }
     }
 
     /// The gateway.

@@ -28,6 +28,9 @@ pub(super) struct DryRun {
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
     #[arg(long = "in", value_name = "IF=FILE", value_parser = input, requires = "config", num_args = 1..)]
     inputs: Vec<Input>,
+    /// Take unicast frames to any station for frames to the gateway, in captures that hold only what came in
+    #[arg(long, requires = "config")]
+    any_mac: bool,
     /// Write the sources as CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -44,12 +47,17 @@ impl DryRun {
             let (report, _) = connection.client().show(&target)?;
             return self.tell(&report, json);
         };
-        let mut run = Run::new(configuration::load(config, json)?, &self.inputs)?;
+        let mut run = Run::new(configuration::load(config, json)?, &self.inputs, self.any_mac)?;
         let mut bar = Bar::new(&self.inputs);
         let done = run.run(|progress| bar.tell(progress));
         drop(bar);
-        self.tell(&run.report(top), json)?;
-        Ok(done?)
+        let report = run.report(top);
+        self.tell(&report, json)?;
+        done?;
+        match report.captured.and_then(|captured| captured.nothing_judged()) {
+            Some(nothing) => Err(Error::Failed(nothing)),
+            None => Ok(()),
+        }
     }
 
     fn tell(&self, report: &Report, json: bool) -> Result<(), Error> {

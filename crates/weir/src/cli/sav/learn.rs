@@ -29,6 +29,9 @@ pub(super) struct Learn {
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
     #[arg(long = "in", value_name = "IF=FILE", value_parser = input, requires = "config", num_args = 1..)]
     inputs: Vec<Input>,
+    /// Take unicast frames to any station for frames to the gateway, in captures that hold only what came in
+    #[arg(long, requires = "config")]
+    any_mac: bool,
     /// Write the rules to a file that is not there yet, instead of to standard output
     #[arg(long, value_name = "FILE.rules", value_parser = rules_file)]
     out: Option<PathBuf>,
@@ -50,46 +53,56 @@ impl Learn {
         let Some(config) = &self.config else {
             let target = target("/v1/sav/learn", [("min-packets", Some(self.min_packets.to_string()))]);
             let (learned, _) = connection.client().show(&target)?;
-            let file = self.file()?;
-            return self.tell(&learned, file, json);
+            return self.tell(&learned, json);
         };
-        let mut run = Run::new(configuration::load(config, json)?, &self.inputs)?;
-        let file = self.file()?;
+        // Before the work: it is done in vain where a file is in the way.
+        if let Some(path) = self.out.as_deref().filter(|path| path.exists()) {
+            return Err(is_there(path));
+        }
+        let mut run = Run::new(configuration::load(config, json)?, &self.inputs, self.any_mac)?;
         let mut bar = Bar::new(&self.inputs);
         let done = run.run(|progress| bar.tell(progress));
         drop(bar);
-        self.tell(&run.propose(self.min_packets), file, json)?;
-        Ok(done?)
+        let learned = run.propose(self.min_packets);
+        self.tell(&learned, json)?;
+        done?;
+        match learned.captured.and_then(|captured| captured.nothing_judged()) {
+            Some(nothing) => Err(Error::Failed(nothing)),
+            None => Ok(()),
+        }
     }
 
-    /// The file that is to be written, if one is.
-    fn file(&self) -> Result<Option<(&Path, File)>, Error> {
-        self.out.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()
-    }
-
-    fn tell(&self, learned: &Learned, file: Option<(&Path, File)>, json: bool) -> Result<(), Error> {
-        if let Some((path, mut file)) = file {
-            file.write_all(learned.text().as_bytes())
-                .map_err(|error| Error::Failed(format!("{}: cannot be written: {error}", path.display())))?;
+    /// Writes the file, unless there is no rule for it, and prints what is to be printed.
+    fn tell(&self, learned: &Learned, json: bool) -> Result<(), Error> {
+        let mut nothing = None;
+        if let Some(path) = &self.out {
+            if learned.rules.is_empty() {
+                nothing = Some(Error::Failed(format!("{}: not written: no rule was learned", path.display())));
+            } else {
+                create(path)?
+                    .write_all(learned.text().as_bytes())
+                    .map_err(|error| Error::Failed(format!("{}: cannot be written: {error}", path.display())))?;
+            }
             // There is nobody left to tell when this fails.
             let _ = std::io::stderr().write_all(learned.summary().as_bytes());
         }
         if json {
-            print(&(render::json(learned) + "\n"))
+            print(&(render::json(learned) + "\n"))?;
         } else if self.out.is_none() {
-            print(&learned.text())
-        } else {
-            Ok(())
+            print(&learned.text())?;
         }
+        nothing.map_or(Ok(()), Err)
     }
 }
 
 /// What people wrote is never overwritten.
 fn create(path: &Path) -> Result<File, Error> {
-    File::create_new(path).map_err(|error| {
-        Error::Failed(match error.kind() {
-            ErrorKind::AlreadyExists => format!("{}: is there already, and is not overwritten", path.display()),
-            _ => format!("{}: cannot be created: {error}", path.display()),
-        })
+    File::create_new(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => is_there(path),
+        _ => Error::Failed(format!("{}: cannot be created: {error}", path.display())),
     })
+}
+
+fn is_there(path: &Path) -> Error {
+    Error::Failed(format!("{}: is there already, and is not overwritten", path.display()))
 }

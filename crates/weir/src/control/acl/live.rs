@@ -133,6 +133,7 @@ pub(crate) fn rules(engine: &Engine, list: &str, most: usize) -> Option<Rules> {
         id: row.number,
         rule: written(gateway, &row.rule),
         hits: hits(row.matched),
+        limited: row.limited,
         rate: None,
         source: row.source,
         origin: row.origin,

@@ -52,6 +52,9 @@ pub struct Rule {
     /// What it matched.
     #[serde(flatten)]
     pub hits: Hits,
+    /// Of these packets, those that its limit dropped; none where it has no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<u64>,
     /// How much of it there is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -100,42 +103,39 @@ impl Rules {
     }
 }
 
-/// The cells of a table, with rates or without.
+/// A table, with columns for rates and for what limits dropped where there are such.
 fn table(rules: &Rules) -> String {
-    let with = rules.interval.is_some();
-    let align = |name| match name {
-        "Source" | "Since" | "Rule" => Align::Left,
-        _ => Align::Right,
-    };
-    let rate = |rate: Option<Rate>| match rate {
-        Some(Rate { packets, bits }) => [short(packets), short(bits)],
-        None => [String::new(), String::new()],
-    };
-    let rows = rules.rules.iter().cloned().map(|rule| {
-        let since = rule.time.map_or(rule.origin, utc_seconds);
-        let Hits { packets, bytes } = rule.hits;
-        let numbers = [rule.place.to_string(), rule.id.to_string(), packets.to_string(), bytes.to_string()];
-        (numbers, rate(rule.rate), [rule.source, since, rule.rule])
-    });
-    let Hits { packets, bytes } = rules.unmatched;
-    let numbers = [String::new(), String::new(), packets.to_string(), bytes.to_string()];
-    let all_else = [String::new(), String::new(), format!("{} by default", rules.default)];
-    let rows = rows.chain([(numbers, rate(rules.unmatched_rate), all_else)]);
-    if with {
-        let columns = ["Place", "Id", "Packets", "Bytes", "Packet/s", "Bit/s", "Source", "Since", "Rule"];
-        let mut table = Table::new(&columns.map(|name| (name, align(name))));
-        for ([place, id, packets, bytes], [per_second, bits], [source, since, rule]) in rows {
-            table.row([place, id, packets, bytes, per_second, bits, source, since, rule]);
-        }
-        table.text()
-    } else {
-        let columns = ["Place", "Id", "Packets", "Bytes", "Source", "Since", "Rule"];
-        let mut table = Table::new(&columns.map(|name| (name, align(name))));
-        for ([place, id, packets, bytes], _, [source, since, rule]) in rows {
-            table.row([place, id, packets, bytes, source, since, rule]);
-        }
-        table.text()
+    let (with_rates, with_limits) = (rules.interval.is_some(), rules.rules.iter().any(|rule| rule.limited.is_some()));
+    let mut columns =
+        vec![("Place", Align::Right), ("Id", Align::Right), ("Packets", Align::Right), ("Bytes", Align::Right)];
+    if with_limits {
+        columns.push(("Limited", Align::Right));
     }
+    if with_rates {
+        columns.extend([("Packet/s", Align::Right), ("Bit/s", Align::Right)]);
+    }
+    columns.extend([("Source", Align::Left), ("Since", Align::Left), ("Rule", Align::Left)]);
+    let mut table = Table::new(&columns);
+    let mut row =
+        |[place, id]: [String; 2], hits: Hits, limited: Option<u64>, rate: Option<Rate>, rest: [String; 3]| {
+            let mut cells = vec![place, id, hits.packets.to_string(), hits.bytes.to_string()];
+            if with_limits {
+                cells.push(limited.map_or_else(String::new, |packets| packets.to_string()));
+            }
+            if with_rates {
+                cells.extend(rate.map_or_else(Default::default, |rate| [short(rate.packets), short(rate.bits)]));
+            }
+            cells.extend(rest);
+            table.cells(cells);
+        };
+    for rule in &rules.rules {
+        let since = rule.time.map_or_else(|| rule.origin.clone(), utc_seconds);
+        let names = [rule.place.to_string(), rule.id.to_string()];
+        row(names, rule.hits, rule.limited, rule.rate, [rule.source.clone(), since, rule.rule.clone()]);
+    }
+    let all_else = [String::new(), String::new(), format!("{} by default", rules.default)];
+    row(Default::default(), rules.unmatched, None, rules.unmatched_rate, all_else);
+    table.text()
 }
 
 impl Report for Rules {
@@ -160,6 +160,7 @@ pub(crate) fn sample() -> Rules {
         id,
         rule: rule.into(),
         hits: Hits { packets, bytes: 100 * packets },
+        limited: None,
         rate: None,
         source: if time.is_some() { "api" } else { "file" }.into(),
         origin: if time.is_some() { String::new() } else { format!("edge.toml:{}", 40 + place) },
@@ -202,6 +203,22 @@ asked by: in wan; out none
         assert_eq!(read::<Rules>(&json(&rules)).unwrap(), rules);
         let some = Rules { total: 9, ..rules };
         assert!(some.text().contains("\n2 of 9 rules\n"), "{}", some.text());
+    }
+
+    #[test]
+    fn what_limits_dropped_stands_beside_what_rules_matched() {
+        let mut rules = sample();
+        rules.rules[0].limited = Some(4);
+        assert_eq!(
+            rules.text().lines().take(4).collect::<Vec<_>>(),
+            [
+                "Place  Id  Packets  Bytes  Limited  Source  Since                 Rule",
+                "    1   7       12   1200        4  file    edge.toml:41          permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"",
+                "    2  31        0      0        -  api     2025-11-21T09:46:41Z  deny ip from 198.51.100.0/24 to any",
+                "    -   -        5    300        -  -       -                     deny by default",
+            ]
+        );
+        assert_eq!(read::<Rules>(&json(&rules)).unwrap(), rules);
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::super::Report;
 use super::super::number::plural;
 use super::super::table::{Align, Table as Columns};
+use crate::replay::merge::PassedOver;
 use crate::replay::validation::{Nearest, Rule};
 
 /// What would be dropped.
@@ -24,6 +26,12 @@ pub struct DryRun {
     pub more_sources: u64,
     /// The packets of those.
     pub more_packets: u64,
+    /// The sources that no rule knows, and that passed for it, those that sent most first.
+    #[serde(default)]
+    pub unknown: Vec<Unknown>,
+    /// How many more of these there are.
+    #[serde(default)]
+    pub more_unknown: u64,
     /// How full the table of sources became.
     pub table: Table,
 }
@@ -38,10 +46,88 @@ pub struct Captured {
     pub cut: u64,
     /// Those that were not validated: dropped before, or of interfaces without a policy.
     pub unasked: u64,
+    /// Why these were not validated, the most frequent reason first.
+    pub unjudged: Vec<Unjudged>,
     /// Of these, those that were sent to another station than the gateway.
     pub strangers: u64,
+    /// Packets beside these that the machine sent that captured them.
+    pub outgoing: u64,
+    /// Packets beside these that were captured on other interfaces than the named one.
+    pub elsewhere: u64,
+    /// Captures of which frames to another station than the gateway are taken for frames to it.
+    pub stations: Vec<Station>,
     /// From the first timestamp to the latest.
     pub seconds: f64,
+}
+
+/// Packets that were not validated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Unjudged {
+    /// The reason for which they were dropped, or `no-policy`.
+    pub reason: String,
+    /// The packets.
+    pub packets: u64,
+    /// The reason in words.
+    pub why: String,
+}
+
+/// The station whose place the gateway takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Station {
+    /// The interface.
+    pub interface: String,
+    /// The hardware address that frames were sent to; `None`: any.
+    pub station: Option<String>,
+}
+
+impl Captured {
+    /// Why packets were not validated, a line for each reason.
+    pub fn reasons(&self) -> String {
+        let mut text = String::new();
+        for Unjudged { reason, packets, why } in &self.unjudged {
+            let _ = writeln!(text, "  {packets} {reason}: {why}");
+        }
+        text
+    }
+
+    /// Where packets were taken from, and which were not.
+    pub fn remarks(&self) -> String {
+        let mut text = String::new();
+        if self.cut > 0 {
+            let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(self.cut, "packet"));
+        }
+        text += &PassedOver { outgoing: self.outgoing, elsewhere: self.elsewhere }.text();
+        for Station { interface, station } in &self.stations {
+            let _ = match station {
+                Some(station) => writeln!(text, "{interface}: frames to {station} are taken for frames to the gateway"),
+                None => writeln!(text, "{interface}: frames to any station are taken for frames to the gateway"),
+            };
+        }
+        if self.strangers * 2 > self.packets {
+            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
+                     addresses (`mac`) of the gateway that the capture was taken at, or take all frames with --any-mac\n";
+        }
+        text
+    }
+
+    /// Packets that were validated.
+    pub fn judged(&self) -> u64 {
+        self.packets - self.unasked
+    }
+
+    /// Why nothing can be said, if no packet was validated.
+    pub fn nothing_judged(&self) -> Option<String> {
+        match (self.judged(), self.unjudged.first()) {
+            (1.., _) => None,
+            (0, Some(Unjudged { reason, packets, .. })) => Some(format!(
+                "nothing was judged: of {} none was validated, {packets} for {reason}",
+                plural(self.packets, "packet")
+            )),
+            (0, None) => Some("nothing was judged: there is no packet in the captures that came in".to_owned()),
+        }
+    }
 }
 
 /// An interface and a family.
@@ -76,6 +162,9 @@ pub struct Source {
     pub interface: String,
     /// The prefix that covers them. Those in a longer prefix of another entry are told of there.
     pub prefix: String,
+    /// Of a running gateway, the longest prefix that covers all of them that it has entered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// In how many different /24 or /48, cut where rules begin and end, they were.
     pub blocks: u64,
     /// One of them.
@@ -96,6 +185,25 @@ pub struct Source {
     pub by: Vec<Rule>,
     /// What came nearest to permitting them and did not.
     pub nearest: Option<Nearest>,
+}
+
+/// Sources that no rule knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Unknown {
+    /// The interface that they came in by.
+    pub interface: String,
+    /// The prefix that covers them.
+    pub prefix: String,
+    /// Of a running gateway, the longest prefix that covers all of them that it has entered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
+    /// One of them.
+    pub example: IpAddr,
+    /// Their packets.
+    pub packets: u64,
+    /// Octets of these.
+    pub bytes: u64,
 }
 
 /// The table of sources, which is bounded.
@@ -125,6 +233,14 @@ pub struct Forgotten {
 }
 
 impl DryRun {
+    /// Packets that a policy was applied to.
+    fn judged(&self) -> u64 {
+        match &self.captured {
+            Some(captured) => captured.judged(),
+            None => self.interfaces.iter().map(|row| row.checked + row.exempt).sum(),
+        }
+    }
+
     /// The sources as CSV (RFC 4180), with a header. Of several rules that decided together the first is named.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -184,13 +300,8 @@ impl DryRun {
             let _ = write!(text, ", of which {} not validated", captured.unasked);
         }
         text += "\n";
-        if captured.cut > 0 {
-            let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(captured.cut, "packet"));
-        }
-        if captured.strangers * 2 > captured.packets {
-            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
-                     addresses (`mac`) of the gateway that the capture was taken at\n";
-        }
+        text += &captured.reasons();
+        text += &captured.remarks();
         text + "\n"
     }
 
@@ -222,6 +333,22 @@ impl DryRun {
         table.text()
     }
 
+    /// Sources that no rule knows, a line for each.
+    fn unknown(&self) -> String {
+        let mut text = String::new();
+        if !self.unknown.is_empty() || self.more_unknown > 0 {
+            text += "\nunknown sources, which pass as the rules are not complete:\n";
+        }
+        for Unknown { interface, prefix, example, packets, bytes, .. } in &self.unknown {
+            let packets = plural(*packets, "packet");
+            let _ = writeln!(text, "  {interface}  {prefix}  {packets}  {bytes} bytes, as from {example}");
+        }
+        if self.more_unknown > 0 {
+            let _ = writeln!(text, "  and {} more", self.more_unknown);
+        }
+        text
+    }
+
     fn remarks(&self) -> String {
         let mut text = String::new();
         if self.more_sources > 0 {
@@ -245,10 +372,21 @@ impl DryRun {
 
 /// An entry: what was counted, and below it why.
 fn source(text: &mut String, source: &Source) {
-    let Source { interface, prefix, blocks, packets, bytes, why, by, nearest, .. } = source;
+    let Source { interface, prefix, seen, blocks, example, packets, bytes, why, by, nearest, .. } = source;
     let of = if *blocks > 1 { format!(" ({blocks} blocks)") } else { String::new() };
     let _ = writeln!(text, "\n{interface}  {prefix}{of}  {}  {bytes} bytes", plural(*packets, "packet"));
-    let _ = writeln!(text, "  {why}");
+    // What a gateway counts together may be refused for several reasons: it knows that of one source.
+    match seen {
+        Some(seen) if seen.parse().is_ok_and(|seen| IpNet::from(*example) == seen) => {
+            let _ = writeln!(text, "  all from {example}: {why}");
+        }
+        Some(seen) => {
+            let _ = writeln!(text, "  from {seen}, one of them {example}: {why}");
+        }
+        None => {
+            let _ = writeln!(text, "  {why}");
+        }
+    }
     let mut rule = |name: &str, rule: &Rule| {
         for (number, line) in rule.lines().into_iter().enumerate() {
             let name = if number == 0 { name } else { "" };
@@ -274,10 +412,17 @@ impl Report for DryRun {
         }
         text += &self.totals();
         if self.sources.is_empty() && self.more_sources == 0 {
-            text += "\nnothing would be dropped\n";
+            text += &match (self.judged(), &self.captured) {
+                (0, Some(_)) => "\nnothing was judged\n".to_owned(),
+                (0, None) => "\nnothing was validated since then\n".to_owned(),
+                (judged, Some(captured)) if captured.unasked > 0 => {
+                    format!("\nof {} validated, none would be dropped\n", plural(judged, "packet"))
+                }
+                _ => "\nnothing would be dropped\n".to_owned(),
+            };
         }
         self.sources.iter().for_each(|entry| source(&mut text, entry));
-        text + &self.remarks()
+        text + &self.remarks() + &self.unknown()
     }
 }
 
@@ -295,7 +440,8 @@ pub(crate) fn sample(top: usize) -> DryRun {
     let mut sources = vec![
         Source {
             interface: "lan".into(),
-            prefix: "192.0.2.64/26".into(),
+            prefix: "192.0.2.0/24".into(),
+            seen: Some("192.0.2.64/27".into()),
             blocks: 1,
             example: "192.0.2.65".parse().expect("an address"),
             packets: 12,
@@ -309,8 +455,9 @@ pub(crate) fn sample(top: usize) -> DryRun {
         },
         Source {
             interface: "lan".into(),
-            prefix: "10.0.0.0/16".into(),
-            blocks: 3,
+            prefix: "10.0.7.0/24".into(),
+            seen: Some("10.0.7.1/32".into()),
+            blocks: 1,
             example: "10.0.7.1".parse().expect("an address"),
             packets: 1,
             bytes: 60,
@@ -339,6 +486,15 @@ pub(crate) fn sample(top: usize) -> DryRun {
         sources,
         more_sources: more.len() as u64,
         more_packets: more.iter().map(|source| source.packets).sum(),
+        unknown: vec![Unknown {
+            interface: "lan".into(),
+            prefix: "172.16.1.0/24".into(),
+            seen: Some("172.16.1.7/32".into()),
+            example: "172.16.1.7".parse().expect("an address"),
+            packets: 10,
+            bytes: 600,
+        }],
+        more_unknown: 2,
         table: Table {
             blocks: 2,
             limit: 4096,
@@ -363,8 +519,8 @@ found by the running gateway since its counters of interfaces were cleared
 Interface  Family  Policy  Action  Checked  Unknown  Exempt  Invalid  Invalid bytes
 lan        ipv4    edge    permit     1000       10       0       20           1700
 
-lan  192.0.2.64/26  12 packets  1200 bytes
-  192.0.2.64/26 is the most specific prefix, and may not come in by lan
+lan  192.0.2.0/24  12 packets  1200 bytes
+  from 192.0.2.64/27, one of them 192.0.2.65: 192.0.2.64/26 is the most specific prefix, and may not come in by lan
   by       edge.toml:42: \"permit from 192.0.2.64/26 on wan\",
   nearest  edge.toml:41: \"permit from 192.0.2.0/24 on lan\",
            it names lan, but 192.0.2.64/26 is more specific
@@ -373,9 +529,14 @@ and 1 more prefix, of 1 packet
 
 the table of sources was full (4096 entries): 7 with the fewest packets made room for others, so that figures by source are lower bounds; by interface they are exact
   lan: 7 packets, 440 bytes of sources that are not told
+
+unknown sources, which pass as the rules are not complete:
+  lan  172.16.1.0/24  10 packets  600 bytes, as from 172.16.1.7
+  and 2 more
 "
         );
         assert_eq!(read::<DryRun>(&json(&sample(2))).unwrap(), sample(2));
+        assert!(sample(2).text().contains("  all from 10.0.7.1: no rule covers the source\n"));
     }
 
     #[test]

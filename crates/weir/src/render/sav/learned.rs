@@ -75,7 +75,7 @@ pub struct LeftOut {
     /// The interface.
     pub interface: String,
     /// A class of special sources, or `special` for any; `own`: an address of the gateway itself; `discarded`: routes discard
-    /// it; `link`: the hardware address is not its sender's.
+    /// it; `link`: the hardware address is not its sender's; `mixed`: several routes divide what is counted together.
     pub why: String,
     /// Packets.
     pub packets: u64,
@@ -128,12 +128,14 @@ impl Learned {
             Some(Captured { packets, .. }) => format!("learned {rules} from {}", plural(*packets, "packet")),
             None => format!("learned {rules} from what the running gateway has found not valid"),
         };
-        let (packets, unasked, strangers) =
-            self.captured.as_ref().map_or((0, 0, 0), |read| (read.packets, read.unasked, read.strangers));
-        if unasked > 0 {
-            let _ = write!(text, ", of which {unasked} were not looked at: dropped before, or of other interfaces");
+        if let Some(unasked) = self.captured.as_ref().map(|read| read.unasked).filter(|unasked| *unasked > 0) {
+            let _ = write!(text, ", of which {unasked} were not looked at");
         }
         text += "\n";
+        if let Some(captured) = &self.captured {
+            text += &captured.reasons();
+            text += &captured.remarks();
+        }
         let several = self.rules.iter().filter(|rule| rule.is_seen_on_several()).count();
         if several > 0 {
             let _ = writeln!(text, "{} seen on several interfaces: look at these first", prefixes(several));
@@ -145,6 +147,7 @@ impl Learned {
             let what = match why.as_str() {
                 "own" => "from addresses of the gateway itself".to_owned(),
                 "discarded" => "whose routes discard".to_owned(),
+                "mixed" => "from prefixes that several routes divide: learn these from a capture".to_owned(),
                 "link" => "from hardware addresses that are not their senders'".to_owned(),
                 class => format!("from {class} sources"),
             };
@@ -160,10 +163,6 @@ impl Learned {
         }
         for Forgotten { interface, packets, .. } in forgotten {
             let _ = writeln!(text, "  {interface}: {packets} packets of these");
-        }
-        if strangers * 2 > packets {
-            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
-                     addresses (`mac`) of the gateway that the capture was taken at\n";
         }
         text
     }
