@@ -342,6 +342,13 @@ fn captures_of_all_interfaces_are_read() {
         (&report["sources"][0]["prefix"], &report["sources"][0]["packets"]),
         (&"172.16.1.0/24".into(), &1.into())
     );
+    // A cooked capture says by itself what came in.
+    let without = std::fs::read_to_string(bench.path("gate.toml")).unwrap();
+    let without: String =
+        without.lines().filter(|line| !line.starts_with("mac = ")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(bench.path("plain.toml"), without).unwrap();
+    let plain = json(&bench.weir(&["sav", "dry-run", "plain.toml", "--json", "--in", "one=any.pcap"]));
+    assert_eq!((&plain["captured"], &plain["interfaces"]), (captured, &report["interfaces"]));
     let output = bench.weir(&["replay", "gate.toml", "--in", "one=any.pcap"]);
     let lines = text(&output);
     assert_eq!(lines.lines().count(), 3, "{lines}");

@@ -40,7 +40,8 @@ pub(crate) fn station(path: &Path) -> Result<Result<Taken, Undecided>, CaptureEr
             station == to || station == from
         });
     }
-    let common = common.unwrap_or_default();
+    // Without a unicast frame there is nothing to take. A cooked capture says by itself what came in.
+    let Some(common) = common else { return Ok(Ok(Taken::Own)) };
     let mut sent_to = common.iter().filter(|(_, is_sent_to)| *is_sent_to).map(|(station, _)| *station);
     Ok(match (sent_to.next(), sent_to.next()) {
         (Some(one), Some(other)) => Err(Undecided([MacAddress(one), MacAddress(other)])),
