@@ -348,6 +348,13 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// Replaces the value: a load from now on sees the new one. The old one is retired, and dropped
     /// here or by a later [`Domain::collect`].
     pub fn publish(&self, value: T) {
+        self.replace(value);
+        self.domain.collect();
+    }
+
+    /// Replaces the value as [`Published::publish`] does, but frees nothing: for threads that have no time to drop what others
+    /// retired.
+    pub fn replace(&self, value: T) {
         let fresh = Box::into_raw(Box::new(value));
         let stale = self.value.swap(fresh, Ordering::AcqRel);
         self.retire(stale);
@@ -368,7 +375,6 @@ impl<T: Send + Sync + 'static> Published<T> {
         // so this is its only owner.
         let object = unsafe { Box::from_raw(stale.as_ptr()) };
         self.domain.retire_box(object);
-        self.domain.collect();
     }
 }
 
@@ -377,6 +383,7 @@ impl<T: Send + Sync + 'static> Drop for Published<T> {
         // Loaded references are bound to guards, not to `self`: they may outlive it.
         let last = *self.value.get_mut();
         self.retire(last);
+        self.domain.collect();
     }
 }
 

@@ -124,6 +124,16 @@ impl Adjacencies {
         self.far.get(number / PAGE).map(|page| &page[number % PAGE])
     }
 
+    /// All numbers that have an adjacency are below this.
+    pub fn len(&self) -> usize {
+        self.near.len() + self.far.len() * PAGE
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.near.is_empty()
+    }
+
     /// Puts an adjacency at a number.
     pub fn set(&mut self, number: u32, adjacency: Adjacency) {
         let number = number as usize;

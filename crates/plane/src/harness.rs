@@ -490,8 +490,10 @@ impl Harness {
         let mut work = Work::default();
         if let Some(Discovery { keeper, announces, .. }) = &mut self.discovery {
             let announces = |port| announces.contains(&port);
-            let (root, map, links) =
-                keeper::compile(Compiler::compile, &mut self.compiler, keeper, &model, &mut places, announces)?;
+            let unusable = |links: &[crate::neighbor::Link]| keeper.unusable(links);
+            let (prepared, links) = keeper::prepare(&self.compiler, unusable, &model, &mut places, announces)?;
+            let (root, map) = self.compiler.commit(&model, prepared, true);
+            drop(self.compiler.take_rubbish());
             self.root.publish(root);
             keeper.adopt(&model, &map, links, now, &mut work);
             self.map = map;

@@ -10,7 +10,7 @@ use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::wire::MacAddress;
 
-use crate::compile::{Change, Compiler, Learned, Map, Places, TableFull, tag_octets};
+use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::{Action, Event, Link, Table};
 use crate::root::{Interface, Root};
@@ -218,21 +218,19 @@ impl Keeper {
     }
 }
 
-/// Compiles a model by [`Compiler::compile`] or [`Compiler::recompile`], without the addresses that are not ours yet: gives the
-/// root, and the links for [`Keeper::adopt`] once it is in force.
-pub(crate) fn compile(
-    how: impl FnOnce(&mut Compiler, &model::Gateway, &Places) -> Result<(Root, Map), TableFull>,
-    compiler: &mut Compiler,
-    keeper: &Keeper,
+/// Prepares a model by [`Compiler::prepare`], without the addresses that are not ours yet, which `unusable` finds out by
+/// [`Keeper::unusable`]: gives what is to be committed, and the links for [`Keeper::adopt`] once it is in force.
+pub(crate) fn prepare(
+    compiler: &Compiler,
+    unusable: impl FnOnce(&[Link]) -> HashSet<(u32, Ipv6Addr)>,
     model: &model::Gateway,
     places: &mut Places,
     announces: impl Fn(u32) -> bool,
-) -> Result<(Root, Map, Vec<Link>), TableFull> {
+) -> Result<(Prepared, Vec<Link>), TableFull> {
     let (map, interfaces) = compiler.outline(model, places);
     let links = links(model, &map, &interfaces, announces);
-    places.unusable = keeper.unusable(&links);
-    let (root, map) = how(compiler, model, places)?;
-    Ok((root, map, links))
+    places.unusable = unusable(&links);
+    Ok((compiler.prepare(model, places)?, links))
 }
 
 /// The root that follows from what was learned, if anything was.

@@ -33,6 +33,7 @@ pub mod node;
 mod nodes;
 mod outlet;
 mod peer;
+mod pending;
 pub mod reason;
 mod reassembly;
 pub mod record;

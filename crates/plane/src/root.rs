@@ -18,6 +18,7 @@ use crate::allow::Allowlists;
 use crate::bindings::Bindings;
 use crate::counters::InterfaceCounters;
 use crate::model::{Address, IcmpLimits, PerFamily};
+pub use crate::pending::Pending;
 use crate::sample::Sampler;
 use crate::sav::{Broadcasts, Validators};
 
@@ -39,6 +40,8 @@ pub struct Root {
     pub vrfs: Vec<Tables>,
     /// What routes lead to, by adjacency number.
     pub adjacencies: Adjacencies,
+    /// Neighbours that were learned and that no table leads to yet.
+    pub pending: Pending,
     /// Buckets of multipath sets: [`crate::ecmp::BUCKETS`] adjacency numbers each.
     pub buckets: Arc<[u32]>,
     /// What interfaces ask of sources.

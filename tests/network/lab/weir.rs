@@ -92,13 +92,18 @@ impl Weir {
         reasons(&self.show("errors"))
     }
 
+    /// Replaces the configuration, which the next reload reads.
+    pub(crate) fn write(&self, config: &str) {
+        fs::write(self.folder.path().join("weir.toml"), config).expect("the folder can be written to");
+    }
+
     /// Replaces the configuration and puts it into force by `weir reload`.
     ///
     /// # Panics
     /// When that fails.
     #[track_caller]
     pub(crate) fn reload(&self, config: &str) {
-        fs::write(self.folder.path().join("weir.toml"), config).expect("the folder can be written to");
+        self.write(config);
         let output = self.weir(&["reload"]);
         assert!(output.status.success(), "reload: {}\n{config}", String::from_utf8_lossy(&output.stderr));
     }

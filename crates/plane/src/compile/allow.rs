@@ -1,19 +1,18 @@
 //! Allowlists become tables of longest-prefix match, which say of a source that it is there.
 //!
-//! The tables of a list that says the same as before stay; in those of another the differences are written, in one
-//! transaction each, and nothing is visible before the whole model has found room. Lists that name a routing domain have no
-//! tables of their own: its routes are asked.
+//! The tables of a list that says the same as before stay; those of another are made anew beside them, and nothing is visible
+//! before the whole model has found room. Lists that name a routing domain have no tables of their own: its routes are asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
-use weir_table::lpm::{self, Full, Prefix, Transaction, Value, Writer};
+use weir_table::lpm::{self, Full, Prefix, Value, Writer};
 use weir_table::sav::NoRoom;
 
-use super::{Compiler, Map, TableFull, most_bytes, prefix_v4, prefix_v6};
+use super::{Compiler, Map, Rubbish, TableFull, most_bytes, prefix_v4, prefix_v6};
 use crate::allow::{AllowCounters, Allowlists, List, Sequence, Sources};
 use crate::model::{AllowedSources, Allowlist, AllowlistIndex, Gateway, Origin, PerFamily};
 use crate::root::Interface;
@@ -59,88 +58,53 @@ pub(super) struct Store {
     current: Allowlists,
 }
 
-/// Changes of a list, for which there is room.
-enum Draft<'s> {
-    New(&'s mut Option<Tables>, Box<Tables>),
-    Changed { v4: Transaction<'s, u32>, v6: Transaction<'s, u128>, written: &'s mut Prefixes, wanted: Prefixes },
-}
-
-/// The lists of a model, for which there is room. They change when this is committed, and not if it is dropped.
-pub(super) struct Prepared<'s>(Vec<Draft<'s>>);
-
-impl Prepared<'_> {
-    pub(super) fn commit(self) {
-        for draft in self.0 {
-            match draft {
-                Draft::New(slot, tables) => *slot = Some(*tables),
-                Draft::Changed { v4, v6, written, wanted } => {
-                    v4.commit();
-                    v6.commit();
-                    *written = wanted;
-                }
-            }
-        }
-    }
-}
+/// The tables of lists that say something new, for which there is room, by the names of the lists.
+pub(super) struct Prepared(HashMap<String, Tables>);
 
 impl Store {
-    /// Writes what differs from the lists of a model into drafts.
+    /// Makes the tables of lists that say something else than those in force.
     ///
     /// # Errors
-    /// When there is no room: then nothing has changed.
-    pub(super) fn prepare(
+    /// When there is no room.
+    pub(super) fn prepare(&self, domain: &Domain, gateway: &Gateway) -> Result<Prepared, TableFull> {
+        let limit = gateway.limits.allowed_prefixes as usize;
+        let mut new = HashMap::new();
+        for list in &gateway.allowlists {
+            let AllowedSources::Prefixes(prefixes) = &list.sources else { continue };
+            let tables = self.get(&list.name).and_then(|kept| kept.tables.as_ref());
+            if tables.is_none_or(|tables| !is_same(&tables.written, prefixes)) {
+                new.insert(list.name.clone(), Tables::new(domain, list, prefixes, limit)?);
+            }
+        }
+        Ok(Prepared(new))
+    }
+
+    /// Takes the lists of a model over.
+    pub(super) fn commit(
         &mut self,
-        domain: &Domain,
+        Prepared(mut new): Prepared,
         workers: usize,
-        gateway: &Gateway,
-    ) -> Result<Prepared<'_>, TableFull> {
-        let known: HashSet<&str> = self.kept.iter().map(|kept| &*kept.name).collect();
-        let new = gateway.allowlists.iter().filter(|list| !known.contains(&*list.name));
-        let new: Vec<Kept> = new
-            .map(|list| Kept {
+        (gateway, map): (&Gateway, &Map),
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
+        let mut before: HashMap<String, Kept> =
+            std::mem::take(&mut self.kept).into_iter().map(|kept| (kept.name.clone(), kept)).collect();
+        for list in &gateway.allowlists {
+            let mut kept = before.remove(&list.name).unwrap_or_else(|| Kept {
                 name: list.name.clone(),
                 tables: None,
                 counters: (0..workers).map(|_| AllowCounters::default()).collect(),
                 cleared: (0, 0),
-            })
-            .collect();
-        self.kept.extend(new);
-        let wanted: HashMap<&str, &Allowlist> = gateway.allowlists.iter().map(|list| (&*list.name, list)).collect();
-        let limit = gateway.limits.allowed_prefixes as usize;
-        let mut drafts = Vec::new();
-        for Kept { name, tables, .. } in &mut self.kept {
-            let Some(list) = wanted.get(name.as_str()) else { continue };
-            let AllowedSources::Prefixes(prefixes) = &list.sources else { continue };
-            match tables {
-                Some(tables) if is_same(&tables.written, prefixes) => {}
-                Some(Tables { v4, v6, written }) => {
-                    let (new_v4, new_v6) = parts(list, prefixes, limit)?;
-                    drafts.push(Draft::Changed {
-                        v4: change(v4, &new_v4, list)?,
-                        v6: change(v6, &new_v6, list)?,
-                        written,
-                        wanted: Arc::clone(prefixes),
-                    });
-                }
-                slot => {
-                    let new = Tables::new(domain, list, prefixes, limit)?;
-                    drafts.push(Draft::New(slot, Box::new(new)));
-                }
+            });
+            match (&list.sources, new.remove(&list.name)) {
+                (AllowedSources::Vrf(_), _) => rubbish.push(kept.tables.take()),
+                (AllowedSources::Prefixes(_), Some(tables)) => rubbish.push(kept.tables.replace(tables)),
+                (AllowedSources::Prefixes(_), None) => {}
             }
+            self.kept.push(kept);
         }
-        Ok(Prepared(drafts))
-    }
-
-    /// Takes the lists over that were committed.
-    pub(super) fn adopt(&mut self, gateway: &Gateway, map: &Map, interfaces: &mut [Interface]) {
-        let wanted: HashMap<&str, &Allowlist> = gateway.allowlists.iter().map(|list| (&*list.name, list)).collect();
-        self.kept.retain(|kept| wanted.contains_key(kept.name.as_str()));
-        for kept in &mut self.kept {
-            let list = wanted.get(kept.name.as_str());
-            if list.is_some_and(|list| matches!(list.sources, AllowedSources::Vrf(_))) {
-                kept.tables = None;
-            }
-        }
+        rubbish.push(before);
         let kept: HashMap<&str, &Kept> = self.kept.iter().map(|kept| (kept.name.as_str(), kept)).collect();
         let lists: Vec<&Kept> = gateway.allowlists.iter().filter_map(|list| kept.get(&*list.name).copied()).collect();
         let of = Reading { gateway, map, lists: &lists };
@@ -178,8 +142,8 @@ impl Tables {
             written: Arc::clone(prefixes),
         };
         let (v4, v6) = parts(list, prefixes, limit)?;
-        change(&mut tables.v4, &v4, list)?.commit();
-        change(&mut tables.v6, &v6, list)?.commit();
+        fill(&mut tables.v4, &v4, list)?;
+        fill(&mut tables.v6, &v6, list)?;
         Ok(tables)
     }
 }
@@ -248,25 +212,18 @@ fn parts(list: &Allowlist, prefixes: &Prefixes, limit: usize) -> Result<Parts, T
     Ok((v4, v6))
 }
 
-/// Writes the differences into a draft.
-fn change<'w, K: lpm::Key>(
-    writer: &'w mut Writer<K>,
+/// Writes prefixes into an empty table.
+fn fill<K: lpm::Key>(
+    writer: &mut Writer<K>,
     wanted: &HashMap<Prefix<K>, Origin>,
     list: &Allowlist,
-) -> Result<Transaction<'w, K>, TableFull> {
-    let gone: Vec<Prefix<K>> =
-        writer.iter().map(|(prefix, _)| prefix).filter(|net| !wanted.contains_key(net)).collect();
+) -> Result<(), TableFull> {
     let mut draft = writer.transaction();
-    // Removals first: what they free may be needed.
-    for prefix in &gone {
-        draft.remove(prefix);
-    }
     for (&prefix, &origin) in wanted {
-        if draft.get(&prefix).is_none() {
-            draft.insert(prefix, THERE).map_err(|full| full_table(list, origin, full))?;
-        }
+        draft.insert(prefix, THERE).map_err(|full| full_table(list, origin, full))?;
     }
-    Ok(draft)
+    draft.commit();
+    Ok(())
 }
 
 fn full_table(list: &Allowlist, origin: Origin, full: Full) -> TableFull {

@@ -11,7 +11,7 @@ use weir_table::classify::{Limits, Rule, Span, Upper, Writer};
 use weir_table::sav::NoRoom;
 
 use super::boxes::Bits;
-use super::{Compiler, Map, TableFull};
+use super::{Compiler, Map, Rubbish, TableFull};
 use crate::acl::{PAGE, Page, Pages};
 use crate::bindings::{Bind, Bindings, Bound, Verdict};
 use crate::model::{self, Binding, BindingsIndex, Gateway};
@@ -106,12 +106,22 @@ impl Store {
     }
 
     /// Takes the lists of a model over.
-    pub(super) fn commit(&mut self, prepared: Prepared, gateway: &Gateway, map: &Map, interfaces: &mut [Interface]) {
+    pub(super) fn commit(
+        &mut self,
+        prepared: Prepared,
+        gateway: &Gateway,
+        map: &Map,
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
         let Prepared { new, mut numbers, pages } = prepared;
         let changed: HashSet<&str> = new.iter().map(|kept| kept.name.as_str()).collect();
         let wanted: HashSet<&str> = gateway.bindings.iter().map(|list| list.name.as_str()).collect();
-        self.kept.retain(|kept| wanted.contains(kept.name.as_str()) && !changed.contains(kept.name.as_str()));
-        self.kept.extend(new);
+        let stays = |kept: &Kept| wanted.contains(kept.name.as_str()) && !changed.contains(kept.name.as_str());
+        let (mut kept, gone): (Vec<Kept>, Vec<Kept>) = std::mem::take(&mut self.kept).into_iter().partition(stays);
+        rubbish.push(gone);
+        kept.extend(new);
+        self.kept = kept;
         let used: HashSet<u32> = self.kept.iter().flat_map(|kept| kept.numbers.iter().copied()).collect();
         let Numbers { given, free, .. } = &mut numbers;
         given.retain(|_, number| {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ipnet::IpNet;
 use weir_table::lpm::{self, Prefix, Table, Value, Writer};
@@ -56,6 +56,7 @@ impl Compiler {
             }
         }
         let refused = self.write_edits(edits);
+        self.count();
         (self.root(), refused)
     }
 
@@ -156,7 +157,8 @@ impl Compiler {
                 edits.next_if(|((other, prefix), _)| *other == vrf && matches!(prefix, IpNet::V4(_)) == v4)
             })
             .collect();
-            let writers = &mut self.writers[usize::from(vrf)];
+            let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+            let writers = &mut writers[usize::from(vrf)];
             let tables = &mut self.tables[usize::from(vrf)];
             // Removals first: what they free may be needed.
             let (gone, there): (Vec<_>, Vec<_>) = table.into_iter().partition(|(_, entry)| entry.is_none());

@@ -19,9 +19,10 @@ mod stations;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_base::reclaim::Domain;
@@ -30,8 +31,8 @@ use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
 pub use acl::{
-    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, At, Lost, LostEdits,
-    LostRule, RuleLost, Said as AclSaid,
+    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, At, Lost,
+    LostEdits, LostRule, RuleLost, Said as AclSaid,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;
@@ -42,8 +43,8 @@ pub(crate) use pass::tag_octets;
 use pass::{Pass, Routing};
 pub(crate) use sav::is_distinct;
 pub use sav::{
-    Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, Stage,
-    StageError,
+    Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, SavPlan,
+    Stage, StageError,
 };
 pub use stations::Learned;
 use stations::{Fixed, LearnedSet};
@@ -51,7 +52,7 @@ use stations::{Fixed, LearnedSet};
 use crate::counters::InterfaceCounters;
 use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::rib::{Entry, Rib};
-use crate::root::{Adjacency, Demux, Interface, LinkLocals, NONE, Root, Tables, derived_mac};
+use crate::root::{Adjacency, Demux, Interface, LinkLocals, NONE, Pending, Root, Tables, derived_mac};
 use crate::sample::Sampler;
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
@@ -129,7 +130,10 @@ pub struct Compiler {
     settings: Settings,
     limit: usize,
     numbers: Numbers,
-    writers: Vec<Writers>,
+    /// Written while others look at the rest.
+    writers: Mutex<Vec<Writers>>,
+    /// How full their tables are.
+    occupancy: Vec<(lpm::Stats, lpm::Stats)>,
     /// What was written into the tables.
     ribs: Vec<Rib>,
     tables: Vec<Tables>,
@@ -157,6 +161,36 @@ pub struct Compiler {
     samplers: Arc<[Sampler]>,
     generation: u64,
     models: u64,
+    rubbish: Rubbish,
+}
+
+/// What was replaced: large things, to be freed when nobody waits for who frees them.
+#[derive(Default)]
+pub struct Rubbish(Vec<Box<dyn Any + Send + Sync>>);
+
+impl Rubbish {
+    fn push(&mut self, thing: impl Any + Send + Sync) {
+        self.0.push(Box::new(thing));
+    }
+}
+
+/// A model that was compiled beside the one in force, for [`Compiler::commit`].
+pub struct Prepared {
+    map: Map,
+    numbers: Numbers,
+    interfaces: Vec<Interface>,
+    fixed: Fixed,
+    routing: Routing,
+    ribs: Vec<Rib>,
+    based: Vec<bool>,
+    paths: Vec<Vec<u32>>,
+    sets: Vec<Vec<u32>>,
+    redirects: Vec<PerFamily<Option<u32>>>,
+    sav: sav::Staged,
+    acl: acl::Staged,
+    allow: allow::Prepared,
+    bindings: bindings::Prepared,
+    tables: Vec<Tables>,
 }
 
 /// How a model's numbers relate to a root's.
@@ -178,7 +212,8 @@ impl Compiler {
             settings,
             limit: limits.routes as usize,
             numbers: Numbers::default(),
-            writers: Vec::new(),
+            writers: Mutex::default(),
+            occupancy: Vec::new(),
             ribs: Vec::new(),
             tables: Vec::new(),
             routing: Routing::default(),
@@ -200,6 +235,7 @@ impl Compiler {
             samplers: Arc::default(),
             generation: 0,
             models: 0,
+            rubbish: Rubbish::default(),
         }
     }
 
@@ -217,9 +253,10 @@ impl Compiler {
     /// # Errors
     /// When a table has no room; then everything is as it was.
     pub fn compile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
-        let map = self.take_in(gateway, places)?;
-        self.models += 1;
-        Ok((self.root(), map))
+        let prepared = self.prepare(gateway, places)?;
+        let compiled = self.commit(gateway, prepared, true);
+        drop(self.take_rubbish());
+        Ok(compiled)
     }
 
     /// Compiles the model that was compiled last, now that its interfaces stand elsewhere: it does not count as another.
@@ -227,11 +264,18 @@ impl Compiler {
     /// # Errors
     /// As for [`Compiler::compile`].
     pub fn recompile(&mut self, gateway: &Gateway, places: &Places) -> Result<(Root, Map), TableFull> {
-        let map = self.take_in(gateway, places)?;
-        Ok((self.root(), map))
+        let prepared = self.prepare(gateway, places)?;
+        let compiled = self.commit(gateway, prepared, false);
+        drop(self.take_rubbish());
+        Ok(compiled)
     }
 
-    fn take_in(&mut self, gateway: &Gateway, places: &Places) -> Result<Map, TableFull> {
+    /// The first part of compiling a model, which takes nearly all of its time. Nothing that others look at changes. If it
+    /// succeeds [`Compiler::commit`] has to follow, before anything else changes.
+    ///
+    /// # Errors
+    /// When a table has no room; then everything is as it was.
+    pub fn prepare(&self, gateway: &Gateway, places: &Places) -> Result<Prepared, TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
@@ -267,35 +311,68 @@ impl Compiler {
             paths: &paths,
             redirects: &redirects,
         };
-        let staged = self.sav.prepare(input)?;
+        let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
-        let allow = self.allow.prepare(&self.domain, self.settings.workers, gateway)?;
-        let lists = acl::Input { domain: &self.domain, gateway, map: &map };
-        let staged_lists = self.acl.prepare(lists)?;
-        let written = write(&self.domain, self.limit, &mut self.writers, &self.ribs, gateway, &map, &ribs);
+        let allow = self.allow.prepare(&self.domain, gateway)?;
+        let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
+        let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
         let tables = match written {
             Ok(tables) => tables,
             Err(full) => {
-                self.acl.abandon(staged_lists);
+                self.acl.abandon(acl);
                 return Err(full);
             }
         };
-        self.sav.commit(staged, input, &mut interfaces);
-        self.acl.commit(staged_lists, lists, &mut interfaces);
-        allow.commit();
-        self.allow.adopt(gateway, &map, &mut interfaces);
-        self.bindings.commit(bindings, gateway, &map, &mut interfaces);
-
         numbers.adjacencies.end();
         numbers.sets.end();
         numbers.vrfs.end();
-        self.numbers = numbers;
-        self.ribs = ribs;
-        self.tables = tables;
+        Ok(Prepared {
+            map,
+            numbers,
+            interfaces,
+            fixed,
+            routing,
+            ribs,
+            based,
+            paths,
+            sets,
+            redirects,
+            sav,
+            acl,
+            allow,
+            bindings,
+            tables,
+        })
+    }
+
+    /// The second part: it cannot fail, and takes moments. `counts`: the model counts as another than the one before.
+    pub fn commit(&mut self, gateway: &Gateway, prepared: Prepared, counts: bool) -> (Root, Map) {
+        let Prepared { map, numbers, mut interfaces, routing, ribs, .. } = prepared;
+        let domain = self.domain.clone();
+        let input = sav::Input {
+            domain: &domain,
+            workers: self.settings.workers,
+            gateway,
+            map: &map,
+            numbers: &numbers.interfaces,
+            ribs: &ribs,
+            routing: &routing,
+            sets: &prepared.sets,
+            paths: &prepared.paths,
+            redirects: &prepared.redirects,
+        };
+        let rubbish = &mut self.rubbish;
+        self.sav.commit(prepared.sav, input, &mut interfaces, rubbish);
+        self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
+        self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
+        self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        rubbish.push(std::mem::replace(&mut self.numbers, numbers));
+        rubbish.push(std::mem::replace(&mut self.ribs, ribs));
+        rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
         self.buckets = routing.buckets.as_slice().into();
         self.routing = routing;
-        self.based = based;
-        self.fixed = fixed;
+        self.based = prepared.based;
+        self.fixed = prepared.fixed;
         self.ports = demux(gateway, &map, &interfaces).into();
         self.addresses = vec![Vec::new(); interfaces.len()];
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
@@ -306,7 +383,26 @@ impl Compiler {
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
         self.icmp = gateway.icmp;
         self.samplers = self.samplers(gateway, &map).into();
-        Ok(map)
+        self.models += u64::from(counts);
+        self.count();
+        (self.root(), map)
+    }
+
+    fn writers(&self) -> MutexGuard<'_, Vec<Writers>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of how full the tables are.
+    fn count(&mut self) {
+        let occupancy = self.writers().iter().map(|writers| (writers.v4.stats(), writers.v6.stats())).collect();
+        self.occupancy = occupancy;
+    }
+
+    /// What was replaced so far: dropping it takes its time.
+    pub fn take_rubbish(&mut self) -> Rubbish {
+        let mut all = std::mem::take(&mut self.rubbish);
+        all.0.append(&mut self.acl.rubbish.0);
+        all
     }
 
     /// The next version of the root.
@@ -322,6 +418,7 @@ impl Compiler {
             interfaces: Arc::clone(&self.shown),
             vrfs: self.tables.clone(),
             adjacencies: self.routing.adjacencies.clone(),
+            pending: Pending::default(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
             acl: self.acl.current().clone(),
@@ -346,17 +443,18 @@ impl Compiler {
 
     /// Frees what readers have passed.
     pub fn collect(&mut self) {
-        for writers in &mut self.writers {
+        for writers in self.writers().iter_mut() {
             writers.v4.collect();
             writers.v6.collect();
         }
+        self.count();
         self.acl.collect();
         self.allow.collect();
     }
 
     /// How full the tables of each VRF number are.
     pub fn occupancy(&self) -> impl Iterator<Item = (lpm::Stats, lpm::Stats)> {
-        self.writers.iter().map(|writers| (writers.v4.stats(), writers.v6.stats()))
+        self.occupancy.iter().copied()
     }
 
     /// Samplers by number. Those that the model no longer has stay as holes.

@@ -351,4 +351,4 @@ fn rings(wakers: &[Waker]) -> Vec<Ways> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

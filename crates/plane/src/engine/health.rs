@@ -65,7 +65,7 @@ mod tests {
         let mut engine = Engine::start(build.0, options).unwrap();
         assert!(engine.stuck().is_empty());
         let (_, waker) = wake::pair().unwrap();
-        engine.keeper = keeper::Thread::of(thread::spawn(|| panic!("as a mistake would")), waker);
+        engine.keeper = keeper::Threads::of(thread::spawn(|| panic!("as a mistake would")), waker);
         while !engine.keeper.has_failed() {
             thread::yield_now();
         }

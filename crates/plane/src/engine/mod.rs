@@ -1,5 +1,6 @@
 //! The running gateway, as the control thread holds it: ports, workers, the compiler, and what they count.
 
+mod control;
 mod crew;
 mod error;
 mod health;
@@ -8,15 +9,14 @@ mod ports;
 mod report;
 mod why;
 
-use std::collections::{HashSet, VecDeque};
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
 use weir_base::random::Random;
-use weir_base::reclaim::{Domain, Published};
+use weir_base::reclaim::{Domain, Published, Reader};
 use weir_base::{tsc, wake};
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
@@ -25,7 +25,7 @@ use crate::alarm;
 use crate::collect::{self, RefusedEthertypes};
 use crate::compile::{
     AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey,
-    LostEdits, Map, Names, Places, SavError, Settings, StageError,
+    LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::counters::{Counter, WorkerCounters};
 pub use crate::keeper::News;
@@ -38,11 +38,12 @@ use crate::stats::{self, Snapshot};
 use crate::trace::Tracer;
 use crate::worker::Order;
 
+use control::{Control, State, look_at};
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
-use ports::{OpenPort, open_ports};
-use report::{count, difference, interfaces, tables};
+use ports::{OpenPort, announcing, open_ports, tell_of_mtus};
+use report::{count, difference, interfaces, other_tables, tables};
 pub use why::{Refusal, WayBack};
 
 /// How a gateway is to run.
@@ -104,9 +105,10 @@ pub enum Clear {
 
 /// A running gateway. Dropping it stops it.
 pub struct Engine {
-    control: Arc<Mutex<Control>>,
-    keeper: keeper::Thread,
-    domain: Domain,
+    control: Arc<Control>,
+    keeper: keeper::Threads,
+    /// Of who looks at tables as workers do, for people.
+    reader: Mutex<Reader>,
     root: Arc<Published<Root>>,
     tracer: Arc<Tracer>,
     pool: Pool,
@@ -117,25 +119,8 @@ pub struct Engine {
     samples: Option<sample::Reader>,
 }
 
-struct Control {
-    model: Arc<model::Gateway>,
-    compiler: Compiler,
-    map: Map,
-    places: Places,
-    keeper: Keeper,
-    /// What happened and was not asked for yet.
-    news: VecDeque<News>,
-    /// By number; `None` once closed.
-    ports: Vec<Option<OpenPort>>,
-    baseline: Baseline,
-    /// Failures that were told.
-    told: HashSet<String>,
-    /// Failures of ports that were closed since.
-    untold: Vec<String>,
-}
-
 /// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Baseline {
     runtime: Snapshot,
     errors: Snapshot,
@@ -175,8 +160,9 @@ impl Engine {
 
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();
-        let mut ports = Vec::new();
-        let mut opened = open_ports(&model, &[], &mut ports)?;
+        let ports = Mutex::default();
+        let mut opened = open_ports(&model, &[], &ports)?;
+        let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
             Err(source) if ports.iter().flatten().any(|port| port.port.device().is_some()) => {
@@ -185,11 +171,16 @@ impl Engine {
             Err(_) => None,
         };
         let mut keeper = Keeper::new(&model, Random::from_seed(random.next()));
-        let places = opened.places.clone();
-        let announces = |index| Control::announces(&ports, &places, index);
-        let (root, map, links) =
-            keeping::compile(Compiler::compile, &mut compiler, &keeper, &model, &mut opened.places, announces)?;
-        let root = Arc::new(Published::new(root, &domain));
+        let announcing = announcing(&ports, &opened.places);
+        let (prepared, links) = keeping::prepare(
+            &compiler,
+            |links| keeper.unusable(links),
+            &model,
+            &mut opened.places,
+            |index| announcing.contains(&index),
+        )?;
+        let (compiled, map) = compiler.commit(&model, prepared, true);
+        let root = Arc::new(Published::new(compiled.clone(), &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
         before_threads().map_err(EngineError::BeforeThreads)?;
@@ -208,6 +199,7 @@ impl Engine {
         };
         let (workers, rings) = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
         connect(&workers, &opened.new, &mut ports);
+        workers.settle();
         receive(&workers, &opened.new, &mut ports);
         let mut work = Work::default();
         keeper.adopt(&model, &map, links, clock.now(), &mut work);
@@ -215,35 +207,28 @@ impl Engine {
         for (_, interface) in (0..).zip(&model.interfaces).filter(|(index, _)| down(index)) {
             work.news.push(News::LinkDown { interface: interface.name.clone() });
         }
-        let mut control = Control {
-            model: Arc::new(model),
-            compiler,
+        let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
+        let control = Arc::new(Control::new(control::Parts {
+            model,
             map,
             places: opened.places,
             keeper,
-            news: VecDeque::new(),
+            compiled,
+            compiler,
             ports,
-            baseline: Baseline { since: clock.now().0, ..Baseline::default() },
-            told: HashSet::new(),
-            untold: Vec::new(),
-        };
-        let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
-        control.carry_out(work, clock.now(), &root, &mouths);
-        let control = Arc::new(Mutex::new(control));
-        let samples = sample::Reader::new(rings.samples, bed, Arc::clone(&root), clock.clone());
-        let parts = keeper::Parts {
-            control: Arc::clone(&control),
             domain: domain.clone(),
             root: Arc::clone(&root),
             clock: clock.clone(),
             mouths,
-            rings: rings.events,
-            monitor,
-        };
+            waker: waker.clone(),
+        }));
+        control.carry_out(&mut control.state(), None, work);
+        let samples = sample::Reader::new(rings.samples, bed, Arc::clone(&root), clock.clone());
+        let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
-            keeper: keeper::Thread::start(parts, sleeper, waker).map_err(EngineError::Keeper)?,
-            domain,
+            keeper: keeper::Threads::start(parts, sleeper, waker).map_err(EngineError::Keeper)?,
+            reader: Mutex::new(domain.reader()?),
             root,
             tracer,
             pool,
@@ -261,55 +246,67 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        let mut control = self.lock();
-        let control = &mut *control;
-        if model.workers != control.model.workers {
+        let control = &*self.control;
+        let operation = control.operate();
+        let (before, _) = control.in_force();
+        if model.workers != before.workers {
             return Err(EngineError::NeedsRestart { what: "the number or place of workers" });
         }
-        if model.buffers != control.model.buffers {
+        if model.buffers != before.buffers {
             return Err(EngineError::NeedsRestart { what: "the number of packet buffers" });
         }
-        if model.limits != control.model.limits {
+        if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
         }
-        let mut opened = open_ports(&model, &control.model.interfaces, &mut control.ports)?;
-        let before = count(&control.compiler);
-        let places = opened.places.clone();
-        let announces = |index| Control::announces(&control.ports, &places, index);
-        let compiled = keeping::compile(
-            Compiler::compile,
-            &mut control.compiler,
-            &control.keeper,
+        let mut opened = open_ports(&model, &before.interfaces, control.all_ports())?;
+        let announcing = announcing(&control.ports(), &opened.places);
+        let compiler = operation.read();
+        let routes = count(&compiler);
+        let prepared = keeping::prepare(
+            &compiler,
+            |links| control.state().keeper.unusable(links),
             &model,
             &mut opened.places,
-            announces,
+            |index| announcing.contains(&index),
         );
-        let (root, map, links) = match compiled {
-            Ok(compiled) => compiled,
+        drop(compiler);
+        let (prepared, links) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => {
-                opened.undo(&mut control.ports);
+                opened.undo(control.all_ports());
                 return Err(error.into());
             }
         };
         // New ports can send before anything is routed to them; old ones are closed after nothing is routed to them. New
         // ones receive once it is known what belongs to them and once workers have let go of the old ones, which may
         // be of the same device: what both received would come twice, and out of order.
-        connect(&self.workers, &opened.new, &mut control.ports);
-        let generation = root.model;
-        let mut report = difference(&control.model, &model);
-        report.generation = generation;
-        report.routes = (count(&control.compiler), before);
-        let mut goodbyes = Work::default();
-        control.keeper.leave(&links, &mut goodbyes);
-        if !goodbyes.frames.is_empty() {
-            control.carry_out(goodbyes, self.clock.now(), &self.root, &self.mouths());
+        connect(&self.workers, &opened.new, &mut control.ports());
+        self.workers.settle();
+        if control.leave(&links) {
             self.workers.settle();
         }
-        self.root.publish(root);
+        let mut report = difference(&before, &model);
+        let mut work = Work::default();
+        let mut places = opened.places.ports.clone();
+        {
+            let mut ports = control.ports();
+            look_at(&model, &ports, &mut places);
+            tell_of_mtus(&mut ports, &model, &places, &mut work);
+        }
+        let model = Arc::new(model);
+        let mut compiler = operation.write();
+        let (root, map) = compiler.commit(&model, prepared, true);
+        report.generation = root.model;
+        report.routes = (count(&compiler), routes);
+        report.lost = compiler.lost_acl_edits();
+        let ended = compiler.ended_sav_stages().into_iter();
+        work.news.extend(ended.map(|policy| News::StageEnded { policy }));
+        let map = control.take_over(&mut compiler, root, (Arc::clone(&model), map), (opened.places, places), &mut work);
+        drop(compiler);
         self.workers.wake();
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
-            if (model.icmp, model.neighbor_discovery) != (control.model.icmp, control.model.neighbor_discovery) {
+            if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
                 worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
             }
             for &number in &opened.gone {
@@ -318,25 +315,25 @@ impl Engine {
         }
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
         self.workers.settle();
-        receive(&self.workers, &opened.new, &mut control.ports);
+        receive(&self.workers, &opened.new, &mut control.ports());
         for &number in &opened.gone {
-            let closed = control.ports[number as usize].take();
+            let closed = control.ports()[number as usize].take();
             // What its last flush met is known only now.
-            control.untold.extend(closed.and_then(|port| port.failure()));
+            let failure = closed.and_then(|port| port.failure());
+            control.state().untold.extend(failure);
         }
+        {
+            let mut compiler = operation.write();
+            let mut state = control.state();
+            state.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
+            control.carry_out(&mut state, Some(&mut compiler), work);
+        }
+        // What ports said of their devices since.
         let mut work = Work::default();
-        control.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
-        let ended = control.compiler.ended_sav_stages().into_iter();
-        work.news.extend(ended.map(|policy| News::StageEnded { policy }));
-        report.lost = control.compiler.lost_acl_edits();
-        control.tell_of_links(&model, &opened.places, &mut work);
-        Control::tell_of_mtus(&mut control.ports, &model, &opened.places, &mut work);
-        (control.model, control.map, control.places) = (Arc::new(model), map, opened.places);
-        control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
+        control.look_at_links(&mut work);
+        control.state().report(work.news);
         self.workers.wake();
         self.keeper.wake();
-        self.domain.collect();
-        control.compiler.collect();
         Ok(report)
     }
 
@@ -345,16 +342,16 @@ impl Engine {
         self.samples.take()
     }
 
-    /// What interfaces counted for the alarms of their policies. `None`: a reload is under way, which this does not wait for.
-    pub fn alarms(&self) -> Option<Vec<alarm::Reading>> {
-        let control = self.try_lock()?;
-        Some(self.root.with(|root| collect::alarms(&control.model, &control.map, root)))
+    /// What interfaces counted for the alarms of their policies.
+    pub fn alarms(&self) -> Vec<alarm::Reading> {
+        let (model, map) = self.control.in_force();
+        self.root.with(|root| collect::alarms(&model, &map, root))
     }
 
     /// What samplers took, in the order of the configuration.
     pub fn samplers(&self) -> Vec<stats::SamplerStats> {
-        let control = self.lock();
-        self.root.with(|root| collect::samplers(&control.map, root))
+        let (_, map) = self.control.in_force();
+        self.root.with(|root| collect::samplers(&map, root))
     }
 
     /// The version in force.
@@ -364,18 +361,21 @@ impl Engine {
 
     /// One reading of every counter.
     pub fn snapshot(&self) -> Snapshot {
-        let mut control = self.lock();
-        let control = &mut *control;
-        self.domain.collect();
-        control.compiler.collect();
-        let now = self.read(control);
-        let elapsed = self.clock.now().0.saturating_sub(control.baseline.since) as f64 / 1e9;
-        let Baseline { runtime, errors, interfaces, sav, .. } = &control.baseline;
+        self.control.collect();
+        let now = self.read();
+        let baseline = Arc::clone(&self.control.state().baseline);
+        let elapsed = self.clock.now().0.saturating_sub(baseline.since) as f64 / 1e9;
+        let Baseline { runtime, errors, interfaces, sav, .. } = &*baseline;
         collect::since(now, runtime, errors, interfaces, sav, elapsed)
     }
 
     /// Every counter from the start on.
-    fn read(&self, control: &Control) -> Snapshot {
+    fn read(&self) -> Snapshot {
+        let rows = self.tables();
+        let (model, map, neighbors) = {
+            let state = self.control.state();
+            (Arc::clone(&state.model), Arc::clone(&state.map), state.keeper.table.stats())
+        };
         let occupancy = self.pool.occupancy();
         let waiting = |of: fn(&WorkerCounters) -> (&Counter, &Counter)| {
             let each = self.workers.iter().map(|worker| of(&worker.counters));
@@ -400,8 +400,11 @@ impl Engine {
                 })
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
-            interfaces: self.root.with(|root| interfaces(control, root)),
-            sav: self.root.with(|root| collect::sav(&control.model, &control.map, root)),
+            interfaces: {
+                let ports = self.control.ports();
+                self.root.with(|root| interfaces(&model, &map, &ports, root))
+            },
+            sav: self.root.with(|root| collect::sav(&model, &map, root)),
             conservation: collect::conservation(self.workers.iter().map(|worker| &*worker.counters)),
             buffers: stats::BufferStats {
                 small: occupancy.small,
@@ -410,16 +413,30 @@ impl Engine {
             },
             neighbors: stats::NeighborStats {
                 events_lost: self.workers.iter().map(|worker| worker.counters.events_lost.value()).sum(),
-                ..control.keeper.table.stats()
+                ..neighbors
             },
-            tables: tables(control, &waiting, self.workers.len()),
+            tables: {
+                let others = other_tables(&model, neighbors.entries, &waiting, self.workers.len());
+                rows.iter().cloned().chain(others).collect()
+            },
         }
+    }
+
+    /// How full the compiler's tables are; while an operation changes it, how full they were when that was last asked.
+    fn tables(&self) -> Arc<[stats::TableStats]> {
+        if let Some(compiler) = self.control.try_compiler() {
+            let (model, map) = self.control.in_force();
+            let rows: Arc<[_]> = tables(&model, &map, &compiler).into();
+            self.control.state().tables = Arc::clone(&rows);
+            return rows;
+        }
+        Arc::clone(&self.control.state().tables)
     }
 
     /// Every route of every VRF, by VRF and prefix.
     pub fn routes(&self) -> Vec<stats::RouteRow> {
-        let control = self.lock();
-        self.root.with(|root| crate::show::routes(&control.model, &control.map, &control.compiler, root))
+        let (compiler, model, map) = self.control.look();
+        self.root.with(|root| crate::show::routes(&model, &map, &compiler, root))
     }
 
     /// Changes what a source says of the table of a policy: all changes, or none. The time is the system's, in seconds of
@@ -428,10 +445,11 @@ impl Engine {
     /// # Errors
     /// When the policy has no table, a change can not be made, or there is no room.
     pub fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
-        let mut control = self.lock();
-        let Control { compiler, model, .. } = &mut *control;
-        let (edited, root) = compiler.edit_sav(model, policy, source, edits, time)?;
-        self.put_into_force(root, compiler);
+        let operation = self.control.operate();
+        let (model, _) = self.control.in_force();
+        let mut compiler = operation.write();
+        let (edited, root) = compiler.edit_sav(&model, policy, source, edits, time)?;
+        self.control.put_into_force(root);
         Ok(edited)
     }
 
@@ -446,10 +464,12 @@ impl Engine {
         entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
-        let mut control = self.lock();
-        let Control { compiler, model, .. } = &mut *control;
-        let (edited, root) = compiler.replace_sav(model, policy, source, entries, time)?;
-        self.put_into_force(root, compiler);
+        let operation = self.control.operate();
+        let (model, _) = self.control.in_force();
+        let plan = operation.read().plan_sav(&model, policy, source, entries, time)?;
+        let mut compiler = operation.write();
+        let (edited, root) = compiler.carry_out_sav(&model, plan)?;
+        self.control.put_into_force(root);
         Ok(edited)
     }
 
@@ -459,16 +479,17 @@ impl Engine {
     /// # Errors
     /// When there is no such policy, or it does not say what the action needs.
     pub fn stage_sav(&self, policy: &str, action: Option<model::SavAction>, time: u64) -> Result<(), StageError> {
-        let mut control = self.lock();
-        let Control { compiler, model, .. } = &mut *control;
-        let root = compiler.stage_sav(model, policy, action, time)?;
-        self.put_into_force(root, compiler);
+        let operation = self.control.operate();
+        let (model, _) = self.control.in_force();
+        let mut compiler = operation.write();
+        let root = compiler.stage_sav(&model, policy, action, time)?;
+        self.control.put_into_force(root);
         Ok(())
     }
 
     /// The model in force.
     pub fn model(&self) -> Arc<model::Gateway> {
-        Arc::clone(&self.lock().model)
+        self.control.in_force().0
     }
 
     /// Changes an access list, at once for all packets: all of the change, or none. `edit` is told the model in force, whose
@@ -482,12 +503,12 @@ impl Engine {
         said: &AclSaid,
         edit: impl FnOnce(&model::Gateway) -> Result<AclEdit, E>,
     ) -> Result<AclEdited, E> {
-        let mut control = self.lock();
-        let Control { compiler, model, map, .. } = &mut *control;
-        let edit = edit(model)?;
-        let edited = compiler.edit_acl((model, map), list, edit, said, |root| self.root.publish(root))?;
-        compiler.collect_acl();
-        Ok(edited)
+        let operation = self.control.operate();
+        let (model, map) = self.control.in_force();
+        let edit = edit(&model)?;
+        let plan = operation.read().plan_acl_edit((&model, &map), list, edit, said)?;
+        let publish = |root| self.control.put_into_force(root);
+        Ok(operation.write().carry_out_acl_edit((&model, &map), plan, said, publish)?)
     }
 
     /// Gives a group that rules of access lists name other members, at once for all packets, and to all groups that it is in.
@@ -501,10 +522,12 @@ impl Engine {
         said: &AclSaid,
         group: impl FnOnce(&model::Gateway) -> Result<M, E>,
     ) -> Result<AclEdited, E> {
-        let mut control = self.lock();
-        let Control { compiler, model, map, .. } = &mut *control;
-        let group = group(model)?;
-        Ok(compiler.replace_acl_group((model, map), group, said, |root| self.root.publish(root))?)
+        let operation = self.control.operate();
+        let (model, map) = self.control.in_force();
+        let group = group(&model)?;
+        let plan = operation.read().plan_acl_group((&model, &map), group, said)?;
+        let publish = |root| self.control.put_into_force(root);
+        Ok(operation.write().carry_out_acl_edit((&model, &map), plan, said, publish)?)
     }
 
     /// Takes back what a group was given while the gateway runs: one that is declared is as declared again, in all rules at
@@ -514,9 +537,10 @@ impl Engine {
     /// When there is no such group, it is as it was declared, or it can not be so: rules or groups name one that would go, a
     /// group would be in itself, a rule would have no addresses of its family, or there is no room.
     pub fn restore_acl_group(&self, group: &str) -> Result<AclRestored, AclError> {
-        let mut control = self.lock();
-        let Control { compiler, model, map, .. } = &mut *control;
-        compiler.restore_acl_group((model, map), group, |root| self.root.publish(root))
+        let operation = self.control.operate();
+        let (model, map) = self.control.in_force();
+        let publish = |root| self.control.put_into_force(root);
+        operation.write().restore_acl_group((&model, &map), group, publish)
     }
 
     /// Makes an access list that is not declared. `list` is told the model in force.
@@ -528,10 +552,10 @@ impl Engine {
         said: &AclSaid,
         list: impl FnOnce(&model::Gateway) -> Result<model::AclList, E>,
     ) -> Result<AclEdited, E> {
-        let mut control = self.lock();
-        let Control { compiler, model, map, .. } = &mut *control;
-        let list = list(model)?;
-        Ok(compiler.create_acl((model, map), list, said)?)
+        let operation = self.control.operate();
+        let (model, map) = self.control.in_force();
+        let list = list(&model)?;
+        Ok(operation.write().create_acl((&model, &map), list, said)?)
     }
 
     /// Deletes an access list that was made while the gateway ran.
@@ -539,21 +563,21 @@ impl Engine {
     /// # Errors
     /// When there is no such list, interfaces name it, or it is declared.
     pub fn delete_acl(&self, list: &str) -> Result<AclEdited, AclError> {
-        let mut control = self.lock();
-        let Control { compiler, model, map, .. } = &mut *control;
-        compiler.delete_acl((model, map), list)
+        let operation = self.control.operate();
+        let (model, map) = self.control.in_force();
+        operation.write().delete_acl((&model, &map), list)
     }
 
     /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
     pub fn acl_lists(&self) -> Vec<stats::AclListStats> {
-        let control = self.lock();
-        control.compiler.acl_lists(&control.model)
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_lists(&model)
     }
 
     /// What sequences of access lists are compiled to.
     pub fn acl_sections(&self) -> Vec<stats::AclSectionStats> {
-        let control = self.lock();
-        control.compiler.acl_sections(&control.model)
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_sections(&model)
     }
 
     /// The rules of an access list that are wanted, in their order, `most` at most, each as `row` makes of it with the model
@@ -565,22 +589,24 @@ impl Engine {
         most: usize,
         row: impl Fn(&model::Gateway, stats::AclRuleRow) -> T,
     ) -> Option<(Vec<T>, usize)> {
-        let control = self.lock();
-        let (rows, total) = control.compiler.acl_rules(&control.model, list, wanted, most)?;
-        Some((rows.into_iter().map(|own| row(&control.model, own)).collect(), total))
+        let (compiler, model, _) = self.control.look();
+        let (rows, total) = compiler.acl_rules(&model, list, wanted, most)?;
+        drop(compiler);
+        Some((rows.into_iter().map(|own| row(&model, own)).collect(), total))
     }
 
     /// The groups that rules may name, as they are now, each as `row` makes of it with the model in force; with who changed
     /// them, if they are not as they were declared.
     pub fn acl_groups<T>(&self, row: impl Fn(&model::Gateway, AclGroup, Option<AclSaid>) -> T) -> Vec<T> {
-        let control = self.lock();
-        let groups = control.compiler.acl_groups(&control.model);
-        groups.into_iter().map(|(group, said)| row(&control.model, group, said)).collect()
+        let (compiler, model, _) = self.control.look();
+        let groups = compiler.acl_groups(&model);
+        drop(compiler);
+        groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
     }
 
     /// What an access list does with packets that no rule of it matches; `None`: there is no such list.
     pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
-        self.lock().compiler.acl_default(list)
+        self.control.look().0.acl_default(list)
     }
 
     /// Where packets came from that were not valid, since counters of source address validation were cleared: what each
@@ -596,34 +622,29 @@ impl Engine {
         self.root.with(|root| collect::invalid_sources(tables, root, self.clock.now()))
     }
 
-    fn put_into_force(&self, root: Root, compiler: &mut Compiler) {
-        self.root.publish(root);
-        self.domain.collect();
-        compiler.collect();
-    }
-
     /// The policies of source address validation, in the order of the configuration.
     pub fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
-        let control = self.lock();
-        crate::show::sav_policies(&control.model, &control.compiler)
+        let (compiler, model, _) = self.control.look();
+        crate::show::sav_policies(&model, &compiler)
     }
 
     /// The bindings of hardware addresses, in the order of the configuration.
     pub fn bindings(&self) -> Vec<stats::BindingsStats> {
-        let control = self.lock();
-        crate::show::bindings(&control.model, &control.compiler)
+        let (compiler, model, _) = self.control.look();
+        crate::show::bindings(&model, &compiler)
     }
 
     /// What interfaces let pass by ethertype, in the order of the configuration.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
-        let control = self.lock();
-        self.root.with(|root| collect::ethertypes(&control.model, &control.map, root, &control.baseline.ethertypes))
+        let (model, map) = self.control.in_force();
+        let baseline = Arc::clone(&self.control.state().baseline);
+        self.root.with(|root| collect::ethertypes(&model, &map, root, &baseline.ethertypes))
     }
 
     /// The allowlists, in the order of the configuration.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
-        let control = self.lock();
-        crate::show::allowlists(&control.model, &control.compiler)
+        let (compiler, model, _) = self.control.look();
+        crate::show::allowlists(&model, &compiler)
     }
 
     /// The entries of a policy's list or table whose prefixes `wanted` wants, `most` at most, and how many there are in all;
@@ -634,25 +655,21 @@ impl Engine {
         wanted: impl Fn(IpNet) -> bool,
         most: usize,
     ) -> Option<(Vec<stats::SavEntryRow>, usize)> {
-        let control = self.lock();
-        control.compiler.sav_occupancy(policy)?;
-        Some(control.compiler.sav_entries(&control.model, policy, wanted, most))
+        let (compiler, model, _) = self.control.look();
+        compiler.sav_occupancy(policy)?;
+        Some(compiler.sav_entries(&model, policy, wanted, most))
     }
 
     /// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
     pub fn neighbors(&self) -> Vec<stats::NeighborRow> {
-        let control = self.lock();
-        crate::show::neighbors(&control.model, &control.keeper, self.clock.now())
+        let state = self.control.state();
+        crate::show::neighbors(&state.model, &state.keeper, self.clock.now())
     }
 
     /// What happened since the last call: links, duplicate addresses, conflicts, full tables. Each is told once; of more
-    /// than a thousand the latest. Does not wait for a reload that is under way: then it is told next time.
+    /// than a thousand the latest.
     pub fn news(&self) -> Vec<News> {
-        self.try_lock().map_or_else(Vec::new, |mut control| control.news.drain(..).collect())
-    }
-
-    fn mouths(&self) -> Vec<Arc<crew::Mouth>> {
-        self.workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect()
+        self.control.state().news.drain(..).collect()
     }
 
     /// Traces the next `count` packets that enter a node.
@@ -672,8 +689,7 @@ impl Engine {
 
     /// Counts from 0 again. The totals of all packets are never cleared.
     pub fn clear(&self, what: Clear) {
-        let mut control = self.lock();
-        let mut now = self.read(&control);
+        let mut now = self.read();
         // Those that are away may come back, and their counters with them.
         self.root.with(|root| {
             now.interfaces.extend(root.interfaces.iter().filter(|interface| !interface.present).map(|interface| {
@@ -683,45 +699,58 @@ impl Engine {
             now.sav.extend(collect::sav_of_absent(root));
         });
         let all = what == Clear::All;
-        if all || what == Clear::Runtime {
-            control.baseline.runtime = now.clone();
-            control.baseline.since = self.clock.now().0;
-        }
-        if all || what == Clear::Errors {
-            control.baseline.errors = now.clone();
+        let ethertypes = || self.root.with(collect::all_refused_ethertypes);
+        let ethertypes = (all || what == Clear::Ethertypes).then(ethertypes);
+        {
+            let mut state = self.control.state();
+            let baseline = Arc::make_mut(&mut state.baseline);
+            if all || what == Clear::Runtime {
+                baseline.runtime = now.clone();
+                baseline.since = self.clock.now().0;
+            }
+            if all || what == Clear::Errors {
+                baseline.errors = now.clone();
+            }
+            if all || matches!(what, Clear::Interfaces | Clear::Sav) {
+                baseline.sav.clone_from(&now.sav);
+            }
+            if all || what == Clear::Interfaces {
+                baseline.interfaces = now;
+            }
+            if let Some(ethertypes) = ethertypes {
+                baseline.ethertypes = ethertypes;
+            }
         }
         if all || matches!(what, Clear::Interfaces | Clear::Sav) {
-            control.baseline.sav.clone_from(&now.sav);
             for worker in self.workers.iter() {
                 worker.counters.spoofed.clear();
                 worker.counters.unknown.clear();
             }
         }
-        if all || what == Clear::Interfaces {
-            control.baseline.interfaces = now;
-        }
-        if all || what == Clear::Sav {
-            control.compiler.clear_sav();
-        }
-        if all || what == Clear::Acl {
-            control.compiler.clear_acl();
-        }
-        if all || what == Clear::Allowlists {
-            control.compiler.clear_allowlists();
-        }
-        if all || what == Clear::Bindings {
-            control.compiler.clear_bindings();
-        }
-        if all || what == Clear::Ethertypes {
-            control.baseline.ethertypes = self.root.with(collect::all_refused_ethertypes);
+        if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Bindings) {
+            let operation = self.control.operate();
+            let mut compiler = operation.write();
+            if all || what == Clear::Sav {
+                compiler.clear_sav();
+            }
+            if all || what == Clear::Acl {
+                compiler.clear_acl();
+            }
+            if all || what == Clear::Allowlists {
+                compiler.clear_allowlists();
+            }
+            if all || what == Clear::Bindings {
+                compiler.clear_bindings();
+            }
         }
         if all || what == Clear::Trace {
             self.tracer.clear();
         }
         if what == Clear::Neighbors {
             let mut work = Work::default();
-            control.keeper.clear(&mut work);
-            control.carry_out(work, self.clock.now(), &self.root, &self.mouths());
+            let mut state = self.control.state();
+            state.keeper.clear(&mut work);
+            self.control.carry_out(&mut state, None, work);
         }
     }
 
@@ -740,10 +769,10 @@ impl Engine {
     }
 
     /// Failures since the last call: a capture that turned out truncated, a disk that filled up, a worker that panicked.
-    /// Does not wait for a reload that is under way: then they are told next time.
     pub fn faults(&self) -> Vec<String> {
-        let Some(mut control) = self.try_lock() else { return Vec::new() };
-        let Control { ports, told, untold, .. } = &mut *control;
+        let failures: Vec<String> = self.control.ports().iter().flatten().filter_map(OpenPort::failure).collect();
+        let mut state = self.control.state();
+        let State { told, untold, .. } = &mut *state;
         let mut new: Vec<String> = untold.drain(..).filter(|text| told.insert(text.clone())).collect();
         for (number, _) in self.workers.iter().enumerate().filter(|(_, worker)| worker.has_failed()) {
             let text = format!("worker {number} ended by mistake: restart the gateway");
@@ -755,9 +784,7 @@ impl Engine {
             let text = "the keeper of neighbours ended by mistake: restart the gateway".to_owned();
             new.extend(Some(text).filter(|text| told.insert(text.clone())));
         }
-        for port in ports.iter().flatten() {
-            new.extend(port.failure().filter(|text| told.insert(text.clone())));
-        }
+        new.extend(failures.into_iter().filter(|text| told.insert(text.clone())));
         new
     }
 
@@ -772,22 +799,9 @@ impl Engine {
         self.keeper.stop();
         self.workers.stop();
     }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, Control>> {
-        match self.control.try_lock() {
-            Ok(control) => Some(control),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Control> {
-        // A panic in between left at worst a port open that no one uses.
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Gives each worker a transmit queue of every one of these ports, and waits until all have them.
+/// Gives each worker a transmit queue of every one of these ports. All have them once they have settled.
 fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
@@ -795,7 +809,6 @@ fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
             worker.order(Order::Transmit(number, transmitter));
         }
     }
-    workers.settle();
 }
 
 /// Gives the receive queues of these ports to the workers in turn.

@@ -1,14 +1,17 @@
 //! Ports: which of a model's are open already, which have to be opened, and which nobody needs any more.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_packet::buffer::MAX_FRAME;
+use weir_packet::wire::{ethernet, vlan};
 use weir_port::spec::{Middleware, PortSpec};
 use weir_port::{Link, OpenError, Port};
 
 use super::EngineError;
 use crate::compile::{Places, PortPlace};
+use crate::keeper::{News, Work};
 use crate::model::{self, InterfaceKind};
 use crate::root::derived_mac;
 
@@ -45,11 +48,14 @@ pub(super) struct Opened {
 
 impl Opened {
     /// Nothing came of it: new ports are closed, and those that were adjusted become what they were.
-    pub(super) fn undo(self, ports: &mut Vec<Option<OpenPort>>) {
+    pub(super) fn undo(self, ports: &Mutex<Vec<Option<OpenPort>>>) {
         if let Some(&first) = self.new.first() {
-            ports.truncate(first as usize);
+            let new = lock(ports).split_off(first as usize);
+            // To close them takes its time.
+            drop(new);
         }
         for (number, kind) in self.adjusted.into_iter().rev() {
+            let mut ports = lock(ports);
             let Some(known) = &mut ports[number] else { continue };
             // What the kernel refuses now stays as it is: the next reload tries again.
             if let InterfaceKind::Port { port, .. } = &kind {
@@ -60,6 +66,11 @@ impl Opened {
     }
 }
 
+/// The lock is held for moments: not while a port is opened.
+fn lock(ports: &Mutex<Vec<Option<OpenPort>>>) -> MutexGuard<'_, Vec<Option<OpenPort>>> {
+    ports.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Opens the ports of a model that are not open yet, at the end of `ports`. A port whose specification changed is a new
 /// port, unless it can become what is wanted. `before` are the interfaces of the model in force.
 ///
@@ -68,7 +79,7 @@ impl Opened {
 pub(super) fn open_ports(
     model: &model::Gateway,
     before: &[model::Interface],
-    ports: &mut Vec<Option<OpenPort>>,
+    ports: &Mutex<Vec<Option<OpenPort>>>,
 ) -> Result<Opened, EngineError> {
     let mut opened = Opened::default();
     match open_all(model, before, ports, &mut opened) {
@@ -83,7 +94,7 @@ pub(super) fn open_ports(
 fn open_all(
     model: &model::Gateway,
     before: &[model::Interface],
-    ports: &mut Vec<Option<OpenPort>>,
+    ports: &Mutex<Vec<Option<OpenPort>>>,
     opened: &mut Opened,
 ) -> Result<(), EngineError> {
     let mut kept = HashSet::new();
@@ -91,21 +102,22 @@ fn open_all(
         let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
         let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
         let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
-        let known = ports.iter().position(|known| {
+        let known = lock(ports).iter().position(|known| {
             known.as_ref().is_some_and(|known| {
                 !known.punt && known.interface == interface.name && known.kind == interface.kind && known.mac == mac
             })
         });
-        let adjusted = match known.filter(|_| same) {
-            Some(number) => Some(number),
-            None => adjust(&interface.name, &interface.kind, mac, false, ports, opened).map_err(|source| {
-                EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
-            })?,
-        };
+        let adjusted =
+            match known.filter(|_| same) {
+                Some(number) => Some(number),
+                None => adjust(&interface.name, &interface.kind, mac, false, &mut lock(ports), opened).map_err(
+                    |source| EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source },
+                )?,
+            };
         let number = match adjusted {
             Some(number) => number,
             None => {
-                if let Some((path, by)) = taken(&interface.kind, ports) {
+                if let Some((path, by)) = taken(&interface.kind, &lock(ports)) {
                     let (interface, origin) = (interface.name.clone(), interface.origin);
                     return Err(EngineError::FileTaken { interface, origin, path, by });
                 }
@@ -118,6 +130,7 @@ fn open_all(
                     EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
                 })?;
                 let kind = interface.kind.clone();
+                let mut ports = lock(ports);
                 ports.push(Some(OpenPort {
                     interface: interface.name.clone(),
                     port,
@@ -131,6 +144,7 @@ fn open_all(
             }
         };
         kept.insert(number);
+        let ports = lock(ports);
         let port = ports[number].as_ref().map(|port| &port.port);
         let place = PortPlace {
             number: number as u32,
@@ -141,6 +155,7 @@ fn open_all(
         opened.places.ports.insert(index as u32, place);
     }
     open_punts(model, ports, opened, &mut kept)?;
+    let ports = lock(ports);
     opened.gone = (0..ports.len())
         .filter(|&number| ports[number].is_some() && !kept.contains(&number))
         .map(|n| n as u32)
@@ -226,7 +241,7 @@ pub(super) fn follow(model: &model::Gateway, places: &Places, ports: &mut [Optio
 /// Opens the punt devices of a model that are not open yet.
 fn open_punts(
     model: &model::Gateway,
-    ports: &mut Vec<Option<OpenPort>>,
+    ports: &Mutex<Vec<Option<OpenPort>>>,
     opened: &mut Opened,
     kept: &mut HashSet<usize>,
 ) -> Result<(), EngineError> {
@@ -234,9 +249,10 @@ fn open_punts(
         let interface = &model.interfaces[index as usize];
         let same = |known: &OpenPort| known.punt && known.interface == interface.name && known.kind == kind;
         let failed = |source| EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source };
-        let adjusted = match ports.iter().position(|known| known.as_ref().is_some_and(same)) {
+        let known = lock(ports).iter().position(|known| known.as_ref().is_some_and(same));
+        let adjusted = match known {
             Some(number) => Some(number),
-            None => adjust(&interface.name, &kind, mac, true, ports, opened).map_err(failed)?,
+            None => adjust(&interface.name, &kind, mac, true, &mut lock(ports), opened).map_err(failed)?,
         };
         let number = match adjusted {
             Some(number) => number,
@@ -248,6 +264,7 @@ fn open_punts(
                     max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
                 };
                 let port = weir_port::open(port, middleware, *queues, &context).map_err(failed)?;
+                let mut ports = lock(ports);
                 ports.push(Some(OpenPort {
                     interface: interface.name.clone(),
                     port,
@@ -264,6 +281,40 @@ fn open_punts(
         opened.places.punts.insert(index, number as u32);
     }
     Ok(())
+}
+
+/// The ports, by the model's index of their interface, behind which there may be stations that we do not know of: a kernel's
+/// device leads to a network, if not to a single station.
+pub(super) fn announcing(ports: &[Option<OpenPort>], places: &Places) -> HashSet<u32> {
+    let announces = |place: &PortPlace| {
+        let port = ports.get(place.number as usize).and_then(Option::as_ref);
+        port.is_some_and(|port| port.port.device().is_some() && port.port.peer().is_none())
+    };
+    places.ports.iter().filter(|(_, place)| announces(place)).map(|(&index, _)| index).collect()
+}
+
+/// Tells of the interfaces of a model whose packets may be longer than their devices send now, each once.
+pub(super) fn tell_of_mtus(
+    ports: &mut [Option<OpenPort>],
+    model: &model::Gateway,
+    places: &HashMap<u32, PortPlace>,
+    work: &mut Work,
+) {
+    for (index, interface) in (0..).zip(&model.interfaces) {
+        let number = places.get(&index).map(|place| place.number as usize);
+        let port = number.and_then(|number| ports.get_mut(number)).and_then(Option::as_mut);
+        let Some(port) = port else { continue };
+        let device = port.port.max_frame().map(|most| most.saturating_sub(ethernet::LENGTH + vlan::LENGTH));
+        let device = device.filter(|&device| device < interface.mtu as usize);
+        if port.narrow == device {
+            continue;
+        }
+        port.narrow = device;
+        if let Some(device) = device {
+            let (interface, mtu) = (interface.name.clone(), interface.mtu);
+            work.news.push(News::DeviceMtu { interface, mtu, device });
+        }
+    }
 }
 
 /// A file that a port would write and that an open port writes, with the interface of that one.

@@ -3,9 +3,10 @@
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
 
-use super::{Control, Reloaded};
+use super::Reloaded;
+use super::ports::OpenPort;
 use crate::collect;
-use crate::compile::{Compiler, MOST_BINDINGS};
+use crate::compile::{Compiler, MOST_BINDINGS, Map};
 use crate::fragments::{self, Fragments};
 use crate::hold::Hold;
 use crate::model::{self, InterfaceKind};
@@ -48,15 +49,19 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
     }
 }
 
-pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::InterfaceStats> {
-    control
-        .model
+pub(super) fn interfaces(
+    model: &model::Gateway,
+    map: &Map,
+    ports: &[Option<OpenPort>],
+    root: &Root,
+) -> Vec<stats::InterfaceStats> {
+    model
         .interfaces
         .iter()
-        .zip(&control.map.interfaces)
+        .zip(&map.interfaces)
         .filter_map(|(interface, &number)| {
             let compiled = root.interfaces.get(number as usize)?;
-            let port = control.ports.get(compiled.port as usize).and_then(Option::as_ref);
+            let port = ports.get(compiled.port as usize).and_then(Option::as_ref);
             let own = matches!(interface.kind, InterfaceKind::Port { .. });
             let counters = port.filter(|_| own).map(|port| port.port.counters());
             Some(stats::InterfaceStats {
@@ -65,7 +70,7 @@ pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::Interface
                 up: port.is_some_and(|port| port.port.link() == Link::Up),
                 mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
                 mtu: compiled.mtu,
-                vrf: control.model.vrfs[usize::from(interface.vrf.0)].name.clone(),
+                vrf: model.vrfs[usize::from(interface.vrf.0)].name.clone(),
                 addresses: nets(compiled.addresses.iter().chain(compiled.tentative.iter())),
                 automatic: nets(
                     compiled
@@ -75,11 +80,7 @@ pub(super) fn interfaces(control: &Control, root: &Root) -> Vec<stats::Interface
                         .filter(|own| own.origin == model::Origin::default() && !interface.addresses.contains(own)),
                 ),
                 tentative: nets(compiled.tentative.iter()),
-                origin: control
-                    .model
-                    .origins
-                    .place(interface.origin)
-                    .map_or_else(String::new, |place| place.to_string()),
+                origin: model.origins.place(interface.origin).map_or_else(String::new, |place| place.to_string()),
                 ..collect::interface(&compiled.counters, counters.as_deref(), has_faults(interface))
             })
         })
@@ -108,11 +109,12 @@ pub(super) struct Waiting {
     pub(super) sources: usize,
 }
 
-pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Vec<stats::TableStats> {
+/// How full the compiler's tables are.
+pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> Vec<stats::TableStats> {
     let mut rows = Vec::new();
-    for (number, (v4, v6)) in control.compiler.occupancy().enumerate() {
-        let index = control.map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
-        let Some(vrf) = index.map(|index| &control.model.vrfs[index].name) else { continue };
+    for (number, (v4, v6)) in compiler.occupancy().enumerate() {
+        let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
+        let Some(vrf) = index.map(|index| &model.vrfs[index].name) else { continue };
         for (family, table) in [("fib4", v4), ("fib6", v6)] {
             rows.push(stats::TableStats {
                 name: format!("{family} {vrf}"),
@@ -123,7 +125,7 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
-    for policy in crate::show::sav_policies(&control.model, &control.compiler) {
+    for policy in crate::show::sav_policies(model, compiler) {
         for table in &policy.tables {
             rows.push(stats::TableStats {
                 name: format!("sav {} {}", table.family, policy.name),
@@ -134,16 +136,16 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
-    for list in crate::show::allowlists(&control.model, &control.compiler).iter().filter(|list| list.vrf.is_none()) {
+    for list in crate::show::allowlists(model, compiler).iter().filter(|list| list.vrf.is_none()) {
         rows.push(stats::TableStats {
             name: format!("allowlist {}", list.name),
             used: (list.prefixes.0 + list.prefixes.1) as u64,
-            limit: u64::from(control.model.limits.allowed_prefixes),
+            limit: u64::from(model.limits.allowed_prefixes),
             bytes: list.octets as u64,
             when_full: "the reload that adds prefixes is refused as a whole",
         });
     }
-    for list in crate::show::bindings(&control.model, &control.compiler) {
+    for list in crate::show::bindings(model, compiler) {
         rows.push(stats::TableStats {
             name: format!("mac-ip {}", list.name),
             used: list.rules.len() as u64,
@@ -152,18 +154,18 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             when_full: "the reload that adds rules is refused as a whole",
         });
     }
-    for policy in control.model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
+    for policy in model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
         rows.push(stats::TableStats {
             name: format!("sav exempt {}", policy.name),
             used: policy.exempt.len() as u64,
             limit: MOST_RULES as u64,
-            bytes: control.compiler.sav_exempt_octets(&policy.name) as u64,
+            bytes: compiler.sav_exempt_octets(&policy.name) as u64,
             when_full: "the reload that adds rules is refused as a whole",
         });
     }
-    let (rules, octets) = control.compiler.acl_occupancy();
-    let most = u64::from(control.model.limits.acl_rules);
-    if rules > 0 || !control.model.acls.is_empty() {
+    let (rules, octets) = compiler.acl_occupancy();
+    let most = u64::from(model.limits.acl_rules);
+    if rules > 0 || !model.acls.is_empty() {
         rows.push(stats::TableStats {
             name: "acl rules".into(),
             used: rules as u64,
@@ -172,7 +174,7 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             when_full: "the reload or the change that adds rules is refused as a whole",
         });
     }
-    for section in control.compiler.acl_sections(&control.model) {
+    for section in compiler.acl_sections(model) {
         let more = if section.is_last { "" } else { " …" };
         for (family, table) in [("acl4", section.v4), ("acl6", section.v6)] {
             rows.push(stats::TableStats {
@@ -184,7 +186,18 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             });
         }
     }
-    if !control.model.sav.is_empty() {
+    rows
+}
+
+/// How full the tables are of what was learned, and of what is in workers.
+pub(super) fn other_tables(
+    model: &model::Gateway,
+    learned: u64,
+    waiting: &Waiting,
+    workers: usize,
+) -> Vec<stats::TableStats> {
+    let mut rows = Vec::new();
+    if !model.sav.is_empty() {
         rows.push(stats::TableStats {
             name: "invalid sources".into(),
             used: waiting.sources as u64,
@@ -193,15 +206,14 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
             when_full: "the prefix of the same set that sent least makes room, and counts as lost",
         });
     }
-    let learned = control.keeper.table.stats().entries;
     rows.push(stats::TableStats {
         name: "neighbors".into(),
-        used: control.model.neighbors.len() as u64 + learned,
-        limit: u64::from(control.model.limits.neighbors),
+        used: model.neighbors.len() as u64 + learned,
+        limit: u64::from(model.limits.neighbors),
         bytes: learned * Table::BYTES as u64,
         when_full: "those that never answered make room, then those that nobody uses; else the new one is refused",
     });
-    let hold = control.model.neighbor_discovery.hold_total;
+    let hold = model.neighbor_discovery.hold_total;
     rows.push(stats::TableStats {
         name: "held packets".into(),
         used: waiting.packets,
@@ -209,7 +221,7 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
         bytes: (Hold::bytes(hold) * workers) as u64,
         when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped",
     });
-    let datagrams = Reassembly::share(control.model.buffers.large as usize, workers) * workers;
+    let datagrams = Reassembly::share(model.buffers.large as usize, workers) * workers;
     rows.push(stats::TableStats {
         name: "datagrams in reassembly".into(),
         used: waiting.datagrams,
@@ -217,7 +229,7 @@ pub(super) fn tables(control: &Control, waiting: &Waiting, workers: usize) -> Ve
         bytes: Reassembly::bytes(datagrams) as u64,
         when_full: "the oldest of the same family on the same worker is dropped",
     });
-    if !control.model.acls.is_empty() {
+    if !model.acls.is_empty() {
         let (remembered, waits) = Fragments::octets();
         rows.push(stats::TableStats {
             name: "acl fragments".into(),

@@ -1,6 +1,7 @@
 //! What a running gateway says of a source, and by what, and which way leads back to it: for people who ask.
 
 use std::net::IpAddr;
+use std::sync::PoisonError;
 
 use ipnet::IpNet;
 
@@ -36,14 +37,14 @@ impl Engine {
     /// The route back to a source that comes in by an interface, in the VRF of the interface; `None`: there is none, or no such
     /// interface.
     pub fn way_back(&self, interface: &str, source: IpAddr) -> Option<WayBack> {
-        let control = self.lock();
-        let own = control.model.interfaces.iter().find(|own| own.name == interface)?;
-        let vrf = *control.map.vrfs.get(usize::from(own.vrf.0))?;
-        let rib = control.compiler.ribs().get(usize::from(vrf))?;
+        let (compiler, model, map) = self.control.look();
+        let own = model.interfaces.iter().find(|own| own.name == interface)?;
+        let vrf = *map.vrfs.get(usize::from(own.vrf.0))?;
+        let rib = compiler.ribs().get(usize::from(vrf))?;
         let (prefix, entry) = rib.covering_more(source)?;
         let paths = self.root.with(|root| {
             let all = std::iter::once(&entry).chain(rib.alternates(prefix));
-            all.flat_map(|entry| crate::show::paths(*entry, &control.compiler, root)).collect::<Vec<_>>()
+            all.flat_map(|entry| crate::show::paths(*entry, &compiler, root)).collect::<Vec<_>>()
         });
         let over = paths.into_iter().find(|path| path.interface == interface);
         let route = over.map(|path| match path.address {
@@ -63,13 +64,12 @@ impl Engine {
     }
 
     fn refusal_of<K: Family>(&self, interface: &str, source: K::Octets) -> Option<Refusal> {
-        let control = self.lock();
-        let index = control.model.interfaces.iter().position(|own| own.name == interface)?;
-        let policy = (*K::of(&control.model.interfaces[index].sav))?.0;
-        let number = *control.map.interfaces.get(index)?;
+        let (compiler, model, map) = self.control.look();
+        let index = model.interfaces.iter().position(|own| own.name == interface)?;
+        let policy = (*K::of(&model.interfaces[index].sav))?.0;
+        let number = *map.interfaces.get(index)?;
         let mut answers = Vec::new();
-        // Everybody else who reads for people does it under the lock, too: a slot is free.
-        let mut reader = self.domain.reader().ok()?;
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = reader.pin();
         let root = self.root.load(&guard);
         sav::answers::<K>(root, &guard, number, &[source], &mut answers);
@@ -77,9 +77,9 @@ impl Engine {
         if answers[0].passes() {
             return None;
         }
-        let facts = (&*control.model, &control.map, root);
-        let decision = control.compiler.sav_decision(facts, policy, number, source.into(), said)?;
-        let place = |origin| control.model.origins.place(origin);
+        let facts = (&*model, &*map, root);
+        let decision = compiler.sav_decision(facts, policy, number, source.into(), said)?;
+        let place = |origin| model.origins.place(origin);
         Some(Refusal {
             by: decision.by.iter().map(|named| place(named.origin)).collect(),
             nearest: decision.nearest.as_ref().and_then(|nearest| place(nearest.named.origin)),

@@ -9,7 +9,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
-use super::{Context, ORIGINATED, REDIRECTED, link_local, rewrite, sav, stage};
+use super::{Context, ORIGINATED, REDIRECTED, link_local, neighbor, rewrite, sav, stage};
 use crate::hold::{self, Sentence};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -127,7 +127,16 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
     match kind {
         Kind::Rewrite | Kind::RewriteStale => context.next.push(way_out, place),
         Kind::Neighbor if context.root.invent_neighbors => context.next.push(way_out, place),
-        Kind::Neighbor => context.next.push(Node::Neighbor, place),
+        Kind::Neighbor => match neighbor::key(context.root, packet)
+            .and_then(|hold::Key { interface, address }| context.root.resolved(interface, address))
+        {
+            // It was learned a moment ago, and the tables do not have it yet.
+            Some(number) => {
+                packet.set_forwarding(number);
+                context.next.push(way_out, place);
+            }
+            None => context.next.push(Node::Neighbor, place),
+        },
         Kind::Local => context.next.push(Node::Local, place),
         Kind::Blackhole => context.next.refuse(packet, place, Reason::Blackhole),
         Kind::Tentative => context.next.refuse(packet, place, Reason::TentativeAddress),
@@ -151,6 +160,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
         adjacency.kind == Kind::Neighbor
             && adjacency.interface == key.interface
             && adjacency.next_hop.unwrap_or(destination) == key.address
+            && root.resolved(key.interface, key.address).is_none()
     };
     if packet.flags().contains(REDIRECTED) {
         let adjacency = sav::redirection(root, guard, packet);

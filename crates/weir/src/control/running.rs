@@ -117,8 +117,7 @@ impl Running {
 
     /// Holds what interfaces have counted against their alarms; gives what follows. To be called about once a second.
     pub fn look_at_alarms(&self) -> Vec<alarm::Event> {
-        // While a reload is under way the next look will do.
-        let Some(readings) = self.engine.alarms() else { return Vec::new() };
+        let readings = self.engine.alarms();
         let now = Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.alarms_so_far().step(now, unix_time(), &readings)
     }

@@ -139,6 +139,7 @@ impl Store {
             Slot::Fresh(section) => Some(*section),
         });
         self.sections = sections.collect();
+        self.rubbish.push(old);
         (self.sequences, self.chains, self.room) = (sequences, chains, room);
         self.changed = Changed::Sections;
     }

@@ -3,12 +3,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::arrange::Arranged;
 use super::edit::{AclChange, AclEdited, AclError, At};
+use super::nested::Live;
 use super::order::{Entry, Order, Own, Said, Text};
 use super::same::Known;
 use super::section::Full;
 use super::{Input, List, Store, width};
 use crate::model::{AclDefault, AclRule};
+
+/// Lists as they are to be, with the sections that they are in: made while those that run can be looked at.
+pub(in crate::compile) struct Beside {
+    pub(super) lists: Vec<(u32, List)>,
+    pub(super) arranged: Arranged,
+    /// Groups as they are to be, if they are other ones.
+    pub(super) groups: Option<Live>,
+    pub(super) edited: AclEdited,
+}
 
 impl Store {
     /// A list with other rules in the place of some.
@@ -27,33 +38,32 @@ impl Store {
     }
 
     pub(super) fn splice(
-        &mut self,
+        &self,
         input: Input<'_>,
         number: u32,
         index: usize,
         rules: Vec<AclRule>,
         said: &Said,
-    ) -> Result<AclEdited, AclError> {
+    ) -> Result<Beside, AclError> {
         self.admit(input, &self.name(number), &rules, 0)?;
-        let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
+        let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
         let new: Vec<Entry> = rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
         let added: Vec<u32> = new.iter().map(|entry| entry.number).collect();
         entries.splice(index..index, new);
         let edited = AclEdited { added: added.clone(), deleted: 0, rules: entries.len() };
-        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
-        self.adopt(input, vec![(number, list)], added)?;
-        Ok(edited)
+        let list = self.changed(number, entries).map(|list| (number, list));
+        Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
     /// Changes one after the other, which readers see together.
     pub(super) fn batch(
-        &mut self,
+        &self,
         input: Input<'_>,
         number: u32,
         changes: Vec<AclChange>,
         said: &Said,
-    ) -> Result<AclEdited, AclError> {
+    ) -> Result<Beside, AclError> {
         let mut order = self.list(number).map_or_else(Order::default, |list| list.order.clone());
         let (mut places, mut rules) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
@@ -98,15 +108,14 @@ impl Store {
             Ok(())
         };
         if let Err(wrong) = change() {
-            self.numbers.take_back(added);
+            self.numbers.give_back(added);
             return Err(wrong);
         }
         let entries: Vec<Entry> = order.iter().cloned().collect();
         let rules = entries.len();
         let edited = AclEdited { added: added.clone(), deleted, rules };
-        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
-        self.adopt(input, vec![(number, list)], added)?;
-        Ok(edited)
+        let list = self.changed(number, entries).map(|list| (number, list));
+        Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
     /// The index of a place in the rules of a list that is being changed. Where its rules have other places than those that run,
@@ -139,29 +148,26 @@ impl Store {
     }
 
     /// A list without the rules at some places.
-    pub(super) fn without(&mut self, input: Input<'_>, number: u32, places: &[u64]) -> Result<AclEdited, AclError> {
-        let Some(list) = self.list(number) else { return Ok(AclEdited::default()) };
+    pub(super) fn without(&self, input: Input<'_>, number: u32, places: &[u64]) -> Result<Beside, AclError> {
+        let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let stays = |entry: &&Entry| places.binary_search(&entry.place).is_err();
         let entries: Vec<Entry> = list.order.iter().filter(stays).cloned().collect();
         let edited = AclEdited { added: Vec::new(), deleted: places.len(), rules: entries.len() };
-        let Some(list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
-        self.adopt(input, vec![(number, list)], Vec::new())?;
-        Ok(edited)
+        let list = self.changed(number, entries).map(|list| (number, list));
+        Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), Vec::new())? })
     }
 
     pub(super) fn replace(
-        &mut self,
+        &self,
         input: Input<'_>,
         number: u32,
         rules: Vec<AclRule>,
         default: Option<AclDefault>,
         said: &Said,
-    ) -> Result<AclEdited, AclError> {
+    ) -> Result<Beside, AclError> {
         let before = self.list(number).map_or(0, |list| list.order.len());
         self.admit(input, &self.name(number), &rules, before)?;
-        let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else {
-            return Ok(AclEdited::default());
-        };
+        let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let had: Vec<_> = list.order.iter().map(|entry| (list.rule(entry), entry.number)).collect();
         let texts: HashMap<u32, (&AclRule, &Text)> =
             list.order.iter().map(|entry| (entry.number, (list.rule(entry), &entry.text))).collect();
@@ -186,34 +192,44 @@ impl Store {
             .collect();
         let rules = entries.len();
         let edited = AclEdited { added: added.clone(), deleted: before + added.len() - rules, rules };
-        let Some(mut list) = self.changed(number, entries) else { return Ok(AclEdited::default()) };
-        list.default = default.unwrap_or(list.default);
-        self.adopt(input, vec![(number, list)], added)?;
-        Ok(edited)
+        let list = self.changed(number, entries);
+        let list = list.map(|list| (number, List { default: default.unwrap_or(list.default), ..list }));
+        Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
-    /// Has lists run in the place of those with their numbers, with all sections that they are in. `fresh` are the numbers of
+    /// Makes all sections that lists are in anew, for lists in the place of those with their numbers. `fresh` are the numbers of
     /// rules that are new.
-    pub(super) fn adopt(&mut self, input: Input<'_>, lists: Vec<(u32, List)>, fresh: Vec<u32>) -> Result<(), AclError> {
+    pub(super) fn beside(
+        &self,
+        input: Input<'_>,
+        lists: Vec<(u32, List)>,
+        fresh: Vec<u32>,
+    ) -> Result<Beside, AclError> {
         let find = |number: u32| -> &List {
             let own = lists.iter().find(|(own, _)| *own == number).map(|(_, list)| list);
             own.or_else(|| self.list(number)).expect("a chain's list")
         };
         let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
-        let arranged = match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
-            Ok(arranged) => arranged,
+        match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
+            Ok(arranged) => Ok(Beside { lists, arranged, groups: None, edited: AclEdited::default() }),
             Err(Full { list, error: full, .. }) => {
                 let list = find(list).name.to_string();
-                self.numbers.take_back(fresh);
-                return Err(AclError::NoRoom { list, full });
+                self.numbers.give_back(fresh);
+                Err(AclError::NoRoom { list, full })
             }
-        };
+        }
+    }
+
+    /// Has what was made run.
+    pub(super) fn adopt(&mut self, beside: Beside) -> AclEdited {
+        let Beside { lists, arranged, groups, edited } = beside;
         for (number, list) in lists {
             self.put(number, list);
         }
+        self.live_groups = groups.unwrap_or_else(|| std::mem::take(&mut self.live_groups));
         self.install(arranged);
         self.show();
-        Ok(())
+        edited
     }
 }
 

@@ -7,6 +7,7 @@
 use weir_table::classify::Error;
 
 use super::super::{Compiler, Map};
+use super::beside::Beside;
 use super::in_place::Pending;
 use super::nested::AclMembers;
 use super::numbers;
@@ -239,6 +240,18 @@ pub struct AclRestored {
     pub rules: usize,
 }
 
+/// A change that was checked, and made as far as those who look at lists need not wait for it.
+pub struct AclPlan(Plan);
+
+enum Plan {
+    /// Nothing is to be done.
+    Done(AclEdited),
+    /// A rule goes into the classifiers as they are, or out of them: the list, and the change.
+    InPlace(u32, AclEdit),
+    /// Lists and sections that are to run.
+    Beside(Box<Beside>),
+}
+
 /// What became of a change so far.
 enum Step {
     /// It will be in the next root.
@@ -250,23 +263,22 @@ enum Step {
 }
 
 impl Store {
-    fn edit(&mut self, input: Input<'_>, name: &str, edit: AclEdit, said: &Said) -> Result<Step, AclError> {
-        self.numbers.settle(input.domain);
+    fn plan(&self, input: Input<'_>, name: &str, edit: AclEdit, said: &Said) -> Result<Plan, AclError> {
         let number = self.named(name)?;
         if edit.is_nothing() {
             let rules = self.list(number).map_or(0, |list| list.order.len());
-            return Ok(Step::Done(AclEdited { rules, ..AclEdited::default() }));
+            return Ok(Plan::Done(AclEdited { rules, ..AclEdited::default() }));
         }
-        match edit {
+        let beside = match edit {
             AclEdit::Insert { at, rules } => {
                 let index = self.index(number, at)?;
                 let rules = self.checked(input.gateway, number, rules)?;
                 if let [rule] = &rules[..]
-                    && let Some(pending) = self.pending(input, number, index, rule, said)?
+                    && self.place_for(number, index, rule).is_some()
                 {
-                    return Ok(Step::Insert(pending));
+                    return Ok(Plan::InPlace(number, AclEdit::Insert { at, rules }));
                 }
-                self.splice(input, number, index, rules, said).map(Step::Next)
+                self.splice(input, number, index, rules, said)?
             }
             AclEdit::Delete { rules } => {
                 let mut places = Vec::with_capacity(rules.len());
@@ -275,29 +287,66 @@ impl Store {
                 }
                 places.sort_unstable();
                 places.dedup();
+                let goes_as_it_is = |place| {
+                    let order = &self.list(number)?.order;
+                    Some(order.get(order.index(place)?)?.width == 1)
+                };
                 if let [place] = places[..]
-                    && let Some(tell) = self.delete_one(input, number, place)
+                    && goes_as_it_is(place) == Some(true)
                 {
+                    return Ok(Plan::InPlace(number, AclEdit::Delete { rules }));
+                }
+                self.without(input, number, &places)?
+            }
+            AclEdit::Replace { rules, default } => {
+                let rules = self.checked(input.gateway, number, rules)?;
+                self.replace(input, number, rules, default, said)?
+            }
+            AclEdit::Batch(changes) => match <[AclChange; 1]>::try_from(changes) {
+                Ok([AclChange::Insert(at, rules)]) => {
+                    return self.plan(input, name, AclEdit::Insert { at, rules }, said);
+                }
+                Ok([AclChange::Delete(own)]) => {
+                    return self.plan(input, name, AclEdit::Delete { rules: vec![own] }, said);
+                }
+                Ok(changes) => self.batch(input, number, changes.into(), said)?,
+                Err(changes) => self.batch(input, number, changes, said)?,
+            },
+        };
+        Ok(Plan::Beside(Box::new(beside)))
+    }
+
+    fn carry_out(&mut self, input: Input<'_>, plan: Plan, said: &Said) -> Result<Step, AclError> {
+        self.numbers.settle(input.domain);
+        match plan {
+            Plan::Done(edited) => Ok(Step::Done(edited)),
+            Plan::Beside(beside) => Ok(Step::Next(self.adopt(*beside))),
+            Plan::InPlace(number, AclEdit::Delete { rules }) => {
+                let place = self.place_of(number, rules[0])?;
+                if let Some(tell) = self.delete_one(input, number, place) {
                     let rules = self.list(number).map_or(0, |list| list.order.len());
                     let edited = AclEdited { deleted: 1, rules, ..AclEdited::default() };
                     return Ok(if tell { Step::Next(edited) } else { Step::Done(edited) });
                 }
-                let done = self.without(input, number, &places).map(Step::Next);
-                if let ([place], true) = (&places[..], done.is_err()) {
-                    self.restore(input, number, *place);
+                match self.without(input, number, &[place]) {
+                    Ok(beside) => Ok(Step::Next(self.adopt(beside))),
+                    Err(full) => {
+                        self.restore(input, number, place);
+                        Err(full)
+                    }
                 }
-                done
             }
-            AclEdit::Replace { rules, default } => {
-                let rules = self.checked(input.gateway, number, rules)?;
-                self.replace(input, number, rules, default, said).map(Step::Next)
+            Plan::InPlace(number, AclEdit::Insert { at, rules }) => {
+                let index = self.index(number, at)?;
+                if let [rule] = &rules[..]
+                    && let Some(pending) = self.pending(input, number, index, rule, said)?
+                {
+                    return Ok(Step::Insert(pending));
+                }
+                let beside = self.splice(input, number, index, rules, said)?;
+                Ok(Step::Next(self.adopt(beside)))
             }
-            AclEdit::Batch(changes) => match <[AclChange; 1]>::try_from(changes) {
-                Ok([AclChange::Insert(at, rules)]) => self.edit(input, name, AclEdit::Insert { at, rules }, said),
-                Ok([AclChange::Delete(own)]) => self.edit(input, name, AclEdit::Delete { rules: vec![own] }, said),
-                Ok(changes) => self.batch(input, number, changes.into(), said).map(Step::Next),
-                Err(changes) => self.batch(input, number, changes, said).map(Step::Next),
-            },
+            Plan::InPlace(..) => unreachable!("only single rules go in and out in place"),
         }
     }
 
@@ -372,11 +421,43 @@ impl Compiler {
         list: &str,
         edit: AclEdit,
         said: &Said,
+        publish: impl FnMut(Root),
+    ) -> Result<AclEdited, AclError> {
+        let plan = self.plan_acl_edit((gateway, map), list, edit, said)?;
+        let edited = self.carry_out_acl_edit((gateway, map), plan, said, publish);
+        drop(self.take_rubbish());
+        edited
+    }
+
+    /// The first part of [`Compiler::edit_acl`], which takes nearly all of its time. The second has to follow before anything
+    /// else changes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_acl_edit(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        list: &str,
+        edit: AclEdit,
+        said: &Said,
+    ) -> Result<AclPlan, AclError> {
+        self.acl.plan(Input { domain: &self.domain, gateway, map }, list, edit, said).map(AclPlan)
+    }
+
+    /// The second part.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn carry_out_acl_edit(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        plan: AclPlan,
+        said: &Said,
         mut publish: impl FnMut(Root),
     ) -> Result<AclEdited, AclError> {
         let domain = self.domain.clone();
         let input = Input { domain: &domain, gateway, map };
-        match self.acl.edit(input, list, edit, said)? {
+        match self.acl.carry_out(input, plan.0, said)? {
             Step::Done(edited) => Ok(edited),
             Step::Next(edited) => {
                 publish(self.root());
@@ -408,12 +489,26 @@ impl Compiler {
         (gateway, map): (&Gateway, &Map),
         members: impl Into<AclMembers>,
         said: &Said,
-        publish: impl FnOnce(Root),
+        publish: impl FnMut(Root),
     ) -> Result<AclEdited, AclError> {
-        let domain = self.domain.clone();
-        let edited = self.acl.replace_group(Input { domain: &domain, gateway, map }, members.into(), said)?;
-        publish(self.root());
-        Ok(edited)
+        let plan = self.plan_acl_group((gateway, map), members, said)?;
+        let edited = self.carry_out_acl_edit((gateway, map), plan, said, publish);
+        drop(self.take_rubbish());
+        edited
+    }
+
+    /// The first part of [`Compiler::replace_acl_group`]; the second is [`Compiler::carry_out_acl_edit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_acl_group(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        members: impl Into<AclMembers>,
+        said: &Said,
+    ) -> Result<AclPlan, AclError> {
+        let beside = self.acl.replace_group(Input { domain: &self.domain, gateway, map }, members.into(), said)?;
+        Ok(AclPlan(Plan::Beside(Box::new(beside))))
     }
 
     /// From the next change on, lists that several sequences name are kept once, for one lookup more, where their copies would
@@ -436,6 +531,7 @@ impl Compiler {
     ) -> Result<AclRestored, AclError> {
         let domain = self.domain.clone();
         let restored = self.acl.restore_group(Input { domain: &domain, gateway, map }, group)?;
+        drop(self.take_rubbish());
         if restored.members.is_some() {
             publish(self.root());
         }

@@ -49,6 +49,13 @@ impl Store {
         }
     }
 
+    /// The place of a rule in a list, if it can go in as it is.
+    pub(super) fn place_for(&self, number: u32, index: usize, rule: &AclRule) -> Option<u64> {
+        // Else sections may have to be others. One box of a family at most.
+        let can = self.room.has(number) && count(rule) <= 1;
+        self.list(number).filter(|_| can)?.order.gap(index, 1)
+    }
+
     /// Prepares a rule that can go in as it is.
     pub(super) fn pending(
         &mut self,
@@ -59,13 +66,8 @@ impl Store {
         said: &Said,
     ) -> Result<Option<Pending>, AclError> {
         self.admit(input, &self.name(number), std::slice::from_ref(rule), 0)?;
+        let Some(place) = self.place_for(number, index, rule) else { return Ok(None) };
         let Some(list) = self.list(number) else { return Ok(None) };
-        // Sections may have to be others.
-        if !self.room.has(number) {
-            return Ok(None);
-        }
-        // One of a family at most.
-        let (true, Some(place)) = (count(rule) <= 1, list.order.gap(index, 1)) else { return Ok(None) };
         let boxes = Boxes::of(input.means(), rule);
         let choice = list.choice;
         let own = self.numbers.allocate();
@@ -103,8 +105,9 @@ impl Store {
             entries.insert(index, entry);
             let edited = AclEdited { added: vec![own], deleted: 0, rules: entries.len() };
             if let Some(list) = self.changed(number, entries)
-                && self.adopt(input, vec![(number, list)], Vec::new()).is_ok()
+                && let Ok(beside) = self.beside(input, vec![(number, list)], Vec::new())
             {
+                self.adopt(beside);
                 return Ok((edited, true));
             }
             let mut gone = true;

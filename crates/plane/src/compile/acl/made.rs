@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_table::classify::Error;
 
-use super::beside::new_entry;
+use super::beside::{Beside, new_entry};
 use super::edit::{AclEdited, AclError, AclRestored};
 use super::groups::{self, All};
 use super::nested::{AclMembers, Live, Wrong};
@@ -13,13 +13,7 @@ use super::{Input, List, Store, choice, width};
 use crate::model::{AclList, AclRule};
 
 impl Store {
-    pub(super) fn replace_group(
-        &mut self,
-        input: Input<'_>,
-        members: AclMembers,
-        said: &Said,
-    ) -> Result<AclEdited, AclError> {
-        self.numbers.settle(input.domain);
+    pub(super) fn replace_group(&self, input: Input<'_>, members: AclMembers, said: &Said) -> Result<Beside, AclError> {
         let name = Arc::clone(members.own.name());
         let known = self.groups(&input.gateway.groups).find(&name);
         if known.is_some_and(|known| known.kind() != members.own.kind()) {
@@ -54,7 +48,8 @@ impl Store {
             self.live_groups = live;
             return Ok(AclRestored { kind, members: None, rules: 0 });
         };
-        let AclEdited { rules, .. } = self.follow_group(input, &name, live)?;
+        let beside = self.follow_group(input, &name, live)?;
+        let AclEdited { rules, .. } = self.adopt(beside);
         let now = self.groups(groups).find(&name).unwrap_or(declared);
         Ok(AclRestored { kind, members: Some(now.len()), rules })
     }
@@ -80,7 +75,7 @@ impl Store {
     }
 
     /// Gives all rules that name a group, or one that it is in, the members that these have from now on.
-    fn follow_group(&mut self, input: Input<'_>, name: &Arc<str>, live: Live) -> Result<AclEdited, AclError> {
+    fn follow_group(&self, input: Input<'_>, name: &Arc<str>, live: Live) -> Result<Beside, AclError> {
         let mut lists = Vec::new();
         let groups = All { live: &live, declared: &input.gateway.groups };
         let others = live.around(groups.declared, [name]);
@@ -119,9 +114,8 @@ impl Store {
             let edited = list.edited;
             lists.extend(self.changed(number, entries).map(|list| (number, List { edited, ..list })));
         }
-        self.adopt(input, lists, Vec::new())?;
-        self.live_groups = live;
-        Ok(AclEdited { rules, ..AclEdited::default() })
+        let edited = AclEdited { rules, ..AclEdited::default() };
+        Ok(Beside { groups: Some(live), edited, ..self.beside(input, lists, Vec::new())? })
     }
 
     pub(super) fn create(&mut self, input: Input<'_>, list: AclList, said: &Said) -> Result<AclEdited, AclError> {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
 
-pub use edit::{AclChange, AclEdit, AclEdited, AclError, AclRestored, At};
+pub use edit::{AclChange, AclEdit, AclEdited, AclError, AclPlan, AclRestored, At};
 pub use groups::AclGroup;
 pub use lost::{Lost, LostEdits, LostRule, RuleLost};
 pub use nested::AclMembers;
@@ -48,10 +48,11 @@ use nested::Live;
 use numbers::Numbers;
 use order::{Entry, Order, Text};
 use section::{Means, Section, Sequence};
-use stage::{Slot, Staged};
+use stage::Slot;
+pub(in crate::compile) use stage::Staged;
 
-use super::Map;
 use super::boxes::count;
+use super::{Map, Rubbish};
 use crate::acl::{Access, NONE, Special};
 use crate::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Gateway, Groups, PerFamily, RateLimit, RatePer,
@@ -87,6 +88,8 @@ pub(super) struct Store {
     live_groups: Live,
     /// What was lost and not asked for yet.
     lost: Vec<LostEdits>,
+    /// What ran before, to be freed when nobody waits.
+    pub(super) rubbish: Rubbish,
 }
 
 /// A list as it runs.
@@ -158,12 +161,14 @@ impl Store {
             declared_groups: Groups::default(),
             live_groups: Live::default(),
             lost: Vec::new(),
+            rubbish: Rubbish::default(),
         }
     }
 
     /// Puts it into force, and gives interfaces their chains.
     pub(super) fn commit(&mut self, staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
         let Input { gateway, map, .. } = input;
+        self.numbers.settle(input.domain);
         let mut gone: Vec<bool> = self.lists.iter().map(Option::is_some).collect();
         self.indices = staged.lists.iter().map(Slot::number).collect();
         let declared = gateway.acls.iter().map(Some).chain(staged.created.iter().map(|_| None)).collect::<Vec<_>>();
@@ -261,6 +266,7 @@ impl Store {
         kept.sort_unstable();
         let had = before.iter().flat_map(|list| list.order.iter().map(|entry| entry.number).chain([list.number]));
         let gone = had.filter(|number| kept.binary_search(number).is_err()).collect();
+        self.rubbish.push(before);
         self.numbers.release(gone);
         self.refresh_specials(number);
     }

@@ -5,7 +5,7 @@
 //! that he saw, and no other that has come since.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::reclaim::{Domain, Stamp};
 
@@ -32,12 +32,22 @@ struct Slot {
     base: (u64, u64),
 }
 
+/// Numbers that stand for nothing.
+#[derive(Default)]
+struct Spare {
+    /// Those that no reader can find, the one that was given up first in front.
+    free: VecDeque<u32>,
+    /// No number from this one on was ever taken.
+    next: u32,
+}
+
 /// The numbers that there are.
 pub(super) struct Numbers {
     workers: usize,
+    /// Of those that stood for something at some time.
     slots: Vec<Slot>,
-    /// Those that no reader can find, the one that was given up first in front.
-    free: VecDeque<u32>,
+    /// What can be taken while others look at the rest.
+    spare: Mutex<Spare>,
     /// Those that readers may still find. What has no stamp was given up since the last look: the root that knows nothing
     /// of it may not be out yet.
     limbo: VecDeque<(Option<Stamp>, Vec<u32>)>,
@@ -53,7 +63,7 @@ impl Numbers {
         Numbers {
             workers,
             slots: Vec::new(),
-            free: VecDeque::new(),
+            spare: Mutex::default(),
             limbo: VecDeque::new(),
             pages: Vec::new(),
             specials: BTreeMap::new(),
@@ -63,23 +73,41 @@ impl Numbers {
     }
 
     /// A number that stands for nothing yet. There are more than there can be rules.
-    pub(super) fn allocate(&mut self) -> u32 {
-        if (self.free.len() > RESTING || self.slots.len() as u32 == MOST_NUMBERS)
-            && let Some(number) = self.free.pop_front()
+    pub(super) fn allocate(&self) -> u32 {
+        let mut spare = self.spare();
+        if (spare.free.len() > RESTING || spare.next == MOST_NUMBERS)
+            && let Some(number) = spare.free.pop_front()
         {
             return number;
         }
-        let number = self.slots.len() as u32;
+        let number = spare.next;
         assert!(number < MOST_NUMBERS, "a rule for each number");
-        self.slots.push(Slot { means: Means::Nothing, base: (0, 0) });
-        if self.pages.len() * PAGE < self.slots.len() {
+        spare.next += 1;
+        number
+    }
+
+    /// Takes numbers back that have stood for nothing since they were allocated.
+    pub(super) fn give_back(&self, numbers: impl IntoIterator<Item = u32>) {
+        self.spare().free.extend(numbers);
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has room for what is kept by a number.
+    fn reach(&mut self, number: u32) {
+        while self.slots.len() <= number as usize {
+            self.slots.push(Slot { means: Means::Nothing, base: (0, 0) });
+        }
+        while self.pages.len() * PAGE < self.slots.len() {
             self.pages.push(Arc::new(Page::new(self.workers)));
         }
-        number
     }
 
     /// Says what a number stands for. One that stood for nothing has matched nothing.
     pub(super) fn give(&mut self, number: u32, means: Means) {
+        self.reach(number);
         let counted = self.counted(number);
         let slot = &mut self.slots[number as usize];
         if slot.means == Means::Nothing {
@@ -93,13 +121,12 @@ impl Numbers {
         self.slots.get(number as usize).map_or(Means::Nothing, |slot| slot.means)
     }
 
-    /// Takes numbers back that no root has had.
-    pub(super) fn take_back(&mut self, numbers: impl IntoIterator<Item = u32>) {
-        for number in numbers {
-            self.slots[number as usize].means = Means::Nothing;
+    /// Takes numbers back that no reader can find.
+    fn take_back(&mut self, numbers: Vec<u32>) {
+        for &number in &numbers {
             self.set_special(number, None);
-            self.free.push_back(number);
         }
+        self.give_back(numbers);
     }
 
     /// Gives numbers up that roots may have.
@@ -108,6 +135,7 @@ impl Numbers {
             return;
         }
         for &number in &numbers {
+            self.reach(number);
             self.slots[number as usize].means = Means::Nothing;
         }
         match self.limbo.back_mut() {
@@ -133,8 +161,13 @@ impl Numbers {
     pub(super) fn set_special(&mut self, number: u32, special: Option<Special>) {
         let there = self.specials.contains_key(&number);
         match special {
-            Some(special) => drop(self.specials.insert(number, special)),
-            None if there => drop(self.specials.remove(&number)),
+            Some(special) => {
+                self.reach(number);
+                self.specials.insert(number, special);
+            }
+            None if there => {
+                self.specials.remove(&number);
+            }
             None => return,
         }
         self.stale.insert(number as usize / PAGE);
@@ -197,22 +230,22 @@ mod tests {
 
     /// The numbers that are given up to the time when some are given again, and rest.
     fn rested() -> Numbers {
-        let mut numbers = Numbers::new(1);
+        let numbers = Numbers::new(1);
         let all: Vec<u32> = (0..=RESTING as u32).map(|_| numbers.allocate()).collect();
         assert_eq!(all.last(), Some(&(RESTING as u32)), "each another");
-        numbers.take_back(all);
+        numbers.give_back(all);
         numbers
     }
 
     #[test]
     fn a_number_that_is_given_up_is_given_again_last() {
-        let mut numbers = rested();
+        let numbers = rested();
         assert_eq!(numbers.allocate(), 0, "what rests longest");
         assert_eq!(numbers.allocate(), RESTING as u32 + 1, "nobody has had it");
         for round in 0..10 {
             let number = numbers.allocate();
             assert!(number > RESTING as u32, "round {round}: {number}");
-            numbers.take_back([number]);
+            numbers.give_back([number]);
             assert_ne!(numbers.allocate(), number, "round {round}");
         }
     }
@@ -237,12 +270,12 @@ mod tests {
         numbers.release(vec![own[1]]);
         numbers.settle(&domain);
         assert_eq!(numbers.means(own[1]), Means::Nothing);
-        assert!(numbers.free.is_empty(), "the reader may still find it");
+        assert!(numbers.spare().free.is_empty(), "the reader may still find it");
         // Who found the rule before goes on counting for it.
         pages.counter(0, own[1]).unwrap().packets.add(1);
         drop(guard);
         numbers.settle(&domain);
-        assert_eq!(numbers.free.pop_front(), Some(own[1]));
+        assert_eq!(numbers.spare().free.pop_front(), Some(own[1]));
         assert!(numbers.special(own[1]).is_none());
         numbers.give(own[1], Means::Default(0));
         assert_eq!(numbers.matched(own[1]), (0, 0));
@@ -266,16 +299,17 @@ mod tests {
         let guard = reader.pin();
         // Readers came after it was given up, but the root was published only now.
         numbers.settle(&domain);
-        assert!(numbers.free.is_empty());
+        assert!(numbers.spare().free.is_empty());
         drop(guard);
         numbers.settle(&domain);
-        assert_eq!(numbers.free, [number]);
+        assert_eq!(numbers.spare().free, [number]);
     }
 
     #[test]
     fn pages_are_shared_by_versions() {
         let mut numbers = Numbers::new(2);
         let first: Vec<u32> = (0..=PAGE).map(|_| numbers.allocate()).collect();
+        first.iter().for_each(|&number| numbers.give(number, Means::Rule(0, u64::from(number))));
         let pages = numbers.pages();
         assert!(numbers.are_shown() && pages.0.len() == 2);
         assert!(Arc::ptr_eq(&pages.0, &numbers.pages().0));
@@ -289,7 +323,7 @@ mod tests {
         assert!(next.special(found(true)).is_some() && pages.special(found(true)).is_none());
         numbers.set_special(first[0], None);
         assert!(numbers.are_shown(), "nothing has changed");
-        numbers.take_back([first[PAGE]]);
+        numbers.take_back(vec![first[PAGE]]);
         assert!(numbers.pages().special(found(true)).is_none());
     }
 }

@@ -51,9 +51,8 @@ impl Slot {
 }
 
 impl Store {
-    /// Makes what a model wants and what is not there yet. All roots that were made so far are out.
-    pub(in crate::compile) fn prepare(&mut self, input: Input<'_>) -> Result<Staged, TableFull> {
-        self.numbers.settle(input.domain);
+    /// Makes what a model wants and what is not there yet.
+    pub(in crate::compile) fn prepare(&self, input: Input<'_>) -> Result<Staged, TableFull> {
         let mut staged = Staged::default();
         match self.stage(input, &mut staged) {
             Ok(()) => Ok(staged),
@@ -65,11 +64,11 @@ impl Store {
     }
 
     /// Forgets what was made.
-    pub(in crate::compile) fn abandon(&mut self, staged: Staged) {
-        self.numbers.take_back(staged.fresh);
+    pub(in crate::compile) fn abandon(&self, staged: Staged) {
+        self.numbers.give_back(staged.fresh);
     }
 
-    fn stage(&mut self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
+    fn stage(&self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
         let (live, widened) = self.stage_groups(input, &indices, staged);
@@ -184,7 +183,7 @@ impl Store {
 
     /// A list as it was declared. Rules that it has already keep their numbers.
     fn anew(
-        &mut self,
+        &self,
         bounds: &Bounds,
         carry: &Carry<'_>,
         number: u32,

@@ -73,7 +73,8 @@ pub(super) type Entries = HashMap<EntryKey, Said, Folding>;
 /// Everything that was said of a policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dynamic {
-    sources: Vec<(Arc<str>, Entries)>,
+    /// Of copies of this, those that do not differ are shared.
+    sources: Vec<(Arc<str>, Arc<Entries>)>,
     counts: Counts,
 }
 
@@ -122,7 +123,7 @@ impl Dynamic {
 
     /// What a source says.
     pub(super) fn of(&self, source: &str) -> Option<&Entries> {
-        self.sources.iter().find(|(name, _)| **name == *source).map(|(_, said)| said)
+        self.sources.iter().find(|(name, _)| **name == *source).map(|(_, said)| &**said)
     }
 
     /// What is said of a prefix, and by whom.
@@ -130,7 +131,7 @@ impl Dynamic {
         let keys = Mode::ALL.map(|mode| EntryKey { prefix, mode });
         let of =
             move |(name, said)| keys.into_iter().filter_map(move |key| Some((name, key, Entries::get(said, &key)?)));
-        self.sources.iter().map(|(name, said)| (name, said)).flat_map(of)
+        self.sources.iter().map(|(name, said)| (name, &**said)).flat_map(of)
     }
 
     /// What is said of a key by all but a source (by its place).
@@ -163,7 +164,7 @@ impl Dynamic {
     pub(super) fn source(&mut self, source: &str) -> usize {
         let place = self.sources.iter().position(|(name, _)| **name == *source);
         place.unwrap_or_else(|| {
-            self.sources.push((source.into(), Entries::default()));
+            self.sources.push((source.into(), Arc::default()));
             self.sources.len() - 1
         })
     }
@@ -173,7 +174,7 @@ impl Dynamic {
         if let Some(said) = &said {
             self.counts.add(key.mode, said);
         }
-        let entries = &mut self.sources[source].1;
+        let entries = Arc::make_mut(&mut self.sources[source].1);
         let before = match said {
             Some(said) => entries.insert(key, said),
             None => entries.remove(&key),
@@ -185,7 +186,7 @@ impl Dynamic {
     }
 
     /// Makes a source say this and nothing else; gives what it said before.
-    pub(super) fn replace(&mut self, source: usize, entries: Entries) -> Entries {
+    pub(super) fn replace(&mut self, source: usize, entries: Arc<Entries>) -> Arc<Entries> {
         entries.iter().for_each(|(key, said)| self.counts.add(key.mode, said));
         let before = std::mem::replace(&mut self.sources[source].1, entries);
         before.iter().for_each(|(key, said)| self.counts.remove(key.mode, said));

@@ -9,12 +9,12 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
-use super::dynamic::{Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
+use super::dynamic::{Dynamic, Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
 use super::engine::{self, Meaning, Shape};
 use super::explain::{self, of_rule, of_said};
 use super::lists::are_of_other_modes;
 use super::rules::{Family, Sets};
-use super::{Kept, NamedSets, Numbers, Own, Store, entries};
+use super::{Kept, NamedSets, Numbers, Own, Rubbish, Store, entries};
 use crate::model::{Gateway, Mechanism, Mode, Place, SavLayout};
 
 /// Why a batch was refused. Nothing of it has happened.
@@ -127,6 +127,17 @@ pub(in crate::compile) struct Means<'a> {
     pub(in crate::compile) numbers: &'a Numbers,
 }
 
+/// What is to be done for a source to say certain entries of a table and no others.
+pub struct SavPlan {
+    place: usize,
+    source: String,
+    all: Arc<Entries>,
+    changed: Vec<(EntryKey, Option<Names>)>,
+    /// Tables of all that is said then, where that takes less than to change those that there are.
+    anew: Option<(Own<u32>, Own<u128>, Shape)>,
+    edited: Edited,
+}
+
 impl Store {
     /// Changes what a source says of a table, at a time in seconds of the Unix epoch.
     pub(in crate::compile) fn edit(
@@ -182,17 +193,18 @@ impl Store {
         self.conclude(means, place, source, done)
     }
 
-    /// Makes a source say these entries of a table and no others. Several for one prefix and list count together.
-    pub(in crate::compile) fn replace(
-        &mut self,
+    /// Finds out what it takes to make a source say these entries of a table and no others. Several for one prefix and list
+    /// count together.
+    pub(in crate::compile) fn plan(
+        &self,
         means: Means<'_>,
         policy: &str,
         source: &str,
         entries: &[(EntryKey, Names)],
         time: u64,
-    ) -> Result<Edited, SavError> {
+    ) -> Result<SavPlan, SavError> {
         let place = self.table(means.gateway, policy, source)?;
-        let kept = &mut self.kept[place];
+        let kept = &self.kept[place];
         let mut named = Named::new(means.gateway, policy);
         let mut all = Entries::with_capacity_and_hasher(entries.len(), Folding::random());
         for (number, (key, names)) in (1..).zip(entries) {
@@ -206,34 +218,64 @@ impl Store {
                 }
             }
         }
-        let own = kept.dynamic.source(source);
-        let before = kept.dynamic.replace(own, all);
-        let after = kept.dynamic.of(source);
+        let before = kept.dynamic.of(source);
         let mut edited = Edited::default();
         let mut changed: Vec<(EntryKey, Option<Names>)> = Vec::new();
-        for (key, said) in after.into_iter().flatten() {
-            match before.get(key) {
+        for (key, said) in &all {
+            match before.and_then(|before| before.get(key)) {
                 None => edited.added += 1,
                 Some(before) if before.interfaces != said.interfaces => edited.replaced += 1,
                 Some(_) => continue,
             }
             changed.push((*key, Some(Arc::clone(&said.interfaces))));
         }
-        let gone = before.keys().filter(|key| !after.is_some_and(|after| after.contains_key(key)));
+        let gone = before.into_iter().flat_map(|before| before.keys()).filter(|key| !all.contains_key(key));
         changed.extend(gone.map(|key| (*key, None)));
         edited.deleted = changed.len() - edited.added - edited.replaced;
-        let keys: Vec<EntryKey> = changed.iter().map(|(key, _)| *key).collect();
-        let done = match kept.adopt(means, own, changed.into_iter()) {
-            Ok(()) => Ok(edited),
-            Err(full) => {
+        let all = Arc::new(all);
+        let mut dynamic = kept.dynamic.clone();
+        let own = dynamic.source(source);
+        dynamic.replace(own, Arc::clone(&all));
+        let full = |full| SavError::NoRoom { policy: kept.name.to_string(), full };
+        let anew = match kept.other_shape(&dynamic, changed.len()) {
+            Some(shape) => Some((
+                kept.anew(means, &dynamic, &shape).map_err(full)?,
+                kept.anew(means, &dynamic, &shape).map_err(full)?,
+                shape,
+            )),
+            None => None,
+        };
+        Ok(SavPlan { place, source: source.to_owned(), all, changed, anew, edited })
+    }
+
+    /// Does what was planned. What is to be freed goes to `rubbish`.
+    pub(in crate::compile) fn carry_out(
+        &mut self,
+        means: Means<'_>,
+        plan: SavPlan,
+        rubbish: &mut Rubbish,
+    ) -> Result<Edited, SavError> {
+        let SavPlan { place, source, all, changed, anew, edited } = plan;
+        let kept = &mut self.kept[place];
+        let own = kept.dynamic.source(&source);
+        let before = kept.dynamic.replace(own, all);
+        let done = if let Some((v4, v6, shape)) = anew {
+            rubbish.push((std::mem::replace(&mut kept.v4, v4), std::mem::replace(&mut kept.v6, v6)));
+            kept.shape = shape;
+            kept.allowlisted = kept.with_allowlists(means.numbers);
+            Ok(edited)
+        } else {
+            let keys: Vec<EntryKey> = changed.iter().map(|(key, _)| *key).collect();
+            kept.adopt(means, own, changed.into_iter()).map(|()| edited).map_err(|full| {
                 let names = |key| (key, before.get(&key).map(|said| Arc::clone(&said.interfaces)));
                 let back: Vec<_> = keys.into_iter().map(names).collect();
-                kept.dynamic.replace(own, before);
+                kept.dynamic.replace(own, Arc::clone(&before));
                 kept.go_back(means, own, back.into_iter());
-                Err(SavError::NoRoom { policy: kept.name.to_string(), full })
-            }
+                SavError::NoRoom { policy: kept.name.to_string(), full }
+            })
         };
-        self.conclude(means, place, source, done)
+        rubbish.push(before);
+        self.conclude(means, place, &source, done)
     }
 
     fn conclude(
@@ -344,15 +386,10 @@ impl Kept {
         source: usize,
         changed: impl ExactSizeIterator<Item = (EntryKey, Option<Names>)>,
     ) -> Result<(), NoRoom> {
-        let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
-        let lists =
-            are_of_other_modes(&self.rules.counts, &self.dynamic) && !matches!(self.shape.meaning, Meaning::Modes(_));
-        // The first entry in a list of another kind needs another table; and to make tables anew takes less than to change
-        // most of what is in them.
-        if lists || (changed.len() > occupancy / 2 && changed.len() > 1000) {
-            let shape = if lists { self.shape.clone().of_modes() } else { self.shape.clone() };
+        if let Some(shape) = self.other_shape(&self.dynamic, changed.len()) {
+            let dynamic = &self.dynamic;
             // Prefixes that stay lose what they have counted, but no table is changed twice.
-            (self.v4, self.v6) = (self.anew(means, &shape)?, self.anew(means, &shape)?);
+            (self.v4, self.v6) = (self.anew(means, dynamic, &shape)?, self.anew(means, dynamic, &shape)?);
             self.shape = shape;
         } else {
             let (v4, v6) = self.wanted(means, source, changed, true);
@@ -363,10 +400,20 @@ impl Kept {
         Ok(())
     }
 
+    /// The shape of tables that are made anew for this to be said, so much of which is new; `None`: those that there are are
+    /// changed. The first entry in a list of another kind needs another table; and to make tables anew takes less than to
+    /// change most of what is in them.
+    fn other_shape(&self, said: &Dynamic, changed: usize) -> Option<Shape> {
+        let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
+        let lists = are_of_other_modes(&self.rules.counts, said) && !matches!(self.shape.meaning, Meaning::Modes(_));
+        let most = changed > occupancy / 2 && changed > 1000;
+        if lists { Some(self.shape.clone().of_modes()) } else { most.then(|| self.shape.clone()) }
+    }
+
     /// A table of all that is said.
-    fn anew<K: Family>(&self, means: Means<'_>, shape: &Shape) -> Result<Own<K>, NoRoom> {
+    fn anew<K: Family>(&self, means: Means<'_>, said: &Dynamic, shape: &Shape) -> Result<Own<K>, NoRoom> {
         let mut own = Own::new(means.domain, shape, means.workers)?;
-        own.engine.fill(entries(&self.rules, &self.numbers, shape, &self.dynamic, means.numbers))?;
+        own.engine.fill(entries(&self.rules, &self.numbers, shape, said, means.numbers))?;
         Ok(own)
     }
 
@@ -379,7 +426,7 @@ impl Kept {
         }
         // What was there a moment ago is still looked at, and takes its room. Made anew, the table has all of it. Else the
         // system has no address space left.
-        if let Ok(anew) = self.anew(means, &self.shape) {
+        if let Ok(anew) = self.anew(means, &self.dynamic, &self.shape) {
             self.v4 = anew;
         }
     }

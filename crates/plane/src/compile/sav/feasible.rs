@@ -2,6 +2,7 @@
 //! interfaces of each prefix's routes. Made only for VRFs that some policy looks up so.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
@@ -26,7 +27,7 @@ pub(super) struct Feasible {
 impl Store {
     /// Brings the tables of the VRFs that are looked up so into line with their routes. Those that are looked up so no
     /// more are dropped.
-    pub(super) fn feasible(&mut self, input: Input<'_>) -> Result<(), TableFull> {
+    pub(super) fn feasible(&self, input: Input<'_>) -> Result<(), TableFull> {
         let mut wanted = vec![false; input.ribs.len()];
         for interface in &input.gateway.interfaces {
             for policy in [interface.sav.v4, interface.sav.v6].into_iter().flatten() {
@@ -38,7 +39,8 @@ impl Store {
                 }
             }
         }
-        self.feasible.resize_with(input.ribs.len(), || None);
+        let mut feasible = self.feasible.lock().unwrap_or_else(PoisonError::into_inner);
+        feasible.resize_with(input.ribs.len(), || None);
         let limits = input.limits(input.gateway.limits.routes, false);
         let full = |full| TableFull {
             table: "routes for urpf-feasible".into(),
@@ -46,7 +48,7 @@ impl Store {
             origin: Origin::default(),
             full,
         };
-        for ((slot, rib), wanted) in self.feasible.iter_mut().zip(input.ribs).zip(wanted) {
+        for ((slot, rib), wanted) in feasible.iter_mut().zip(input.ribs).zip(wanted) {
             if !wanted {
                 *slot = None;
                 continue;

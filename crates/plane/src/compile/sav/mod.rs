@@ -17,7 +17,7 @@ mod rules;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
@@ -26,7 +26,7 @@ use weir_table::sav::{Limits, NoRoom, Set};
 pub(crate) use actions::is_distinct;
 pub use actions::{Stage, StageError};
 pub use dynamic::{Edit, EntryKey, MAX_SOURCES, Names, Said};
-pub use edit::{Edited, Problem, SavError};
+pub use edit::{Edited, Problem, SavError, SavPlan};
 pub use engine::Occupancy;
 pub use explain::{Decision, Named, Nearest};
 
@@ -40,7 +40,7 @@ use lists::{allowlisted, are_of_other_modes};
 use rules::{Family, Rules, Sets};
 
 use super::pass::Routing;
-use super::{Compiler, Map, TableFull, most_bytes};
+use super::{Compiler, Map, Rubbish, TableFull, most_bytes};
 use crate::model::{
     Gateway, InterfaceIndex, InterfaceKind, Mechanism, PerFamily, SavAction, SavLayout, SavPolicy, SavRule, SavRules,
     Scope, Urpf, UrpfMode,
@@ -57,7 +57,7 @@ use crate::stats::SavEntryRow;
 pub(super) struct Store {
     kept: Vec<Kept>,
     /// By number of the VRF: of those where routes that are not the best count.
-    feasible: Vec<Option<Feasible>>,
+    feasible: Mutex<Vec<Option<Feasible>>>,
     validators: Validators,
     actions: Actions,
     exemptions: exempt::All,
@@ -150,7 +150,7 @@ impl Input<'_> {
 
 impl Store {
     /// Makes the tables that a model wants and that are not there yet.
-    pub(super) fn prepare(&mut self, input: Input<'_>) -> Result<Staged, TableFull> {
+    pub(super) fn prepare(&self, input: Input<'_>) -> Result<Staged, TableFull> {
         let mut slots = Vec::new();
         let mut exemptions = exempt::All::new();
         for policy in &input.gateway.sav {
@@ -199,7 +199,13 @@ impl Store {
     }
 
     /// Puts the tables into force, and gives interfaces their validators.
-    pub(super) fn commit(&mut self, staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
+    pub(super) fn commit(
+        &mut self,
+        staged: Staged,
+        input: Input<'_>,
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
         let mut old: Vec<Option<Kept>> = std::mem::take(&mut self.kept).into_iter().map(Some).collect();
         let mut places = Vec::new();
         for (policy, slot) in input.gateway.sav.iter().zip(staged.slots) {
@@ -230,6 +236,7 @@ impl Store {
                 self.kept.len() - 1
             }));
         }
+        rubbish.push(old);
         self.actions.adopt(input);
         self.exemptions = staged.exemptions;
         for &number in &input.map.interfaces {
@@ -290,7 +297,8 @@ impl Store {
         match policy.mechanism {
             Mechanism::Acl(_) | Mechanism::Table { .. } => own?.engine.check(reading.card),
             Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, default_route: default, .. }) => {
-                let feasible = self.feasible.get(usize::from(reading.vrf))?.as_ref()?;
+                let feasible = self.feasible.lock().unwrap_or_else(PoisonError::into_inner);
+                let feasible = feasible.get(usize::from(reading.vrf))?.as_ref()?;
                 Some(Check::Rules { table: K::feasible(feasible).reading(), default })
             }
             Mechanism::Urpf(Urpf { mode, default_route: default, .. }) => {
@@ -514,8 +522,38 @@ impl Compiler {
         entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<(Edited, Root), SavError> {
-        let (store, means) = self.means(gateway);
-        let edited = store.replace(means, policy, source, entries, time)?;
+        let plan = self.plan_sav(gateway, policy, source, entries, time)?;
+        let done = self.carry_out_sav(gateway, plan);
+        drop(self.take_rubbish());
+        done
+    }
+
+    /// The first part of [`Compiler::replace_sav`], which takes nearly all of its time where most of a table changes. The
+    /// second has to follow before anything else changes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_sav(
+        &self,
+        gateway: &Gateway,
+        policy: &str,
+        source: &str,
+        entries: &[(EntryKey, Names)],
+        time: u64,
+    ) -> Result<SavPlan, SavError> {
+        let Compiler { domain, settings, numbers, sav, .. } = self;
+        let means = Means { domain, workers: settings.workers, gateway, numbers: &numbers.interfaces };
+        sav.plan(means, policy, source, entries, time)
+    }
+
+    /// The second part.
+    ///
+    /// # Errors
+    /// When there is no room. Then nothing has changed.
+    pub fn carry_out_sav(&mut self, gateway: &Gateway, plan: SavPlan) -> Result<(Edited, Root), SavError> {
+        let Compiler { domain, settings, numbers, sav, rubbish, .. } = self;
+        let means = Means { domain, workers: settings.workers, gateway, numbers: &numbers.interfaces };
+        let edited = sav.carry_out(means, plan, rubbish)?;
         Ok((edited, self.root()))
     }
 

@@ -148,10 +148,11 @@ impl Rig {
 }
 
 /// Frames from a socket.
-struct Socket(UnixDatagram);
+pub(in crate::engine) struct Socket(UnixDatagram);
 
 impl Socket {
-    fn pair() -> (UnixDatagram, Socket) {
+    /// The end that frames are sent into, and the queue.
+    pub(in crate::engine) fn pair() -> (UnixDatagram, Socket) {
         let (near, far) = UnixDatagram::pair().unwrap();
         far.set_nonblocking(true).unwrap();
         (near, Socket(far))

@@ -32,7 +32,7 @@ enum Expected {
 }
 
 /// Who a packet with this frame address should come from, by what the forwarding table says of its source.
-fn expected(root: &Root, interface: u32, word: u32, mac: &[u8]) -> Expected {
+fn expected(root: &Root, interface: u32, source: IpAddr, word: u32, mac: &[u8]) -> Expected {
     let one = [word];
     let paths = match Forwarding(word).set() {
         Some(set) => root.sav.paths.of(set),
@@ -44,6 +44,11 @@ fn expected(root: &Root, interface: u32, word: u32, mac: &[u8]) -> Expected {
         let Some(adjacency) = root.adjacencies.get(number as usize).filter(|own| own.interface == interface) else {
             continue;
         };
+        // Tables need not lead to a neighbour that was learned a moment ago.
+        let learned = || root.resolved(interface, adjacency.next_hop.unwrap_or(source));
+        let known = if adjacency.kind == Kind::Neighbor { learned() } else { None };
+        let number = known.unwrap_or(number);
+        let adjacency = root.adjacencies.get(number as usize).unwrap_or(adjacency);
         match adjacency.kind {
             Kind::Rewrite | Kind::RewriteStale if adjacency.l2[..6] == *mac => return Expected::Him,
             Kind::Rewrite | Kind::RewriteStale => expected = Expected::Another(number),
@@ -104,7 +109,7 @@ pub(super) fn strangers<F: Ip>(
                 continue;
             }
             let word = of_link_local(root, interface, source.into()).unwrap_or(word);
-            let expected = expected(root, interface, word, mac(&vector[place]));
+            let expected = expected(root, interface, source.into(), word, mac(&vector[place]));
             if is_strange(validator.link, expected).is_some() {
                 strangers.set(index);
             }
@@ -127,7 +132,7 @@ pub(super) fn stranger<K: Family>(
         let vrf = root.interfaces.get(interface as usize)?.vrf;
         Some(K::table(root.vrfs.get(usize::from(vrf))?).lookup(guard, source.as_key()))
     })?;
-    let neighbor = is_strange(link, expected(root, interface, word, mac(packet)))?;
+    let neighbor = is_strange(link, expected(root, interface, source.into(), word, mac(packet)))?;
     let known = neighbor.and_then(|number| root.adjacencies.get(number as usize)).map(|adjacency| {
         let [a, b, c, d, e, f, ..] = adjacency.l2;
         (adjacency.next_hop.unwrap_or(source.into()), MacAddress([a, b, c, d, e, f]))
