@@ -5,6 +5,7 @@ use weir_base::random::Random;
 use weir_table::classify::cover::{Effort, Finding, Kind, Listed, Report, analyse, naive};
 use weir_table::classify::sample::{self, Packets};
 use weir_table::classify::{Fragment, Fragments, Masked, Rule, Span, Upper};
+use weir_table::lpm::Prefix;
 
 /// What the rules of a list may ask for, a bit each.
 mod asks {
@@ -102,6 +103,7 @@ fn agrees<K: Packets>(seed: u64, rules: usize, verdicts: u64) -> (usize, usize) 
     let found: Vec<(usize, Kind)> = report.findings.iter().map(|finding| (finding.rule, finding.kind)).collect();
     assert_eq!(found, expected, "{list:#?}");
     explains(&list, &report);
+    any_may_go(&list, unmatched, &report, &mut random);
     let never = report.findings.iter().filter(|finding| finding.kind == Kind::Never && !finding.by.is_empty()).count();
     (never, report.findings.iter().filter(|finding| finding.kind == Kind::Redundant).count())
 }
@@ -128,22 +130,32 @@ fn explains<K: Packets>(list: &[Listed<'_, K>], report: &Report) {
             }
             Kind::Redundant => {
                 let mut ends = false;
-                for cell in &cells {
-                    // Rules that were found later, but come first, were still there.
-                    let stay = |one: &&usize| *one <= rule || !found(one);
-                    let never = |one: &usize| {
-                        report.findings.iter().any(|other| other.rule == *one && other.kind == Kind::Never)
-                    };
-                    let mut left = cell.iter().filter(stay).filter(|one| !never(one));
-                    if left.next() == Some(rule) {
-                        let after: Vec<&usize> = left.collect();
-                        ends |= after.is_empty();
-                        assert!(*unmatched || after.iter().any(|one| by.contains(one)), "{finding:?}");
-                    }
+                for cell in cells.iter().filter(|cell| cell.first() == Some(rule)) {
+                    let mut staying = cell.iter().filter(|one| !found(one)).peekable();
+                    ends |= staying.peek().is_none();
+                    assert!(*unmatched || staying.any(|one| by.contains(one)), "{finding:?}");
                 }
                 assert_eq!(ends, *unmatched, "{finding:?}");
                 assert!(by.iter().all(|by| !found(by) && list[*by].verdict == list[*rule].verdict), "{finding:?}");
             }
+        }
+    }
+}
+
+/// Each rule that is found can be left out alone, all of them together, and any others of them.
+fn any_may_go<K: Packets>(list: &[Listed<'_, K>], unmatched: u32, report: &Report, random: &mut Random) {
+    let cells = naive::cells(list);
+    let all: Vec<usize> = report.findings.iter().map(|finding| finding.rule).collect();
+    let mut sets: Vec<Vec<usize>> = all.iter().map(|rule| vec![*rule]).collect();
+    for _ in 0..4 {
+        sets.push(all.iter().copied().filter(|_| random.chance(0.5)).collect());
+    }
+    sets.push(all);
+    for gone in sets {
+        for cell in &cells {
+            let verdict = |rule: Option<&usize>| rule.map_or(unmatched, |rule| list[*rule].verdict);
+            let left = cell.iter().find(|rule| !gone.contains(rule));
+            assert_eq!(verdict(left), verdict(cell.first()), "without {gone:?}: {list:#?}");
         }
     }
 }
@@ -166,7 +178,7 @@ proptest! {
 #[test]
 fn lists_have_rules_of_both_kinds() {
     let (mut never, mut redundant) = (0, 0);
-    for seed in 0..200 {
+    for seed in 0..300 {
         let found = agrees::<u32>(seed, 10, 2);
         never += found.0;
         redundant += found.1;
@@ -174,7 +186,7 @@ fn lists_have_rules_of_both_kinds() {
     assert!(never > 200 && redundant > 200, "{never} {redundant}");
 }
 
-/// Of large lists, what was found can be taken out: no packet sees it.
+/// From large lists, any of the rules found can be left out: no packet gets another verdict.
 fn makes_no_difference<K: Packets>(rules: &[Rule<K>], random: &mut Random) {
     let list: Vec<Listed<'_, K>> = rules
         .iter()
@@ -183,8 +195,12 @@ fn makes_no_difference<K: Packets>(rules: &[Rule<K>], random: &mut Random) {
     let report = analyse(&list, 1, Effort::default()).unwrap();
     assert!(report.undecided.is_empty() && report.findings.len() > 20, "{report:?}");
     let mut stays = vec![true; list.len()];
-    report.findings.iter().for_each(|finding| stays[finding.rule] = false);
-    for _ in 0..20_000 {
+    for number in 0..20_000 {
+        // First without all of them, then without some.
+        if number % 1000 == 0 {
+            let chance = if number == 0 { 1.0 } else { 0.5 };
+            report.findings.iter().for_each(|finding| stays[finding.rule] = !random.chance(chance));
+        }
         let packet = sample::near(rules, random);
         let mut matching = (0..list.len()).filter(|rule| rules[*rule].matches(&packet));
         let first = matching.next();
@@ -213,6 +229,24 @@ fn what_is_found_makes_no_difference() {
     makes_no_difference(&rules, &mut random);
     let rules = sample::mixed::<u128>(1500, &mut random);
     makes_no_difference(&rules, &mut random);
+}
+
+/// A rule that shadows another one of another verdict is needed as long as that one is there.
+#[test]
+fn a_rule_that_shadows_another_verdict_stays() {
+    let (permit, deny) = (0, 1);
+    let from = |prefix: &str| Rule::<u32> { source: prefix.parse::<Prefix<u32>>().unwrap().into(), ..Rule::any() };
+    let [wide, narrow, all] = ["192.0.2.0/24", "192.0.2.0/28", "0.0.0.0/0"].map(from);
+    let found = |rules: &[(&Rule<u32>, u32)], unmatched| -> Vec<usize> {
+        let listed = |&(rule, verdict)| Listed { boxes: std::slice::from_ref(rule), verdict };
+        let list: Vec<Listed<'_, u32>> = rules.iter().map(listed).collect();
+        let report = analyse(&list, unmatched, Effort::default()).unwrap();
+        report.findings.iter().map(|finding| finding.rule).collect()
+    };
+    assert_eq!(found(&[(&wide, deny), (&narrow, permit), (&all, deny)], permit), [1]);
+    assert_eq!(found(&[(&all, deny), (&wide, permit)], deny), [1]);
+    assert_eq!(found(&[(&wide, deny), (&all, deny)], permit), [0], "without the shadowed rule");
+    assert_eq!(found(&[(&wide, deny), (&narrow, deny), (&all, deny)], deny), [0, 1, 2]);
 }
 
 /// A rule that asks for what no packet has needs nobody to take its packets.

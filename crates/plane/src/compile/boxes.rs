@@ -95,8 +95,9 @@ pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
     members(&rule.from).saturating_mul(members(&rule.to)).saturating_mul(ports)
 }
 
-/// Whether a rule asks packets of a family for what only the first fragment of each has: ports, type and code, flags.
-pub(super) fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
+/// Whether a rule looks at what only the first fragment of a packet of a family has: ports, type and code, flags. Fragments
+/// wait for the first one of their packet where a list has such a rule.
+pub fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
     let asks = match &rule.transport {
         Transport::Any | Transport::Protocol(_) => false,
         Transport::Ports { source, destination, flags, .. } => {

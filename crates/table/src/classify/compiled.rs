@@ -26,13 +26,8 @@ pub trait Compiled: Sized {
     fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Small<Self>;
     /// [`Small::lookup_each`].
     fn lookup_small(rules: &Inner<Self>, packets: &[Fields<Self>], found: &mut [u32]);
-    /// [`cover::analyse_but`].
-    fn analyse(
-        list: &[Listed<'_, Self>],
-        unmatched: u32,
-        effort: Effort,
-        stays: &dyn Fn(usize) -> bool,
-    ) -> Result<Report, Error>;
+    /// [`cover::analyse`], or [`cover::never`] where nothing is said of packets that no rule matches.
+    fn analyse(list: &[Listed<'_, Self>], unmatched: Option<u32>, effort: Effort) -> Result<Report, Error>;
 }
 
 macro_rules! compile {
@@ -65,11 +60,10 @@ macro_rules! compile {
 
             fn analyse(
                 list: &[Listed<'_, Self>],
-                unmatched: u32,
+                unmatched: Option<u32>,
                 effort: Effort,
-                stays: &dyn Fn(usize) -> bool,
             ) -> Result<Report, Error> {
-                cover::find(list, unmatched, effort, stays)
+                cover::find(list, unmatched, effort)
             }
         }
     )*};

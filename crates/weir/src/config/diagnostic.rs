@@ -208,8 +208,10 @@ codes! {
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.
     MissingEthertype = "missing-ethertype",
-    /// Warning: a rule without which nothing would change.
+    /// Warning: a rule without which no packet would fare otherwise.
     RedundantRule = "redundant-rule",
+    /// Warning: a rule that decides nothing, but is the last of its list for whose sake fragments wait.
+    NeededForFragments = "needed-for-fragments",
     /// Warning: a list that has rules of which it could not be told in time whether they could be left out.
     UndecidedRules = "undecided-rules",
     /// Warning: a gateway without interfaces.

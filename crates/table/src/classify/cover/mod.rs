@@ -1,9 +1,17 @@
-//! What an ordered list of rules says twice: which rules can never match, and which could be left out.
+//! Finds the rules of an ordered list that can be left out.
 //!
-//! A rule *never* matches if rules before it take all of its packets: one alone, or several together. It is *redundant* if
-//! it matches some, but the list without it has the same verdict for every packet: what it decides, rules after it or the
-//! end of the list decide alike. Rules that never match are looked for first, and do not count afterwards; then redundant
-//! ones from the last to the first, each among those that stay. So all that are found can be taken out together.
+//! A rule *never* matches if the rules before it, one or several, take all of its packets. A rule is *redundant* if it
+//! matches packets, and what follows it decides about these in the same way.
+//!
+//! # The promise
+//! Any set of the rules found can be left out, one of them or all: no packet gets another verdict. So a rule that shadows
+//! another one with another verdict is not found while that one is in the list: without the first, the second would match.
+//!
+//! Rules found are *named*, all others *stay*. The promise holds if and only if for each packet, all named rules that match
+//! before the first staying one have the verdict of that one. Rules that never match are named first: for each packet,
+//! the first match is none of them. Then rules are looked at from the last to the first. A rule is named if, for each packet
+//! that it is the first to match, the named rules behind it and the first staying one have its verdict. Packets that an
+//! earlier rule takes make no difference then, as no earlier rule is named yet but for those that never match.
 //!
 //! ```
 //! use weir_table::classify::Rule;
@@ -34,9 +42,9 @@
 //! out, and one of what is left is looked up, until one shows it or nothing is left. That takes one or few lookups for
 //! most rules, and for the others as many as there are rules that cover them, or somewhat more.
 //!
-//! Redundant rules are found alike: a packet that the rule is the first to match, and the next one has another verdict,
-//! shows that it is not. Where the next rule has the same verdict, what both match is settled if no rule of another verdict
-//! that lies between them overlaps what is looked at. The next rule, or such a rule, is found by comparing addresses and
+//! Redundant rules are found alike: a packet that the rule is the first to match, and a later one of another verdict, shows
+//! that it is not. Where the next staying rule has the same verdict, what both match is settled if no rule of another
+//! verdict that lies between them, named or not, overlaps what is looked at. The next rule, or such a rule, is found by comparing addresses and
 //! ports with all that come after, 64 at a time. (A second classifier of the rules that come after, into which they were
 //! put one by one, took longer for 50,000 rules, and very long for rules that nothing parts.)
 //!
@@ -119,41 +127,35 @@ impl Default for Effort {
     }
 }
 
-/// Which rules of a list could be left out. `unmatched` is the verdict for packets that none matches: if the end of this
-/// list does not decide about them, a number that no rule has.
+/// Finds the rules of a list that can be left out. `unmatched` is the verdict for packets that no rule matches: a number that
+/// no rule has, if the end of this list does not decide about them.
 ///
 /// # Errors
 /// If there is no room for a classifier of all boxes.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32, effort: Effort) -> Result<Report, Error> {
-    analyse_but(list, unmatched, effort, |_| false)
+    K::analyse(list, Some(unmatched), effort)
 }
 
-/// The same of a list in which rules of these numbers stay whatever is found: it is told if they never match, and they are not
-/// looked at further. What is found beside them can be taken out together.
+/// Finds the rules of a list that never match, and no others: the lesser part of the work. Verdicts have no part in it.
 ///
 /// # Errors
 /// As of [`analyse`].
-pub fn analyse_but<K: Address>(
-    list: &[Listed<'_, K>],
-    unmatched: u32,
-    effort: Effort,
-    stays: impl Fn(usize) -> bool,
-) -> Result<Report, Error> {
-    K::analyse(list, unmatched, effort, &stays)
+pub fn never<K: Address>(list: &[Listed<'_, K>], effort: Effort) -> Result<Report, Error> {
+    K::analyse(list, None, effort)
 }
 
-/// The body of [`analyse_but`].
+/// The body of both.
 pub(super) fn find<K: Address>(
     list: &[Listed<'_, K>],
-    unmatched: u32,
+    unmatched: Option<u32>,
     effort: Effort,
-    stays: &dyn Fn(usize) -> bool,
 ) -> Result<Report, Error> {
-    let mut analysis = Analysis::new(list, unmatched, effort)?;
+    let mut analysis = Analysis::new(list, effort)?;
     let mut report = Report::default();
-    let mut matches = analysis.never(&mut report, stays);
-    matches.iter_mut().enumerate().for_each(|(rule, matches)| *matches &= !stays(rule));
-    analysis.redundant(&matches, &mut report);
+    let matches = analysis.never(&mut report);
+    if let Some(unmatched) = unmatched {
+        analysis.redundant(&matches, unmatched, &mut report);
+    }
     report.findings.sort_by_key(|finding| finding.rule);
     report.undecided.sort_unstable();
     Ok(report)
@@ -208,7 +210,8 @@ struct Needless {
 
 /// A box after a rule.
 enum After<K> {
-    /// The first that matches the packet, with the same verdict; none of another verdict overlaps the region before.
+    /// The first staying one that matches the packet, with the same verdict; none of another verdict overlaps the region
+    /// before.
     Same(usize),
     /// The first that overlaps the region and has another verdict, and what it matches.
     Other(usize, Region<K>),
@@ -218,13 +221,13 @@ enum After<K> {
 
 struct Analysis<'r, K> {
     list: &'r [Listed<'r, K>],
-    unmatched: u32,
+    /// Which rules have been found.
+    named: Vec<bool>,
     boxes: Vec<&'r Rule<K>>,
     /// The rule that a box belongs to.
     rules: Vec<usize>,
     /// Where the boxes of a rule begin, and at last, where all end.
     starts: Vec<usize>,
-    /// Of boxes whose rules are to stay in the list.
     outlines: Outlines<K>,
     /// All boxes, identified by their numbers.
     table: Arc<Table<K>>,
@@ -234,7 +237,7 @@ struct Analysis<'r, K> {
 }
 
 impl<'r, K: Address> Analysis<'r, K> {
-    fn new(list: &'r [Listed<'r, K>], unmatched: u32, effort: Effort) -> Result<Analysis<'r, K>, Error> {
+    fn new(list: &'r [Listed<'r, K>], effort: Effort) -> Result<Analysis<'r, K>, Error> {
         let (mut boxes, mut rules, mut starts) = (Vec::new(), Vec::new(), vec![0]);
         for (rule, listed) in list.iter().enumerate() {
             boxes.extend(listed.boxes);
@@ -253,7 +256,8 @@ impl<'r, K: Address> Analysis<'r, K> {
         let outlines = Outlines::new(&boxes);
         let left = effort.all.saturating_add(16 * list.len());
         let (table, each) = (writer.table(), effort.each);
-        Ok(Analysis { list, unmatched, boxes, rules, starts, outlines, table, reader, each, left })
+        let named = vec![false; list.len()];
+        Ok(Analysis { list, named, boxes, rules, starts, outlines, table, reader, each, left })
     }
 
     fn boxes_of(&self, rule: usize) -> &'r [Rule<K>] {
@@ -268,13 +272,13 @@ impl<'r, K: Address> Analysis<'r, K> {
         self.table.lookup_each(&self.reader.pin(), packets, found);
     }
 
-    /// Takes a rule out of those that stay.
-    fn remove(&mut self, rule: usize) {
-        (self.starts[rule]..self.starts[rule + 1]).for_each(|number| self.outlines.remove(number));
+    fn name(&mut self, finding: Finding, report: &mut Report) {
+        self.named[finding.rule] = true;
+        report.findings.push(finding);
     }
 
     /// Looks for rules that never match. For each rule, whether it is known to match some packet first.
-    fn never(&mut self, report: &mut Report, stays: impl Fn(usize) -> bool) -> Vec<bool> {
+    fn never(&mut self, report: &mut Report) -> Vec<bool> {
         let mut matches = vec![false; self.list.len()];
         let mut packets: Vec<Fields<K>> = Vec::with_capacity(VECTOR + FIRST);
         let mut found = vec![0; VECTOR + FIRST];
@@ -295,10 +299,7 @@ impl<'r, K: Address> Analysis<'r, K> {
                 Ok(Search::Found) => *matches = true,
                 Ok(Search::Covered(by)) => {
                     let by = self.fewest(rule, Vec::from_iter(by), &mut allowance);
-                    report.findings.push(Finding { rule, kind: Kind::Never, by, unmatched: false });
-                    if !stays(rule) {
-                        self.remove(rule);
-                    }
+                    self.name(Finding { rule, kind: Kind::Never, by, unmatched: false }, report);
                 }
                 Err(Spent) => report.undecided.push(rule),
             }
@@ -368,15 +369,14 @@ impl<'r, K: Address> Analysis<'r, K> {
     }
 
     /// Looks for redundant rules among those that match.
-    fn redundant(&mut self, matches: &[bool], report: &mut Report) {
+    fn redundant(&mut self, matches: &[bool], unmatched: u32, report: &mut Report) {
         for rule in (0..self.list.len()).rev().filter(|rule| matches[*rule]) {
             let mut left = self.left;
-            match self.needless(rule, &mut Allowance { each: self.each, all: &mut left }) {
+            match self.needless(rule, unmatched, &mut Allowance { each: self.each, all: &mut left }) {
                 Ok(None) => {}
                 Ok(Some(Needless { by, unmatched })) => {
                     let by = by.into_iter().collect();
-                    report.findings.push(Finding { rule, kind: Kind::Redundant, by, unmatched });
-                    self.remove(rule);
+                    self.name(Finding { rule, kind: Kind::Redundant, by, unmatched }, report);
                 }
                 Err(Spent) => report.undecided.push(rule),
             }
@@ -384,8 +384,13 @@ impl<'r, K: Address> Analysis<'r, K> {
         }
     }
 
-    /// Whether a rule makes no difference to any packet.
-    fn needless(&mut self, rule: usize, allowance: &mut Allowance<'_>) -> Result<Option<Needless>, Spent> {
+    /// Whether a rule makes no difference to any packet, whichever of the named rules are left out.
+    fn needless(
+        &mut self,
+        rule: usize,
+        unmatched: u32,
+        allowance: &mut Allowance<'_>,
+    ) -> Result<Option<Needless>, Spent> {
         let mut needless = Needless::default();
         // What other rules may decide otherwise.
         let mut open = Vec::from_iter(self.regions_of(rule));
@@ -412,7 +417,7 @@ impl<'r, K: Address> Analysis<'r, K> {
                     let both = region.cut(&other, &mut open);
                     open.extend(both);
                 }
-                After::End if self.unmatched == self.list[rule].verdict => needless.unmatched = true,
+                After::End if unmatched == self.list[rule].verdict => needless.unmatched = true,
                 After::End => return Ok(None),
             }
         }
@@ -431,9 +436,9 @@ impl<'r, K: Address> Analysis<'r, K> {
         let mut candidates = self.outlines.candidates(self.outlines.of(region), self.starts[rule + 1]);
         let mut passed = 0;
         let after = candidates.by_ref().inspect(|_| passed += 1).find_map(|number| {
-            let other = self.boxes[number];
-            if self.list[self.rules[number]].verdict == verdict {
-                return other.matches(packet).then_some(After::Same(number));
+            let (other, rule) = (self.boxes[number], self.rules[number]);
+            if self.list[rule].verdict == verdict {
+                return (!self.named[rule] && other.matches(packet)).then_some(After::Same(number));
             }
             let other = Region::of(other, region.shape()).filter(|other| region.overlaps(other));
             other.map(|other| After::Other(number, other))

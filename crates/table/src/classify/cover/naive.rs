@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::super::{Address, Fields, Fragment, Rule, Upper};
 use super::{Kind, Listed};
 
-/// Which rules of a list could be left out, and why. Only for lists that ask for few different values: it looks at each
+/// Which rules of a list can be left out, and why. Only for lists that look at few different values: it goes through each
 /// combination of them.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32) -> BTreeMap<usize, Kind> {
     let cells = cells(list);
@@ -15,16 +15,29 @@ pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32) -> BTreeMap<u
             found.insert(rule, Kind::Never);
         }
     }
-    for rule in (0..list.len()).rev() {
-        let verdict = |but: Option<usize>, rules: &[usize]| {
-            let mut left = rules.iter().filter(|rule| !found.contains_key(rule) && Some(**rule) != but);
-            left.next().map_or(unmatched, |first| list[*first].verdict)
-        };
-        if !found.contains_key(&rule) && cells.iter().all(|rules| verdict(None, rules) == verdict(Some(rule), rules)) {
+    for rule in (0..list.len()).rev().filter(|rule| !found.contains_key(rule)).collect::<Vec<_>>() {
+        let named = |other: &usize| found.contains_key(other) || *other == rule;
+        if holds(list, unmatched, &cells, named) {
             found.insert(rule, Kind::Redundant);
         }
     }
     found
+}
+
+/// Whether any set of named rules can be left out: for each packet, those that match before the first staying rule have its
+/// verdict.
+pub fn holds<K>(
+    list: &[Listed<'_, K>],
+    unmatched: u32,
+    cells: &HashSet<Vec<usize>>,
+    named: impl Fn(&usize) -> bool,
+) -> bool {
+    cells.iter().all(|rules| {
+        let named_before = rules.iter().take_while(|rule| named(rule));
+        let staying = rules.iter().find(|rule| !named(rule));
+        let verdict = staying.map_or(unmatched, |rule| list[*rule].verdict);
+        named_before.into_iter().all(|rule| list[*rule].verdict == verdict)
+    })
 }
 
 /// For packets that occur, the rules that match, in order. Packets that match the same rules are there once.

@@ -17,7 +17,8 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 use crate::rules::acl::{Vocabulary, Wrong};
-pub(super) use needless::{Needless, Verdicts, analyse, analyse_never};
+pub(super) use needless::needless;
+pub(super) use twice::Advice;
 
 /// What is known of access so far.
 #[derive(Default)]

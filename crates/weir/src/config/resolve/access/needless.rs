@@ -1,52 +1,53 @@
-//! Rules that could be left out: those that can never match, and those without which all packets would fare alike.
+//! Finds rules that can be left out: those that never match, and those without which no packet fares otherwise.
 //!
-//! A rule of both families counts only if it could be left out for both. What is found for one family takes for granted that
-//! what else is found there is left out; so a rule that stays because of the other family is put to the question again as one
-//! that stays.
+//! Any of the rules found can be left out, alone or together. So a rule of both families is found if it is found for each of
+//! them: what holds for all rules found of a family holds for some of them, too.
+//!
+//! # Fragments
+//! Where a rule of a list looks at ports, types or flags, later fragments wait for the first one of their packet and are
+//! judged by it, and a first fragment has to hold the header. So one such rule has to stay in each list that has any:
+//! [`needed_for_fragments`].
 
 use std::collections::{BTreeSet, HashMap};
 
-use weir_plane::compile::boxes::{Bits, boxes};
-use weir_plane::model::{AclAction, AclDefault, AclLimit, AclRule, Sampling};
-use weir_table::classify::cover::{Effort, Finding, Kind, Listed, Report, analyse_but};
+use weir_plane::compile::boxes::{Bits, asks_transport, boxes};
+use weir_plane::model::{AclAction, AclDefault, AclRule, IpFamily};
+use weir_table::classify::Rule;
+use weir_table::classify::cover::{Effort, Finding, Listed, Report, analyse, never};
 
-/// What was found.
+/// The rules of a list that can be left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Needless {
-    /// Rules that could be left out, all of them together, in order.
+    /// In the order of the list.
     pub(in super::super) findings: Vec<Finding>,
-    /// How many rules there are of which it could not be told in time.
-    pub(in super::super) undecided: usize,
+    /// Rules for which the search took too long, in order.
+    pub(in super::super) undecided: Vec<usize>,
 }
 
-/// What rules do to packets: equal numbers stand for what makes no difference.
+/// Numbers for what rules do to packets: equal numbers stand for what makes no difference.
 #[derive(Default)]
 pub(in super::super) struct Verdicts {
-    known: HashMap<(AclAction, Option<Sampling>), u32>,
+    known: HashMap<AclAction, u32>,
     next: u32,
 }
 
 impl Verdicts {
-    /// Of a rule, whose list has packets sampled so.
-    pub(in super::super) fn of(&mut self, rule: &AclRule, sample: Option<Sampling>) -> u32 {
-        match &rule.limit {
-            // Each limit has a bucket of its own.
-            Some(AclLimit { .. }) => self.unlike_all(),
-            None => self.number((rule.action, sample.filter(|_| rule.log))),
-        }
+    /// The number of a rule. A rule with a limit has a bucket of its own, and samples name the rule that logs.
+    pub(in super::super) fn of(&mut self, rule: &AclRule) -> u32 {
+        if rule.limit.is_some() || rule.log { self.unlike_all() } else { self.number(rule.action) }
     }
 
-    /// Of the end of a list.
+    /// The number of the end of a list.
     pub(in super::super) fn of_default(&mut self, default: AclDefault) -> u32 {
         match default {
             AclDefault::Next => self.unlike_all(),
-            AclDefault::Action(action) => self.number((action, None)),
+            AclDefault::Action(action) => self.number(action),
         }
     }
 
-    fn number(&mut self, verdict: (AclAction, Option<Sampling>)) -> u32 {
+    fn number(&mut self, action: AclAction) -> u32 {
         let next = self.next;
-        let number = *self.known.entry(verdict).or_insert(next);
+        let number = *self.known.entry(action).or_insert(next);
         self.next += u32::from(number == next);
         number
     }
@@ -57,61 +58,58 @@ impl Verdicts {
     }
 }
 
-/// How often rules that stay may be found to be more than thought.
-const ROUNDS: usize = 4;
-
-/// Looks at rules in their order, each with its verdict.
-pub(in super::super) fn analyse(rules: &[(&AclRule, u32)], unmatched: u32) -> Needless {
-    look(rules, unmatched, vec![false; rules.len()])
+/// Finds the rules that can be left out of a list with this end.
+pub(in super::super) fn needless(rules: &[AclRule], default: AclDefault) -> Needless {
+    let mut verdicts = Verdicts::default();
+    let listed: Vec<_> = rules.iter().map(|rule| (rule, verdicts.of(rule))).collect();
+    both(&listed, Some(verdicts.of_default(default)))
 }
 
-/// The same for rules that can never match, alone: the others stay. That is the lesser part of the work.
-pub(in super::super) fn analyse_never(rules: &[(&AclRule, u32)]) -> Needless {
-    // What no rule matches makes no difference to what never matches.
-    look(rules, u32::MAX, vec![true; rules.len()])
+/// Finds the rules that never match, and no others.
+pub(super) fn shadowed(rules: &[&AclRule]) -> Needless {
+    let listed: Vec<_> = rules.iter().map(|rule| (*rule, 0)).collect();
+    both(&listed, None)
 }
 
-/// Looks for rules that could be left out. Of those that stay, it is only told whether they never match.
-fn look(rules: &[(&AclRule, u32)], unmatched: u32, mut stays: Vec<bool>) -> Needless {
-    let (v4, v6) = (Of::<u32>::new(rules), Of::<u128>::new(rules));
-    let mut rounds = 0;
-    loop {
-        let (of_v4, of_v6) = (v4.found(unmatched, &stays), v6.found(unmatched, &stays));
-        let mut needless = Needless::default();
-        let undecided: BTreeSet<usize> = of_v4.undecided.iter().chain(&of_v6.undecided).copied().collect();
-        needless.undecided = undecided.len();
-        let (mut of_v4, mut of_v6) = (of_v4.findings.into_iter().peekable(), of_v6.findings.into_iter().peekable());
-        let mut settled = true;
-        for (rule, stays) in stays.iter_mut().enumerate() {
-            let found_v4 = of_v4.next_if(|finding| finding.rule == rule);
-            let found_v6 = of_v6.next_if(|finding| finding.rule == rule);
-            // Of the family that a rule is not about, nothing is asked.
-            let found = match (v4.has(rule).then_some(found_v4), v6.has(rule).then_some(found_v6)) {
-                (Some(one), None) | (None, Some(one)) => one,
-                (Some(Some(one)), Some(Some(other))) => Some(both(one, other)),
-                (Some(None), Some(None)) | (None, None) => None,
-                _ => {
-                    settled &= *stays;
-                    *stays = true;
-                    None
-                }
-            };
-            needless.findings.extend(found);
-        }
-        if settled {
-            return needless;
-        }
-        rounds += 1;
-        if rounds == ROUNDS {
-            // That a rule never matches does not hang on others.
-            needless.findings.retain(|finding| finding.kind == Kind::Never);
-            return needless;
+/// Of the rules that are named, takes out those that have to stay for the sake of fragments, and returns them: where all rules
+/// that look at ports, types or flags of a family are named, the first of them, or the first that looks at both families.
+pub(super) fn needed_for_fragments(rules: &[AclRule], named: &mut [bool]) -> BTreeSet<usize> {
+    let mut needed = BTreeSet::new();
+    for (family, other) in [(IpFamily::V4, IpFamily::V6), (IpFamily::V6, IpFamily::V4)] {
+        let looking: Vec<usize> = (0..rules.len()).filter(|&rule| asks_transport(&rules[rule], family)).collect();
+        if looking.iter().all(|&rule| named[rule]) {
+            let both = looking.iter().find(|&&rule| asks_transport(&rules[rule], other));
+            if let Some(&rule) = both.or(looking.first()) {
+                named[rule] = false;
+                needed.insert(rule);
+            }
         }
     }
+    needed
+}
+
+/// Finds rules in each family that they are about. Each has its verdict; without one of packets that no rule matches, only
+/// rules are found that never match.
+fn both(rules: &[(&AclRule, u32)], unmatched: Option<u32>) -> Needless {
+    let (v4, v6) = (Of::new::<u32>(rules, unmatched), Of::new::<u128>(rules, unmatched));
+    let undecided: BTreeSet<usize> = v4.undecided.iter().chain(&v6.undecided).copied().collect();
+    let mut needless = Needless { findings: Vec::new(), undecided: undecided.into_iter().collect() };
+    let (mut of_v4, mut of_v6) = (v4.findings.into_iter().peekable(), v6.findings.into_iter().peekable());
+    for rule in 0..rules.len() {
+        let found_v4 = of_v4.next_if(|finding| finding.rule == rule);
+        let found_v6 = of_v6.next_if(|finding| finding.rule == rule);
+        needless.findings.extend(match (v4.has[rule], v6.has[rule]) {
+            (true, false) => found_v4,
+            (false, true) => found_v6,
+            (true, true) => found_v4.zip(found_v6).map(|(one, other)| merged(one, other)),
+            (false, false) => None,
+        });
+    }
+    needless
 }
 
 /// What was found of a rule in both families.
-fn both(one: Finding, other: Finding) -> Finding {
+fn merged(one: Finding, other: Finding) -> Finding {
     let by: BTreeSet<usize> = one.by.into_iter().chain(other.by).collect();
     Finding {
         kind: one.kind.max(other.kind),
@@ -121,65 +119,61 @@ fn both(one: Finding, other: Finding) -> Finding {
     }
 }
 
-/// Rules as they are about a family.
-struct Of<K> {
-    boxes: Vec<Vec<weir_table::classify::Rule<K>>>,
-    verdicts: Vec<u32>,
+/// What was found in a family.
+struct Of {
+    /// By rule: whether it is about the family.
+    has: Vec<bool>,
+    findings: Vec<Finding>,
+    undecided: Vec<usize>,
 }
 
-impl<K: Bits> Of<K> {
-    fn new(rules: &[(&AclRule, u32)]) -> Of<K> {
-        Of {
-            boxes: rules.iter().map(|(rule, _)| boxes(rule, |interface| interface.0)).collect(),
-            verdicts: rules.iter().map(|(_, verdict)| *verdict).collect(),
-        }
-    }
-
-    /// Whether a rule is about the family.
-    fn has(&self, rule: usize) -> bool {
-        !self.boxes[rule].is_empty()
-    }
-
-    fn found(&self, unmatched: u32, stays: &[bool]) -> Report {
-        // What is about the other family is not there.
-        let own: Vec<usize> = (0..self.boxes.len()).filter(|&rule| self.has(rule)).collect();
-        let list = own.iter().map(|&rule| Listed { boxes: &self.boxes[rule], verdict: self.verdicts[rule] });
-        let list: Vec<Listed<'_, K>> = list.collect();
+impl Of {
+    fn new<K: Bits>(rules: &[(&AclRule, u32)], unmatched: Option<u32>) -> Of {
+        let boxes: Vec<Vec<Rule<K>>> = rules.iter().map(|(rule, _)| boxes(rule, |interface| interface.0)).collect();
+        let has: Vec<bool> = boxes.iter().map(|boxes| !boxes.is_empty()).collect();
+        // Rules of the other family are not there.
+        let own: Vec<usize> = (0..rules.len()).filter(|&rule| has[rule]).collect();
+        let list: Vec<Listed<'_, K>> =
+            own.iter().map(|&rule| Listed { boxes: &boxes[rule], verdict: rules[rule].1 }).collect();
         if list.is_empty() {
-            return Report::default();
+            return Of { has, findings: Vec::new(), undecided: Vec::new() };
         }
-        // Without room for them, nothing can be told of any.
-        let report = analyse_but(&list, unmatched, Effort::default(), |rule| stays[own[rule]])
-            .unwrap_or_else(|_| Report { findings: Vec::new(), undecided: (0..own.len()).collect() });
+        let report = match unmatched {
+            Some(unmatched) => analyse(&list, unmatched, Effort::default()),
+            None => never(&list, Effort::default()),
+        };
+        // Without room for a classifier, nothing is known of any rule.
+        let report = report.unwrap_or_else(|_| Report { findings: Vec::new(), undecided: (0..own.len()).collect() });
         let findings = report.findings.into_iter().map(|finding| Finding {
             rule: own[finding.rule],
             by: finding.by.into_iter().map(|rule| own[rule]).collect(),
             ..finding
         });
-        Report { findings: findings.collect(), undecided: report.undecided.into_iter().map(|rule| own[rule]).collect() }
+        let findings = findings.collect();
+        Of { has, findings, undecided: report.undecided.into_iter().map(|rule| own[rule]).collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use weir_plane::model::Origin;
+    use weir_table::classify::cover::Kind;
 
     use super::*;
     use crate::rules::acl;
 
+    fn rules(texts: &[&str]) -> Vec<AclRule> {
+        let rule = |text: &&str| match acl::understand(text, &acl::Vocabulary::default(), Origin(0)) {
+            Ok((rule, _)) => rule,
+            Err(found) => panic!("{text}: {found}"),
+        };
+        texts.iter().map(rule).collect()
+    }
+
     /// What is found of rules in these words, at whose end packets are denied.
     fn found(texts: &[&str]) -> Vec<(usize, Kind, Vec<usize>)> {
-        let rules: Vec<AclRule> = texts
-            .iter()
-            .map(|text| match acl::understand(text, &acl::Vocabulary::default(), Origin(0)) {
-                Ok((rule, _)) => rule,
-                Err(found) => panic!("{text}: {found}"),
-            })
-            .collect();
-        let mut verdicts = Verdicts::default();
-        let listed: Vec<_> = rules.iter().map(|rule| (rule, verdicts.of(rule, None))).collect();
-        let needless = analyse(&listed, verdicts.of_default(AclDefault::Action(AclAction::Deny)));
-        assert_eq!(needless.undecided, 0);
+        let needless = needless(&rules(texts), AclDefault::Action(AclAction::Deny));
+        assert_eq!(needless.undecided, []);
         needless.findings.into_iter().map(|finding| (finding.rule, finding.kind, finding.by)).collect()
     }
 
@@ -197,42 +191,65 @@ mod tests {
 
     #[test]
     fn what_never_matches_is_found_by_itself() {
-        let texts = [
+        let rules = rules(&[
             "permit tcp from any to any port 1-9",
-            "deny tcp from any to any port 5",
+            "permit tcp from any to any port 5",
             "permit tcp from any to any",
             "permit ip6 from any to any",
             "deny udp from any to any port 7",
-        ];
-        let rules = texts.map(|text| acl::understand(text, &acl::Vocabulary::default(), Origin(0)).unwrap().0);
-        let mut verdicts = Verdicts::default();
-        let listed: Vec<_> = rules.iter().map(|rule| (rule, verdicts.of(rule, None))).collect();
-        let all = analyse(&listed, verdicts.of_default(AclDefault::Next));
-        let never = analyse_never(&listed);
+        ]);
+        let all = needless(&rules, AclDefault::Next);
+        let never = shadowed(&rules.iter().collect::<Vec<_>>());
         assert_eq!(all.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::Redundant, Kind::Never]);
         assert_eq!(never.findings, all.findings[1..]);
         assert_eq!(never.findings[0].by, [0]);
     }
 
     #[test]
-    fn what_stays_for_one_family_counts_in_the_other() {
-        // For IPv4, the second never matches and the first could go if the second did. IPv6 needs the second.
+    fn a_rule_is_needed_that_keeps_another_verdict_in_the_shadow() {
+        let shadowing =
+            ["deny tcp from 192.0.2.0/24 to any", "permit tcp from 192.0.2.0/28 to any", "deny ip from any to any"];
+        assert_eq!(found(&shadowing), [(1, Kind::Never, vec![0]), (2, Kind::Redundant, vec![])]);
+        let all = ["deny ip from any to any", "permit tcp from any to any"];
+        assert_eq!(found(&all), [(1, Kind::Never, vec![0])]);
         let rules = [
             "permit ip4 from any to any",
             "reject tcp from any to any",
             "permit ip4 from any to any",
             "permit ip6 from any to any",
         ];
-        assert_eq!(found(&rules), [(2, Kind::Never, vec![0])]);
+        assert_eq!(found(&rules), [(2, Kind::Never, vec![0])], "IPv6 needs the second");
     }
 
     #[test]
     fn what_does_more_than_others_is_no_repetition() {
-        let rules = ["deny tcp from any to any", "deny udp from any to any log"];
-        assert_eq!(found(&rules).len(), 2, "nothing samples");
+        let rules = ["permit tcp from any to any log", "permit udp from any to any", "permit ip from any to any"];
+        assert_eq!(found(&rules), [(1, Kind::Redundant, vec![2])]);
         let rules = ["permit tcp from any to any limit 1pps", "permit tcp from any to any"];
         assert_eq!(found(&rules), [(1, Kind::Never, vec![0])]);
         let rules = ["permit tcp from any to any port 1-9", "permit tcp from any to any"];
         assert_eq!(found(&rules), [(0, Kind::Redundant, vec![1])]);
+    }
+
+    #[test]
+    fn one_rule_on_ports_stays_for_each_family() {
+        let needed = |texts: &[&str], named: &[usize]| {
+            let mut flags = vec![false; texts.len()];
+            named.iter().for_each(|rule| flags[*rule] = true);
+            let needed = Vec::from_iter(needed_for_fragments(&rules(texts), &mut flags));
+            assert!(needed.iter().all(|rule| !flags[*rule]));
+            needed
+        };
+        let ports =
+            ["permit ip4 from any to any", "deny tcp from any to any port 7", "deny udp from any to any port 7"];
+        assert_eq!(needed(&ports, &[1]), []);
+        assert_eq!(needed(&ports, &[1, 2]), [1]);
+        let families = ["permit udp from 10.0.0.0/8 to any port 7", "permit icmp6 from any to any type echo-request"];
+        assert_eq!(needed(&families, &[0]), [0], "no other rule is about IPv4");
+        assert_eq!(needed(&families, &[0, 1]), [0, 1]);
+        let both = ["permit udp from 10.0.0.0/8 to any port 7", "permit udp from any to any port 7"];
+        assert_eq!(needed(&both, &[0, 1]), [1], "it is about IPv4, too");
+        let whole = ["permit udp from any to any port 0-65535", "permit icmp from any to any"];
+        assert_eq!(needed(&whole, &[0, 1]), [], "these look at no port or type");
     }
 }

@@ -1,6 +1,11 @@
-//! Tells of rules that could be left out.
+//! Advises which rules can be left out.
+//!
+//! Rules that are reported as shadowed or redundant can be left out in any combination, and no packet fares otherwise. That
+//! holds over lists, too: a rule is found because of the lists before its own only if it never matches wherever its list is
+//! named, and rules that are found in a list by itself are no reason for it.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, Origin};
 use weir_table::classify::cover::{Finding, Kind};
@@ -10,116 +15,206 @@ use super::super::super::load::SHOWN;
 use super::super::super::plural;
 use super::super::super::source::Span;
 use super::super::Resolver;
-use super::{Needless, Verdicts, analyse, analyse_never};
+use super::needless::{Needless, needed_for_fragments, needless, shadowed};
 
 /// Rules that take another one's packets, of which the places are shown.
 const COVERING: usize = 3;
 
+/// Why a rule can be left out.
+#[derive(Clone, Copy)]
+enum Why {
+    /// It never matches.
+    Never,
+    /// It never matches wherever its list is named.
+    Sequences,
+    /// What follows decides in the same way.
+    Redundant,
+}
+
+/// That a rule can be left out.
+pub(in super::super) struct Advice {
+    span: Span,
+    why: Why,
+    /// The rules that make it so, without ends of lists, the first ones of so many.
+    by: Vec<Span>,
+    count: usize,
+    /// It has to stay for the sake of fragments.
+    needed: bool,
+}
+
+impl Advice {
+    /// The advice of a finding; `place` is where rules stand, if they are no ends of lists.
+    pub(in super::super) fn new(finding: &Finding, place: impl Fn(usize) -> Option<Span>) -> Option<Advice> {
+        let why = match finding.kind {
+            Kind::Never => Why::Never,
+            Kind::Redundant => Why::Redundant,
+        };
+        let by = finding.by.iter().filter_map(|rule| place(*rule)).take(COVERING).collect();
+        Some(Advice { span: place(finding.rule)?, why, by, count: finding.by.len(), needed: false })
+    }
+
+    fn diagnostic(self) -> Diagnostic {
+        let message = match (self.needed, self.why, self.count) {
+            (true, Why::Redundant, _) => "this rule decides nothing but how fragments fare",
+            (true, ..) => "this rule can never match, but without it fragments would fare otherwise",
+            (_, Why::Never, 0) => "this rule can never match: there are no such packets",
+            (_, Why::Never, 1) => "this rule can never match: an earlier one matches all that it matches",
+            (_, Why::Never, _) => "this rule can never match: earlier ones together match all that it matches",
+            (_, Why::Sequences, _) => {
+                "this rule can never match: wherever its list is named, rules before it match all that it matches"
+            }
+            (_, Why::Redundant, 0) => "this rule could be left out: what no rule matches fares alike",
+            (_, Why::Redundant, _) => "this rule could be left out: without it all packets fare alike",
+        };
+        let code = match (self.needed, self.why) {
+            (true, _) => Code::NeededForFragments,
+            (_, Why::Redundant) => Code::RedundantRule,
+            _ => Code::ShadowedRule,
+        };
+        let label = match (self.why, self.count) {
+            (Why::Redundant, 1) => "this one decides instead",
+            (Why::Redundant, _) => "one of those that decide instead",
+            (_, 1) => "this one",
+            _ => "one of them",
+        };
+        let found = Diagnostic::warning(code, self.span, message);
+        let found = self.by.into_iter().fold(found, |found, place| found.related(place, label));
+        if self.needed {
+            return found.help("keep a rule on ports, types or flags in the list: fragments wait for its sake");
+        }
+        match self.count.saturating_sub(COVERING) {
+            0 => found,
+            more => found.help(format!("there are {more} more of them")),
+        }
+    }
+}
+
+/// A rule: its list, and its number there; the end of a list has none.
+type Name = (usize, Option<usize>);
+
+/// Rules of a list that never match because of the lists before it.
+#[derive(Default)]
+struct Shadowed {
+    /// By rule: the rules that take its packets in the first sequence that has the list.
+    by: BTreeMap<usize, Vec<Name>>,
+    undecided: BTreeSet<usize>,
+}
+
 impl Resolver<'_> {
-    /// Looks for rules that could be left out, in each list, and in the lists that an interface names together.
+    /// Finds rules that can be left out of each list, or because of the lists that interfaces name before it.
     pub(in super::super) fn needless_rules(&mut self, lists: &[AclList], interfaces: &[Interface]) {
         let wrong = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
         if !self.thorough || self.diagnostics.iter().any(wrong) {
             return;
         }
-        let mut never: Vec<HashSet<usize>> = Vec::with_capacity(lists.len());
-        for (at, list) in lists.iter().enumerate() {
-            let mut verdicts = Verdicts::default();
-            let rules: Vec<_> = list.rules.iter().map(|rule| (rule, verdicts.of(rule, list.sample))).collect();
-            let needless = analyse(&rules, verdicts.of_default(list.default));
-            let places = std::mem::take(&mut self.access.places[at]);
-            let what = format!("of `{}`", list.name);
-            self.needless(&needless, &what, self.declared.access.lists[at].name.span, |at| Some(places[at]));
-            self.access.places[at] = places;
-            let findings = needless.findings.iter().filter(|finding| finding.kind == Kind::Never);
-            never.push(findings.map(|finding| finding.rule).collect());
-        }
-        let mut seen: HashSet<&[AclIndex]> = HashSet::new();
-        for interface in interfaces {
-            for chain in [&interface.access.acl_in, &interface.access.acl_out] {
-                if chain.len() > 1 && seen.insert(chain) {
-                    self.needless_by_others(interface, lists, chain, &never);
-                }
+        let alone: Vec<Needless> = lists.iter().map(|list| needless(&list.rules, list.default)).collect();
+        let named = lists.iter().zip(&alone).map(|(list, needless)| {
+            let mut named = vec![false; list.rules.len()];
+            needless.findings.iter().for_each(|finding| named[finding.rule] = true);
+            named
+        });
+        let mut named: Vec<Vec<bool>> = named.collect();
+        let mut by_others = by_others(lists, interfaces, &named);
+        let places = std::mem::take(&mut self.access.places);
+        for (at, needless) in alone.into_iter().enumerate() {
+            let Shadowed { by, undecided } = by_others.remove(&at).unwrap_or_default();
+            by.keys().for_each(|rule| named[at][*rule] = true);
+            let needed = needed_for_fragments(&lists[at].rules, &mut named[at]);
+            let mut advice: BTreeMap<usize, Advice> = BTreeMap::new();
+            for finding in &needless.findings {
+                advice.extend(Advice::new(finding, |rule| Some(places[at][rule])).map(|new| (finding.rule, new)));
             }
+            for (rule, names) in by {
+                let by = names.iter().filter_map(|(list, rule)| Some(places[*list][(*rule)?])).take(COVERING).collect();
+                let (span, count) = (places[at][rule], names.len());
+                advice.insert(rule, Advice { span, why: Why::Sequences, by, count, needed: false });
+            }
+            for rule in needed {
+                advice.entry(rule).and_modify(|advice| advice.needed = true);
+            }
+            let undecided = BTreeSet::from_iter(needless.undecided).union(&undecided).count();
+            let what = format!("of `{}`", lists[at].name);
+            let span = self.declared.access.lists[at].name.span;
+            self.advise(advice.into_values().collect(), undecided, &what, span);
         }
+        self.access.places = places;
     }
 
-    /// Tells of what was found in a list; `place` is where its rules stand, but for the end of a list.
-    pub(in super::super) fn needless(
-        &mut self,
-        needless: &Needless,
-        what: &str,
-        list: Span,
-        place: impl Fn(usize) -> Option<Span>,
-    ) {
-        for finding in needless.findings.iter().take(SHOWN) {
-            let Some(span) = place(finding.rule) else { continue };
-            let (code, message) = match finding.kind {
-                Kind::Never => (Code::ShadowedRule, never(finding)),
-                Kind::Redundant => (Code::RedundantRule, redundant(finding)),
-            };
-            self.report(covered(Diagnostic::warning(code, span, message), finding, &place));
-        }
-        let more = needless.findings.len().saturating_sub(SHOWN);
+    /// Reports which rules of a list can be left out, and for how many the search took too long.
+    pub(in super::super) fn advise(&mut self, advice: Vec<Advice>, undecided: usize, what: &str, list: Span) {
+        let more = advice.len().saturating_sub(SHOWN);
+        advice.into_iter().take(SHOWN).for_each(|advice| self.report(advice.diagnostic()));
         if more > 0 {
             let message =
                 format!("there are {} {what} that could be left out than are shown", plural(more, "more rule"));
             self.report(Diagnostic::warning(Code::More, list, message));
         }
-        if needless.undecided > 0 {
-            let rules = plural(needless.undecided, "rule");
+        if undecided > 0 {
+            let rules = plural(undecided, "rule");
             let message = format!("of {rules} {what} it would take too long to tell whether they could be left out");
             self.report(Diagnostic::warning(Code::UndecidedRules, list, message));
         }
     }
+}
 
-    /// Looks for rules that can never match because of the lists before them, on an interface.
-    fn needless_by_others(
-        &mut self,
-        interface: &Interface,
-        lists: &[AclList],
-        chain: &[AclIndex],
-        never: &[HashSet<usize>],
-    ) {
-        let ends: Vec<Option<AclRule>> = chain.iter().map(|index| end(&lists[usize::from(index.0)])).collect();
-        // Lists behind one that decides about all packets have been told of.
-        let asked = ends.iter().position(Option::is_some).map_or(chain.len(), |last| last + 1);
-        let mut verdicts = Verdicts::default();
-        let mut rules: Vec<(&AclRule, u32)> = Vec::new();
-        // The list and number of each; ends of lists have no number.
-        let mut names: Vec<(usize, Option<usize>)> = Vec::new();
-        for (index, end) in chain[..asked].iter().zip(&ends) {
-            let at = usize::from(index.0);
-            let list = &lists[at];
-            for (number, rule) in list.rules.iter().enumerate() {
-                rules.push((rule, verdicts.of(rule, list.sample)));
-                names.push((at, Some(number)));
-            }
-            if let Some(end) = end {
-                rules.push((end, verdicts.of(end, None)));
-                names.push((at, None));
-            }
+/// By list: the rules that stay in it by themselves, and never match in any sequence of lists that has it.
+fn by_others(lists: &[AclList], interfaces: &[Interface], named: &[Vec<bool>]) -> HashMap<usize, Shadowed> {
+    let ends: Vec<Option<AclRule>> = lists.iter().map(end).collect();
+    let mut sequences: Vec<Vec<usize>> = Vec::new();
+    let mut seen: HashSet<&[AclIndex]> = HashSet::new();
+    for chain in interfaces.iter().flat_map(|interface| [&interface.access.acl_in, &interface.access.acl_out]) {
+        if seen.insert(chain) {
+            let chain = chain.iter().map(|index| usize::from(index.0));
+            // Lists behind one that decides about all packets are not looked up.
+            let last = chain.clone().position(|list| ends[list].is_some()).unwrap_or(chain.len());
+            sequences.push(chain.take(last + 1).collect());
         }
-        let needless = analyse_never(&rules);
-        let place = |rule: usize| {
-            let (list, number) = names[rule];
-            number.map(|number| self.access.places[list][number])
-        };
-        let mut found = Vec::new();
-        let news = needless.findings.iter().filter(|finding| {
-            let (list, number) = names[finding.rule];
-            finding.kind == Kind::Never && number.is_some_and(|number| !never[list].contains(&number))
-        });
-        for finding in news.take(SHOWN) {
-            let Some(span) = place(finding.rule) else { continue };
-            let message = format!(
-                "this rule can never match where `{}` names its lists: those before it match all that it matches",
-                interface.name
-            );
-            found.push(covered(Diagnostic::warning(Code::ShadowedRule, span, message), finding, place));
-        }
-        found.into_iter().for_each(|found| self.report(found));
     }
+    // No list stands before one of these.
+    let first: HashSet<usize> = sequences.iter().filter_map(|sequence| sequence.first().copied()).collect();
+    let mut found: HashMap<usize, Shadowed> = HashMap::new();
+    for sequence in sequences {
+        let others = Vec::from_iter(sequence.iter().copied().filter(|list| !first.contains(list)));
+        if others.is_empty() {
+            continue;
+        }
+        let mut rules: Vec<(Name, &AclRule)> = Vec::new();
+        for &list in &sequence {
+            let staying = lists[list].rules.iter().enumerate().filter(|(number, _)| !named[list][*number]);
+            rules.extend(staying.map(|(number, rule)| ((list, Some(number)), rule)));
+            rules.extend(ends[list].iter().map(|end| ((list, None), end)));
+        }
+        let shadowed = shadowed(&Vec::from_iter(rules.iter().map(|(_, rule)| *rule)));
+        let mut own: HashMap<usize, Shadowed> = others.iter().map(|list| (*list, Shadowed::default())).collect();
+        for finding in shadowed.findings {
+            if let (list, Some(number)) = rules[finding.rule].0
+                && let Some(of_list) = own.get_mut(&list)
+            {
+                of_list.by.insert(number, finding.by.iter().map(|by| rules[*by].0).collect());
+            }
+        }
+        for rule in shadowed.undecided {
+            if let (list, Some(number)) = rules[rule].0
+                && let Some(of_list) = own.get_mut(&list)
+            {
+                of_list.undecided.insert(number);
+            }
+        }
+        for (list, here) in own {
+            match found.entry(list) {
+                Entry::Vacant(entry) => drop(entry.insert(here)),
+                Entry::Occupied(mut entry) => {
+                    let before = entry.get_mut();
+                    let unknown = |rule: &usize| here.by.contains_key(rule) || here.undecided.contains(rule);
+                    before.undecided.retain(unknown);
+                    let undecided = here.undecided.iter().filter(|rule| before.by.contains_key(rule));
+                    before.undecided.extend(undecided.copied());
+                    before.by.retain(|rule, _| here.by.contains_key(rule));
+                }
+            }
+        }
+    }
+    found
 }
 
 /// The rule at the end of a list, if it decides about all packets that come there.
@@ -127,36 +222,5 @@ fn end(list: &AclList) -> Option<AclRule> {
     match list.default {
         AclDefault::Next => None,
         AclDefault::Action(action) => Some(AclRule::all(action, Origin(0))),
-    }
-}
-
-fn never(finding: &Finding) -> &'static str {
-    match finding.by.len() {
-        0 => "this rule can never match: there are no such packets",
-        1 => "this rule can never match: an earlier one matches all that it matches",
-        _ => "this rule can never match: earlier ones together match all that it matches",
-    }
-}
-
-fn redundant(finding: &Finding) -> &'static str {
-    match finding.by.len() {
-        0 => "this rule could be left out: what no rule matches fares alike",
-        _ => "this rule could be left out: without it all packets fare alike",
-    }
-}
-
-/// Shows the first of the rules that take another one's packets.
-fn covered(found: Diagnostic, finding: &Finding, place: impl Fn(usize) -> Option<Span>) -> Diagnostic {
-    let label = match (finding.kind, finding.by.len()) {
-        (Kind::Never, 1) => "this one",
-        (Kind::Never, _) => "one of them",
-        (Kind::Redundant, 1) => "this one decides instead",
-        (Kind::Redundant, _) => "one of those that decide instead",
-    };
-    let places = finding.by.iter().filter_map(|&rule| place(rule)).take(COVERING);
-    let found = places.fold(found, |found, place| found.related(place, label));
-    match finding.by.len().saturating_sub(COVERING) {
-        0 => found,
-        more => found.help(format!("there are {more} more of them")),
     }
 }

@@ -8,7 +8,7 @@ use weir_plane::model::{AclAction, AclDefault, AclRule};
 use super::super::super::declare::sav::Policy;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::At;
-use super::super::access::{Verdicts, analyse};
+use super::super::access::{Advice, needless};
 use super::Resolver;
 use crate::rules::acl;
 
@@ -40,12 +40,12 @@ impl Resolver<'_> {
         }
         let rules: Arc<[AclRule]> = rules.into();
         if self.thorough {
-            let mut verdicts = Verdicts::default();
-            let listed: Vec<_> = rules.iter().map(|rule| (rule, verdicts.of(rule, None))).collect();
-            // What no exemption matches is validated, as what one denies.
-            let needless = analyse(&listed, verdicts.of_default(AclDefault::Action(AclAction::Deny)));
+            // What no exemption matches is validated, as what one denies. Fragments do not wait for exemptions.
+            let needless = needless(&rules, AclDefault::Action(AclAction::Deny));
+            let place = |rule: usize| Some(declared[rule].span);
+            let advice = needless.findings.iter().filter_map(|finding| Advice::new(finding, place)).collect();
             let what = format!("of the exemptions of `{}`", policy.name.value);
-            self.needless(&needless, &what, policy.name.span, |at| Some(declared[at].span));
+            self.advise(advice, needless.undecided.len(), &what, policy.name.span);
         }
         rules
     }

@@ -117,7 +117,10 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use weir_plane::model::{InterfaceIndex, Origin, Scope};
+    use weir_table::lpm::Prefix;
+    use weir_table::sav::{Set, naive};
 
     use super::*;
 
@@ -194,5 +197,43 @@ mod tests {
             ("2001:db8::/32", Mode::InterfaceAllow, &[1, 3]),
         ];
         assert_eq!(kinds(&list, Match::MostSpecific), [(Kind::NotAsked, 0, 5), (Kind::NotAsked, 1, 5)]);
+    }
+
+    proptest! {
+        /// Rules that an earlier one repeats, or that an allowlist overrules, can be left out, any of them.
+        #[test]
+        fn rules_that_never_decide_can_be_left_out(
+            list in prop::collection::vec((0u8..16, 0u8..5, 1u32..8, prop::sample::select(&Mode::ALL)), 1..12),
+            any_covering: bool,
+            subset: u32,
+        ) {
+            let matching = if any_covering { Match::AnyCovering } else { Match::MostSpecific };
+            let rule = |(origin, &(bits, length, set, mode)): (u32, &(u8, u8, u32, Mode))| SavRule {
+                prefix: IpNet::new(std::net::Ipv4Addr::new(bits << 4, 0, 0, 0).into(), length).expect("a prefix").trunc(),
+                interfaces: (0..3).filter(|bit| set >> bit & 1 == 1).map(InterfaceIndex).collect(),
+                permit: mode.permits(),
+                scope: Scope::of(mode),
+                origin: Origin(origin),
+            };
+            let rules: Vec<SavRule> = (1..).zip(&list).map(rule).collect();
+            let named = find(&rules, 3, matching, |_| false).overlaps;
+            let named = named.iter().filter(|overlap| matches!(overlap.kind, Kind::Duplicate | Kind::Overruled));
+            let named: Vec<usize> = named.map(|overlap| overlap.rule as usize).collect();
+            let some = (0..named.len()).filter(|bit| subset >> bit & 1 == 1).map(|bit| named[bit]).collect::<Vec<_>>();
+            let entry = |rule: &SavRule| {
+                let IpNet::V4(net) = rule.prefix else { panic!("the rules are about IPv4") };
+                let prefix = Prefix::new(net.network().to_bits(), net.prefix_len()).expect("a prefix");
+                (prefix, rule.mode(), rule.interfaces.iter().map(|interface| interface.0).collect::<Set>())
+            };
+            let all: Vec<_> = rules.iter().map(entry).collect();
+            for gone in named.iter().map(std::slice::from_ref).chain([&named[..], &some]) {
+                let left = (0..rules.len()).filter(|at| !gone.contains(at)).map(|at| entry(&rules[at]));
+                let left: Vec<_> = left.collect();
+                for (source, interface) in (0u32..16).flat_map(|source| (0..3).map(move |interface| (source, interface))) {
+                    let verdict = |rules: &[_]| naive::modes(rules, matching, source << 28, interface);
+                    prop_assert_eq!(verdict(&left), verdict(&all), "without {:?}: {:?}", gone, rules);
+                }
+            }
+        }
     }
 }

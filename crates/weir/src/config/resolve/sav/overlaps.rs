@@ -181,6 +181,8 @@ mod tests {
 
     use proptest::prelude::*;
     use weir_plane::model::{Origin, Scope};
+    use weir_table::lpm::Prefix;
+    use weir_table::sav::{Set, naive};
 
     use super::*;
 
@@ -232,6 +234,7 @@ mod tests {
         #[test]
         fn what_is_shadowed_never_decides(
             rules in prop::collection::vec((0u8..16, 0u8..5, 1u32..8, any::<bool>()), 1..12),
+            gone: u32,
         ) {
             let rules: Vec<SavRule> = (1..).zip(&rules).map(|(origin, &(bits, length, set, permit))| SavRule {
                 prefix: IpNet::new(std::net::Ipv4Addr::new(bits << 4, 0, 0, 0).into(), length).expect("a prefix").trunc(),
@@ -256,6 +259,18 @@ mod tests {
             }));
             let found = find(&rules, 3).overlaps;
             found.iter().for_each(|overlap| is_what_it_says(&rules, overlap));
+            // Any of the shadowed rules can be left out: the verdict stays, and a known source stays known.
+            let shadowed = found.iter().filter(|overlap| overlap.kind == Kind::Shadowed).map(|overlap| overlap.rule);
+            let shadowed: Vec<usize> = shadowed.map(|rule| rule as usize).collect();
+            let subset = (0..shadowed.len()).filter(|bit| gone >> bit & 1 == 1).map(|bit| shadowed[bit]);
+            let subset: Vec<usize> = subset.collect();
+            for gone in shadowed.iter().map(std::slice::from_ref).chain([&shadowed[..], &subset]) {
+                let left: Vec<_> = (0..rules.len()).filter(|at| !gone.contains(at)).map(|at| entry(&rules[at])).collect();
+                for (source, interface) in (0..16).flat_map(|source| (0..3).map(move |interface| (source, interface))) {
+                    let verdict = |rules: &[_]| naive::ordered(rules, u32::from(source as u8) << 28, interface);
+                    prop_assert_eq!(verdict(&left), verdict(&rules.iter().map(entry).collect::<Vec<_>>()));
+                }
+            }
             for (at, idle) in idle.into_iter().enumerate() {
                 let whole = |overlap: &Overlap| overlap.kind == Kind::Shadowed || covered(at);
                 let told = found.iter().any(|overlap| overlap.rule as usize == at && whole(overlap));
@@ -263,6 +278,13 @@ mod tests {
                 prop_assert!(!told || idle);
             }
         }
+    }
+
+    /// A rule as the specification has it.
+    fn entry(rule: &SavRule) -> (Prefix<u32>, Set, bool) {
+        let IpNet::V4(net) = rule.prefix else { panic!("the rules are about IPv4") };
+        let prefix = Prefix::new(net.network().to_bits(), net.prefix_len()).expect("a prefix");
+        (prefix, rule.interfaces.iter().map(|interface| interface.0).collect(), rule.permit)
     }
 
     /// Both rules of a finding have the interface, and the earlier one covers the later.
