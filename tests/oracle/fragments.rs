@@ -12,8 +12,8 @@ use crate::program::{Bench, some};
 use crate::random::{Random, seeds};
 
 const MTUS: [u16; 26] = [
-    68, 69, 75, 76, 77, 100, 296, 576, 577, 583, 1280, 1281, 1287, 1288, 1400, 1401, 1402, 1403, 1404, 1405, 1406, 1407, 1408,
-    1499, 1500, 9000,
+    68, 69, 75, 76, 77, 100, 296, 576, 577, 583, 1280, 1281, 1287, 1288, 1400, 1401, 1402, 1403, 1404, 1405, 1406,
+    1407, 1408, 1499, 1500, 9000,
 ];
 
 /// One interface that takes the longest packets, and one for each MTU.
@@ -87,7 +87,11 @@ fn check(whole: &[u8], fragments: &[&[u8]], mtu: usize) -> Result<(), String> {
     for (number, (fragment, octets)) in found.iter().zip(fragments).enumerate() {
         let wrong = |what: &str| Err(format!("fragment {number} of {sizes:?}: {what}"));
         // Version, type of service, protocol and addresses are the packet's; the time to live has gone down.
-        if octets[1] != whole[1] || octets[9] != whole[9] || octets[12..20] != whole[12..20] || octets[8] != whole[8] - 1 {
+        if octets[1] != whole[1]
+            || octets[9] != whole[9]
+            || octets[12..20] != whole[12..20]
+            || octets[8] != whole[8] - 1
+        {
             return wrong("another header");
         }
         if fragment.id != original.id {
@@ -234,7 +238,8 @@ fn reply6(packets: &[Vec<u8>], mtu: usize) -> Result<Vec<u8>, String> {
 #[test]
 fn long_echo_replies_become_as_few_fragments_as_can_be() {
     let bench = Bench::new(&config());
-    let mtus: Vec<(usize, u16)> = MTUS.into_iter().enumerate().filter(|&(_, mtu)| (1280..=1500).contains(&mtu)).collect();
+    let mtus: Vec<(usize, u16)> =
+        MTUS.into_iter().enumerate().filter(|&(_, mtu)| (1280..=1500).contains(&mtu)).collect();
     let mut random = Random::new(7);
     let (mut frames, mut cases) = (Vec::new(), Vec::new());
     for &(number, mtu) in &mtus {
@@ -273,21 +278,20 @@ fn long_echo_replies_become_as_few_fragments_as_can_be() {
             // Replies leave in the order of their requests; the last fragment of each says that it is the last.
             let mut packets = Vec::new();
             while let Some(packet) = sent.next_if(|packet| (packet[0] >> 4 == 6) == *six) {
-                let more = if *six { packet[6] == frame::FRAGMENT && packet[43] & 1 == 1 } else { packet[6] & 0x20 != 0 };
+                let more =
+                    if *six { packet[6] == frame::FRAGMENT && packet[43] & 1 == 1 } else { packet[6] & 0x20 != 0 };
                 packets.push(packet);
                 if !more {
                     break;
                 }
             }
-            let reply = if *six {
-                reply6(&packets, usize::from(mtu))
-            } else {
-                reply4(&packets, usize::from(mtu))
-            };
+            let reply = if *six { reply6(&packets, usize::from(mtu)) } else { reply4(&packets, usize::from(mtu)) };
             let id = (case as u16).to_be_bytes();
             match reply {
                 Ok(reply) if reply[4..6] == id && reply[8..] == **data => {}
-                Ok(reply) => wrong.push(format!("{} octets over {mtu}: another reply {:02x?}", data.len(), &reply[..8])),
+                Ok(reply) => {
+                    wrong.push(format!("{} octets over {mtu}: another reply {:02x?}", data.len(), &reply[..8]))
+                }
                 Err(what) => wrong.push(format!("{} octets of data over {mtu}, IPv6 {six}: {what}", data.len())),
             }
             case += 1;

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::frame::{self, AH, DESTINATION, FRAGMENT, HOP_BY_HOP, ICMPV6, Ipv4, MOBILITY, NONE, PADDING, ROUTING, TCP, UDP};
+use crate::frame::{
+    self, AH, DESTINATION, FRAGMENT, HOP_BY_HOP, ICMPV6, Ipv4, MOBILITY, NONE, PADDING, ROUTING, TCP, UDP,
+};
 use crate::program::{Bench, fate};
 
 /// Headers that stand between IPv6 and a transport protocol (IANA's registry of IPv6 extension header types).
@@ -71,8 +73,11 @@ fn packets() -> Vec<(Vec<u8>, Vec<u8>)> {
 /// A configuration with one rule, and the packets that the rule is not about permitted or denied by default.
 fn config(rule: &str, default: &str) -> String {
     let mut text = String::from("version = 1\n");
-    for (name, four, six) in [("lan", "192.0.2.1/24", "2001:db8:1::1/64"), ("wan", "198.51.100.1/24", "2001:db8:2::1/64")] {
-        writeln!(text, "[[interface]]\nname = \"{name}\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"").expect("it fits");
+    for (name, four, six) in
+        [("lan", "192.0.2.1/24", "2001:db8:1::1/64"), ("wan", "198.51.100.1/24", "2001:db8:2::1/64")]
+    {
+        writeln!(text, "[[interface]]\nname = \"{name}\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"")
+            .expect("it fits");
         writeln!(text, "address = [\"{four}\", \"{six}\"]").expect("it fits");
         if name == "lan" {
             text += "acl = { in = \"one\" }\n";
@@ -115,7 +120,10 @@ fn rules_on_extension_headers_match_or_are_refused() {
                 for ((headers, _), line) in packets.iter().zip(&lines) {
                     let expected = if headers.contains(&protocol) { matched } else { others };
                     if fate(line) != expected {
-                        wrong.push(format!("`{rule}`, packet with headers {headers:?}: {expected} is right: {}", fate(line)));
+                        wrong.push(format!(
+                            "`{rule}`, packet with headers {headers:?}: {expected} is right: {}",
+                            fate(line)
+                        ));
                     }
                 }
             }

@@ -36,13 +36,28 @@ impl Prefix {
 }
 
 const PREFIXES: [&str; 10] = [
-    "10.0.0.0/8", "10.1.0.0/16", "10.1.0.0/17", "10.1.128.0/17", "10.1.2.0/24", "10.1.2.7/32", "0.0.0.0/0",
-    "2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:2::/64",
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.1.0.0/17",
+    "10.1.128.0/17",
+    "10.1.2.0/24",
+    "10.1.2.7/32",
+    "0.0.0.0/0",
+    "2001:db8::/32",
+    "2001:db8:1::/48",
+    "2001:db8:1:2::/64",
 ];
 
 /// One source of each class that the prefixes tell apart.
 const SOURCES: [&str; 9] = [
-    "172.16.0.1", "10.2.0.1", "10.1.200.1", "10.1.1.1", "10.1.2.1", "10.1.2.7", "2001:db9::1", "2001:db8:1::1",
+    "172.16.0.1",
+    "10.2.0.1",
+    "10.1.200.1",
+    "10.1.1.1",
+    "10.1.2.1",
+    "10.1.2.7",
+    "2001:db9::1",
+    "2001:db8:1::1",
     "2001:db8:1:2::1",
 ];
 
@@ -151,8 +166,10 @@ impl Policy {
 
 /// Returns a configuration with a policy for each three interfaces, and the line of the first rule of each.
 fn config(policies: &[Policy]) -> (String, Vec<usize>) {
-    let mut text = String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"\n");
-    text += "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = [\"198.51.100.1/24\", \"2001:db8:fff0::1/64\"]\n";
+    let mut text =
+        String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"\n");
+    text +=
+        "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = [\"198.51.100.1/24\", \"2001:db8:fff0::1/64\"]\n";
     text += "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = { address = \"198.51.100.2\" }\n";
     text += "[[route]]\nprefix = \"::/0\"\nvia = { address = \"2001:db8:fff0::2\" }\n";
     let mut firsts = Vec::new();
@@ -161,7 +178,8 @@ fn config(policies: &[Policy]) -> (String, Vec<usize>) {
             writeln!(text, "[[interface]]\nname = \"p{number}{name}\"\nparent = \"trunk\"").expect("it fits");
             writeln!(text, "vlan = {}\nsav = \"p{number}\"", number * INTERFACES.len() + n + 1).expect("it fits");
         }
-        writeln!(text, "[sav.p{number}]\nmechanism = \"{}\"", if policy.table { "table" } else { "acl" }).expect("it fits");
+        writeln!(text, "[sav.p{number}]\nmechanism = \"{}\"", if policy.table { "table" } else { "acl" })
+            .expect("it fits");
         writeln!(text, "incremental = {}", policy.incremental).expect("it fits");
         if policy.any_covering {
             text += "match = \"any-covering\"\n";
@@ -209,7 +227,13 @@ fn rules_of_validation_that_never_decide_can_be_left_out() {
                         );
                         if with != then {
                             let rules: Vec<String> = (policy.rules.iter().enumerate())
-                                .map(|(n, rule)| format!("  {:8} {}", if without.contains(&n) { "left out" } else { "" }, rule.text(number)))
+                                .map(|(n, rule)| {
+                                    format!(
+                                        "  {:8} {}",
+                                        if without.contains(&n) { "left out" } else { "" },
+                                        rule.text(number)
+                                    )
+                                })
                                 .collect();
                             let Policy { table, any_covering, incremental, .. } = policy;
                             wrong.push(format!(
@@ -258,7 +282,9 @@ fn sources_are_validated_as_the_documentation_says() {
                     let vlan = (number * INTERFACES.len() + interface + 1) as u16;
                     let address: IpAddr = source.parse().expect("an address");
                     let packet = match address {
-                        IpAddr::V4(from) => Ipv4::new(from, [203, 0, 113, 9].into(), UDP).packet(&[0, 7, 0, 9, 0, 8, 0, 0]),
+                        IpAddr::V4(from) => {
+                            Ipv4::new(from, [203, 0, 113, 9].into(), UDP).packet(&[0, 7, 0, 9, 0, 8, 0, 0])
+                        }
                         IpAddr::V6(from) => {
                             let to = "2001:db8:ffff::9".parse().expect("an address");
                             frame::ipv6(from, to, 0, UDP, &[0, 7, 0, 9, 0, 8, 0, 0])
@@ -309,15 +335,16 @@ impl Binding {
     }
 }
 
-const STATIONS: [[u8; 6]; 4] =
-    [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0x5e, 0, 0, 1], [6, 0, 0, 0, 0, 1]];
+const STATIONS: [[u8; 6]; 4] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0x5e, 0, 0, 1], [6, 0, 0, 0, 0, 1]];
 
 #[test]
 fn bindings_that_never_decide_can_be_left_out() {
     let mut wrong = Vec::new();
     for seed in seeds() {
         let mut random = Random::new(seed);
-        let mut text = String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:99\"\n");
+        let mut text = String::from(
+            "version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:99\"\n",
+        );
         text += "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = [\"198.51.100.1/24\", \"2001:db8:fff0::1/64\"]\n";
         text += "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = { address = \"198.51.100.2\" }\n";
         text += "[[route]]\nprefix = \"::/0\"\nvia = { address = \"2001:db8:fff0::2\" }\n";
@@ -334,7 +361,8 @@ fn bindings_that_never_decide_can_be_left_out() {
                 let source = (!random.chance(20)).then(|| prefix(random.pick::<&str>(&PREFIXES)));
                 rules.push(Binding { permit: random.chance(60), station, source });
             }
-            writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1).expect("it fits");
+            writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1)
+                .expect("it fits");
             writeln!(text, "mac-ip = \"m{number}\"\n[mac-ip.m{number}]\nrules = [").expect("it fits");
             firsts.push(text.lines().count() + 1);
             for rule in &rules {
@@ -362,7 +390,9 @@ fn bindings_that_never_decide_can_be_left_out() {
                         let none = BTreeSet::new();
                         if permits(rules, &without, station, source) != permits(rules, &none, station, source) {
                             let rules: Vec<String> = rules.iter().map(Binding::text).collect();
-                            wrong.push(format!("seed {seed}, m{number}: {rules:#?} without {without:?}: {station:?} {source}"));
+                            wrong.push(format!(
+                                "seed {seed}, m{number}: {rules:#?} without {without:?}: {station:?} {source}"
+                            ));
                         }
                     }
                 }
@@ -402,8 +432,10 @@ fn prefixes_of_allowlists_that_are_named_can_be_left_out() {
         let mut text = String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\n");
         let (mut lists, mut firsts) = (Vec::new(), Vec::new());
         for number in 0..POLICIES {
-            let prefixes: Vec<Prefix> = (0..1 + random.below(6)).map(|_| prefix(random.pick::<&str>(&PREFIXES))).collect();
-            writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1).expect("it fits");
+            let prefixes: Vec<Prefix> =
+                (0..1 + random.below(6)).map(|_| prefix(random.pick::<&str>(&PREFIXES))).collect();
+            writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1)
+                .expect("it fits");
             writeln!(text, "allow = \"l{number}\"\n[allowlist.l{number}]\nprefixes = [").expect("it fits");
             firsts.push(text.lines().count() + 1);
             for prefix in &prefixes {

@@ -84,7 +84,8 @@ fn default_action(class: &str) -> &'static str {
 /// The configuration: interface 0 has no policy, interface N the policy N - 1. Packets leave by `wan`, redirected ones by
 /// `scrub`.
 fn config(policies: &[Policy]) -> String {
-    let mut text = String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"\n");
+    let mut text =
+        String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"\n");
     for (name, net) in [("wan", 1), ("scrub", 2)] {
         writeln!(text, "[[interface]]\nname = \"{name}\"\nport = \"null\"").expect("it fits");
         writeln!(text, "address = [\"198.51.{net}.1/24\", \"2001:db8:f{net}::1/64\"]").expect("it fits");
@@ -93,14 +94,16 @@ fn config(policies: &[Policy]) -> String {
     text += "[[route]]\nprefix = \"::/0\"\nvia = { address = \"2001:db8:f1::2\" }\n";
     text += "[[vrf]]\nname = \"back\"\n";
     for number in 0..=policies.len() {
-        writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1).expect("it fits");
+        writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1)
+            .expect("it fits");
         writeln!(text, "address = [\"10.9.{number}.1/24\", \"2001:db8:{number:x}::1/64\"]").expect("it fits");
         if number > 0 {
             writeln!(text, "sav = \"p{number}\"").expect("it fits");
         }
     }
     for (number, policy) in (1..).zip(policies) {
-        writeln!(text, "[sav.p{number}]\nmechanism = \"{}\"\naction = \"{}\"", policy.mechanism, policy.action).expect("it fits");
+        writeln!(text, "[sav.p{number}]\nmechanism = \"{}\"\naction = \"{}\"", policy.mechanism, policy.action)
+            .expect("it fits");
         text += "rate-limit = { packets = 1000000 }\n";
         text += "redirect = [{ address = \"198.51.2.2\" }, { address = \"2001:db8:f2::2\" }]\n";
         if let Some(special) = policy.special {
@@ -220,7 +223,10 @@ fn policies_let_no_martian_pass_that_would_not_without_them() {
             expected => found.starts_with(expected) && !(expected.starts_with("drop") && found == "forward"),
         });
         if !right {
-            wrong.push(format!("{} ({:?}) under {policy:?}: {expected:?} is right: {found} {out:?}", source.address, source.class));
+            wrong.push(format!(
+                "{} ({:?}) under {policy:?}: {expected:?} is right: {found} {out:?}",
+                source.address, source.class
+            ));
         }
     }
     assert!(wrong.is_empty(), "{} of {} packets:\n{}", wrong.len(), lines.len(), some(&wrong));
@@ -233,8 +239,14 @@ fn packets_that_stay_on_their_link_stay_there() {
     let bench = Bench::new(&config(&policies));
     let six = |text: &str| text.parse::<Ipv6Addr>().expect("an address");
     let packets: [(&str, Vec<u8>); 8] = [
-        ("unconfigured, IPv4", Ipv4::new(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, UDP).packet(&[0, 68, 0, 67, 0, 8, 0, 0])),
-        ("unconfigured, IPv6", frame::ipv6(Ipv6Addr::UNSPECIFIED, six("ff02::16"), 0, UDP, &[0, 68, 0, 67, 0, 8, 0, 0])),
+        (
+            "unconfigured, IPv4",
+            Ipv4::new(Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, UDP).packet(&[0, 68, 0, 67, 0, 8, 0, 0]),
+        ),
+        (
+            "unconfigured, IPv6",
+            frame::ipv6(Ipv6Addr::UNSPECIFIED, six("ff02::16"), 0, UDP, &[0, 68, 0, 67, 0, 8, 0, 0]),
+        ),
         ("to a group", Ipv4::new([203, 0, 113, 7].into(), [224, 0, 1, 1].into(), UDP).packet(&[0; 8])),
         ("to a group, IPv6", frame::ipv6(six("2001:db8:7777::7"), six("ff0e::1"), 0, UDP, &[0; 8])),
         ("to a martian", Ipv4::new([203, 0, 113, 7].into(), [127, 0, 0, 1].into(), UDP).packet(&[0; 8])),

@@ -108,8 +108,7 @@ impl Cases {
         let mut sent: Vec<Vec<u8>> = bench.sent("lan").iter().map(|f| frame::packet(f).to_vec()).collect();
         let mut wrong = Vec::new();
         for (case, line) in self.0.iter().zip(&lines) {
-            let answers: Vec<Vec<u8>> =
-                sent.extract_if(.., |packet| packet[24..40] == case.source.octets()).collect();
+            let answers: Vec<Vec<u8>> = sent.extract_if(.., |packet| packet[24..40] == case.source.octets()).collect();
             let found = match &answers[..] {
                 [] => Ok(Nothing),
                 [answer] => read(answer, frame::packet(&case.frame)),
@@ -270,7 +269,12 @@ fn unknown_next_headers_are_a_parameter_problem() {
         ("behind hop-by-hop options", HOP_BY_HOP, frame::extension(253, PADDING), 40),
         ("behind a routing header that is used up", ROUTING, routing(253, 0, 0), 40),
         ("in an atomic fragment", FRAGMENT, frame::fragment_header(253, 0, false, 7), 40),
-        ("behind two headers", HOP_BY_HOP, [frame::extension(DESTINATION, PADDING), frame::extension(253, PADDING)].concat(), 48),
+        (
+            "behind two headers",
+            HOP_BY_HOP,
+            [frame::extension(DESTINATION, PADDING), frame::extension(253, PADDING)].concat(),
+            48,
+        ),
     ] {
         cases.add(name, own(), next, &[Error(4, 1, pointer)], |_| [header, vec![0; 16]].concat());
     }
@@ -355,10 +359,17 @@ fn errors_are_sent_where_they_may_be() {
         cases.add_hops(&format!("ICMPv6 type {kind}"), remote(), ICMPV6, 1, &[Nothing], |from| {
             frame::icmp(from.into(), remote().into(), kind, 0, [0; 4], &inner(from))
         });
-        cases.add_hops(&format!("destination options, ICMPv6 type {kind}"), remote(), DESTINATION, 1, &[Nothing], |from| {
-            let error = frame::icmp(from.into(), remote().into(), kind, 0, [0; 4], &inner(from));
-            [frame::extension(ICMPV6, PADDING), error].concat()
-        });
+        cases.add_hops(
+            &format!("destination options, ICMPv6 type {kind}"),
+            remote(),
+            DESTINATION,
+            1,
+            &[Nothing],
+            |from| {
+                let error = frame::icmp(from.into(), remote().into(), kind, 0, [0; 4], &inner(from));
+                [frame::extension(ICMPV6, PADDING), error].concat()
+            },
+        );
         cases.add_hops(&format!("a first fragment of ICMPv6 type {kind}"), remote(), FRAGMENT, 1, &[Nothing], |from| {
             let mut error = frame::icmp(from.into(), remote().into(), kind, 0, [0; 4], &inner(from));
             error.resize(error.len().next_multiple_of(8), 0);
@@ -375,9 +386,15 @@ fn errors_are_sent_where_they_may_be() {
     cases.add("to a group, in whatever shape", "ff0e::1".parse().expect("an address"), UDP, &[Nothing], |from| {
         udp(from, "ff0e::1".parse().expect("an address"))
     });
-    cases.add("longer than the next link takes, to a group", "ff0e::1".parse().expect("an address"), UDP, &[Nothing, too_big], |from| {
-        frame::udp(from.into(), "ff0e::1".parse::<Ipv6Addr>().expect("an address").into(), (5000, 9), &[7; 1400])
-    });
+    cases.add(
+        "longer than the next link takes, to a group",
+        "ff0e::1".parse().expect("an address"),
+        UDP,
+        &[Nothing, too_big],
+        |from| {
+            frame::udp(from.into(), "ff0e::1".parse::<Ipv6Addr>().expect("an address").into(), (5000, 9), &[7; 1400])
+        },
+    );
     // Fragments for us (RFC 8200, 4.5).
     cases.add("a fragment that ends between units of 8 octets", own(), FRAGMENT, &[Error(4, 0, 4)], |from| {
         let mut data = echo(from, own());

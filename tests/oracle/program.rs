@@ -54,8 +54,9 @@ impl Bench {
     #[track_caller]
     pub(crate) fn check(&self) -> (i32, Vec<Finding>) {
         let output = self.weir(&["check", "--json", "gate.toml"]);
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("check prints no JSON: {error}\n{}", String::from_utf8_lossy(&output.stderr)));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("check prints no JSON: {error}\n{}", String::from_utf8_lossy(&output.stderr))
+        });
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let findings = report["diagnostics"].as_array().expect("a list of findings").iter().map(|finding| Finding {
             severity: text(&finding["severity"]),
@@ -92,8 +93,7 @@ impl Bench {
         assert!(summary.contains("every packet is accounted for"), "{summary}");
         let text = String::from_utf8(output.stdout).expect("lines are UTF-8");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
-        let ordered: BTreeMap<u64, Value> =
-            lines.map(|line| (line["n"].as_u64().expect("a number"), line)).collect();
+        let ordered: BTreeMap<u64, Value> = lines.map(|line| (line["n"].as_u64().expect("a number"), line)).collect();
         let sent: usize = inputs.iter().map(|(_, packets)| packets.len()).sum();
         assert_eq!(ordered.len(), sent, "each packet has one line");
         ordered.into_values().collect()

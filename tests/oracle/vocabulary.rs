@@ -31,18 +31,54 @@ via = { address = "2001:db8:2::2" }
 
 /// IANA's names of ICMP types, as words, and short forms that people write.
 const WORDS: [&str; 48] = [
-    "echo-reply", "destination-unreachable", "unreachable", "source-quench", "redirect", "alternate-host-address",
-    "echo-request", "echo", "router-advertisement", "router-solicitation", "time-exceeded", "parameter-problem",
-    "timestamp", "timestamp-request", "timestamp-reply", "information-request", "information-reply",
-    "address-mask-request", "address-mask-reply", "traceroute", "photuris", "extended-echo-request",
-    "extended-echo-reply", "packet-too-big", "multicast-listener-query", "multicast-listener-report",
-    "multicast-listener-done", "neighbor-solicitation", "neighbor-advertisement", "redirect-message",
-    "router-renumbering", "node-information-query", "node-information-response",
-    "inverse-neighbor-discovery-solicitation", "inverse-neighbor-discovery-advertisement",
-    "version-2-multicast-listener-report", "multicast-listener-report-v2", "home-agent-address-discovery-request",
-    "home-agent-address-discovery-reply", "mobile-prefix-solicitation", "mobile-prefix-advertisement",
-    "certification-path-solicitation", "certification-path-advertisement", "multicast-router-advertisement",
-    "multicast-router-solicitation", "multicast-router-termination", "rpl-control", "duplicate-address-request",
+    "echo-reply",
+    "destination-unreachable",
+    "unreachable",
+    "source-quench",
+    "redirect",
+    "alternate-host-address",
+    "echo-request",
+    "echo",
+    "router-advertisement",
+    "router-solicitation",
+    "time-exceeded",
+    "parameter-problem",
+    "timestamp",
+    "timestamp-request",
+    "timestamp-reply",
+    "information-request",
+    "information-reply",
+    "address-mask-request",
+    "address-mask-reply",
+    "traceroute",
+    "photuris",
+    "extended-echo-request",
+    "extended-echo-reply",
+    "packet-too-big",
+    "multicast-listener-query",
+    "multicast-listener-report",
+    "multicast-listener-done",
+    "neighbor-solicitation",
+    "neighbor-advertisement",
+    "redirect-message",
+    "router-renumbering",
+    "node-information-query",
+    "node-information-response",
+    "inverse-neighbor-discovery-solicitation",
+    "inverse-neighbor-discovery-advertisement",
+    "version-2-multicast-listener-report",
+    "multicast-listener-report-v2",
+    "home-agent-address-discovery-request",
+    "home-agent-address-discovery-reply",
+    "mobile-prefix-solicitation",
+    "mobile-prefix-advertisement",
+    "certification-path-solicitation",
+    "certification-path-advertisement",
+    "multicast-router-advertisement",
+    "multicast-router-solicitation",
+    "multicast-router-termination",
+    "rpl-control",
+    "duplicate-address-request",
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +108,8 @@ impl Family {
             }
             Family::V6 => {
                 let (from, to) = ("2001:db8:1::9".parse().expect("one"), "2001:db8:ffff::9".parse().expect("one"));
-                let message = frame::icmp(
-                    std::net::IpAddr::V6(from),
-                    std::net::IpAddr::V6(to),
-                    kind,
-                    0,
-                    [0; 4],
-                    &[0; 32],
-                );
+                let message =
+                    frame::icmp(std::net::IpAddr::V6(from), std::net::IpAddr::V6(to), kind, 0, [0; 4], &[0; 32]);
                 frame::ipv6(from, to, 0, ICMPV6, &message)
             }
         };
@@ -105,7 +135,8 @@ fn rule_words(family: Family, words: &BTreeSet<String>) -> BTreeSet<String> {
 
 /// Returns how packets of each type are printed: the words behind the protocol, up to the time to live.
 fn printed_types(family: Family) -> BTreeMap<u8, String> {
-    let bench = Bench::new(&(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = \"deny udp from any to any\"\n"));
+    let bench =
+        Bench::new(&(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = \"deny udp from any to any\"\n"));
     let frames = frame::paced((0..=255).map(|kind| family.frame(kind)), 1_000_000);
     let lines = bench.replay(&[("lan", &frames)]);
     let types = lines.iter().zip(0..=255).map(|(line, kind)| {
@@ -125,9 +156,13 @@ fn rules_and_explain_take_the_same_words_and_packets_are_printed_with_them() {
         // Words of the documentation's own text, of IANA, and those that packets are printed with.
         let mut words: BTreeSet<String> = WORDS.iter().map(|&word| word.to_owned()).collect();
         let first_words = printed_types.values().filter_map(|text| text.split(' ').next());
-        words.extend(first_words.filter(|word| word.starts_with(char::is_alphabetic) && *word != "type").map(str::to_owned));
+        words.extend(
+            first_words.filter(|word| word.starts_with(char::is_alphabetic) && *word != "type").map(str::to_owned),
+        );
         let by_rules = rule_words(family, &words);
-        let bench = Bench::new(&(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = \"deny udp from any to any\"\n"));
+        let bench = Bench::new(
+            &(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = \"deny udp from any to any\"\n"),
+        );
         for word in &words {
             let output = bench.weir(&["explain", "--json", "gate.toml", "--in", "lan", &family.describe(word)]);
             let by_explain = output.status.success();
@@ -169,17 +204,27 @@ fn words_of_rules_match_the_type_that_is_printed_so() {
         let words: BTreeSet<String> = WORDS.iter().map(|&word| word.to_owned()).collect();
         for word in rule_words(family, &words) {
             let rule = format!("deny {} from any to any type {word}", family.protocol());
-            let bench = Bench::new(&(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = [\n\"" + &rule + "\",\n]\n"));
+            let bench = Bench::new(
+                &(String::from(HEAD) + "[acl.list]\ndefault = \"permit\"\nrules = [\n\"" + &rule + "\",\n]\n"),
+            );
             let frames = frame::paced((0..=255).map(|kind| family.frame(kind)), 1_000_000);
             let lines = bench.replay(&[("lan", &frames)]);
-            let denied: Vec<u8> =
-                lines.iter().zip(0..=255).filter(|(line, _)| line["reason"] == "acl-deny").map(|(_, kind)| kind).collect();
+            let denied: Vec<u8> = lines
+                .iter()
+                .zip(0..=255)
+                .filter(|(line, _)| line["reason"] == "acl-deny")
+                .map(|(_, kind)| kind)
+                .collect();
             let [kind] = denied[..] else {
                 wrong.push(format!("`{rule}` matches the types {denied:?}"));
                 continue;
             };
             if printed[&kind].split(' ').next() != Some(word.as_str()) {
-                wrong.push(format!("{} type {kind} is `{word}` in rules, and printed as `{}`", family.protocol(), printed[&kind]));
+                wrong.push(format!(
+                    "{} type {kind} is `{word}` in rules, and printed as `{}`",
+                    family.protocol(),
+                    printed[&kind]
+                ));
             }
             // The rule itself is printed as it was read.
             let by = &lines[usize::from(kind)]["acl"][0]["by"]["rule"];

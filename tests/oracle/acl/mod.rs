@@ -5,7 +5,8 @@
 //! all of them together. Then `weir replay` sends packets of these classes, fragments and truncated ones, through the lists
 //! with and without the rules.
 
-pub(crate) mod rule;
+mod exempt;
+mod rule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -57,12 +58,25 @@ struct Sequence {
     lists: Vec<usize>,
     /// All rules in order; defaults are rules without a place.
     rules: Vec<(Option<Place>, Rule)>,
+    /// What first fragments say is remembered for later ones.
+    remembers: bool,
     /// A packet of each class that the rules tell apart, by family, part and the set of rules that match it.
     classes: BTreeMap<(Part, Family, u64), Packet>,
 }
 
 impl Sequence {
     fn new(numbers: &[usize], lists: &[List], random: &mut Random) -> Sequence {
+        Sequence::of(numbers, lists, true, random)
+    }
+
+    /// The exemptions of a policy: what no rule matches is not exempt.
+    fn exempt(number: usize, lists: &[List], random: &mut Random) -> Sequence {
+        let mut sequence = Sequence::of(&[number], lists, false, random);
+        sequence.classes.retain(|class, _| class.0 != Part::Later);
+        sequence
+    }
+
+    fn of(numbers: &[usize], lists: &[List], remembers: bool, random: &mut Random) -> Sequence {
         let mut rules = Vec::new();
         for &number in numbers {
             let list = &lists[number];
@@ -70,7 +84,7 @@ impl Sequence {
             rules.extend(list.default.map(|action| (None, Rule::all(action))));
         }
         assert!(rules.len() <= 64);
-        let mut sequence = Sequence { lists: numbers.to_vec(), rules, classes: BTreeMap::new() };
+        let mut sequence = Sequence { lists: numbers.to_vec(), rules, remembers, classes: BTreeMap::new() };
         for family in FAMILIES {
             sequence.find_classes(family, random);
         }
@@ -83,7 +97,12 @@ impl Sequence {
     }
 
     /// Returns one value for each set of rules that match it, chosen at random.
-    fn distinct<T: Copy>(&self, values: Vec<T>, matches: impl Fn(&Rule, T) -> bool, random: &mut Random) -> Vec<(u64, T)> {
+    fn distinct<T: Copy>(
+        &self,
+        values: Vec<T>,
+        matches: impl Fn(&Rule, T) -> bool,
+        random: &mut Random,
+    ) -> Vec<(u64, T)> {
         let mut found: BTreeMap<u64, (usize, T)> = BTreeMap::new();
         for value in values {
             let entry = found.entry(self.set(|rule| matches(rule, value))).or_insert((0, value));
@@ -149,7 +168,7 @@ impl Sequence {
     /// Returns what becomes of packets of a class, and the rule that decides, without some rules.
     fn fate(&self, class: (Part, Family, u64), without: &BTreeSet<Place>) -> (Fate, Option<Place>) {
         let (part, family, set) = class;
-        if part == Part::Orphan {
+        if part == Part::Orphan && self.remembers {
             match self.waits(family, without) {
                 Waits::Always => return (Fate::Fragment, None),
                 Waits::Open => return (Fate::Open, None),
@@ -231,7 +250,7 @@ fn transports(rules: &[&Rule], family: Family) -> Vec<Packet> {
                 let (kinds, codes): (Vec<_>, Vec<_>) = rules.iter().map(|rule| rule.message_bounds()).unzip();
                 let kinds: BTreeSet<u8> = kinds.into_iter().flatten().chain([13, 200]).collect();
                 let codes: BTreeSet<u8> = codes.into_iter().flatten().chain([0]).collect();
-                        for kind in kinds {
+                for kind in kinds {
                     whole.extend(codes.iter().map(|&code| Packet { message: Some((kind, code)), ..packet(protocol) }));
                 }
                 packets.push(packet(protocol));
@@ -269,8 +288,15 @@ impl Lists {
                 };
                 rules.push(rule);
             }
-            let default =
-                *random.pick(&[None, None, None, Some(Action::Permit), Some(Action::Permit), Some(Action::Deny), Some(Action::Reject)]);
+            let default = *random.pick(&[
+                None,
+                None,
+                None,
+                Some(Action::Permit),
+                Some(Action::Permit),
+                Some(Action::Deny),
+                Some(Action::Reject),
+            ]);
             lists.push(List { rules, default });
         }
         let mut sequences = Vec::new();
@@ -321,7 +347,8 @@ impl Lists {
 fn head() -> String {
     let mut text = String::from("version = 1\n");
     text += "[[interface]]\nname = \"trunk\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"\nmtu = 9000\n";
-    text += "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = [\"198.51.100.1/24\", \"2001:db8:fff0::1/64\"]\n";
+    text +=
+        "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = [\"198.51.100.1/24\", \"2001:db8:fff0::1/64\"]\n";
     text += "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = { address = \"198.51.100.2\" }\n";
     text += "[[route]]\nprefix = \"::/0\"\nvia = { address = \"2001:db8:fff0::2\" }\n";
     text += GROUPS;
@@ -330,7 +357,8 @@ fn head() -> String {
 
 /// Writes the interface of a sequence: the VLAN of this number.
 fn interface(config: &mut String, number: usize, lists: &str) {
-    writeln!(config, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1).expect("it fits");
+    writeln!(config, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1)
+        .expect("it fits");
     writeln!(config, "acl = {{ in = [{lists}] }}").expect("it fits");
 }
 
@@ -341,7 +369,8 @@ fn write_list<'a>(
     rules: impl IntoIterator<Item = &'a Rule>,
     default: Option<Action>,
 ) -> usize {
-    writeln!(config, "[acl.{name}]\ndefault = \"{}\"\nrules = [", default.map_or("next", Action::text)).expect("it fits");
+    writeln!(config, "[acl.{name}]\ndefault = \"{}\"\nrules = [", default.map_or("next", Action::text))
+        .expect("it fits");
     let first = config.lines().count() + 1;
     for rule in rules {
         writeln!(config, "  \"{}\",", rule.text()).expect("it fits");
@@ -418,7 +447,8 @@ fn rules_that_check_says_never_match_are_those_that_never_decide() {
             let (advice, deciding) = (advice(&lists, number, &findings), sequence.deciding());
             if let Some(place) = advice.shadowed.intersection(&deciding).next() {
                 let rule = lists.lists[place.0].rules[place.1].text();
-                wrong.push(format!("seed {seed}, v{number}: `{rule}` decides\n{}", lists.show(sequence, &advice.named)));
+                wrong
+                    .push(format!("seed {seed}, v{number}: `{rule}` decides\n{}", lists.show(sequence, &advice.named)));
             }
             // What stands behind a list with a default is told of the list.
             let end = sequence.lists.iter().position(|&list| lists.lists[list].default.is_some());

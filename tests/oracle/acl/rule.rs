@@ -320,7 +320,8 @@ impl Rule {
         }
         if random.chance(10) {
             // A rule on later fragments with ports, a type or flags is refused.
-            let transport = [rule.from_ports.is_some(), rule.to_ports.is_some(), rule.kind.is_some(), rule.code.is_some()];
+            let transport =
+                [rule.from_ports.is_some(), rule.to_ports.is_some(), rule.kind.is_some(), rule.code.is_some()];
             let transport = transport.contains(&true) || rule.flags.is_some();
             rule.fragment = Some(!transport && random.chance(70));
         }
