@@ -109,7 +109,7 @@ fn rules_on_extension_headers_match_or_are_refused() {
                 if code == 3 {
                     // It names the rule, and what cannot be.
                     let of_rule = findings.iter().find(|finding| finding.severity == "error" && finding.line == line);
-                    if !of_rule.is_some_and(|finding| !finding.message.is_empty()) {
+                    if of_rule.is_none_or(|finding| finding.message.is_empty()) {
                         wrong.push(format!("`{rule}` is refused, but not by name: {findings:?}"));
                     }
                     continue;

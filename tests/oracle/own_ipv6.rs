@@ -95,7 +95,7 @@ impl Cases {
     }
 
     /// Sends the last case to another station.
-    fn to_station(&mut self, station: [u8; 6]) {
+    fn address_last_to(&mut self, station: [u8; 6]) {
         self.0.last_mut().expect("a case").frame[..6].copy_from_slice(&station);
     }
 
@@ -302,11 +302,11 @@ fn unknown_next_headers_are_a_parameter_problem() {
     cases.add("to a group", group, 253, &[Nothing], |_| vec![0; 16]);
     cases.add("to a group of all routers", "ff02::2".parse().expect("an address"), 253, &[Nothing], |_| vec![0; 16]);
     cases.add("to us, in a multicast frame", own(), 253, &[Nothing], |_| vec![0; 16]);
-    cases.to_station([0x33, 0x33, 0, 0, 0, 1]);
+    cases.address_last_to([0x33, 0x33, 0, 0, 0, 1]);
     cases.add("to us, in a broadcast frame", own(), 253, &[Nothing], |_| vec![0; 16]);
-    cases.to_station([0xff; 6]);
+    cases.address_last_to([0xff; 6]);
     cases.add("UDP to us, in a broadcast frame", own(), UDP, &[Nothing], |from| udp(from, own()));
-    cases.to_station([0xff; 6]);
+    cases.address_last_to([0xff; 6]);
     // A fragment that is not the first has no next header of its own.
     cases.add("a later fragment", own(), FRAGMENT, &[Nothing], |_| {
         [frame::fragment_header(253, 1024, false, 7), vec![0; 16]].concat()

@@ -23,8 +23,6 @@ pub(crate) struct Finding {
     pub(crate) message: String,
     /// The line of the configuration, from 1.
     pub(crate) line: usize,
-    /// All that it says, as JSON.
-    pub(crate) whole: Value,
 }
 
 impl Bench {
@@ -63,7 +61,6 @@ impl Bench {
             code: text(&finding["code"]),
             message: text(&finding["message"]),
             line: finding["line"].as_u64().unwrap_or(0) as usize,
-            whole: finding.clone(),
         });
         (output.status.code().unwrap_or(-1), findings.collect())
     }

@@ -28,6 +28,9 @@ struct List {
 /// A rule's place: its list and its number in it.
 type Place = (usize, usize);
 
+/// Packets of a family and part that the same set of rules matches.
+type Class = (Part, Family, u64);
+
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
@@ -61,7 +64,7 @@ struct Sequence {
     /// What first fragments say is remembered for later ones.
     remembers: bool,
     /// A packet of each class that the rules tell apart, by family, part and the set of rules that match it.
-    classes: BTreeMap<(Part, Family, u64), Packet>,
+    classes: BTreeMap<Class, Packet>,
 }
 
 impl Sequence {
@@ -166,7 +169,7 @@ impl Sequence {
     }
 
     /// Returns what becomes of packets of a class, and the rule that decides, without some rules.
-    fn fate(&self, class: (Part, Family, u64), without: &BTreeSet<Place>) -> (Fate, Option<Place>) {
+    fn fate(&self, class: Class, without: &BTreeSet<Place>) -> (Fate, Option<Place>) {
         let (part, family, set) = class;
         if part == Part::Orphan && self.remembers {
             match self.waits(family, without) {
@@ -620,7 +623,7 @@ fn replays_without_these_rules_are_the_same() {
         }
         config += &bodies;
         // The packets of a variant are those of its sequence.
-        let mut samples: BTreeMap<usize, Vec<((Part, Family, u64), Packet)>> = BTreeMap::new();
+        let mut samples: BTreeMap<usize, Vec<(Class, Packet)>> = BTreeMap::new();
         let (mut input, mut expected, mut id) = (Vec::new(), Vec::new(), 1);
         for (variant, (number, without)) in variants.iter().enumerate() {
             let sequence = &lists.sequences[*number];
