@@ -1,11 +1,14 @@
-//! What the tests of weir as a whole share: the recorded captures, and replays of them.
+//! What the tests of weir as a whole share: the recorded captures, replays of them, and the program under test.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use weir::config;
 use weir::replay::{Input, Options, Replay, Summary};
@@ -192,4 +195,47 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// The program under test: `WEIR_BIN`, or the one that was built beside this test.
+///
+/// # Panics
+/// When it is missing or older than its sources.
+pub fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        if let Some(path) = std::env::var_os("WEIR_BIN") {
+            return path.into();
+        }
+        let own = std::env::current_exe().expect("a running program has a path");
+        let path = own.ancestors().nth(2).expect("tests stand in PROFILE/deps").join("weir");
+        let built = fs::metadata(&path).and_then(|file| file.modified());
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+        // Cargo does not build another package's program for a test of this one.
+        let newest = newest(&sources).expect("the sources are there");
+        assert!(
+            built.is_ok_and(|built| built >= newest),
+            "{} is missing or older than its sources: run `cargo build --workspace` first, or name another by WEIR_BIN",
+            path.display()
+        );
+        path
+    })
+}
+
+/// When the newest source of a folder of crates was written.
+fn newest(folder: &Path) -> std::io::Result<SystemTime> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if entry.file_type()?.is_dir() {
+            // Tests and examples of a crate are no part of the program.
+            if !["tests", "examples"].iter().any(|&other| name == other) {
+                newest = newest.max(self::newest(&path)?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "toml") {
+            newest = newest.max(entry.metadata()?.modified()?);
+        }
+    }
+    Ok(newest)
 }

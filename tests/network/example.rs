@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::lab::{Lab, program};
+use weir_tests::program;
+
+use crate::lab::Lab;
 
 #[test]
 fn two_hosts_talk() {

@@ -24,7 +24,7 @@ pub(crate) use line::{Line, LineOptions};
 pub(crate) use space::Space;
 pub(crate) use stream::{Sender, Sink, StreamSpec};
 pub(crate) use tcp::transfer;
-pub(crate) use weir::{Weir, program};
+pub(crate) use weir::Weir;
 
 /// The programs that tests run, and the Debian packages that they are in.
 const TOOLS: [(&str, &str); 9] = [

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use weir_tests::Scratch;
+use weir_tests::{Scratch, program};
 
 use super::{Space, wait};
 
@@ -211,46 +209,6 @@ fn reasons(report: &Value) -> BTreeMap<String, u64> {
     let errors = report["errors"].as_array().expect("a list");
     let pair = |drop: &Value| Some((drop["reason"].as_str()?.to_owned(), drop["count"].as_u64()?));
     errors.iter().map(|drop| pair(drop).expect("a reason and its count")).collect()
-}
-
-/// The program under test: `WEIR_BIN`, or the one that was built beside this test.
-pub(crate) fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        if let Some(path) = std::env::var_os("WEIR_BIN") {
-            return path.into();
-        }
-        let own = std::env::current_exe().expect("a running program has a path");
-        let path = own.ancestors().nth(2).expect("tests stand in PROFILE/deps").join("weir");
-        let built = fs::metadata(&path).and_then(|file| file.modified());
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
-        // Cargo does not build another package's program for a test of this one.
-        let newest = newest(&sources).expect("the sources are there");
-        assert!(
-            built.is_ok_and(|built| built >= newest),
-            "{} is missing or older than its sources: run `cargo build --workspace` first, or name another by WEIR_BIN",
-            path.display()
-        );
-        path
-    })
-}
-
-/// When the newest source of a folder of crates was written.
-fn newest(folder: &Path) -> std::io::Result<SystemTime> {
-    let mut newest = SystemTime::UNIX_EPOCH;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let (path, name) = (entry.path(), entry.file_name());
-        if entry.file_type()?.is_dir() {
-            // Tests and examples of a crate are no part of the program.
-            if !["tests", "examples"].iter().any(|&other| name == other) {
-                newest = newest.max(self::newest(&path)?);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "toml") {
-            newest = newest.max(entry.metadata()?.modified()?);
-        }
-    }
-    Ok(newest)
 }
 
 /// Waits until `show` of a running gateway satisfies a condition.
