@@ -134,6 +134,7 @@ reasons! {
     PuntLimited "punt-limited" Warning "punt" "More packets for the host than the limit lets through.";
     NoBuffer "no-buffer" Error "any" "The buffer pool is exhausted.";
     TransmitFull "transmit-full" Error "output" "The egress port does not take more packets.";
+    TransmitFailed "transmit-failed" Error "output" "The egress port cannot send the packet: its device is down or gone, or sends no packet of this length or kind.";
     NoPort "no-port" Error "output" "The egress port is gone.";
 }
 

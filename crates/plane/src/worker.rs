@@ -24,7 +24,7 @@ use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::neighbor::Event;
 use crate::node::Node;
 use crate::nodes::{self, Context, Limits, Next};
-use crate::outlet::Outlet;
+use crate::outlet::{Books, Outlet};
 use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::reassembly::Reassembly;
@@ -215,7 +215,9 @@ impl Worker {
         if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
-            self.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            if self.transmitters.iter().flatten().any(Outlet::is_pending) {
+                self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.kick(books)));
+            }
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
             } else if self.queues.iter().all(|queue| queue.state == Burst::Ended) {
@@ -251,13 +253,12 @@ impl Worker {
                     self.transmitters.resize_with(port + 1, || None);
                     self.next.ports.resize_with(port + 1, Frame::new);
                 }
+                self.close(port);
                 self.transmitters[port] = Some(Outlet::new(transmitter));
             }
             Order::Forget(port) => {
                 self.queues.retain(|queue| queue.port != port);
-                if let Some(mut outlet) = self.transmitters.get_mut(port as usize).and_then(Option::take) {
-                    outlet.flush();
-                }
+                self.close(port as usize);
             }
             Order::Limit(icmp, neighbors) => {
                 self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
@@ -433,7 +434,8 @@ impl Worker {
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
         samples.flush();
-        transmitters.iter_mut().flatten().for_each(Outlet::kick);
+        let books = Books { root, counters: &shared.counters, worker: self.number };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
         peers.iter_mut().flatten().for_each(Peer::wake);
     }
 
@@ -446,7 +448,26 @@ impl Worker {
 
     /// Pushes out what the ports have buffered.
     pub(crate) fn flush(&mut self) {
-        self.transmitters.iter_mut().flatten().for_each(Outlet::flush);
+        self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.flush(books)));
+    }
+
+    /// Closes the transmit queues of all ports: every packet that they took is counted then.
+    pub(crate) fn close_all(&mut self) {
+        (0..self.transmitters.len()).for_each(|port| self.close(port));
+    }
+
+    /// Closes the transmit queue of a port, if there is one.
+    fn close(&mut self, port: usize) {
+        if let Some(outlet) = self.transmitters.get_mut(port).and_then(Option::take) {
+            self.with_outlets(|_, books| outlet.close(books));
+        }
+    }
+
+    /// Calls `act` with the ways out, and where their packets are counted.
+    fn with_outlets(&mut self, act: impl FnOnce(&mut [Option<Outlet>], &Books<'_>)) {
+        let guard = self.reader.pin();
+        let root = self.shared.root.load(&guard);
+        act(&mut self.transmitters, &Books { root, counters: &self.shared.counters, worker: self.number });
     }
 
     /// Its clock.
@@ -517,7 +538,7 @@ impl Pass<'_, '_> {
             let packets = vector.len();
             self.run(vector, packets, false);
             // A port's ring holds a vector, but perhaps not all that waited.
-            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            self.kick();
         }
     }
 
@@ -557,8 +578,15 @@ impl Pass<'_, '_> {
             }
             let packets = vector.len();
             self.run(vector, packets, false);
-            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            self.kick();
         }
+    }
+
+    /// Lets go what ports were given so far.
+    fn kick(&mut self) {
+        let Context { root, counters, worker, transmitters, .. } = &mut *self.context;
+        let books = Books { root, counters, worker: *worker };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
     }
 
     /// Sends what the control side has to say.

@@ -276,7 +276,7 @@ fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &A
                 continue;
             }
             Round::Ended => {
-                worker.flush();
+                worker.close_all();
                 return;
             }
             Round::Idle | Round::Done => {}

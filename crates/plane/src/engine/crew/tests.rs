@@ -52,7 +52,7 @@ struct Probe {
 }
 
 impl Transmitter for Probe {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, now: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, now: Time) -> usize {
         self.waiting += frame.len();
         self.now = now;
         frame.len()
@@ -483,7 +483,7 @@ struct Narrow {
 }
 
 impl Transmitter for Narrow {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         if self.since.replace(Instant::now()).is_some() { 0 } else { frame.len().min(1) }
     }
 
