@@ -105,6 +105,8 @@ pub(crate) struct Worker {
     cache: Cache,
     mailbox: Mailbox<Order>,
     queues: Vec<Queue>,
+    /// The queue that is being polled.
+    polled: Option<usize>,
     /// The queue that is polled first in the next round, so that none starves.
     turn: usize,
     /// The ring from another worker that is emptied first in the next round.
@@ -171,6 +173,7 @@ impl Worker {
             cache,
             mailbox,
             queues: Vec::new(),
+            polled: None,
             turn: 0,
             source_turn: 0,
             transmitters: Vec::new(),
@@ -324,7 +327,8 @@ impl Worker {
         let before = self.vector.len();
         let queues = self.queues.len();
         for index in 0..queues {
-            let queue = &mut self.queues[(self.turn + index) % queues];
+            let number = (self.turn + index) % queues;
+            let queue = &mut self.queues[number];
             let first = self.vector.len();
             if first == VECTOR {
                 break;
@@ -332,12 +336,14 @@ impl Worker {
             if queue.state == Burst::Ended {
                 continue;
             }
+            self.polled = Some(number);
             queue.state = queue.receiver.receive(&mut self.vector, &mut self.cache, now);
             for packet in &mut self.vector.filled()[first..] {
                 // `ethernet-input` finds the interface; until then the field names the port.
                 packet.set_interface(queue.port);
             }
         }
+        self.polled = None;
         self.turn = self.turn.wrapping_add(1) % queues.max(1);
         let received = self.vector.len() - before;
         if received > 0 {
@@ -444,6 +450,14 @@ impl Worker {
         counters.calls.add(1);
         counters.packets.add(packets as u64);
         counters.ticks.add(tsc::ticks().wrapping_sub(start));
+    }
+
+    /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (u32, Box<dyn Receiver>)> {
+        if let Some(number) = self.polled.take() {
+            self.queues.remove(number);
+        }
+        std::mem::take(&mut self.queues).into_iter().map(|queue| (queue.port, queue.receiver))
     }
 
     /// Pushes out what the ports have buffered.

@@ -579,6 +579,45 @@ fn what_a_full_ring_has_no_room_for_is_counted() {
 }
 
 #[test]
+fn a_queue_that_is_dropped_leaves_its_share_to_the_others() {
+    in_pair(|| {
+        let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 2));
+        let flows: Vec<Vec<u8>> = (0..64).map(|flow| datagram(false, 1000 + flow, b"one of many flows")).collect();
+        let mut send = |frames: &[Vec<u8>]| {
+            let packets: Vec<_> = frames.iter().map(|frame| (&frame[..], Offload::default())).collect();
+            assert_eq!(near.send(&packets), frames.len());
+        };
+        let arrived = |station: &mut Station| {
+            let mut numbers = vec![0; station.receivers.len()];
+            eventually("all flows", || {
+                for (queue, number) in numbers.iter_mut().enumerate() {
+                    *number += station.all(queue).len();
+                }
+                numbers.iter().sum::<usize>() == flows.len()
+            });
+            numbers
+        };
+        send(&flows);
+        let shares = arrived(&mut station);
+        assert!(shares.iter().all(|&share| share > 0), "{shares:?}");
+        // As when its worker panics.
+        drop(station.receivers.remove(1));
+        send(&flows);
+        assert_eq!(arrived(&mut station), [64]);
+        // A device that comes back has a queue less.
+        ip("link del wa0");
+        station.port.refresh();
+        pair();
+        station.port.refresh();
+        let mut near = Station::new(&far(), 1);
+        let packets: Vec<_> = flows.iter().map(|frame| (&frame[..], Offload::default())).collect();
+        assert_eq!(near.send(&packets), flows.len());
+        assert_eq!(arrived(&mut station), [64]);
+        assert!(station.port.failure().is_none());
+    });
+}
+
+#[test]
 fn what_the_devices_queue_refuses_is_counted() {
     in_pair(|| {
         // 200 frames of 100 octets wait in the device's queue, a thousand a second leave it, the rest is dropped there.
