@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
+use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
@@ -49,6 +50,8 @@ pub(crate) enum Order {
     Forget(u32),
     /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
     Limit(IcmpLimits, NeighborDiscovery),
+    /// Let no packet wait longer than this for a pause.
+    Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
     /// Take nothing more from ports, but go on with what other workers hand over.
@@ -105,6 +108,10 @@ pub(crate) struct Worker {
     cache: Cache,
     mailbox: Mailbox<Order>,
     queues: Vec<Queue>,
+    /// Packets that the last poll of all queues brought.
+    taken: usize,
+    /// The longest pause between two receive calls.
+    pub(crate) max_latency: Duration,
     /// The queue that is being polled.
     polled: Option<usize>,
     /// The queue that is polled first in the next round, so that none starves.
@@ -173,6 +180,8 @@ impl Worker {
             cache,
             mailbox,
             queues: Vec::new(),
+            taken: 0,
+            max_latency: Duration::ZERO,
             polled: None,
             turn: 0,
             source_turn: 0,
@@ -207,6 +216,7 @@ impl Worker {
         let handed = self.take_handed();
         // While another worker is behind, packets wait where they are: in the port, not in a ring that would overflow.
         let behind = self.peers.iter_mut().flatten().any(Peer::is_behind);
+        self.taken = 0;
         if !behind && !self.draining {
             self.poll(now);
         }
@@ -267,6 +277,7 @@ impl Worker {
                 self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
                 self.hold.bound(&neighbors);
             }
+            Order::Pace(max_latency) => self.max_latency = max_latency,
             Order::Send(interface, frame) => self.outgoing.push((interface, frame)),
             Order::Drain => self.draining = true,
             Order::End => self.ending = true,
@@ -346,6 +357,7 @@ impl Worker {
         self.polled = None;
         self.turn = self.turn.wrapping_add(1) % queues.max(1);
         let received = self.vector.len() - before;
+        self.taken = received;
         if received > 0 {
             self.shared.counters.received.add(received as u64);
             self.charge(Node::Rx, received, start);
@@ -482,6 +494,19 @@ impl Worker {
         let guard = self.reader.pin();
         let root = self.shared.root.load(&guard);
         act(&mut self.transmitters, &Books { root, counters: &self.shared.counters, worker: self.number });
+    }
+
+    /// How many packets the last round took from the receive queues, and whether these have more.
+    pub(crate) fn taken(&self) -> (usize, bool) {
+        (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
+    }
+
+    /// Somebody has brought something, or something is due.
+    pub(crate) fn is_called(&mut self) -> bool {
+        let before = self.obeyed;
+        self.read_mail();
+        let now = self.shared.clock.now();
+        self.obeyed != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
     }
 
     /// Its clock.

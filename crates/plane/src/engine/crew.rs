@@ -18,6 +18,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 
 use super::EngineError;
+use super::pace::Pace;
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::model;
@@ -126,6 +127,7 @@ impl Crew {
                 core,
             };
             handle.order(Order::Limit(model.icmp, model.neighbor_discovery));
+            handle.order(Order::Pace(model.workers.max_latency));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
@@ -271,7 +273,7 @@ const VAIN: u32 = 16;
 /// How long descriptors that are ready without bringing packets are not listened to.
 const DEAF: Duration = Duration::from_millis(1);
 
-/// A worker's thread: rounds without pause while there are packets, sleep when there are none.
+/// A worker's thread: rounds at its [pace](Pace) while there are packets, sleep when there are none.
 fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
     let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
@@ -279,8 +281,15 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
     // Since when there is nothing to do, in ticks; none once it has been quiet for long enough.
     let mut quiet = None;
     let mut vain = 0;
+    let mut bound = Duration::ZERO;
+    let mut pace = Pace::new(bound, tsc::frequency());
     loop {
+        let began = tsc::ticks();
         let round = worker.round();
+        if worker.max_latency != bound {
+            bound = worker.max_latency;
+            pace = Pace::new(bound, tsc::frequency());
+        }
         // A worker whose queues have all ended no longer counts as busy.
         let counts = matches!(round, Round::Busy | Round::Idle | Round::Blocked);
         if counts != counted {
@@ -298,8 +307,16 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
         match round {
             Round::Busy => {
                 sleeper.stay_up();
-                quiet = Some(tsc::ticks());
+                let now = tsc::ticks();
+                quiet = Some(now);
                 vain = 0;
+                let (packets, more) = worker.taken();
+                if packets > 0
+                    && let Some(ticks) = pace.pause(began, packets, more, now)
+                    && pause(worker, sleeper, Duration::from_secs_f64(ticks as f64 / tsc::frequency()))
+                {
+                    pace.paused();
+                }
                 continue;
             }
             Round::Blocked => {
@@ -321,6 +338,7 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
             }
             worker.flush();
             quiet = None;
+            pace.rest();
         }
         let Some(mut wait) = worker.wait() else {
             sleeper.stay_up();
@@ -348,6 +366,20 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
             vain += 1;
         }
     }
+}
+
+/// Sleeps for some time, whatever ports have; wakers and what is due end it. Returns whether it took all that time.
+fn pause(worker: &mut Worker, sleeper: &mut Sleeper, time: Duration) -> bool {
+    sleeper.announce();
+    // From here on wakers call: the last look at what they brought.
+    if worker.is_called() {
+        sleeper.stay_up();
+        return false;
+    }
+    let due = worker.deadline().map(|deadline| worker.clock().until(deadline));
+    worker.count_sleep();
+    let whole = due.is_none_or(|due| due > time);
+    sleeper.sleep(&[], Some(due.map_or(time, |due| due.min(time)))) == Cause::Time && whole
 }
 
 /// The CPU of each worker.

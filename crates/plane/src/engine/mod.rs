@@ -4,6 +4,7 @@ mod crew;
 mod error;
 mod health;
 mod keeper;
+mod pace;
 mod ports;
 mod report;
 mod why;
@@ -260,7 +261,8 @@ impl Engine {
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
         let mut control = self.lock();
         let control = &mut *control;
-        if model.workers != control.model.workers {
+        let place = |workers: &model::Workers| (workers.count, workers.cores.clone());
+        if place(&model.workers) != place(&control.model.workers) {
             return Err(EngineError::NeedsRestart { what: "the number or place of workers" });
         }
         if model.buffers != control.model.buffers {
@@ -309,6 +311,7 @@ impl Engine {
             if (model.icmp, model.neighbor_discovery) != (control.model.icmp, control.model.neighbor_discovery) {
                 worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
             }
+            worker.order(Order::Pace(model.workers.max_latency));
             for &number in &opened.gone {
                 worker.order(Order::Forget(number));
             }

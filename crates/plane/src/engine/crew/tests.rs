@@ -507,6 +507,28 @@ fn receive_queues_of_a_worker_that_failed_go_to_another() {
     assert_eq!((conservation.imbalance(), conservation.dropped), (0, 0), "{conservation:?}");
 }
 
+#[test]
+fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
+    let rig = rig(1, Clock::monotonic());
+    let pace = |micros| rig.crew[0].order(Order::Pace(Duration::from_micros(micros)));
+    pace(0);
+    rig.crew.settle();
+    // The next packet is always near: the worker stays awake for it.
+    rig.receive(0, Boxed(generator(Some(400_000), None)));
+    rig.wait("load", |_| rig.transmitted() > 20_000);
+    let sleeps = rig.sleeps(0);
+    rig.wait("more load", |_| rig.transmitted() > 40_000);
+    assert_eq!(rig.sleeps(0), sleeps, "no pause without a bound");
+    pace(50);
+    rig.wait("pauses", |_| rig.sleeps(0) > sleeps + 200);
+    // Orders end a pause.
+    for _ in 0..200 {
+        rig.crew[0].order(Order::Forget(7));
+        rig.crew.settle();
+    }
+    rig.stop();
+}
+
 /// A transmit queue with room for one packet, which it lets go when kicked 5 ms later.
 struct Narrow {
     sent: mpsc::Sender<Sent>,
