@@ -185,6 +185,7 @@ fn a_device_gets_a_smaller_mtu() {
         line.left.output("ping", &["-n", "-c", "2", "-i", "0.2", "-W", "1", "-s", "1373", "-M", "do", "10.2.0.2"]);
     assert!(!output.status.success());
     assert_eq!(weir.interface("right")["transmit-errors"], 2, "{:#}", weir.interface("right"));
+    assert_eq!(weir.drops()["transmit-failed"], 2, "{:?}", weir.drops());
     line.gate.ip("link set right mtu 1500");
     echo(&line.left, "10.2.0.2", [1472]);
     assert_eq!(weir.log().matches(said).count(), 1, "{}", weir.log());

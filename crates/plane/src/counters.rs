@@ -99,6 +99,10 @@ pub struct WorkerCounters {
     pub queued: Counter,
     /// Taken out of the queue of a neighbour.
     pub dequeued: Counter,
+    /// Taken by ports that send later.
+    pub entrusted: Counter,
+    /// Of these, those that were sent or lost.
+    pub settled: Counter,
     /// Fragments that were set aside until the first of their datagram comes.
     pub set_aside: Counter,
     /// Of these, those that went on, or were given up.
@@ -137,6 +141,8 @@ impl Default for WorkerCounters {
             absorbed: Counter::default(),
             queued: Counter::default(),
             dequeued: Counter::default(),
+            entrusted: Counter::default(),
+            settled: Counter::default(),
             set_aside: Counter::default(),
             taken_up: Counter::default(),
             remembered: Counter::default(),

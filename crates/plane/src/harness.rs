@@ -757,6 +757,15 @@ impl Harness {
         self.counters.drops[reason as usize].value()
     }
 
+    /// What an interface of the model has counted.
+    pub fn interface_stats(&self, index: u32) -> Option<stats::InterfaceStats> {
+        let number = self.interface_number(index)?;
+        self.root.with(|root| {
+            let interface = root.interfaces.get(number as usize)?;
+            Some(crate::collect::interface(&interface.counters, None, false))
+        })
+    }
+
     /// Where all packets went.
     pub fn conservation(&self) -> Conservation {
         crate::collect::conservation(std::iter::once(&*self.counters))

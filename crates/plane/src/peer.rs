@@ -31,12 +31,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Why it does not take packets.
-    #[cold]
-    pub(crate) fn refusal(&self) -> Reason {
-        if self.is_gone() { Reason::WorkerGone } else { Reason::HandoverFull }
-    }
-
     /// Shows it what it was handed, in case that it is looking.
     #[inline]
     pub(crate) fn show(&mut self) {

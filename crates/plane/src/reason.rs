@@ -97,7 +97,7 @@ reasons! {
     Broadcast "broadcast" Info "ip4-lookup" "Broadcasts are not forwarded (RFC 2644).";
     LinkLocal "link-local" Warning "ip-lookup" "Link-local addresses stay on their link (RFC 3927, 2.7; RFC 4291, 2.5.6).";
     HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
-    WorkerGone "worker-gone" Error "handover" "The worker that owns the flow has failed.";
+    WorkerGone "worker-gone" Error "handover" "The packet was handed over to a worker that failed before it took it.";
     SavAcl "sav-acl" Info "ip-sav" "No entry of the ordered list permits the source on this interface.";
     SavUrpfStrict "sav-urpf-strict" Info "ip-sav" "The route back to the source does not lead over this interface (RFC 3704, 2.2).";
     SavUrpfLoose "sav-urpf-loose" Info "ip-sav" "No route leads back to the source (RFC 3704, 2.4).";
@@ -134,6 +134,7 @@ reasons! {
     PuntLimited "punt-limited" Warning "punt" "More packets for the host than the limit lets through.";
     NoBuffer "no-buffer" Error "any" "The buffer pool is exhausted.";
     TransmitFull "transmit-full" Error "output" "The egress port does not take more packets.";
+    TransmitFailed "transmit-failed" Error "output" "The egress port cannot send the packet: its device is down or gone, or sends no packet of this length or kind.";
     NoPort "no-port" Error "output" "The egress port is gone.";
 }
 

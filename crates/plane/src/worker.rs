@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
+use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Random;
@@ -24,7 +25,7 @@ use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::neighbor::Event;
 use crate::node::Node;
 use crate::nodes::{self, Context, Limits, Next};
-use crate::outlet::Outlet;
+use crate::outlet::{Books, Outlet};
 use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::reassembly::Reassembly;
@@ -49,6 +50,8 @@ pub(crate) enum Order {
     Forget(u32),
     /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
     Limit(IcmpLimits, NeighborDiscovery),
+    /// Let no packet wait longer than this for a pause.
+    Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
     /// Take nothing more from ports, but go on with what other workers hand over.
@@ -105,6 +108,12 @@ pub(crate) struct Worker {
     cache: Cache,
     mailbox: Mailbox<Order>,
     queues: Vec<Queue>,
+    /// Packets that the last poll of all queues brought.
+    taken: usize,
+    /// The longest pause between two receive calls.
+    pub(crate) max_latency: Duration,
+    /// The queue that is being polled.
+    polled: Option<usize>,
     /// The queue that is polled first in the next round, so that none starves.
     turn: usize,
     /// The ring from another worker that is emptied first in the next round.
@@ -173,6 +182,9 @@ impl Worker {
             cache,
             mailbox,
             queues: Vec::new(),
+            taken: 0,
+            max_latency: Duration::ZERO,
+            polled: None,
             turn: 0,
             source_turn: 0,
             transmitters: Vec::new(),
@@ -206,6 +218,7 @@ impl Worker {
         let handed = self.take_handed();
         // While another worker is behind, packets wait where they are: in the port, not in a ring that would overflow.
         let behind = self.peers.iter_mut().flatten().any(Peer::is_behind);
+        self.taken = 0;
         if !behind && !self.draining {
             self.poll(now);
         }
@@ -217,7 +230,9 @@ impl Worker {
         if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
-            self.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            if self.transmitters.iter().flatten().any(Outlet::is_pending) {
+                self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.kick(books)));
+            }
             return if self.ending && self.sources.iter().all(Consumer::is_empty) {
                 Round::Ended
             } else if self.queues.iter().all(|queue| queue.state == Burst::Ended) {
@@ -253,18 +268,18 @@ impl Worker {
                     self.transmitters.resize_with(port + 1, || None);
                     self.next.ports.resize_with(port + 1, Frame::new);
                 }
+                self.close(port);
                 self.transmitters[port] = Some(Outlet::new(transmitter));
             }
             Order::Forget(port) => {
                 self.queues.retain(|queue| queue.port != port);
-                if let Some(mut outlet) = self.transmitters.get_mut(port as usize).and_then(Option::take) {
-                    outlet.flush();
-                }
+                self.close(port as usize);
             }
             Order::Limit(icmp, neighbors) => {
                 self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
                 self.hold.bound(&neighbors);
             }
+            Order::Pace(max_latency) => self.max_latency = max_latency,
             Order::Send(interface, frame) => self.outgoing.push((interface, frame)),
             Order::Drain => self.draining = true,
             Order::End => self.ending = true,
@@ -325,7 +340,8 @@ impl Worker {
         let before = self.vector.len();
         let queues = self.queues.len();
         for index in 0..queues {
-            let queue = &mut self.queues[(self.turn + index) % queues];
+            let number = (self.turn + index) % queues;
+            let queue = &mut self.queues[number];
             let first = self.vector.len();
             if first == VECTOR {
                 break;
@@ -333,14 +349,17 @@ impl Worker {
             if queue.state == Burst::Ended {
                 continue;
             }
+            self.polled = Some(number);
             queue.state = queue.receiver.receive(&mut self.vector, &mut self.cache, now);
             for packet in &mut self.vector.filled()[first..] {
                 // `ethernet-input` finds the interface; until then the field names the port.
                 packet.set_interface(queue.port);
             }
         }
+        self.polled = None;
         self.turn = self.turn.wrapping_add(1) % queues.max(1);
         let received = self.vector.len() - before;
+        self.taken = received;
         if received > 0 {
             self.shared.counters.received.add(received as u64);
             self.charge(Node::Rx, received, start);
@@ -435,7 +454,8 @@ impl Worker {
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
         samples.flush();
-        transmitters.iter_mut().flatten().for_each(Outlet::kick);
+        let books = Books { root, counters: &shared.counters, worker: self.number };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
         peers.iter_mut().flatten().for_each(Peer::wake);
     }
 
@@ -446,9 +466,49 @@ impl Worker {
         counters.ticks.add(tsc::ticks().wrapping_sub(start));
     }
 
+    /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (u32, Box<dyn Receiver>)> {
+        if let Some(number) = self.polled.take() {
+            self.queues.remove(number);
+        }
+        std::mem::take(&mut self.queues).into_iter().map(|queue| (queue.port, queue.receiver))
+    }
+
     /// Pushes out what the ports have buffered.
     pub(crate) fn flush(&mut self) {
-        self.transmitters.iter_mut().flatten().for_each(Outlet::flush);
+        self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.flush(books)));
+    }
+
+    /// Closes the transmit queues of all ports: every packet that they took is counted then.
+    pub(crate) fn close_all(&mut self) {
+        (0..self.transmitters.len()).for_each(|port| self.close(port));
+    }
+
+    /// Closes the transmit queue of a port, if there is one.
+    fn close(&mut self, port: usize) {
+        if let Some(outlet) = self.transmitters.get_mut(port).and_then(Option::take) {
+            self.with_outlets(|_, books| outlet.close(books));
+        }
+    }
+
+    /// Calls `act` with the ways out, and where their packets are counted.
+    fn with_outlets(&mut self, act: impl FnOnce(&mut [Option<Outlet>], &Books<'_>)) {
+        let guard = self.reader.pin();
+        let root = self.shared.root.load(&guard);
+        act(&mut self.transmitters, &Books { root, counters: &self.shared.counters, worker: self.number });
+    }
+
+    /// How many packets the last round took from the receive queues, and whether these have more.
+    pub(crate) fn taken(&self) -> (usize, bool) {
+        (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
+    }
+
+    /// Somebody has brought something, or something is due.
+    pub(crate) fn is_called(&mut self) -> bool {
+        let before = self.obeyed;
+        self.read_mail();
+        let now = self.shared.clock.now();
+        self.obeyed != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
     }
 
     /// Its clock.
@@ -519,7 +579,7 @@ impl Pass<'_, '_> {
             let packets = vector.len();
             self.run(vector, packets, false);
             // A port's ring holds a vector, but perhaps not all that waited.
-            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            self.kick();
         }
     }
 
@@ -559,8 +619,15 @@ impl Pass<'_, '_> {
             }
             let packets = vector.len();
             self.run(vector, packets, false);
-            self.context.transmitters.iter_mut().flatten().for_each(Outlet::kick);
+            self.kick();
         }
+    }
+
+    /// Lets go what ports were given so far.
+    fn kick(&mut self) {
+        let Context { root, counters, worker, transmitters, .. } = &mut *self.context;
+        let books = Books { root, counters, worker: *worker };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
     }
 
     /// Sends what the control side has to say.

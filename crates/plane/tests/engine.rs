@@ -56,7 +56,7 @@ fn forward(streams: Vec<StreamSpec>, workers: u16, queues: u16) -> Build {
         .port("wan", &["192.0.2.1/24", "2001:db8:b::1/64"])
         .via("0.0.0.0/0", &["wan 192.0.2.2"])
         .via("::/0", &["wan 2001:db8:b::2"]);
-    build.0.workers = Workers { count: workers, cores: Vec::new() };
+    build.0.workers = Workers { count: workers, cores: Vec::new(), ..Workers::default() };
     build
 }
 
@@ -558,7 +558,7 @@ fn what_cannot_start_says_so_and_leaves_nothing_behind() {
     assert!(matches!(Engine::start(full.0, options(1)), Err(EngineError::TableFull(_))));
 
     let mut elsewhere = two_ports();
-    elsewhere.0.workers = Workers { count: 2, cores: vec![0, 9999] };
+    elsewhere.0.workers = Workers { count: 2, cores: vec![0, 9999], ..Workers::default() };
     let pinned = Options { pin: true, ..options(1) };
     assert!(matches!(Engine::start(elsewhere.0, pinned), Err(EngineError::Thread { worker: 1, .. })));
 }

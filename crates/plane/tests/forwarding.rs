@@ -2,12 +2,19 @@
 
 mod kit;
 
+use std::collections::VecDeque;
+
 use kit::*;
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::MacAddress;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{InterfaceKind, RouteTarget};
 use weir_plane::reason::Reason;
 use weir_plane::root::invented_mac;
+use weir_plane::stats::Traffic;
+use weir_port::{Outcome, Transmitter};
 
 const UDP4: &str = "udp from 10.0.0.2 port 1000 to 198.51.100.9 port 53";
 const UDP6: &str = "udp from 2001:db8:a::2 port 1000 to 2001:db8:ffff::9 port 53";
@@ -343,6 +350,118 @@ fn an_interface_without_addresses_forwards() {
     rig.forwards("bare", "udp from 203.0.113.1 port 1 to 192.0.2.9 port 2");
     rig.forwards("bare", "udp from 2001:db8:a::2 port 1 to 2001:db8:b::9 port 2");
     assert_eq!(rig.forwards("bare", "udp from 203.0.113.1 port 1 to 192.0.2.7 port 2").port, "out");
+}
+
+/// A port that refuses each third packet. Of the others it loses each second one when it is kicked, if it sends later.
+struct Unreliable {
+    later: bool,
+    offered: usize,
+    waiting: usize,
+    outcomes: VecDeque<Outcome>,
+}
+
+impl Transmitter for Unreliable {
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Frame,
+        refused: &mut Frame,
+        cache: &mut Cache,
+        _: Time,
+    ) -> usize {
+        for &place in frame.places() {
+            self.offered += 1;
+            if self.offered.is_multiple_of(3) {
+                refused.push(place);
+            } else {
+                self.waiting += 1;
+                // As ports do that keep the buffer.
+                vector[place].take().recycle(cache);
+            }
+        }
+        frame.len()
+    }
+
+    fn sends_later(&self) -> bool {
+        self.later
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    fn kick(&mut self) {
+        if self.later {
+            let outcomes = (0..std::mem::take(&mut self.waiting)).map(|number| number % 2 == 0);
+            self.outcomes.extend(outcomes.map(|sent| Outcome { packets: 1, sent }));
+        }
+    }
+}
+
+#[test]
+fn what_a_port_cannot_send_is_dropped_and_not_transmitted() {
+    for (later, sent, dropped) in [(false, 6, 3), (true, 3, 6)] {
+        let mut rig = two_ports().rig();
+        let wan = rig.index("wan");
+        let port = Unreliable { later, offered: 0, waiting: 0, outcomes: VecDeque::new() };
+        rig.harness.connect(wan, Box::new(port));
+        let frame = rig.frame("lan", UDP4);
+        (0..9).for_each(|number| assert!(rig.harness.inject(0, &frame, Time(0), number)));
+        rig.harness.run();
+        let sum = rig.conservation();
+        assert_eq!((sum.transmitted, sum.dropped, sum.held, sum.imbalance()), (sent, dropped, 0, 0), "later: {later}");
+        assert_eq!(rig.harness.drops(Reason::TransmitFailed), dropped);
+        let octets = frame.len() as u64;
+        let counted = |packets| Traffic { packets, bytes: packets * octets };
+        let [lan, wan] = ["lan", "wan"].map(|name| rig.harness.interface_stats(rig.index(name)).unwrap());
+        assert_eq!((wan.tx, lan.dropped, lan.rx), (counted(sent), counted(dropped), counted(9)), "later: {later}");
+    }
+}
+
+/// A port that sends later and has no room until it is closed.
+struct Stuck {
+    waiting: usize,
+    outcome: Option<Outcome>,
+}
+
+impl Transmitter for Stuck {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+        self.waiting += frame.len();
+        frame.len()
+    }
+
+    fn sends_later(&self) -> bool {
+        true
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        self.outcome.take()
+    }
+
+    fn is_pending(&self) -> bool {
+        self.waiting > 0
+    }
+
+    fn close(&mut self) {
+        self.outcome = Some(Outcome { packets: std::mem::take(&mut self.waiting), sent: false });
+    }
+}
+
+#[test]
+fn what_waits_in_a_port_is_held_until_it_is_sent_or_given_up() {
+    let mut rig = two_ports().rig();
+    let wan = rig.index("wan");
+    rig.harness.connect(wan, Box::new(Stuck { waiting: 0, outcome: None }));
+    let frame = rig.frame("lan", UDP4);
+    (0..5).for_each(|number| assert!(rig.harness.inject(0, &frame, Time(0), number)));
+    rig.harness.run();
+    let sum = rig.conservation();
+    assert_eq!((sum.transmitted, sum.held, sum.dropped, sum.imbalance()), (0, 5, 0, 0));
+    // Another takes its place, as after a reload.
+    rig.harness.connect(wan, Box::new(Stuck { waiting: 0, outcome: None }));
+    let sum = rig.conservation();
+    assert_eq!((sum.transmitted, sum.held, sum.dropped, sum.imbalance()), (0, 0, 5, 0));
+    assert_eq!(rig.harness.drops(Reason::TransmitFailed), 5);
 }
 
 #[test]

@@ -20,7 +20,7 @@ type Sent = Arc<Mutex<Vec<(Vec<u8>, Offload)>>>;
 struct Keeping(Sent);
 
 impl Transmitter for Keeping {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         let packets = frame.places().iter().map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
         self.0.lock().unwrap().extend(packets);
         frame.len()

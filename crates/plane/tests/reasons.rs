@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use kit::link::*;
 use kit::*;
 use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
 use weir_packet::offload::{Gso, Offload};
+use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
@@ -17,6 +19,7 @@ use weir_plane::model::{
     RouteTarget, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
+use weir_port::Transmitter;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
 /// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/crew`); buffers
@@ -177,6 +180,16 @@ fn not_admitted() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
+/// A port that can send nothing.
+struct Broken;
+
+impl Transmitter for Broken {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+        refused.extend(frame);
+        frame.len()
+    }
+}
+
 #[test]
 fn every_reason_is_produced() {
     let mut rig = rig();
@@ -253,6 +266,12 @@ fn every_reason_is_produced() {
     note(rig.put("lan", &wrong).outcome.verdict);
     *rig.room.lock().unwrap() = 0;
     note(rig.put("lan", &v4).outcome.verdict);
+
+    let mut broken = Harness::new(two_ports().0, Options { seed: 1, invent_neighbors: true }).unwrap();
+    broken.connect(1, Box::new(Broken));
+    assert!(broken.inject(0, &v4, Time(0), 0));
+    broken.run().iter().for_each(|outcome| note(outcome.verdict));
+    assert_eq!(broken.conservation().imbalance(), 0);
 
     // Without a transmitter, and from a port that is gone.
     let mut bare = Harness::new(two_ports().0, Options { seed: 1, invent_neighbors: true }).unwrap();

@@ -100,8 +100,9 @@ fn round_trips(
         }
         frame.fill(burst);
         let start = tsc::ticks();
-        let accepted = transmitter.transmit(&mut vector, &frame, cache, Time(0));
+        let accepted = transmitter.transmit(&mut vector, &frame, &mut Frame::new(), cache, Time(0));
         transmitter.kick();
+        while transmitter.outcome().is_some() {}
         sent.push((tsc::ticks() - start) as f64 / burst as f64);
         assert_eq!(accepted, burst);
         vector.filled().iter_mut().for_each(|packet| packet.recycle(cache));
@@ -137,8 +138,9 @@ fn after_pauses(
             let mut packet = packet(&mut cache, 64).expect("one is used at a time, of many");
             packet.data_mut()[20..36].copy_from_slice(&start.elapsed().as_nanos().to_be_bytes());
             let _ = vector.push(packet);
-            transmitter.transmit(&mut vector, &frame, &mut cache, Time(0));
+            transmitter.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache, Time(0));
             transmitter.kick();
+            while transmitter.outcome().is_some() {}
             vector[0].recycle(&mut cache);
             vector.clear();
         }

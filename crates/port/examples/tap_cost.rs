@@ -99,7 +99,7 @@ fn transmit(
     let begin = Instant::now();
     while costs.len() < ROUNDS && begin.elapsed().as_secs() < 20 {
         let start = tsc::ticks();
-        let sent = transmitter.transmit(&mut vector, &places, cache, Time(0));
+        let sent = transmitter.transmit(&mut vector, &places, &mut Frame::new(), cache, Time(0));
         costs.push((tsc::ticks() - start) as f64 / sent as f64);
     }
     vector.filled().iter_mut().for_each(|packet| packet.recycle(cache));

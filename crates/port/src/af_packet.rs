@@ -28,8 +28,8 @@ mod transmit;
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use ipnet::IpNet;
 use rustix::io::Errno;
@@ -60,8 +60,9 @@ pub(crate) struct AfPacketPort {
     /// Octets of the longest frame that the device sends, without a tag. Transmit queues look at it.
     longest: Arc<AtomicUsize>,
     link: Link,
-    /// For each receive queue, its socket, and where it finds the next one.
-    inputs: Vec<(Arc<PacketSocket>, Arc<Doorstep>)>,
+    /// For each receive queue, its socket, and where it finds the next one. The queue alone keeps them: one that is dropped
+    /// leaves its group, and the others receive its share.
+    inputs: Vec<(Weak<PacketSocket>, Weak<Doorstep>)>,
     /// What is sent through.
     outputs: Vec<Arc<PacketSocket>>,
     /// Queues that are not yet given away.
@@ -107,7 +108,7 @@ impl AfPacketPort {
         };
         for source in port.sources(device.index, usize::from(queues.max(1)))? {
             let doorstep = Arc::<Doorstep>::default();
-            port.inputs.push((source.socket(), Arc::clone(&doorstep)));
+            port.inputs.push((Arc::downgrade(&source.socket()), Arc::downgrade(&doorstep)));
             let queue = receive::Queue::new(source, doorstep, spec.offload, Arc::clone(&port.counters));
             port.receivers.push(Box::new(queue));
         }
@@ -208,12 +209,16 @@ impl AfPacketPort {
         if device.layer != Layer::Ethernet {
             return Ok(Link::Down);
         }
-        if self.inputs.iter().any(|(socket, _)| socket.device() != Some(device.index)) {
+        self.inputs.retain(|(_, doorstep)| doorstep.strong_count() > 0);
+        if self.sockets().any(|socket| socket.device() != Some(device.index)) {
             self.count_drops();
             let sources = self.sources(device.index, self.inputs.len())?;
             for (source, (socket, doorstep)) in sources.into_iter().zip(&mut self.inputs) {
-                *socket = source.socket();
-                doorstep.leave(source);
+                *socket = Arc::downgrade(&source.socket());
+                // A queue that was dropped just now wants none.
+                if let Some(doorstep) = doorstep.upgrade() {
+                    doorstep.leave(source);
+                }
             }
         }
         for socket in &self.outputs {
@@ -227,9 +232,14 @@ impl AfPacketPort {
         Ok(link(&device))
     }
 
+    /// The sockets of the receive queues that are there.
+    fn sockets(&self) -> impl Iterator<Item = Arc<PacketSocket>> {
+        self.inputs.iter().filter_map(|(socket, _)| socket.upgrade())
+    }
+
     /// Adds what the kernel dropped since it was last asked.
     fn count_drops(&self) {
-        let drops = self.inputs.iter().map(|(socket, _)| socket.drops()).sum();
+        let drops = self.sockets().map(|socket| socket.drops()).sum();
         if drops > 0 {
             count(&self.counters.kernel_drops, drops);
         }
@@ -296,11 +306,9 @@ impl Port for AfPacketPort {
     fn receivers(&mut self) -> Vec<Box<dyn Receiver>> {
         if !self.listening {
             self.listening = true;
-            for (socket, _) in &self.inputs {
-                if let Err(error) = self.done("receive settings", socket.listen()) {
-                    self.failure = Some(Failure::Device(Arc::new(error)));
-                }
-            }
+            let listen = |socket: Arc<PacketSocket>| self.done("receive settings", socket.listen()).err();
+            let error = self.sockets().find_map(listen);
+            self.failure = error.map(|error| Failure::Device(Arc::new(error))).or(self.failure.take());
         }
         std::mem::take(&mut self.receivers)
     }

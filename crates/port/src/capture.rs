@@ -1,20 +1,23 @@
 //! Middleware that writes every packet received and sent to a pcap file.
 //!
-//! Received packets are written with their receive time, sent ones with the time at which the port took them. All queues
-//! of the port share the file, a burst at a time: capturing is for looking at traffic, not for speed.
+//! Received packets are written with their receive time, sent ones with the time at which the port took them. A packet that
+//! the port took and could not send is not written. All queues of the port share the file, a burst at a time: capturing is
+//! for looking at traffic, not for speed.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use crate::failure::FailureSlot;
+use crate::outcome::Outcomes;
 use crate::pcap::{CaptureError, Writer, encode};
 use crate::wrapped::{Layer, Wrapped};
-use crate::{Burst, Failure, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter};
 
 /// Wraps a port so that its packets are captured, and creates the file, in place of one of that name.
 ///
@@ -52,7 +55,14 @@ impl Layer for Log {
     }
 
     fn transmitter(&self, sink: Box<dyn Transmitter>) -> Box<dyn Transmitter> {
-        Box::new(TransmitQueue { sink, log: self.clone(), records: Vec::new(), ends: Vec::new() })
+        Box::new(TransmitQueue {
+            sink,
+            log: self.clone(),
+            burst: Vec::new(),
+            records: VecDeque::new(),
+            lengths: VecDeque::new(),
+            outcomes: Outcomes::default(),
+        })
     }
 
     fn failure(&self) -> Option<Failure> {
@@ -86,28 +96,79 @@ impl Receiver for ReceiveQueue {
 struct TransmitQueue {
     sink: Box<dyn Transmitter>,
     log: Log,
-    /// What is to be written of the burst, once it is known how much of it was sent.
-    records: Vec<u8>,
-    /// Where each packet's record ends.
-    ends: Vec<usize>,
+    /// Records of one burst, before it is known which of its packets the sink takes.
+    burst: Vec<u8>,
+    /// Records of packets that the sink took and whose outcome is not known yet.
+    records: VecDeque<u8>,
+    /// The octets of each of them.
+    lengths: VecDeque<usize>,
+    /// What the sink reported, for the caller.
+    outcomes: Outcomes,
+}
+
+impl TransmitQueue {
+    /// Writes the records of the oldest packets if they were sent, and forgets them.
+    fn settle(&mut self, outcome: Outcome) {
+        let octets = self.lengths.drain(..outcome.packets.min(self.lengths.len())).sum();
+        if outcome.sent {
+            let (first, second) = self.records.as_slices();
+            let first = &first[..first.len().min(octets)];
+            let second = &second[..octets - first.len()];
+            self.log.with(|writer| writer.append(first).and_then(|()| writer.append(second)));
+        }
+        self.records.drain(..octets);
+    }
+
+    /// Takes over what the sink reports.
+    fn follow(&mut self) {
+        while let Some(outcome) = self.sink.outcome() {
+            self.settle(outcome);
+            self.outcomes.add(outcome.packets, outcome.sent);
+        }
+    }
 }
 
 impl Transmitter for TransmitQueue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, cache: &mut Cache, now: Time) -> usize {
-        self.records.clear();
-        self.ends.clear();
-        for &place in frame.places() {
-            encode(&mut self.records, now, vector[place].data());
-            self.ends.push(self.records.len());
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Frame,
+        refused: &mut Frame,
+        cache: &mut Cache,
+        now: Time,
+    ) -> usize {
+        self.burst.clear();
+        let mut starts = [0; VECTOR];
+        for (start, &place) in starts.iter_mut().zip(frame.places()) {
+            *start = self.burst.len();
+            encode(&mut self.burst, now, vector[place].data());
         }
-        let sent = self.sink.transmit(vector, frame, cache, now);
-        let end = sent.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or(0);
-        self.log.with(|writer| writer.append(&self.records[..end]));
-        sent
+        let end = self.burst.len();
+        let taken = self.sink.transmit(vector, frame, refused, cache, now);
+        for (index, place) in frame.places()[..taken].iter().enumerate() {
+            if !refused.places().contains(place) {
+                let end = if index + 1 < frame.len() { starts[index + 1] } else { end };
+                self.records.extend(&self.burst[starts[index]..end]);
+                self.lengths.push_back(end - starts[index]);
+            }
+        }
+        if !self.sink.sends_later() {
+            self.settle(Outcome { packets: self.lengths.len(), sent: true });
+        }
+        taken
+    }
+
+    fn sends_later(&self) -> bool {
+        self.sink.sends_later()
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.take()
     }
 
     fn kick(&mut self) {
         self.sink.kick();
+        self.follow();
     }
 
     fn is_pending(&self) -> bool {
@@ -115,7 +176,15 @@ impl Transmitter for TransmitQueue {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
+        let flushed = self.sink.flush();
+        self.follow();
         self.log.with(Writer::flush);
-        self.sink.flush()
+        flushed
+    }
+
+    fn close(&mut self) {
+        self.sink.close();
+        self.follow();
+        self.log.with(Writer::flush);
     }
 }

@@ -53,6 +53,7 @@ pub mod generator;
 pub mod links;
 mod null;
 mod open;
+mod outcome;
 pub mod pcap;
 pub mod spec;
 mod sys;
@@ -63,6 +64,7 @@ mod wrapped;
 pub use af_packet::AfPacketError;
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
+pub use outcome::Outcome;
 pub use tap::{Mode as TapMode, TapError};
 
 use std::os::fd::BorrowedFd;
@@ -183,15 +185,37 @@ pub trait Receiver: Send {
 
 /// A transmit queue, owned by one worker.
 pub trait Transmitter: Send {
-    /// Sends the packets at these places, in order; returns how many were accepted (a prefix of `frame`). The port may
-    /// take a packet out of its place or leave it there; the caller recycles what is left.
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, cache: &mut Cache, now: Time) -> usize;
+    /// Takes the packets at these places, in order, as far as there is room; returns how many (a prefix of `frame`).
+    /// Adds to `refused` the places of the packets among them that the port cannot send: these stay in their places. The
+    /// port may take any other packet out of its place or leave it there; the caller recycles what is left.
+    ///
+    /// All packets that were taken and not refused have been sent when this returns, unless [`Transmitter::sends_later`].
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Frame,
+        refused: &mut Frame,
+        cache: &mut Cache,
+        now: Time,
+    ) -> usize;
+
+    /// Packets are sent by [`Transmitter::kick`] and later calls. Then [`Transmitter::outcome`] reports each packet that was
+    /// taken and not refused. The answer never changes.
+    fn sends_later(&self) -> bool {
+        false
+    }
+
+    /// Returns the next packets whose outcome is known, each once, in the order in which they were taken. `None`: nothing
+    /// more is known yet.
+    fn outcome(&mut self) -> Option<Outcome> {
+        None
+    }
 
     /// Lets the packets of this round go: called once after each vector that brought some here, outside of the graph.
     /// This is the place for the system call that wakes a kernel ring.
     fn kick(&mut self) {}
 
-    /// Packets that were accepted still wait here until the sink has room for them: it is to be kicked again after a while,
+    /// Packets that were taken still wait here until the sink has room for them: it is to be kicked again after a while,
     /// even if it is given nothing more.
     fn is_pending(&self) -> bool {
         false
@@ -204,6 +228,13 @@ pub trait Transmitter: Send {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+
+    /// Pushes out what is buffered, and gives up the packets that the sink has no room for: the outcome of every packet is
+    /// known afterwards. Called once, at last.
+    fn close(&mut self) {
+        // Failures are counted, and kept by the port.
+        let _ = self.flush();
+    }
 }
 
 /// What ports count beside the packets that pass. Written by the queues, one or more per port; read by anyone.
@@ -213,7 +244,7 @@ pub struct PortCounters {
     pub no_buffer: AtomicU64,
     /// Frames that the port's source could not deliver (longer than a buffer, malformed record).
     pub receive_errors: AtomicU64,
-    /// Frames that the port's sink refused.
+    /// Frames that the port's sink refused: none of them counts as transmitted.
     pub transmit_errors: AtomicU64,
     /// Frames that the kernel dropped before we saw them, its ring being full.
     pub kernel_drops: AtomicU64,

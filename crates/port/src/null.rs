@@ -43,7 +43,7 @@ impl Sink {
 }
 
 impl Transmitter for Sink {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         frame.len()
     }
 }

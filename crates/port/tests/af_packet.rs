@@ -160,7 +160,7 @@ impl Station {
         all
     }
 
-    /// Hands packets to a transmit queue, without a kick; returns how many it accepted.
+    /// Hands packets to a transmit queue, without a kick; returns how many it took and did not refuse.
     fn offer(&mut self, worker: usize, packets: &[(&[u8], Offload)]) -> usize {
         for (frame, offload) in packets {
             let mut packet = Packet::copy_of(&mut self.cache, frame).unwrap();
@@ -169,10 +169,22 @@ impl Station {
         }
         let mut frame = Frame::new();
         frame.fill(packets.len());
-        let sent = self.transmitters[worker].transmit(&mut self.vector, &frame, &mut self.cache, Time(0));
+        let (queue, mut refused) = (&mut self.transmitters[worker], Frame::new());
+        let taken = queue.transmit(&mut self.vector, &frame, &mut refused, &mut self.cache, Time(0));
         self.vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut self.cache));
         self.vector.clear();
-        sent
+        taken - refused.len()
+    }
+
+    /// How many of the packets that queues took and did not refuse were sent, and how many are lost, since the last call.
+    fn outcomes(&mut self) -> (usize, usize) {
+        let (mut sent, mut lost) = (0, 0);
+        for queue in &mut self.transmitters {
+            while let Some(outcome) = queue.outcome() {
+                *if outcome.sent { &mut sent } else { &mut lost } += outcome.packets;
+            }
+        }
+        (sent, lost)
     }
 
     fn send(&mut self, packets: &[(&[u8], Offload)]) -> usize {
@@ -342,7 +354,8 @@ fn tags_are_put_back() {
             near.send_plain(&long);
             assert!(far.receive(1)[0].frame == long, "{tags:02x?}");
             let errors = near.counters().2;
-            near.send_plain(&tagged(tags, &datagram(false, 6000, &octets(1473 - inner))));
+            let longer = tagged(tags, &datagram(false, 6000, &octets(1473 - inner)));
+            assert_eq!(near.send(&[(&longer, Offload::default())]), 0, "{tags:02x?}");
             assert_eq!(near.counters().2, errors + 1, "{tags:02x?}");
             // Still to be cut, and too long for a slot.
             let super_packet = tagged(tags, &datagram(false, 6000, &octets(10_000)));
@@ -566,6 +579,45 @@ fn what_a_full_ring_has_no_room_for_is_counted() {
 }
 
 #[test]
+fn a_queue_that_is_dropped_leaves_its_share_to_the_others() {
+    in_pair(|| {
+        let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 2));
+        let flows: Vec<Vec<u8>> = (0..64).map(|flow| datagram(false, 1000 + flow, b"one of many flows")).collect();
+        let mut send = |frames: &[Vec<u8>]| {
+            let packets: Vec<_> = frames.iter().map(|frame| (&frame[..], Offload::default())).collect();
+            assert_eq!(near.send(&packets), frames.len());
+        };
+        let arrived = |station: &mut Station| {
+            let mut numbers = vec![0; station.receivers.len()];
+            eventually("all flows", || {
+                for (queue, number) in numbers.iter_mut().enumerate() {
+                    *number += station.all(queue).len();
+                }
+                numbers.iter().sum::<usize>() == flows.len()
+            });
+            numbers
+        };
+        send(&flows);
+        let shares = arrived(&mut station);
+        assert!(shares.iter().all(|&share| share > 0), "{shares:?}");
+        // As when its worker panics.
+        drop(station.receivers.remove(1));
+        send(&flows);
+        assert_eq!(arrived(&mut station), [64]);
+        // A device that comes back has a queue less.
+        ip("link del wa0");
+        station.port.refresh();
+        pair();
+        station.port.refresh();
+        let mut near = Station::new(&far(), 1);
+        let packets: Vec<_> = flows.iter().map(|frame| (&frame[..], Offload::default())).collect();
+        assert_eq!(near.send(&packets), flows.len());
+        assert_eq!(arrived(&mut station), [64]);
+        assert!(station.port.failure().is_none());
+    });
+}
+
+#[test]
 fn what_the_devices_queue_refuses_is_counted() {
     in_pair(|| {
         // 200 frames of 100 octets wait in the device's queue, a thousand a second leave it, the rest is dropped there.
@@ -588,6 +640,7 @@ fn what_the_devices_queue_refuses_is_counted() {
         });
         assert!(numbers.is_sorted_by(|a, b| a < b), "in order, and none twice");
         let (_, _, errors, _) = near.counters();
+        assert_eq!(near.outcomes(), (numbers.len(), errors as usize), "each frame was sent or lost");
         // The place in the ring was not lost.
         tc("qdisc delete dev wa0 root");
         let mut last = accepted;
@@ -620,8 +673,10 @@ fn a_full_ring_takes_no_more() {
             }
         }
         assert!(accepted as usize >= TRANSMIT_SLOTS, "{accepted}");
-        // What was accepted arrives, though the port is closed before.
+        // What was accepted arrives, though the port is closed before. What the kernel has taken counts as sent.
         let counters = near.port.counters();
+        near.transmitters[0].close();
+        assert_eq!(near.outcomes(), (accepted as usize, 0));
         drop(near);
         tc("qdisc change dev wa0 root tbf rate 1gbit burst 100000 limit 10000000");
         let got = far.receive(accepted as usize);
@@ -928,7 +983,8 @@ fn a_device_is_deleted_and_made_again() {
                     assert_eq!(station.port.link(), Link::Down);
                 }
                 station.send_plain(&marked(60, 1));
-                assert_eq!(station.counters().2, errors + 2, "refused, and counted");
+                assert_eq!(station.counters().2, errors + 2, "not sent, and counted");
+                assert_eq!(station.outcomes(), (0, 2));
                 pair();
                 assert!(station.port.failure().is_none());
                 station.port.refresh();
@@ -998,7 +1054,7 @@ fn other_stations_frames_come_when_wanted() {
 }
 
 #[test]
-fn what_is_longer_than_the_device_sends_now_is_counted() {
+fn what_is_longer_than_the_device_sends_now_is_refused() {
     in_pair(|| {
         let (mut near, mut station) = (Station::new(&far(), 1), Station::new(&spec(), 1));
         assert_eq!(station.port.max_frame(), Some(1518));
@@ -1012,12 +1068,13 @@ fn what_is_longer_than_the_device_sends_now_is_counted() {
         };
         let gso = |segment| partial(14, &datagram(false, 6000, &octets(5000)), Gso::Udp, segment);
         // Of a segment, 42 octets are headers.
-        for (frame, offload) in [gso(1372), gso(1373)] {
-            assert_eq!(station.send(&[(&frame, offload)]), 1);
-        }
+        let (fits, long) = (gso(1372), gso(1373));
+        assert_eq!(station.send(&[(&long.0, long.1), (&fits.0, fits.1), (&long.0, long.1)]), 1);
+        assert_eq!((station.counters().2, station.outcomes()), (2, (1, 0)), "the rest goes on");
         for (number, frame) in [marked(1414, 0), marked(1415, 1), tagged(1414, 2), tagged(1415, 3)].iter().enumerate() {
-            station.send_plain(frame);
-            assert_eq!(station.counters().2, [1, 2, 2, 3][number], "{number}");
+            assert_eq!(station.send(&[(frame, Offload::default())]), [1, 0, 1, 0][number], "{number}");
+            assert_eq!(station.counters().2, [2, 3, 3, 4][number], "{number}");
+            assert_eq!(station.outcomes(), ([1, 0, 1, 0][number], 0), "{number}");
         }
         let got = near.receive(3);
         assert_eq!(got.iter().map(|got| got.frame.len()).collect::<Vec<_>>(), [gso(1372).0.len(), 1414, 1418]);
@@ -1025,7 +1082,7 @@ fn what_is_longer_than_the_device_sends_now_is_counted() {
         station.port.refresh();
         station.send_plain(&marked(1514, 4));
         assert_eq!(number(&near.receive(1)[0]), 4);
-        assert_eq!(station.counters().2, 3);
+        assert_eq!(station.counters().2, 4);
     });
 }
 

@@ -161,7 +161,7 @@ fn a_capture_holds_what_was_received_and_sent() {
     assert_eq!(read(&file), expected, "on disk as soon as the source pauses");
     frame.push(1);
     frame.push(0);
-    assert_eq!(transmitters[0].transmit(&mut vector, &frame, &mut cache, Time(500)), 2);
+    assert_eq!(transmitters[0].transmit(&mut vector, &frame, &mut Frame::new(), &mut cache, Time(500)), 2);
     transmitters[0].flush().unwrap();
     assert_eq!(read(&sent), [expected[1].clone(), expected[0].clone()]);
     let captured = read(&file);
@@ -178,7 +178,7 @@ fn a_null_port_swallows_everything() {
     let mut queues = port.transmitters(2);
     let mut frame = Frame::new();
     frame.fill(9);
-    assert_eq!(queues[1].transmit(&mut Vector::new(), &frame, &mut cache(), Time(0)), 9);
+    assert_eq!(queues[1].transmit(&mut Vector::new(), &frame, &mut Frame::new(), &mut cache(), Time(0)), 9);
 }
 
 #[test]

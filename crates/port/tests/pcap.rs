@@ -15,7 +15,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 use weir_port::pcap::{CaptureError, Reader, Sent, Writer};
 use weir_port::spec::*;
-use weir_port::{Burst, Failure, Port};
+use weir_port::{Burst, Failure, Outcome, Port};
 
 type Packets = Vec<(u64, Vec<u8>)>;
 
@@ -597,12 +597,15 @@ fn what_is_sent_is_written_with_its_time() {
     let mut queues = port.transmitters(2);
     let (mut vector, frame) = vector(&three());
     for queue in &mut queues {
-        assert_eq!(queue.transmit(&mut vector, &frame, &mut cache(), Time(0)), 3);
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0)), 3);
+        assert_eq!(queue.outcome(), None, "not written yet");
+        queue.kick();
+        assert_eq!(queue.outcome(), Some(Outcome { packets: 3, sent: true }));
+        assert_eq!(queue.outcome(), None);
     }
-    queues[0].flush().unwrap();
     let twice = [three(), three()].concat();
     assert_eq!(read(&std::fs::read(file.path()).unwrap()).0, twice);
-    queues[0].transmit(&mut vector, &frame, &mut cache(), Time(0));
+    queues[0].transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0));
     drop(queues);
     drop(port);
     assert_eq!(read(&std::fs::read(file.path()).unwrap()).0.len(), 9, "dropping writes the rest");
@@ -632,7 +635,7 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
-fn packets_that_cannot_be_written_are_refused_and_counted() {
+fn packets_that_cannot_be_written_are_lost_and_counted() {
     let pipe = Scratch::new("pipe.pcap");
     assert!(std::process::Command::new("mkfifo").arg(pipe.path()).status().unwrap().success());
     let path = pipe.path().to_owned();
@@ -645,10 +648,12 @@ fn packets_that_cannot_be_written_are_refused_and_counted() {
     reader.join().unwrap();
     let mut queues = port.transmitters(2);
     let (mut vector, frame) = vector(&vec![(0, vec![0; 9_000]); 16]);
-    let accepted = queues[0].transmit(&mut vector, &frame, &mut cache(), Time(0));
-    assert!(accepted < 16);
-    assert_eq!(port.counters().transmit_errors.load(Relaxed), 16 - accepted as u64);
-    assert_eq!(queues[1].transmit(&mut vector, &frame, &mut cache(), Time(0)), 0);
+    for (queue, lost) in queues.iter_mut().zip([16, 32]) {
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0)), 16);
+        queue.kick();
+        assert_eq!(queue.outcome(), Some(Outcome { packets: 16, sent: false }));
+        assert_eq!(port.counters().transmit_errors.load(Relaxed), lost);
+    }
     assert!(queues[1].flush().unwrap_err().to_string().contains("pipe.pcap: cannot be written"));
     let Some(Failure::Capture(error)) = port.failure() else { panic!("no failure") };
     assert!(matches!(*error, CaptureError::Write { .. }));

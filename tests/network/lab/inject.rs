@@ -38,8 +38,9 @@ pub(crate) fn inject(space: &Space, device: &str, rate: u32, frames: impl Iterat
                 sent += 1;
             }
             list.fill(vector.len());
-            transmitter.transmit(&mut vector, &list, &mut cache, Time(0));
+            transmitter.transmit(&mut vector, &list, &mut Frame::default(), &mut cache, Time(0));
             transmitter.kick();
+            while transmitter.outcome().is_some() {}
             vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
             vector.clear();
         }

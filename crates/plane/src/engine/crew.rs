@@ -1,6 +1,7 @@
 //! The workers' threads: how they are started, told things, and ended.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -17,6 +18,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 
 use super::EngineError;
+use super::pace::Pace;
 use crate::counters::WorkerCounters;
 use crate::events;
 use crate::model;
@@ -73,10 +75,10 @@ impl Crew {
         let ways = rings(&wakers);
         // Measured before any worker needs it.
         tsc::frequency();
-        for ((((number, core), (peers, sources)), sleeper), waker) in
-            cores.into_iter().enumerate().zip(ways).zip(sleepers).zip(wakers)
+        let (mouths, mailboxes): (Vec<_>, Vec<_>) = wakers.into_iter().map(Mouth::new).unzip();
+        for ((((number, core), (peers, sources)), mut sleeper), mailbox) in
+            cores.into_iter().enumerate().zip(ways).zip(sleepers).zip(mailboxes)
         {
-            let (orders, mailbox) = mpsc::channel();
             let counters = Arc::<WorkerCounters>::default();
             let shared = Shared {
                 root: Arc::clone(parts.root),
@@ -96,6 +98,7 @@ impl Crew {
             let obeyed = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
             let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
+            let others = mouths.clone();
             let thread = thread::Builder::new()
                 .name(format!("weir_wk_{number}"))
                 .spawn(move || {
@@ -104,13 +107,19 @@ impl Crew {
                     let _ = wake::be_punctual();
                     let failed = pinned.is_err();
                     let _ = ready.send(pinned);
-                    if !failed {
-                        work(worker, sleeper, &busy, &done);
+                    if failed {
+                        return;
+                    }
+                    let work = || work(&mut worker, &mut sleeper, &busy, &done);
+                    // Nothing of a worker that panicked is used again but its receive queues, which it was not in.
+                    if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(work)) {
+                        bequeath(&mut worker, number, &others);
+                        panic::resume_unwind(panic);
                     }
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
             let handle = WorkerHandle {
-                mouth: Arc::new(Mouth { orders, sent: AtomicU64::new(0), waker }),
+                mouth: Arc::clone(&mouths[number]),
                 obeyed,
                 counters,
                 thread: Some(thread),
@@ -118,6 +127,7 @@ impl Crew {
                 core,
             };
             handle.order(Order::Limit(model.icmp, model.neighbor_discovery));
+            handle.order(Order::Pace(model.workers.max_latency));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
@@ -178,11 +188,23 @@ pub(super) struct Mouth {
 }
 
 impl Mouth {
+    /// The one of the worker that this wakes, and where that worker reads what it is told.
+    fn new(waker: Waker) -> (Arc<Mouth>, mpsc::Receiver<Order>) {
+        let (orders, mailbox) = mpsc::channel();
+        (Arc::new(Mouth { orders, sent: AtomicU64::new(0), waker }), mailbox)
+    }
+
     pub(super) fn order(&self, order: Order) {
-        self.sent.fetch_add(1, Ordering::Relaxed);
         // A worker that panicked reads nothing any more.
-        let _ = self.orders.send(order);
+        let _ = self.try_order(order);
+    }
+
+    /// Gives the order back when the worker reads nothing any more.
+    fn try_order(&self, order: Order) -> Result<(), Order> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.orders.send(order).map_err(|refused| refused.0)?;
         self.waker.wake();
+        Ok(())
     }
 
     /// Has it look around.
@@ -227,6 +249,19 @@ impl WorkerHandle {
     }
 }
 
+/// Gives the receive queues of a worker that failed to the next one that goes on. Where none does, they are closed.
+fn bequeath(worker: &mut Worker, number: usize, mouths: &[Arc<Mouth>]) {
+    for (port, receiver) in worker.abandon() {
+        let mut order = Order::Receive(port, receiver);
+        for step in 1..mouths.len() {
+            match mouths[(number + step) % mouths.len()].try_order(order) {
+                Ok(()) => break,
+                Err(refused) => order = refused,
+            }
+        }
+    }
+}
+
 /// How long a worker polls on after its last packet, in seconds, before it sleeps: about what it costs itself and the
 /// sender to fall asleep and be woken. So waiting never costs more than twice what it would if the next packet's time
 /// were known. "How workers wait" in docs/engine.md has the figures.
@@ -238,16 +273,23 @@ const VAIN: u32 = 16;
 /// How long descriptors that are ready without bringing packets are not listened to.
 const DEAF: Duration = Duration::from_millis(1);
 
-/// A worker's thread: rounds without pause while there are packets, sleep when there are none.
-fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
+/// A worker's thread: rounds at its [pace](Pace) while there are packets, sleep when there are none.
+fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
     let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
     let mut told = 0;
     // Since when there is nothing to do, in ticks; none once it has been quiet for long enough.
     let mut quiet = None;
     let mut vain = 0;
+    let mut bound = Duration::ZERO;
+    let mut pace = Pace::new(bound, tsc::frequency());
     loop {
+        let began = tsc::ticks();
         let round = worker.round();
+        if worker.max_latency != bound {
+            bound = worker.max_latency;
+            pace = Pace::new(bound, tsc::frequency());
+        }
         // A worker whose queues have all ended no longer counts as busy.
         let counts = matches!(round, Round::Busy | Round::Idle | Round::Blocked);
         if counts != counted {
@@ -265,8 +307,16 @@ fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &A
         match round {
             Round::Busy => {
                 sleeper.stay_up();
-                quiet = Some(tsc::ticks());
+                let now = tsc::ticks();
+                quiet = Some(now);
                 vain = 0;
+                let (packets, more) = worker.taken();
+                if packets > 0
+                    && let Some(ticks) = pace.pause(began, packets, more, now)
+                    && pause(worker, sleeper, Duration::from_secs_f64(ticks as f64 / tsc::frequency()))
+                {
+                    pace.paused();
+                }
                 continue;
             }
             Round::Blocked => {
@@ -276,7 +326,7 @@ fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &A
                 continue;
             }
             Round::Ended => {
-                worker.flush();
+                worker.close_all();
                 return;
             }
             Round::Idle | Round::Done => {}
@@ -288,6 +338,7 @@ fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &A
             }
             worker.flush();
             quiet = None;
+            pace.rest();
         }
         let Some(mut wait) = worker.wait() else {
             sleeper.stay_up();
@@ -315,6 +366,20 @@ fn work(mut worker: Worker, mut sleeper: Sleeper, busy: &AtomicUsize, obeyed: &A
             vain += 1;
         }
     }
+}
+
+/// Sleeps for some time, whatever ports have; wakers and what is due end it. Returns whether it took all that time.
+fn pause(worker: &mut Worker, sleeper: &mut Sleeper, time: Duration) -> bool {
+    sleeper.announce();
+    // From here on wakers call: the last look at what they brought.
+    if worker.is_called() {
+        sleeper.stay_up();
+        return false;
+    }
+    let due = worker.deadline().map(|deadline| worker.clock().until(deadline));
+    worker.count_sleep();
+    let whole = due.is_none_or(|due| due > time);
+    sleeper.sleep(&[], Some(due.map_or(time, |due| due.min(time)))) == Cause::Time && whole
 }
 
 /// The CPU of each worker.

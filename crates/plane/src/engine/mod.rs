@@ -5,6 +5,7 @@ mod crew;
 mod error;
 mod health;
 mod keeper;
+mod pace;
 mod ports;
 mod report;
 mod why;
@@ -249,7 +250,8 @@ impl Engine {
         let control = &*self.control;
         let operation = control.operate();
         let (before, _) = control.in_force();
-        if model.workers != before.workers {
+        let place = |workers: &model::Workers| (workers.count, workers.cores.clone());
+        if place(&model.workers) != place(&before.workers) {
             return Err(EngineError::NeedsRestart { what: "the number or place of workers" });
         }
         if model.buffers != before.buffers {
@@ -309,6 +311,7 @@ impl Engine {
             if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
                 worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
             }
+            worker.order(Order::Pace(model.workers.max_latency));
             for &number in &opened.gone {
                 worker.order(Order::Forget(number));
             }

@@ -8,6 +8,7 @@ mod sav;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
@@ -330,6 +331,8 @@ pub struct Workers {
     pub count: u16,
     /// The CPU each is pinned to; empty: chosen from those the process may use.
     pub cores: Vec<u16>,
+    /// The longest time that a packet waits while a worker under load pauses to take more at once; zero: it never pauses.
+    pub max_latency: Duration,
 }
 
 /// Packet buffers, all allocated at start.
@@ -408,9 +411,14 @@ pub struct Limits {
     pub allowed_prefixes: u32,
 }
 
+impl Workers {
+    /// The usual bound.
+    pub const MAX_LATENCY: Duration = Duration::from_micros(50);
+}
+
 impl Default for Workers {
     fn default() -> Self {
-        Workers { count: 1, cores: Vec::new() }
+        Workers { count: 1, cores: Vec::new(), max_latency: Workers::MAX_LATENCY }
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! The owner is a hash of the flow that both directions share, so that whatever a flow's state will be, one worker has
 //! all of it and takes no lock. Rings are single-producer single-consumer and keep the order of a flow.
+//!
+//! The flows of a worker that failed belong to the next one that goes on.
 
+use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::vector::{Frame, Vector};
 
@@ -24,9 +27,8 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             match peer.push(packet.take()) {
                 Ok(()) => handed += 1,
                 Err(refused) => {
-                    let reason = peer.refusal();
-                    vector[place] = refused;
-                    context.next.refuse(&mut vector[place], place, reason);
+                    *packet = refused;
+                    handed += u64::from(give_up(context, packet, place, owner));
                 }
             }
         } else {
@@ -37,4 +39,27 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         context.counters.handed_out.add(handed);
         context.peers.iter_mut().flatten().for_each(Peer::show);
     }
+}
+
+/// Drops a packet that its owner has no room for, or gives it to the owner's heir if the owner has failed. Returns whether
+/// it was handed over.
+#[cold]
+fn give_up(context: &mut Context<'_>, packet: &mut Packet, place: u8, owner: usize) -> bool {
+    let workers = context.peers.len();
+    // This worker is among them, and goes on.
+    for heir in (0..workers).map(|step| (owner + step) % workers) {
+        let Some(peer) = &mut context.peers[heir] else {
+            context.next.push(stage::entry(context.root, packet), place);
+            return false;
+        };
+        match peer.push(packet.take()) {
+            Ok(()) => return true,
+            Err(refused) => *packet = refused,
+        }
+        if !peer.is_gone() {
+            break;
+        }
+    }
+    context.next.refuse(packet, place, Reason::HandoverFull);
+    false
 }

@@ -4,6 +4,7 @@ use weir_packet::parse;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use super::{Context, ORIGINATED};
+use crate::outlet::Destination;
 use crate::reason::Reason;
 use crate::record::Fate;
 use crate::root::{NONE, Root};
@@ -43,7 +44,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
     }
 }
 
-/// Sends packets by a port; what it does not take is dropped.
+/// Sends packets by a port; what it does not send is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = [(NONE, 0); VECTOR];
@@ -67,16 +68,30 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
             record(context, vector, place);
         }
     }
-    let sent = match context.transmitters.get_mut(port) {
-        Some(Some(transmitter)) => transmitter.transmit(vector, frame, context.cache, context.now),
-        _ => 0,
+    let Context { transmitters, cache, now, counters, .. } = context;
+    let Some(Some(outlet)) = transmitters.get_mut(port) else {
+        frame.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::NoPort));
+        return;
     };
-    context.counters.transmitted.add(sent as u64);
-    count(context.root, context.worker, lengths, &frame.places()[..sent.min(frame.len())]);
-    for &place in &frame.places()[sent..] {
-        let gone = context.transmitters.get(port).is_none_or(Option::is_none);
-        let reason = if gone { Reason::NoPort } else { Reason::TransmitFull };
-        super::discard(context, &vector[place], reason);
+    let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].0);
+    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    if done.at_once && done.refused.is_empty() {
+        counters.transmitted.add(done.taken as u64);
+        count(context.root, context.worker, lengths, &frame.places()[..done.taken]);
+    } else if done.at_once {
+        let mut sent = Frame::new();
+        let places = frame.places()[..done.taken].iter().filter(|place| !done.refused.places().contains(place));
+        places.for_each(|&place| sent.push(place));
+        counters.transmitted.add(sent.len() as u64);
+        count(context.root, context.worker, lengths, sent.places());
+    }
+    let taken = done.taken;
+    if !done.refused.is_empty() {
+        let refused = done.refused.clone();
+        refused.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::TransmitFailed));
+    }
+    for &place in &frame.places()[taken..] {
+        super::discard(context, &vector[place], Reason::TransmitFull);
     }
 }
 

@@ -7,6 +7,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::ethernet;
 
 use super::{Context, ORIGINATED};
+use crate::outlet::Destination;
 use crate::reason::Reason;
 use crate::record::Fate;
 use crate::root::{Interface, NONE};
@@ -80,7 +81,7 @@ pub(super) fn send_copies(context: &mut Context<'_>, copies: &mut Vector) {
     copies.clear();
 }
 
-/// Sends each port its own; what it takes counts as delivered.
+/// Sends each port its own; what it sends counts as delivered.
 fn send(context: &mut Context<'_>, vector: &mut Vector) {
     for port in 0..context.next.ports.len() {
         let frame = std::mem::take(&mut context.next.ports[port]);
@@ -98,14 +99,24 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
         let created = packet.flags().contains(ORIGINATED);
         *seen = (packet.interface(), packet.len() as u64, packet.ordinal(), created);
     }
-    let sent = match context.transmitters.get_mut(port) {
-        Some(Some(transmitter)) => transmitter.transmit(vector, frame, context.cache, context.now),
-        _ => 0,
+    let Context { transmitters, cache, now, counters, .. } = context;
+    let Some(Some(outlet)) = transmitters.get_mut(port) else {
+        frame.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::NoPort));
+        return;
     };
-    context.counters.local.add(sent as u64);
-    for &(interface, length, ordinal, created) in &seen[..sent.min(frame.len())] {
-        if let Some(interface) = context.root.interfaces.get(interface as usize) {
-            interface.counters[context.worker].punt.add(1, length);
+    let to = |_, packet: &Packet| Destination::Host(packet.interface());
+    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
+    for (&(interface, length, ordinal, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
+        if refused.places().contains(&place) {
+            super::discard(context, &vector[place], Reason::TransmitFailed);
+            continue;
+        }
+        if at_once {
+            context.counters.local.add(1);
+            if let Some(interface) = context.root.interfaces.get(interface as usize) {
+                interface.counters[context.worker].punt.add(1, length);
+            }
         }
         if let Some(recorder) = &mut context.recorder
             && !created
@@ -113,10 +124,8 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
             recorder.add(ordinal, Fate::Local);
         }
     }
-    for &place in &frame.places()[sent.min(frame.len())..] {
-        let gone = context.transmitters.get(port).is_none_or(Option::is_none);
-        let reason = if gone { Reason::NoPort } else { Reason::TransmitFull };
-        super::discard(context, &vector[place], reason);
+    for &place in &frame.places()[taken..] {
+        super::discard(context, &vector[place], Reason::TransmitFull);
     }
 }
 

@@ -315,7 +315,7 @@ struct Capturing {
 }
 
 impl Transmitter for Capturing {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         let mut room = self.room.lock().unwrap();
         let count = frame.len().min(*room);
         *room -= count;

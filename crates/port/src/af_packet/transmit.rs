@@ -7,8 +7,11 @@
 //! # What becomes of a frame
 //! The kernel takes slots in order. When it can not hand a frame to the device (its queue is full, it is down or gone), or
 //! refuses the frame for what it is, it stops there, and would try the same frame again for ever. So from there on
-//! frames go one by one through the second socket, which says of each what became of it: those that fail are counted. Once
-//! nothing is left, the next frame is written where the kernel stopped.
+//! frames go one by one through the second socket, which says of each what became of it. Once nothing is left, the next
+//! frame is written where the kernel stopped.
+//!
+//! A frame counts as sent when the kernel has taken it ([`Transmitter::outcome`]), not when it is written into its slot. A
+//! frame that the device cannot send for its length or kind is refused at once.
 //!
 //! A round may bring more than the ring holds, as fragments and packets that waited do. So when there is no room left, the
 //! kernel is called once from inside [`Transmitter::transmit`]. If the ring is still full then, the device is too slow.
@@ -31,9 +34,11 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::vlan;
 
+use super::TRANSMIT_SLOTS;
+use crate::outcome::Outcomes;
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{PortCounters, Transmitter, count, virtio};
+use crate::{Outcome, PortCounters, Transmitter, count, virtio};
 
 /// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
 const LEAST_START: u16 = 20;
@@ -61,6 +66,17 @@ pub(super) struct Queue {
     stopped: Option<usize>,
     /// Long frames behind their `virtio_net_hdr`, each with the place in front of which it is to be sent.
     long: VecDeque<(usize, Packet)>,
+    outcomes: Outcomes,
+}
+
+/// What a queue did with a packet.
+enum Acceptance {
+    /// It will be sent.
+    Taken,
+    /// It cannot be sent.
+    Refused,
+    /// There is no room for it.
+    Full,
 }
 
 impl Queue {
@@ -73,6 +89,7 @@ impl Queue {
         counters: Arc<PortCounters>,
     ) -> Queue {
         let long = VecDeque::with_capacity(VECTOR);
+        let outcomes = Outcomes::with_capacity(TRANSMIT_SLOTS + VECTOR);
         Queue {
             ring,
             ringed,
@@ -85,19 +102,19 @@ impl Queue {
             settled: 0,
             stopped: None,
             long,
+            outcomes,
         }
     }
 
-    /// Puts a packet into the ring or among the long ones. `false` when there is no room.
+    /// Puts a packet into the ring or among the long ones.
     #[inline(always)]
-    fn accept(&mut self, packet: &mut Packet) -> bool {
+    fn accept(&mut self, packet: &mut Packet) -> Acceptance {
         let mut offload = packet.offload();
         if offload.gso != Gso::None || offload.checksum == Checksum::Partial {
             let end = usize::from(offload.start) + usize::from(offload.offset) + 2;
             let nonsense = offload.checksum == Checksum::Partial && end > packet.len();
             if nonsense || offload.gso != Gso::None && !self.offload {
-                count(&self.counters.transmit_errors, 1);
-                return true;
+                return Acceptance::Refused;
             }
             if offload.gso != Gso::None {
                 return self.accept_long(packet);
@@ -108,8 +125,7 @@ impl Queue {
             }
         }
         if packet.len() > self.longest.load(Ordering::Relaxed) && self.is_too_long(packet.data(), packet.len()) {
-            count(&self.counters.transmit_errors, 1);
-            return true;
+            return Acceptance::Refused;
         }
         if packet.len() > LONGEST {
             return self.accept_long(packet);
@@ -121,13 +137,13 @@ impl Queue {
         // What is said to be header is copied by the kernel at once; it would have to allocate a page for the rest.
         header.header_len = packet.len() as u16;
         if !self.ring.write(self.next, &header, packet.data()) {
-            return false;
+            return Acceptance::Full;
         }
         self.next += 1;
         if self.long.is_empty() {
             self.submit(self.next);
         }
-        true
+        Acceptance::Taken
     }
 
     /// A frame of this length, which begins like this, is longer than the device sends. The kernel does not look at the
@@ -141,27 +157,23 @@ impl Queue {
     }
 
     #[inline(never)]
-    fn accept_long(&mut self, packet: &mut Packet) -> bool {
+    fn accept_long(&mut self, packet: &mut Packet) -> Acceptance {
         if self.long.len() == VECTOR {
-            return false;
+            return Acceptance::Full;
         }
         let offload = packet.offload();
         let header = virtio::header(packet.data(), &offload);
         let cut = usize::from(header.header_len) + usize::from(offload.segment);
         if offload.gso != Gso::None && self.is_too_long(packet.data(), cut.min(packet.len())) {
-            count(&self.counters.transmit_errors, 1);
-            return true;
+            return Acceptance::Refused;
         }
         // Into the headroom: what is in one place is cheaper to send than what is in two.
         match packet.push(VirtioHeader::LEN) {
             Ok(room) => room.copy_from_slice(&header.emit()),
-            Err(NoRoom) => {
-                count(&self.counters.transmit_errors, 1);
-                return true;
-            }
+            Err(NoRoom) => return Acceptance::Refused,
         }
         self.long.push_back((self.next, packet.take()));
-        true
+        Acceptance::Taken
     }
 
     fn submit(&mut self, until: usize) {
@@ -176,12 +188,17 @@ impl Queue {
         self.submit(until);
         while self.settled != until && self.stopped.is_none() {
             let result = rustix::net::send(&self.ringed, &[], SendFlags::DONTWAIT);
+            let before = self.settled;
             if self.ring.progress(until - 1) == Progress::Taken {
                 self.settled = until;
-                return true;
+            } else {
+                while self.ring.progress(self.settled) == Progress::Taken {
+                    self.settled += 1;
+                }
             }
-            while self.ring.progress(self.settled) == Progress::Taken {
-                self.settled += 1;
+            self.outcomes.add(self.settled - before, true);
+            if self.settled == until {
+                return true;
             }
             match result {
                 // It stopped early; the next call says why.
@@ -200,20 +217,31 @@ impl Queue {
     #[cold]
     fn send_singly(&mut self, until: usize) {
         for place in self.settled..until {
-            if rustix::net::send(&self.plain, self.ring.frame(place), SendFlags::DONTWAIT).is_err() {
-                count(&self.counters.transmit_errors, 1);
-            }
+            let sent = rustix::net::send(&self.plain, self.ring.frame(place), SendFlags::DONTWAIT).is_ok();
+            self.settle(sent);
             self.ring.withdraw(place);
         }
         self.settled = until;
     }
 
-    /// Takes everything back that the kernel has no room for, and counts it.
+    /// Notes the outcome of the next packet.
+    fn settle(&mut self, sent: bool) {
+        if !sent {
+            count(&self.counters.transmit_errors, 1);
+        }
+        self.outcomes.add(1, sent);
+    }
+
+    /// Takes everything back that the kernel has no room for.
     fn give_up(&mut self) {
         for place in self.settled..self.submitted {
             self.ring.withdraw(place);
         }
-        count(&self.counters.transmit_errors, (self.next - self.settled + self.long.len()) as u64);
+        let lost = self.next - self.settled + self.long.len();
+        count(&self.counters.transmit_errors, lost as u64);
+        self.outcomes.add(lost, false);
+        (self.submitted, self.settled) = (self.next, self.next);
+        self.long.clear();
     }
 
     /// Tries to get rid of everything.
@@ -231,18 +259,34 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
         let mut kicked = false;
         for (done, &place) in frame.places().iter().enumerate() {
-            while !self.accept(&mut vector[place]) {
-                if kicked {
-                    return done;
+            loop {
+                match self.accept(&mut vector[place]) {
+                    Acceptance::Taken => break,
+                    Acceptance::Refused => {
+                        count(&self.counters.transmit_errors, 1);
+                        refused.push(place);
+                        break;
+                    }
+                    Acceptance::Full if kicked => return done,
+                    Acceptance::Full => {
+                        self.kick();
+                        kicked = true;
+                    }
                 }
-                self.kick();
-                kicked = true;
             }
         }
         frame.len()
+    }
+
+    fn sends_later(&self) -> bool {
+        true
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.take()
     }
 
     fn kick(&mut self) {
@@ -252,12 +296,13 @@ impl Transmitter for Queue {
                 return;
             }
             let Some((_, packet)) = self.long.front() else { break };
-            match rustix::net::send(&self.plain, packet.data(), SendFlags::DONTWAIT) {
-                Ok(_) => (),
+            let sent = match rustix::net::send(&self.plain, packet.data(), SendFlags::DONTWAIT) {
+                Ok(_) => true,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => return,
-                Err(_) => count(&self.counters.transmit_errors, 1),
-            }
+                Err(_) => false,
+            };
+            self.settle(sent);
             self.long.pop_front();
         }
         if let Some(place) = self.stopped.take() {
@@ -273,12 +318,16 @@ impl Transmitter for Queue {
         self.kick();
         Ok(())
     }
+
+    fn close(&mut self) {
+        self.drain();
+        self.give_up();
+    }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        self.drain();
-        self.give_up();
+        self.close();
     }
 }
 
@@ -286,8 +335,9 @@ impl Drop for Queue {
 pub(super) struct Closed(pub(super) Arc<PortCounters>);
 
 impl Transmitter for Closed {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
         count(&self.0.transmit_errors, frame.len() as u64);
-        0
+        refused.extend(frame);
+        frame.len()
     }
 }

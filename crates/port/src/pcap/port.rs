@@ -3,18 +3,19 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 
-use super::{CaptureError, Reader, Writer};
+use super::{CaptureError, Reader, Writer, encode};
 use crate::failure::FailureSlot;
 use crate::null::Sink;
+use crate::outcome::Outcomes;
 use crate::spec::PcapSpec;
-use crate::{Burst, Failure, Port, PortCounters, Readiness, Receiver, Transmitter, count};
+use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter, count};
 
 /// A pcap port: one receive queue over the input, one file behind all transmit queues.
 pub(crate) struct CapturePort {
@@ -78,7 +79,9 @@ impl Port for CapturePort {
         let Some(output) = self.output.take() else { return Sink::for_workers(workers) };
         let queue = |_| {
             let (output, counters, failure) = (Arc::clone(&output), Arc::clone(&self.counters), self.failure.clone());
-            Box::new(FileQueue { output, counters, failure }) as Box<dyn Transmitter>
+            let outcomes = Outcomes::default();
+            Box::new(FileQueue { output, counters, failure, records: Vec::new(), ends: Vec::new(), outcomes })
+                as Box<dyn Transmitter>
         };
         (0..workers).map(queue).collect()
     }
@@ -205,44 +208,65 @@ struct Output {
 }
 
 /// A transmit queue. Workers take turns at the file, a burst at a time: this port is for replays and tests.
+/// A packet counts as sent when the file has all of its record.
 struct FileQueue {
     output: Arc<Mutex<Output>>,
     counters: Arc<PortCounters>,
     failure: FailureSlot,
-}
-
-impl FileQueue {
-    fn output(&self) -> MutexGuard<'_, Output> {
-        // After a panic elsewhere the file may end in half a record, but nothing in memory is half done.
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// Records that are still to be written, and where each of them ends.
+    records: Vec<u8>,
+    ends: Vec<usize>,
+    outcomes: Outcomes,
 }
 
 impl Transmitter for FileQueue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
-        let mut output = self.output();
-        for (done, &place) in frame.places().iter().enumerate() {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+        for &place in frame.places() {
             let packet = &vector[place];
-            if output.failure.is_none()
-                && let Err(error) = output.writer.write(packet.time(), packet.data())
-            {
-                output.failure = Some(self.failure.note(error));
-            }
-            if output.failure.is_some() {
-                count(&self.counters.transmit_errors, (frame.len() - done) as u64);
-                return done;
-            }
+            encode(&mut self.records, packet.time(), packet.data());
+            self.ends.push(self.records.len());
         }
         frame.len()
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        let mut output = self.output();
+    fn sends_later(&self) -> bool {
+        true
+    }
+
+    fn outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.take()
+    }
+
+    fn kick(&mut self) {
+        if self.ends.is_empty() {
+            return;
+        }
+        // After a panic elsewhere the file may end in half a record, but nothing in memory is half done.
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = 0;
         if output.failure.is_none()
-            && let Err(error) = output.writer.flush()
+            && let Err(error) = output.writer.write_through(&self.records, &mut written)
         {
             output.failure = Some(self.failure.note(error));
         }
+        let sent = self.ends.partition_point(|&end| end <= written);
+        let lost = self.ends.len() - sent;
+        count(&self.counters.transmit_errors, lost as u64);
+        self.outcomes.add(sent, true);
+        self.outcomes.add(lost, false);
+        self.records.clear();
+        self.ends.clear();
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.kick();
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         output.failure.clone().map_or(Ok(()), |failure| Err(std::io::Error::other(failure)))
+    }
+}
+
+impl Drop for FileQueue {
+    fn drop(&mut self) {
+        self.kick();
     }
 }

@@ -1,7 +1,7 @@
 //! Writing captures: pcap with nanosecond timestamps.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use weir_base::clock::Time;
@@ -54,6 +54,29 @@ impl<W: Write> Writer<W> {
     /// Writes records that [`encode`] made.
     pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), CaptureError> {
         self.output.write_all(records).map_err(|source| CaptureError::Write { path: self.path.clone(), source })
+    }
+
+    /// Writes records that [`encode`] made, past the buffer. `written` grows by the octets that the file took, also where
+    /// it did not take all.
+    pub(crate) fn write_through(&mut self, records: &[u8], written: &mut usize) -> Result<(), CaptureError> {
+        self.flush()?;
+        let mut rest = records;
+        while !rest.is_empty() {
+            match self.output.get_mut().write(rest) {
+                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
+                Ok(octets) => {
+                    *written += octets;
+                    rest = &rest[octets..];
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, source: std::io::Error) -> CaptureError {
+        CaptureError::Write { path: self.path.clone(), source }
     }
 
     /// Pushes out what is buffered.

@@ -67,7 +67,7 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
         for (done, &place) in frame.places().iter().enumerate() {
             match self.send(&mut vector[place]) {
                 Ok(()) => (),
@@ -75,11 +75,16 @@ impl Transmitter for Queue {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return done,
                 // The device is down (EIO) or gone (EBADFD): no use to try the others.
                 Err(Errno::IO | Errno::BADFD) => {
-                    count(&self.queue.counters.transmit_errors, (frame.len() - done) as u64);
-                    return done;
+                    let rest = &frame.places()[done..];
+                    count(&self.queue.counters.transmit_errors, rest.len() as u64);
+                    rest.iter().for_each(|&place| refused.push(place));
+                    return frame.len();
                 }
                 // This packet is one that the kernel does not take; the next may be another matter.
-                Err(_) => count(&self.queue.counters.transmit_errors, 1),
+                Err(_) => {
+                    count(&self.queue.counters.transmit_errors, 1);
+                    refused.push(place);
+                }
             }
         }
         frame.len()

@@ -465,13 +465,16 @@ fn send(
     let mut source = source.receivers().remove(0);
     let mut queue = wire.transmitters(1).remove(0);
     let pool = Pool::new(PoolSize { small: 2048, large: 1 }).map_err(system("room for packets"))?;
-    let (mut cache, mut vector, mut frame) = (pool.cache(), Vector::new(), Frame::default());
+    let (mut cache, mut vector, mut frame, mut refused) = (pool.cache(), Vector::new(), Frame::new(), Frame::new());
     while !stop.load(Ordering::Relaxed) {
         source.receive(&mut vector, &mut cache, Time(0));
         frame.fill(vector.len());
-        let taken = queue.transmit(&mut vector, &frame, &mut cache, Time(0));
+        refused.clear();
+        queue.transmit(&mut vector, &frame, &mut refused, &mut cache, Time(0));
         queue.kick();
-        sent.fetch_add(taken as u64, Ordering::Relaxed);
+        while let Some(outcome) = queue.outcome() {
+            sent.fetch_add(if outcome.sent { outcome.packets as u64 } else { 0 }, Ordering::Relaxed);
+        }
         vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
         vector.clear();
     }

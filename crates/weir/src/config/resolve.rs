@@ -209,7 +209,8 @@ impl<'a> Resolver<'a> {
         };
         // At most 16, as just seen.
         let count = settings.workers.map_or(most as u16, |count| count.value);
-        Workers { count, cores: cores.to_vec() }
+        let max_latency = settings.max_latency.unwrap_or(Workers::MAX_LATENCY);
+        Workers { count, cores: cores.to_vec(), max_latency }
     }
 
     fn buffers(&mut self, workers: &Workers) -> Buffers {

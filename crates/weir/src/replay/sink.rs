@@ -173,11 +173,11 @@ impl<S> Port<S> {
 }
 
 impl<S: Sink> Transmitter for Port<S> {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
-        for (done, &place) in frame.places().iter().enumerate() {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+        for &place in frame.places() {
             let packet = &vector[place];
             if !self.sink.put(self.interface(packet.data()), packet.time(), packet.data()) {
-                return done;
+                refused.push(place);
             }
         }
         frame.len()

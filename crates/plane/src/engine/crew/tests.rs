@@ -52,7 +52,7 @@ struct Probe {
 }
 
 impl Transmitter for Probe {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, now: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, now: Time) -> usize {
         self.waiting += frame.len();
         self.now = now;
         frame.len()
@@ -463,18 +463,71 @@ fn a_worker_that_failed_holds_up_nobody() {
     rig.wait("traffic by both", |crew| crew.iter().all(|worker| worker.counters.transmitted.value() > 1000));
     fuse.store(true, Ordering::Relaxed);
     rig.wait("the failure", |crew| crew[1].has_failed());
-    let gone = |crew: &Crew| crew[0].counters.drops[Reason::WorkerGone as usize].value();
     // More than the ring holds: it is not just filling up.
-    let before = (rig.crew[0].counters.transmitted.value(), gone(&rig.crew));
-    rig.wait("traffic by the other", |crew| {
-        crew[0].counters.transmitted.value() > before.0 + 20_000 && gone(crew) > before.1 + 20_000
-    });
+    let before = rig.crew[0].counters.transmitted.value();
+    rig.wait("traffic by the other", |crew| crew[0].counters.transmitted.value() > before + 20_000);
+    // What the failed worker had been handed is dropped. Its flows belong to the other from then on.
+    let lost = |crew: &Crew| {
+        let drops = |reason: Reason| crew[0].counters.drops[reason as usize].value();
+        (crew[0].counters.handed_out.value(), drops(Reason::WorkerGone), drops(Reason::HandoverFull))
+    };
+    let (before, received) = (lost(&rig.crew), rig.crew[0].counters.received.value());
+    assert!(before.1 <= RING as u64, "{before:?}");
+    rig.wait("more traffic", |crew| crew[0].counters.received.value() > received + 20_000);
+    assert_eq!(lost(&rig.crew), before, "no flow is lost");
     rig.crew.stop();
     assert!(rig.crew[1].has_failed() && !rig.crew[0].has_failed());
     // Only what the failed worker had in hand is not accounted for: a vector at most.
     let conservation = rig.conservation();
     assert_eq!(conservation.imbalance(), 0, "{conservation:?}");
     assert!(conservation.held <= weir_packet::vector::VECTOR as u64, "{conservation:?}");
+}
+
+#[test]
+fn receive_queues_of_a_worker_that_failed_go_to_another() {
+    let mut rig = rig(2, Clock::monotonic());
+    let (near, far) = Socket::pair();
+    rig.receive(1, far);
+    let fuse = Arc::<AtomicBool>::default();
+    rig.receive(1, Bomb(Arc::clone(&fuse)));
+    for flow in 0..64 {
+        near.send(&datagram(flow)).unwrap();
+    }
+    rig.wait("traffic by both", |_| rig.transmitted() == 64);
+    fuse.store(true, Ordering::Relaxed);
+    rig.wait("the failure", |crew| crew[1].has_failed());
+    // A queue that failed itself is closed: its next owner would fail, too.
+    assert_eq!(Arc::strong_count(&fuse), 1);
+    for flow in 0..64 {
+        near.send(&datagram(flow)).unwrap();
+    }
+    rig.wait("traffic by the other", |_| rig.transmitted() == 128);
+    rig.crew.stop();
+    assert!(rig.crew[1].has_failed() && !rig.crew[0].has_failed());
+    let conservation = rig.conservation();
+    assert_eq!((conservation.imbalance(), conservation.dropped), (0, 0), "{conservation:?}");
+}
+
+#[test]
+fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
+    let rig = rig(1, Clock::monotonic());
+    let pace = |micros| rig.crew[0].order(Order::Pace(Duration::from_micros(micros)));
+    pace(0);
+    rig.crew.settle();
+    // The next packet is always near: the worker stays awake for it.
+    rig.receive(0, Boxed(generator(Some(400_000), None)));
+    rig.wait("load", |_| rig.transmitted() > 20_000);
+    let sleeps = rig.sleeps(0);
+    rig.wait("more load", |_| rig.transmitted() > 40_000);
+    assert_eq!(rig.sleeps(0), sleeps, "no pause without a bound");
+    pace(50);
+    rig.wait("pauses", |_| rig.sleeps(0) > sleeps + 200);
+    // Orders end a pause.
+    for _ in 0..200 {
+        rig.crew[0].order(Order::Forget(7));
+        rig.crew.settle();
+    }
+    rig.stop();
 }
 
 /// A transmit queue with room for one packet, which it lets go when kicked 5 ms later.
@@ -484,7 +537,7 @@ struct Narrow {
 }
 
 impl Transmitter for Narrow {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         if self.since.replace(Instant::now()).is_some() { 0 } else { frame.len().min(1) }
     }
 

@@ -15,6 +15,7 @@ use super::refuse;
 pub(in super::super) struct Settings {
     pub(in super::super) workers: Option<At<u16>>,
     pub(in super::super) cores: Option<At<Vec<u16>>>,
+    pub(in super::super) max_latency: Option<Duration>,
     /// A worker's number or core could not be read.
     pub(in super::super) lost_workers: bool,
     pub(in super::super) small: Option<At<u32>>,
@@ -77,7 +78,8 @@ impl Settings {
     }
 
     fn workers(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
-        let Some(table) = self.open(reader, root, "workers", "`[workers]`", &["count", "cores"]) else { return };
+        const KEYS: &[&str] = &["count", "cores", "max-latency"];
+        let Some(table) = self.open(reader, root, "workers", "`[workers]`", KEYS) else { return };
         if let Some(value) = table.get("count") {
             let count = reader.u16(value, "the number of workers", 1..=16);
             self.lost_workers |= count.is_none();
@@ -102,6 +104,11 @@ impl Settings {
             }
             let span = reader.span(value.span());
             self.cores = Some(At { value: cores.iter().map(|core| core.value).collect(), span });
+        }
+        if let Some(value) = table.get("max-latency") {
+            let micros = Duration::from_micros;
+            let what = "the time that packets may wait for a pause";
+            self.max_latency = reader.duration(value, what, Duration::ZERO..=micros(1000), micros(1));
         }
     }
 

@@ -45,7 +45,7 @@ struct Wire {
 }
 
 impl Transmitter for Wire {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         let mut sent = self.sent.lock().expect("one thread has it at a time");
         sent.extend(frame.places().iter().map(|&place| {
             let packet = &vector[place];
