@@ -69,7 +69,7 @@ impl Port for Line {
 struct Output(u32, mpsc::Sender<(u32, Vec<u8>)>);
 
 impl Transmitter for Output {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         for &place in frame.places() {
             // A test that saw enough does not listen any more.
             let _ = self.1.send((self.0, vector[place].data().to_vec()));
