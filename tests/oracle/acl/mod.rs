@@ -435,7 +435,8 @@ fn rules_that_check_says_could_be_left_out_can_be() {
     assert!(wrong.is_empty(), "{} of {named} named rules matter:\n{}", wrong.len(), some(&wrong));
 }
 
-/// `shadowed-rule` says that a rule never matches: so it is named if and only if it decides about no packet.
+/// `shadowed-rule` says that a rule never matches: so it decides about no packet. Each rule that decides about none is named,
+/// but for one without which later fragments would not wait any more.
 #[test]
 fn rules_that_check_says_never_match_are_those_that_never_decide() {
     let mut wrong = Vec::new();
@@ -465,7 +466,16 @@ fn rules_that_check_says_never_match_are_those_that_never_decide() {
             is_named.extend(advice.named);
         }
         for (place, decides) in decides {
-            if !decides && !undecided && !is_named.contains(&place) {
+            // It is the last of its list that matches ports, types or flags in packets of a family.
+            let keeps_waiting = FAMILIES.into_iter().any(|family| {
+                let rules = lists.lists[place.0].rules.iter().enumerate();
+                let mut asking = rules.filter(|(_, rule)| rule.needs_transport() && rule.is_about(family));
+                let own = &lists.lists[place.0].rules[place.1];
+                own.needs_transport()
+                    && own.is_about(family)
+                    && asking.all(|(number, _)| number == place.1 || is_named.contains(&(place.0, number)))
+            });
+            if !decides && !undecided && !keeps_waiting && !is_named.contains(&place) {
                 let sequence = &lists.sequences[place.0];
                 let rule = lists.lists[place.0].rules[place.1].text();
                 let text = lists.show(sequence, &BTreeSet::new());
