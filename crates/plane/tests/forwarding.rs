@@ -3,6 +3,8 @@
 mod kit;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kit::*;
 use weir_base::clock::Time;
@@ -350,6 +352,33 @@ fn an_interface_without_addresses_forwards() {
     rig.forwards("bare", "udp from 203.0.113.1 port 1 to 192.0.2.9 port 2");
     rig.forwards("bare", "udp from 2001:db8:a::2 port 1 to 2001:db8:b::9 port 2");
     assert_eq!(rig.forwards("bare", "udp from 203.0.113.1 port 1 to 192.0.2.7 port 2").port, "out");
+}
+
+/// A port that never has room, and counts its kicks.
+struct Full(Arc<AtomicUsize>);
+
+impl Transmitter for Full {
+    fn transmit(&mut self, _: &mut Vector, _: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+        0
+    }
+
+    fn kick(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_port_that_took_nothing_is_kicked_as_well() {
+    let mut rig = two_ports().rig();
+    let (wan, kicks) = (rig.index("wan"), Arc::<AtomicUsize>::default());
+    rig.harness.connect(wan, Box::new(Full(Arc::clone(&kicks))));
+    let frame = rig.frame("lan", UDP4);
+    for (frame, expected) in [(&frame[..], 1), (&frame[..10], 1), (&frame[..], 2)] {
+        assert!(rig.harness.inject(0, frame, Time(0), 0));
+        rig.harness.run();
+        assert_eq!(kicks.load(Ordering::Relaxed), expected);
+    }
+    assert_eq!(rig.harness.drops(Reason::TransmitFull), 2);
 }
 
 /// A port that refuses each third packet. Of the others it loses each second one when it is kicked, if it sends later.

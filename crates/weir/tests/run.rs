@@ -304,7 +304,7 @@ fn the_demonstration_shows_all_that_it_promises() {
     {
         assert!(reasons.iter().any(|name| name == reason), "{reason} in {reasons:?}");
     }
-    for error in ["no-buffer", "handover-full", "transmit-full", "fragment-failed"] {
+    for error in ["no-buffer", "handover-full", "transmit-full", "transmit-failed", "fragment-failed"] {
         assert!(!reasons.iter().any(|name| name == error), "{error} in {reasons:?}");
     }
 }

@@ -177,11 +177,34 @@ fn a_default_router_is_one_for_three_intervals() {
 }
 
 #[test]
+fn the_longest_pause_of_workers_has_its_range() {
+    let with = |time: &str| {
+        let text = format!("version = 1\n[workers]\nmax-latency = {time}\n[[interface]]\nname = 'a'\nport = 'null'\n");
+        let loaded = parse_str("test.toml", &text);
+        (loaded.text(false), loaded.gateway.map(|gateway| gateway.workers.max_latency))
+    };
+    for (time, micros) in [("'0us'", 0), ("'120us'", 120), ("'1ms'", 1000)] {
+        assert_eq!(with(time), (String::new(), Some(std::time::Duration::from_micros(micros))), "{time}");
+    }
+    let said = |time: &str| {
+        let (text, gateway) = with(time);
+        assert!(gateway.is_none(), "{time}");
+        text
+    };
+    let long = said("'2ms'");
+    assert!(long.contains("2ms is not within 0s to 1ms, the range of the time that packets may wait"), "{long}");
+    assert!(long.contains("test.toml:3:"), "{long}");
+    assert!(said("50").contains("a time such as"), "{}", said("50"));
+    assert!(said("'70ns'").contains("is a multiple of 1us"), "{}", said("'70ns'"));
+}
+
+#[test]
 fn defaults() {
     let gateway = gateway("version = 1\n[[interface]]\nname = 'a'\nport = 'null'\n");
     let interface = &gateway.interfaces[0];
     assert_eq!((interface.mtu, interface.mac, interface.vrf), (1500, None, VrfIndex(0)));
     assert_eq!((gateway.workers.count, gateway.buffers.small), (1, 8192));
+    assert_eq!(gateway.workers.max_latency, std::time::Duration::from_micros(50));
     assert_eq!(gateway.neighbor_discovery, NeighborDiscovery::default());
     let many = "port = 'null'\nqueues = 16\n";
     let many = format!("version = 1\n[[interface]]\nname = 'a'\n{many}[[interface]]\nname = 'b'\n{many}");
