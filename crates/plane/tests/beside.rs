@@ -182,7 +182,8 @@ fn looks_take_less_than_ten_milliseconds() {
     let entries = entries(1_000_000);
     let edit = || AclEdit::Replace { rules: rules.clone(), default: None };
     let pause = Duration::from_millis(1);
-    let operations: [(&str, Box<dyn FnOnce() + Send>); 5] = [
+    type Operation<'a> = Box<dyn FnOnce() + Send + 'a>;
+    let operations: [(&str, Operation<'_>); 5] = [
         ("450,000 rules", Box::new(|| drop(engine.edit_acl::<AclError>("edge", &said, |_| Ok(edit())).unwrap()))),
         ("1,000,000 routes", Box::new(|| drop(engine.reload(million).unwrap()))),
         ("the same again", Box::new(|| drop(engine.reload(again).unwrap()))),

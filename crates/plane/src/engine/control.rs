@@ -302,6 +302,9 @@ impl Control {
         state.standing.clone_from(&places.ports);
         state.places = Places { ports: now, ..places };
         state.mark_down();
+        if state.places.ports != state.standing {
+            self.links.set();
+        }
         // Numbers of the model before may be others' now.
         if !self.tell(&mut state, compiler) {
             self.replace(&mut state, root);

@@ -15,6 +15,8 @@ use crate::model::{AclDefault, AclRule};
 /// Lists as they are to be, with the sections that they are in: made while those that run can be looked at.
 pub(in crate::compile) struct Beside {
     pub(super) lists: Vec<(u32, List)>,
+    /// The numbers that the lists in their places have and that they do not have.
+    pub(super) gone: HashMap<u32, Vec<u32>>,
     pub(super) arranged: Arranged,
     /// Groups as they are to be, if they are other ones.
     pub(super) groups: Option<Live>,
@@ -211,7 +213,10 @@ impl Store {
         };
         let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
         match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
-            Ok(arranged) => Ok(Beside { lists, arranged, groups: None, edited: AclEdited::default() }),
+            Ok(arranged) => {
+                let gone = lists.iter().map(|(number, list)| (*number, self.only_before(*number, list))).collect();
+                Ok(Beside { lists, gone, arranged, groups: None, edited: AclEdited::default() })
+            }
             Err(Full { list, error: full, .. }) => {
                 let list = find(list).name.to_string();
                 self.numbers.give_back(fresh);
@@ -222,9 +227,9 @@ impl Store {
 
     /// Has what was made run.
     pub(super) fn adopt(&mut self, beside: Beside) -> AclEdited {
-        let Beside { lists, arranged, groups, edited } = beside;
+        let Beside { lists, mut gone, arranged, groups, edited } = beside;
         for (number, list) in lists {
-            self.put(number, list);
+            self.put(number, list, gone.remove(&number).unwrap_or_default());
         }
         self.live_groups = groups.unwrap_or_else(|| std::mem::take(&mut self.live_groups));
         self.install(arranged);

@@ -150,6 +150,7 @@ impl Store {
                 created: Some(said.clone()),
                 declared: AclList { rules: Arc::new([]), ..list },
             },
+            Vec::new(),
         );
         self.show();
         Ok(AclEdited { rules: added.len(), added, deleted: 0 })

@@ -29,6 +29,7 @@ mod section;
 mod show;
 mod stage;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
@@ -118,6 +119,11 @@ impl List {
         }
     }
 
+    /// The numbers of its rules, and of its default.
+    fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.order.iter().map(|entry| entry.number).chain([self.number])
+    }
+
     /// Rules that came while the gateway ran.
     fn live(&self) -> usize {
         let is_live = |entry: &&Entry| matches!(&entry.text, Text::Own(own) if own.said.is_some());
@@ -166,7 +172,7 @@ impl Store {
     }
 
     /// Puts it into force, and gives interfaces their chains.
-    pub(super) fn commit(&mut self, staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
+    pub(super) fn commit(&mut self, mut staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
         let Input { gateway, map, .. } = input;
         self.numbers.settle(input.domain);
         let mut gone: Vec<bool> = self.lists.iter().map(Option::is_some).collect();
@@ -193,7 +199,8 @@ impl Store {
                 }
                 Slot::Fresh(number, list) => {
                     let choice = declared.map_or(list.choice, |declared| choice(declared, map));
-                    self.put(number, List { choice, ..*list });
+                    let gone = staged.gone.remove(&number).unwrap_or_default();
+                    self.put(number, List { choice, ..*list }, gone);
                 }
             }
         }
@@ -247,26 +254,28 @@ impl Store {
         (0..).zip(&self.lists).filter_map(|(number, list)| Some((Arc::clone(&list.as_ref()?.name), number)))
     }
 
-    /// Puts a list in the place of another, and says what its numbers stand for. Those that only the other had are given up.
-    fn put(&mut self, number: u32, list: List) {
+    /// The numbers that the list of a number has and that another does not have, which is to come in its place.
+    fn only_before(&self, number: u32, list: &List) -> Vec<u32> {
+        let Some(before) = self.list(number) else { return Vec::new() };
+        let kept: HashSet<u32> = list.numbers().collect();
+        before.numbers().filter(|number| !kept.contains(number)).collect()
+    }
+
+    /// Puts a list in the place of another, and says what its numbers stand for. Those that only the other had are given up:
+    /// `gone`.
+    fn put(&mut self, number: u32, list: List, gone: Vec<u32>) {
         if self.lists.len() <= number as usize {
             self.lists.resize_with(number as usize + 1, || None);
         }
         self.rules += list.order.len();
         let before = self.lists[number as usize].replace(list);
         self.rules -= before.as_ref().map_or(0, |before| before.order.len());
+        self.rubbish.push(before);
         let Some(list) = &self.lists[number as usize] else { return };
-        let mut kept: Vec<u32> = Vec::with_capacity(list.order.len() + 1);
         for entry in list.order.iter() {
             self.numbers.give(entry.number, numbers::Means::Rule(number, entry.place));
-            kept.push(entry.number);
         }
         self.numbers.give(list.number, numbers::Means::Default(number));
-        kept.push(list.number);
-        kept.sort_unstable();
-        let had = before.iter().flat_map(|list| list.order.iter().map(|entry| entry.number).chain([list.number]));
-        let gone = had.filter(|number| kept.binary_search(number).is_err()).collect();
-        self.rubbish.push(before);
         self.numbers.release(gone);
         self.refresh_specials(number);
     }
@@ -275,7 +284,8 @@ impl Store {
     fn take_out(&mut self, number: u32) {
         if let Some(list) = self.lists.get_mut(number as usize).and_then(Option::take) {
             self.rules -= list.order.len();
-            self.numbers.release(list.order.iter().map(|entry| entry.number).chain([list.number]).collect());
+            self.numbers.release(list.numbers().collect());
+            self.rubbish.push(list);
         }
     }
 

@@ -31,6 +31,8 @@ pub(in crate::compile) struct Staged {
     pub(super) arranged: Arranged,
     /// By the model's index of an interface: its chains, in and out.
     pub(super) interfaces: Vec<(u16, u16)>,
+    /// By the numbers of lists that are made anew: the numbers that they do not have any more.
+    pub(super) gone: HashMap<u32, Vec<u32>>,
     /// Numbers that are new.
     fresh: Vec<u32>,
 }
@@ -259,6 +261,11 @@ impl Store {
         for interface in &input.gateway.interfaces {
             interfaces.push((chain(&interface.access.acl_in)?, chain(&interface.access.acl_out)?));
         }
+        let anew = staged.lists.iter().chain(&staged.created).filter_map(|slot| match slot {
+            Slot::Fresh(number, list) => Some((*number, self.only_before(*number, list))),
+            Slot::Keep(..) => None,
+        });
+        staged.gone = anew.collect();
         let is_new = |number: u32| fresh.contains(&number);
         let arranged = self.arrange(input.means(), sequences, list, is_new);
         staged.arranged = arranged.map_err(|full| table_full(full, list))?;
