@@ -346,6 +346,7 @@ pub(super) fn group(
             Role::Ports => acl::parse_ports(text, &mut names).map(|(read, odd)| {
                 warnings.of_text(change, alone, &odd);
                 match read {
+                    acl::Ports::Any => Ok(None),
                     acl::Ports::Range(range) => {
                         ports.push(range);
                         Ok(None)

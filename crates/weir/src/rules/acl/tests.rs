@@ -22,6 +22,13 @@ fn rules_print_as_they_were_read() {
         "permit tcp from 10.0.0.1-10.0.0.9 to 192.0.2.0/24 tcp-flags syn/syn,ack",
         "deny tcp from any to any tcp-flags none/fin,syn,rst,psh,ack,urg,ece,cwr",
         "deny tcp from any port 0-65535 to any",
+        "deny tcp from any to any port 0-65535",
+        "deny tcp from any port 0-65535 to any port 0-65535",
+        "deny tcp from any to any port 0-65535 tcp-flags syn/syn",
+        "deny icmp from any to any code 0-255",
+        "deny icmp6 from any to any type 0-255",
+        "deny icmp6 from any to any type 0-255 code 0-255",
+        r#"permit ip from any to any comment "say \"no\", or C:\\x""#,
         "deny udp from any to any fragment",
         "deny ip4 from any to any no-fragment dscp ef",
         "permit gre from any to any dscp 63",
@@ -265,7 +272,7 @@ fn what_the_gateway_gets_has_its_family() {
             transport: model::Transport::Ports {
                 protocol: TCP,
                 source: (1..=9).into(),
-                destination: model::Ports::ALL,
+                destination: model::Ports::Any,
                 flags: Some(TcpFlags { value: 2, mask: 0x12 }),
             },
             fragment: Some(false),
@@ -387,7 +394,12 @@ fn name() -> impl Strategy<Value = Arc<str>> {
 }
 
 fn some_ports() -> impl Strategy<Value = Ports> {
-    prop_oneof![ordered().prop_map(Ports::Range), name().prop_map(Ports::Group)]
+    prop_oneof![
+        Just(Ports::Any),
+        Just(Ports::Range(0..=u16::MAX)),
+        ordered().prop_map(Ports::Range),
+        name().prop_map(Ports::Group)
+    ]
 }
 
 fn received_on() -> impl Strategy<Value = Interfaces> {
@@ -433,6 +445,11 @@ fn ordered<N: PartialOrd + Copy + std::fmt::Debug + Arbitrary>() -> impl Strateg
     (any::<N>(), any::<N>()).prop_map(|(a, b)| if a < b { a..=b } else { b..=a })
 }
 
+/// The values of an octet, all of them and none named among them.
+fn octets() -> impl Strategy<Value = Option<RangeInclusive<u8>>> {
+    prop_oneof![Just(None), Just(Some(0..=u8::MAX)), ordered().prop_map(Some)]
+}
+
 fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
     let fits = move |protocol: u8| family_of_protocol(protocol).is_none_or(|of| family.is_none_or(|is| is == of));
     let icmp = prop_oneof![Just(ICMP), Just(ICMP6)].prop_filter("its family", move |&protocol| fits(protocol));
@@ -446,12 +463,16 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
                 Transport::Ports { protocol, source, destination, flags }
             }
         ),
-        (icmp, ordered(), ordered()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp {
-            protocol,
-            icmp_type,
-            code
-        }),
+        (icmp, octets(), octets()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp { protocol, icmp_type, code }),
     ]
+    // These two are other ways to write `Protocol`.
+    .prop_filter("something is asked of the header", |transport| {
+        !matches!(
+            transport,
+            Transport::Ports { source: Ports::Any, destination: Ports::Any, flags: None, .. }
+                | Transport::Icmp { icmp_type: None, code: None, .. }
+        )
+    })
     .boxed()
 }
 
@@ -468,7 +489,8 @@ fn rule() -> impl Strategy<Value = Rule> {
         let family = family.filter(|_| written);
         (Just(family), addresses(of), addresses(of), Just(transport))
     });
-    let comment = prop::option::of("\\PC{0,60}".prop_map(String::into_boxed_str));
+    let comment = prop_oneof!["\\PC{0,60}", "[\"\\\\# ,a]{0,20}"].prop_map(String::into_boxed_str);
+    let comment = prop::option::of(comment);
     let action = prop::sample::select(
         &[
             Action::Permit,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
 
-use super::super::acl::{Action, Addresses, IpFamily, Ports, Transport};
+use super::super::acl::{Action, Addresses, IpFamily, Transport};
 use super::super::words::{Problem, shown};
 use super::super::{Kind, lines};
 use super::{Failure, Importer, expected, rule, upper};
@@ -260,8 +260,8 @@ impl Said {
             }
             TCP if flags.is_some() => Transport::Ports {
                 protocol: TCP,
-                source: Ports::Range(self.first.0..=self.first.1),
-                destination: Ports::Range(self.second.0..=self.second.1),
+                source: super::ports(self.first),
+                destination: super::ports(self.second),
                 flags,
             },
             _ if flags.is_some() => return Err(wrong("flags are asked for of TCP only")),
