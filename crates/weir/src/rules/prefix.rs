@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// A prefix with its host bits clear, and whether they were; or what would help.
 pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
@@ -19,6 +19,13 @@ pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
     }
 }
 
+/// The IPv4 form of a prefix of IPv4-mapped addresses (RFC 4291, 2.5.5.2); `None`: it has other addresses, too.
+pub(crate) fn unmapped(net: IpNet) -> Option<Ipv4Net> {
+    let IpNet::V6(net) = net else { return None };
+    let length = net.prefix_len().checked_sub(96)?;
+    Ipv4Net::new(net.addr().to_ipv4_mapped()?, length).ok()
+}
+
 /// What is wrong with the length of something that else looks like a prefix.
 pub(crate) fn length_help(text: &str) -> Option<&'static str> {
     let (address, length) = text.split_once('/')?;
@@ -28,5 +35,21 @@ pub(crate) fn length_help(text: &str) -> Option<&'static str> {
     match address.parse::<IpAddr>().ok()? {
         IpAddr::V4(_) => Some("the length of an IPv4 prefix is 0 to 32"),
         IpAddr::V6(_) => Some("the length of an IPv6 prefix is 0 to 128"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_prefixes_have_an_ipv4_form() {
+        let unmapped = |text: &str| unmapped(text.parse().unwrap()).map(|net| net.to_string());
+        assert_eq!(unmapped("::ffff:0:0/96").as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(unmapped("::ffff:10.0.0.0/104").as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(unmapped("::ffff:192.0.2.1/128").as_deref(), Some("192.0.2.1/32"));
+        for other in ["::/0", "::/95", "::fffe:0:0/96", "::1:0:0/96", "2001:db8::/32", "10.0.0.0/8"] {
+            assert_eq!(unmapped(other), None, "{other}");
+        }
     }
 }

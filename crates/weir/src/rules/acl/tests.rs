@@ -87,6 +87,30 @@ fn what_is_wrong_is_named_with_its_place() {
             "permit ip4 quic from any to any",
             "column 12: expected a protocol or `from`, found `quic` (protocols without a name here are written as their numbers)",
         ),
+        (
+            "deny ip6 ah from any to any",
+            "column 10: `ah` is an extension header in IPv6: a rule matches the protocol behind it (name the protocol behind it, such as `tcp`, or match all protocols)",
+        ),
+        (
+            "deny 60 from any to any",
+            "column 6: `60` is an extension header in IPv6: a rule matches the protocol behind it (write `ip4 60` for IPv4, and name the protocol behind it for IPv6)",
+        ),
+        (
+            "deny ah from @hosts to 2001:db8::/32 fragment",
+            "column 6: `ah` is an extension header in IPv6: a rule matches the protocol behind it (name the protocol behind it, such as `tcp`, or match all protocols)",
+        ),
+        (
+            "deny ip from ::ffff:10.0.0.0/104 to any",
+            "column 14: `::ffff:10.0.0.0/104`: no packet has an IPv4-mapped address (write `10.0.0.0/8`)",
+        ),
+        (
+            "deny ip from any to ::ffff:10.0.0.1",
+            "column 21: `::ffff:10.0.0.1`: no packet has an IPv4-mapped address (write `10.0.0.1`)",
+        ),
+        (
+            "deny ip from ::ffff:10.0.0.1-::ffff:10.0.0.9 to any",
+            "column 14: `::ffff:10.0.0.1-::ffff:10.0.0.9`: no packet has an IPv4-mapped address (write `10.0.0.1-10.0.0.9`)",
+        ),
         ("permit ip tcp from any to any", "column 11: expected `from`, found `tcp`"),
         ("permit ip from to any", "column 16: expected addresses or `any`, found `to`"),
         (
@@ -220,6 +244,26 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         let found = text.parse::<Rule>().expect_err(text).to_string();
         assert_eq!(found, format!("line 1, {expected}"), "{text}");
+    }
+}
+
+#[test]
+fn extension_headers_are_protocols_of_ipv4_alone() {
+    for protocol in [0u8, 43, 44, 51, 60, 135] {
+        let name = words::protocol_name(protocol).map_or_else(|| protocol.to_string(), str::to_owned);
+        for ends in ["ip4 P from any to any", "P from 10.0.0.0/8 to any", "P from @hosts to 10.0.0.1-10.0.0.9"] {
+            let text = format!("deny {}", ends.replace('P', &name));
+            assert_eq!(text.parse::<Rule>().expect(&text).transport, Transport::Protocol(protocol));
+        }
+        for ends in ["ip6 P from any to any", "P from any to any", "P from any to ::/0", "P from @hosts to @hosts"] {
+            let text = format!("deny {}", ends.replace('P', &protocol.to_string()));
+            let found = text.parse::<Rule>().expect_err(&text).to_string();
+            assert!(found.contains("is an extension header in IPv6"), "{text}: {found}");
+        }
+    }
+    // The parser stops at these, and they match.
+    for protocol in [50, 59, 139, 140, 253] {
+        assert!(format!("deny ip6 {protocol} from any to any").parse::<Rule>().is_ok(), "{protocol}");
     }
 }
 
@@ -511,6 +555,18 @@ fn rule() -> impl Strategy<Value = Rule> {
         })
         .prop_filter("only TCP is reset", |rule| {
             rule.action != Action::Reject(Rejection::Reset) || rule.transport.protocol() == Some(TCP)
+        })
+        .prop_filter("an extension header is a protocol of IPv4 alone", |rule| {
+            let of = rule.family.or(family_of(&rule.from)).or(family_of(&rule.to));
+            let is_extension = rule.transport.protocol().is_some_and(weir_packet::wire::protocol::is_extension);
+            of == Some(IpFamily::V4) || !is_extension
+        })
+        .prop_filter("no packet has an IPv4-mapped address", |rule| {
+            let mapped = |addresses: &Addresses| match addresses {
+                Addresses::Net(net) => crate::rules::prefix::unmapped(*net).is_some(),
+                _ => false,
+            };
+            !mapped(&rule.from) && !mapped(&rule.to)
         })
         .prop_filter("comments are bounded", |rule| {
             rule.comment.as_ref().is_none_or(|text| text.len() <= LONGEST_COMMENT)

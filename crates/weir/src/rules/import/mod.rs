@@ -73,8 +73,10 @@ impl Importer<'_> {
         match acl::parse(&rule.to_string(), &mut self.names) {
             Ok((rule, _)) => self.rules.push(rule),
             Err(found) => {
-                let message = found.shown().first().map_or("no rule of ours says this", |found| &found.message);
-                self.sink.error(range, Problem::new(Kind::Rule, message));
+                let first = found.shown().first();
+                let message = first.map_or("no rule of ours says this", |found| &found.message);
+                let help = first.and_then(|found| found.help.clone());
+                self.sink.error(range, Problem { help, ..Problem::new(Kind::Rule, message) });
             }
         }
     }
