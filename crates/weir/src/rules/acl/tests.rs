@@ -148,8 +148,8 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit tcp from any to any port 1 port 2", "column 35: `port` stands here twice"),
         ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 ask for a type"),
         (
-            "permit icmp from any to any type ping",
-            "column 34: `ping` is no type of ICMP (types without a name here are written as their numbers)",
+            "permit icmp from any to any type port-scan",
+            "column 34: `port-scan` is no type of ICMP (types without a name here are written as their numbers)",
         ),
         (
             "permit icmp from any to any type echo-requst",
@@ -264,6 +264,62 @@ fn extension_headers_are_protocols_of_ipv4_alone() {
     // The parser stops at these, and they match.
     for protocol in [50, 59, 139, 140, 253] {
         assert!(format!("deny ip6 {protocol} from any to any").parse::<Rule>().is_ok(), "{protocol}");
+    }
+}
+
+/// Reads a packet's text and returns how the packet is printed.
+fn printed(text: &str) -> String {
+    let packet: weir_packet::text::PacketText = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    let mac = weir_packet::wire::MacAddress([2, 0, 0, 0, 0, 1]);
+    weir_packet::text::summary(&packet.frame(weir_packet::text::Macs { from: mac, to: mac })).to_string()
+}
+
+#[test]
+fn rules_and_packets_have_one_vocabulary() {
+    use weir_packet::wire::{dscp, icmpv4, icmpv6, protocol, tcp};
+    let rule = |text: String| text.parse::<Rule>().unwrap_or_else(|found| panic!("{text}: {found}")).to_string();
+    let types = [("icmp", "10.0.0.1", "10.0.0.2"), ("icmp6", "2001:db8::1", "2001:db8::2")];
+    let words: [Vec<&str>; 2] = [icmpv4::words().collect(), icmpv6::words().collect()];
+    for ((name, from, to), words) in types.into_iter().zip(words) {
+        for word in words {
+            // How the packet is printed, and how the rule is: both words are the same, and are read again.
+            let packet = printed(&format!("{name} from {from} to {to} type {word}"));
+            let text = rule(format!("permit {name} from any to any type {word}"));
+            let type_of = text.rsplit(' ').next().unwrap();
+            assert!(packet.contains(&format!(" {name} {type_of} ")), "{word}: {packet}, {text}");
+            assert_eq!(printed(&format!("{name} from {from} to {to} type {type_of}")), packet);
+            assert_eq!(rule(text.clone()), text);
+        }
+        for number in 0..=255 {
+            let packet = printed(&format!("{name} from {from} to {to} type {number}"));
+            let text = rule(format!("permit {name} from any to any type {number}"));
+            let type_of = text.rsplit(' ').next().unwrap();
+            let own = if type_of == number.to_string() { format!(" type {number} ") } else { format!(" {type_of} ") };
+            assert!(packet.contains(&own), "{packet}, {text}");
+        }
+    }
+    for word in protocol::words() {
+        let (from, to) = if word.contains("icmp") && word != "icmp" { (types[1].1, types[1].2) } else { (types[0].1, types[0].2) };
+        let number = protocol::by_name(word).unwrap();
+        let port = if protocol::has_ports(number) { " port 1" } else { "" };
+        let packet = printed(&format!("{word} from {from}{port} to {to}{port}"));
+        let text = rule(format!("permit {word} from {from} to any"));
+        let name = text.split(' ').nth(1).unwrap();
+        assert!(packet.contains(&format!(" {name} ")), "{word}: {packet}, {text}");
+    }
+    for word in dscp::names() {
+        let packet = printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {word}"));
+        let text = rule(format!("permit ip from any to any dscp {word}"));
+        assert!(text.ends_with(&format!(" dscp {word}")), "{text}");
+        let number = dscp::by_name(word).unwrap();
+        assert_eq!(packet, printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {number}")));
+        assert_eq!(rule(format!("permit ip from any to any dscp {number}")), text);
+    }
+    for (flag, word) in tcp::Flags::NAMES {
+        let packet = printed(&format!("tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2 flags {word}"));
+        assert!(packet.contains(&format!(" flags {flag} ")), "{packet}");
+        let text = rule(format!("permit tcp from any to any tcp-flags {flag}/{flag}"));
+        assert!(text.ends_with(&format!(" {word}/{word}")), "{text}");
     }
 }
 
