@@ -44,6 +44,7 @@ fn changed(list: &str, source: &str, rules: usize) -> Changed {
         created: false,
         inserted: (0..rules as u32).collect(),
         deleted: 0,
+        moved: 0,
         rules,
         warnings: vec![],
         more_warnings: 0,
@@ -158,8 +159,9 @@ impl Gateway for Fake {
     }
 
     fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
-        let Put { source, text, default, expect } = put;
-        self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}"));
+        let Put { source, text, default, expect, allow_empty } = put;
+        let empty = if *allow_empty { " empty" } else { "" };
+        self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}{empty}"));
         Ok(changed(list, source, text.lines().count()))
     }
 

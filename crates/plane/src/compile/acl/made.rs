@@ -158,7 +158,7 @@ impl Store {
             },
         );
         self.show();
-        Ok(AclEdited { rules: added.len(), added, deleted: 0 })
+        Ok(AclEdited { rules: added.len(), added, ..AclEdited::default() })
     }
 
     pub(super) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {
