@@ -20,6 +20,7 @@ use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
+use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
@@ -213,8 +214,8 @@ impl Gateway for Fake {
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
     }
 
-    fn traces(&self) -> Vec<stats::TraceRow> {
-        sample::traces()
+    fn traces(&self) -> Traces {
+        Traces::new(sample::traces(), |_| String::new())
     }
 
     fn clear(&self, what: Clear) {

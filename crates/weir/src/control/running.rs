@@ -17,7 +17,7 @@ use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::Refusal;
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::Report as _;
@@ -29,6 +29,7 @@ use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
+use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
@@ -323,8 +324,9 @@ impl Gateway for Running {
         })
     }
 
-    fn traces(&self) -> Vec<stats::TraceRow> {
-        self.engine.traces()
+    fn traces(&self) -> Traces {
+        let model = self.engine.model();
+        Traces::new(self.engine.traces(), |cause| traced::by(&model, cause))
     }
 
     fn clear(&self, what: Clear) {
