@@ -70,6 +70,10 @@ impl Gateway for Fake {
         sample::snapshot()
     }
 
+    fn vrfs(&self) -> Vec<String> {
+        vec!["default".into(), "blue".into()]
+    }
+
     fn routes(&self) -> Vec<stats::RouteRow> {
         sample::routes()
     }

@@ -109,6 +109,8 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such group, nothing was changed of it, or it can not be as configured, or go.
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>>;
+    /// The names of the VRFs, `default` first.
+    fn vrfs(&self) -> Vec<String>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.

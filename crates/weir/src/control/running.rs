@@ -301,6 +301,10 @@ impl Gateway for Running {
         result
     }
 
+    fn vrfs(&self) -> Vec<String> {
+        self.engine.model().vrfs.iter().map(|vrf| vrf.name.clone()).collect()
+    }
+
     fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         self.engine.allowlists()
     }

@@ -162,7 +162,17 @@ async fn show_errors(gateway: State<Shared>, query: Result<Query<All>, QueryReje
 
 async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryRejection>) -> Answer {
     let filter = asked(query)?;
-    show(gateway, move |g| routes::Routes::new(g.routes(), &filter)).await
+    let State(gateway) = gateway;
+    apart(gateway, move |g| {
+        if let Some(vrf) = &filter.vrf {
+            let vrfs = g.vrfs();
+            if !vrfs.contains(vrf) {
+                return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
+            }
+        }
+        Ok(document(200, &routes::Routes::new(g.routes(), &filter)))
+    })
+    .await?
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
