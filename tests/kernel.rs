@@ -170,19 +170,19 @@ fn what_the_gateway_says_itself_equals_what_the_kernel_said() {
             "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48",
             "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48",
             // Destinations that cannot be.
-            "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable ttl 64 length 120",
-            "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 unreachable ttl 64 length 120",
+            "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 destination-unreachable ttl 64 length 120",
+            "crafted: IP6 2001:db8:1::1 > 2001:db8:1::2 icmp6 destination-unreachable ttl 64 length 120",
         ]
     );
     assert_eq!(
         only_weir,
         [
             // The kernel had told this host of another destination just before.
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 156 dscp 48 df",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable ttl 64 length 256 dscp 48 df",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 56 dscp 48 df",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 156 dscp 48 df",
-            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp unreachable code 1 ttl 64 length 256 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable ttl 64 length 156 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable ttl 64 length 256 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable code 1 ttl 64 length 56 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable code 1 ttl 64 length 156 dscp 48 df",
+            "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable code 1 ttl 64 length 256 dscp 48 df",
             // Pointers.
             "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48 df",
             "crafted: IP4 10.1.0.1 > 10.1.0.2 icmp parameter-problem ttl 64 length 84 dscp 48 df",

@@ -749,7 +749,7 @@ impl Harness {
 
     /// What was traced.
     pub fn traces(&self) -> Vec<TraceRow> {
-        self.root.with(|root| crate::show::trace_rows(&self.tracer.traces(), root))
+        self.root.with(|root| crate::show::trace_rows(&self.tracer.traces(), root, |_| None))
     }
 
     /// How often a reason dropped a packet.

@@ -100,7 +100,8 @@ impl fmt::Display for News {
                 write!(f, "the table of neighbours is full at {limit}: those that never answered make room")
             }
             News::NoRoomForNeighbors { count } => {
-                write!(f, "no room in a forwarding table for routes to {count} neighbours")
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "no room in a forwarding table for routes to {count} neighbour{s}")
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
+use weir_table::sav::Verdict;
 
 use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::ecmp::BUCKETS;
@@ -16,13 +17,15 @@ use crate::model::{
 };
 use crate::neighbor::Known;
 use crate::node::Node;
+use crate::reason::Reason;
+use crate::record::Said;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceRow,
-    TraceStep, Traffic,
+    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceCause,
+    TraceRow, TraceStep, Traffic,
 };
-use crate::trace::{Step, Trace};
+use crate::trace::{By, Cause, Step, Trace};
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
 pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Root) -> Vec<RouteRow> {
@@ -224,8 +227,48 @@ pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistS
     (0..).zip(&model.allowlists).map(row).collect()
 }
 
-/// Traces, with names for numbers.
-pub(crate) fn trace_rows(traces: &[Trace], root: &Root) -> Vec<TraceRow> {
+/// What decided that a traced packet is dropped, in the words of the model in force. Numbers of rules mean the same for long;
+/// places in the model do so in one model; entries of policies may change with each version.
+pub(crate) fn cause(cause: &Cause, compiler: &Compiler, (model, map): (&Gateway, &Map), root: &Root) -> TraceCause {
+    let is_same_model = cause.model == root.model;
+    let of = |number: u32| {
+        let index = map.interfaces.iter().position(|&other| other == number).filter(|_| is_same_model)?;
+        model.interfaces.get(index)
+    };
+    let found = match cause.by {
+        By::Acl(found) => compiler.acl_decision(found).map(TraceCause::Acl),
+        By::Bindings { interface, mac, rule } => of(interface)
+            .and_then(|_| compiler.binding_decision((model, map), interface, mac, rule, false))
+            .map(TraceCause::Bindings),
+        By::Allowlist { interface, source, list } => of(interface)
+            .and_then(|_| compiler.allow_decision(model, map, interface, source, Some(list)).pop())
+            .map(TraceCause::Allowlist),
+        By::Ethertypes { interface } => of(interface)
+            .and_then(|interface| interface.access.ethertypes_in.as_ref())
+            .map(|declared| TraceCause::Ethertypes(declared.origin)),
+        By::Sav { interface, source, reason } => of(interface).and_then(|own| {
+            let index = if source.is_ipv4() { own.sav.v4 } else { own.sav.v6 }?;
+            let policy = model.sav.get(usize::from(index.0))?;
+            let by_mechanism = !matches!(
+                reason,
+                Reason::SavSpecial | Reason::SavLink | Reason::SavRateLimit | Reason::SavRedirect
+            );
+            let said = Said::Mechanism(Verdict::Invalid);
+            let decision = (by_mechanism && cause.version == root.generation)
+                .then(|| compiler.sav_decision((model, map, root), index.0, interface, source, said))
+                .flatten();
+            Some(TraceCause::Sav { policy: policy.name.clone(), origin: policy.origin, decision })
+        }),
+    };
+    found.unwrap_or(TraceCause::Gone)
+}
+
+/// Traces, with names for numbers, and what decided that packets are dropped, as far as `cause` knows.
+pub(crate) fn trace_rows(
+    traces: &[Trace],
+    root: &Root,
+    cause: impl Fn(&Cause) -> Option<TraceCause>,
+) -> Vec<TraceRow> {
     let interface = |step: &Step| {
         let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
         let port = root.ports.get(step.interface as usize).map(|port| port.untagged);
@@ -237,6 +280,7 @@ pub(crate) fn trace_rows(traces: &[Trace], root: &Root) -> Vec<TraceRow> {
         interface: interface(step),
         packet: step.packet.clone(),
         note: step.note.clone(),
+        cause: step.cause.as_ref().and_then(&cause),
     };
     let row = |(number, trace): (u32, &Trace)| TraceRow {
         number,

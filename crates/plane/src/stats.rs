@@ -4,6 +4,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::model::Origin;
+
 /// One reading of every counter.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
@@ -593,4 +596,30 @@ pub struct TraceStep {
     pub packet: String,
     /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
     pub note: String,
+    /// What decided that the packet is dropped, where it is and rules or lists did.
+    pub cause: Option<TraceCause>,
+}
+
+/// What decided that a traced packet is dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceCause {
+    /// A rule of an access list, or its default.
+    Acl(AclDecision),
+    /// A rule of bindings, or that none matches.
+    Bindings(BindingDecision),
+    /// An allowlist.
+    Allowlist(Listed),
+    /// A policy of source address validation.
+    Sav {
+        /// Its name.
+        policy: String,
+        /// Where it was declared.
+        origin: Origin,
+        /// Which of its entries; `None`: something has changed since, or none did.
+        decision: Option<Decision>,
+    },
+    /// The ethertypes that an interface lets in; where they were declared.
+    Ethertypes(Origin),
+    /// It is not in force any more.
+    Gone,
 }

@@ -1,11 +1,15 @@
 //! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
 
+use crate::acl::Found;
 use crate::node::Node;
+use crate::reason::Reason;
 
 /// Most traces kept. When they are used up, further packets pass untraced until the traces are cleared.
 pub const MAX_TRACES: usize = 1024;
@@ -35,6 +39,58 @@ pub struct Step {
     pub packet: String,
     /// What was known of its fate.
     pub note: String,
+    /// What decided that it is dropped, if rules or lists did.
+    pub cause: Option<Cause>,
+}
+
+/// What decided that a packet is dropped, in the numbers of a version of the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cause {
+    /// The version's model.
+    pub model: u64,
+    /// The version.
+    pub version: u64,
+    /// What decided.
+    pub by: By,
+}
+
+/// What may decide that a packet is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A rule of an access list.
+    Acl(Found),
+    /// The bindings of an interface.
+    Bindings {
+        /// The interface's number.
+        interface: u32,
+        /// The hardware address that sent the packet.
+        mac: MacAddress,
+        /// The rule's number.
+        rule: u32,
+    },
+    /// An allowlist of an interface.
+    Allowlist {
+        /// The interface's number.
+        interface: u32,
+        /// The packet's source.
+        source: IpAddr,
+        /// The list's place in the model.
+        list: u16,
+    },
+    /// The policy of source address validation of an interface.
+    Sav {
+        /// The interface's number.
+        interface: u32,
+        /// The packet's source.
+        source: IpAddr,
+        /// Why the packet is dropped.
+        reason: Reason,
+    },
+    /// The ethertypes that an interface lets in.
+    Ethertypes {
+        /// The interface's number.
+        interface: u32,
+    },
 }
 
 /// Traces of all workers, and what is to be traced next.
@@ -130,6 +186,10 @@ impl Tracer {
 mod tests {
     use super::*;
 
+    fn step() -> Step {
+        Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new(), cause: None }
+    }
+
     #[test]
     fn so_many_packets_are_traced_as_were_asked_for() {
         let tracer = Tracer::default();
@@ -140,7 +200,7 @@ mod tests {
         assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(1));
         assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(2));
         assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), None);
-        let step = Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new() };
+        let step = step();
         (0..100).for_each(|_| tracer.step(2, step.clone()));
         tracer.step(9, step);
         assert_eq!(tracer.traces()[1].steps.len(), MAX_STEPS);
@@ -151,7 +211,7 @@ mod tests {
     #[test]
     fn a_packet_of_a_forgotten_trace_writes_into_no_later_one() {
         let tracer = Tracer::default();
-        let step = Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new() };
+        let step = step();
         for _ in 0..100 {
             tracer.request(Node::Rx, u32::MAX);
             let numbers: Vec<u16> = std::iter::from_fn(|| tracer.open(Node::Rx, 0, Time(0))).collect();

@@ -1,5 +1,6 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
@@ -12,11 +13,13 @@ use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
-use weir_packet::parse::{Parsed, Seed};
+use weir_packet::parse::{ParseFlags, Parsed, Seed};
 use weir_packet::text;
 use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{MacAddress, ipv4, ipv6};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
+use crate::acl::{Action, Found};
 use crate::counters::WorkerCounters;
 use crate::events::Events;
 use crate::fragments::Fragments;
@@ -32,7 +35,7 @@ use crate::reassembly::Reassembly;
 use crate::record::Recorder;
 use crate::root::Root;
 use crate::sample::Samples;
-use crate::trace::{Step, Tracer};
+use crate::trace::{By, Cause, Step, Tracer};
 
 /// The number, for the recorder, of packets that no input packet led to.
 pub(crate) const UNASKED: u32 = u32::MAX;
@@ -731,7 +734,7 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
         }
         if packet.trace() != 0 {
             // What was made here has no link-layer header before it is sent.
-            let ip = weir_packet::parse::ParseFlags::IP4 | weir_packet::parse::ParseFlags::IP6;
+            let ip = ParseFlags::IP4 | ParseFlags::IP6;
             let bare = packet.l3_offset() == 0 && packet.flags().intersects(ip);
             let summary = if bare { text::packet_summary } else { text::summary };
             let step = Step {
@@ -739,10 +742,55 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
                 interface: packet.interface(),
                 packet: summary(packet.data()).to_string(),
                 note: note(context, packet, node),
+                cause: cause(context, packet, node),
             };
             tracer.step(packet.trace(), step);
         }
     }
+}
+
+/// What decided that a packet is dropped: which rule of access lists and bindings, and which allowlist, the node that dropped
+/// it wrote in the place of what the forwarding lookup found.
+fn cause(context: &Context<'_>, packet: &Packet, node: Node) -> Option<Cause> {
+    if !matches!(node, Node::Drop | Node::IcmpError) {
+        return None;
+    }
+    let (reason, interface) = (Reason::of(packet.reason())?, packet.interface());
+    let found = Found::of(packet.forwarding());
+    let by = match reason {
+        Reason::AclDeny if found.action() == Action::Deny => By::Acl(found),
+        Reason::AclReject if found.action() == Action::Reject => By::Acl(found),
+        Reason::AclRateLimit if found.action() == Action::Permit && found.is_special() => By::Acl(found),
+        Reason::MacIp => {
+            let mac = MacAddress(*packet.data().get(6..)?.first_chunk()?);
+            By::Bindings { interface, mac, rule: packet.forwarding().checked_sub(1)? }
+        }
+        Reason::NotAllowed => {
+            let list = u16::try_from(packet.forwarding().checked_sub(1)?).ok()?;
+            By::Allowlist { interface, source: source(packet)?, list }
+        }
+        Reason::AclEthertype => By::Ethertypes { interface },
+        Reason::SavAcl
+        | Reason::SavUrpfStrict
+        | Reason::SavUrpfLoose
+        | Reason::SavUrpfFeasible
+        | Reason::SavTable
+        | Reason::SavSpecial
+        | Reason::SavLink
+        | Reason::SavRateLimit
+        | Reason::SavRedirect => By::Sav { interface, source: source(packet)?, reason },
+        _ => return None,
+    };
+    Some(Cause { model: context.root.model, version: context.root.generation, by })
+}
+
+/// The source of a parsed packet.
+fn source(packet: &Packet) -> Option<IpAddr> {
+    let octets = packet.data().get(packet.l3_offset()..)?;
+    if packet.flags().contains(ParseFlags::IP4) {
+        return octets.get(ipv4::SOURCE..)?.first_chunk::<4>().map(|source| IpAddr::from(*source));
+    }
+    octets.get(ipv6::SOURCE..)?.first_chunk::<16>().map(|source| IpAddr::from(*source))
 }
 
 /// What is known of a packet's fate on its way into a node.

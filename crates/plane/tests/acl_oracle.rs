@@ -131,8 +131,8 @@ impl Asked {
             }
             Transport::Icmp { protocol, icmp_type, code } => {
                 *protocol == self.protocol
-                    && icmp_type.contains(&(self.words.0 as u8))
-                    && code.contains(&(self.words.1 as u8))
+                    && icmp_type.as_ref().is_none_or(|range| range.contains(&(self.words.0 as u8)))
+                    && code.as_ref().is_none_or(|range| range.contains(&(self.words.1 as u8)))
             }
         };
         let came_by = InterfaceIndex([0, 2, 3][usize::from(self.vlan)]);
@@ -201,8 +201,8 @@ fn rule(random: &mut Random, transport: bool) -> AclRule {
         }
         _ => {
             let (protocol, first) = if random.chance(0.5) { (1, 8) } else { (58, 128) };
-            let code = if random.chance(0.5) { 0..=255 } else { 1..=1 };
-            Transport::Icmp { protocol, icmp_type: first..=first + random.below(10) as u8, code }
+            let code = [None, Some(0..=255), Some(1..=1)][random.below(3) as usize].clone();
+            Transport::Icmp { protocol, icmp_type: Some(first..=first + random.below(10) as u8), code }
         }
     };
     let received_on = random.chance(0.15).then(|| Interfaces::List([InterfaceIndex(random.below(4) as u32)].into()));

@@ -51,7 +51,7 @@ fn the_first_rule_that_matches_decides() {
         AclRule { from: Addresses::Range(ip("10.9.0.5"), ip("10.9.0.9")), ..rule(true) },
         AclRule { fragment: Some(true), from: net("10.7.0.0/16"), ..rule(true) },
         AclRule {
-            transport: Transport::Icmp { protocol: 58, icmp_type: 128..=128, code: 0..=255 },
+            transport: Transport::Icmp { protocol: 58, icmp_type: Some(128..=128), code: None },
             family: Some(IpFamily::V6),
             ..rule(true)
         },

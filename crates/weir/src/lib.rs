@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod demo;
+mod encoding;
 pub mod ethertype;
 pub mod foresight;
 pub mod notify;

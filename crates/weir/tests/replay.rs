@@ -282,6 +282,30 @@ fn explain_in_json_says_what_replay_says() {
     assert_eq!(again, explained);
 }
 
+#[test]
+fn explain_prints_a_rule_once_and_as_it_was_written() {
+    let bench = Bench::new();
+    let packet = "icmp from 198.51.100.9 to 10.7.0.9 type ping";
+    // How a rule is written, how it prints, and in how many lines it stands: with its line where that does not show it.
+    for (written, rule, lines) in [
+        (r#""deny icmp from any to any comment \"none, or \\ few\"","#, r#"deny icmp from any to any comment "none, or \ few""#, 1),
+        (r#"'deny icmp from any to any comment "none"',"#, r#"deny icmp from any to any comment "none""#, 1),
+        (r#""deny  icmp from any to any comment \"none\"","#, r#"deny icmp from any to any comment "none""#, 2),
+        (r#""permit gre from any to any", "deny icmp from any to any code 0-255","#, "deny icmp from any to any code 0-255", 2),
+        (r#""deny icmp from any to any type 0-255 code 0-255","#, "deny icmp from any to any type 0-255 code 0-255", 1),
+    ] {
+        let named = "name = \"wan\"\n";
+        let list = format!("\n[acl.edge]\nrules = [\n    {written}\n]\n");
+        std::fs::write(bench.path("rules.toml"), CONFIG.replacen(named, &format!("{named}acl = {{ in = \"edge\" }}\n"), 1) + &list).unwrap();
+        let output = bench.weir(&["explain", "rules.toml", "--in", "wan", "--json", packet]);
+        let explained: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(explained["acl"][0]["by"]["rule"], rule);
+        let text = stdout(&bench.weir(&["explain", "rules.toml", "--in", "wan", packet]));
+        let section = text.split_once("\nacl in").unwrap().1.split_once("\nverdict").unwrap().0;
+        assert_eq!(section.matches("icmp from any").count(), lines, "{text}");
+    }
+}
+
 /// The gateway of [`CONFIG`], with policies: `wan` has one for each family.
 fn validating(policies: &str) -> String {
     let named = "name = \"wan\"\n";

@@ -1,7 +1,9 @@
 //! The gateway as a process: what it serves, how it reloads, and how it ends.
 
 use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -593,7 +595,7 @@ fn access_lists_change_while_packets_flow() {
     gateway.ok(&["acl", "insert", "edge-in", "permit", "ip", "from", "@sources", "to", "any", "--before", &rules[0].0]);
     assert!(gateway.matches(two) && !gateway.matches(one));
     // The rule names a group that this one is in.
-    assert_eq!(gateway.ok(&["acl", "group", "hosts", "10.0.0.99"]), "hosts: 1 addresses; 1 rule names it\n");
+    assert_eq!(gateway.ok(&["acl", "group", "hosts", "10.0.0.99"]), "hosts: 1 address; 1 rule names it\n");
     assert!(!gateway.matches(two) && gateway.matches(one));
     let texts =
         |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };
@@ -601,7 +603,7 @@ fn access_lists_change_while_packets_flow() {
     // As the file says again, and then one that came goes.
     assert_eq!(
         gateway.ok(&["acl", "group", "hosts", "--remove"]),
-        "hosts: 1 addresses, as configured; 1 rule names it\n"
+        "hosts: 1 address, as configured; 1 rule names it\n"
     );
     assert!(gateway.matches(two) && !gateway.matches(one));
     assert!(gateway.refused(1, &["acl", "group", "hosts", "--remove"]).contains("as it says: take it out there"));
@@ -644,8 +646,44 @@ fn access_lists_change_while_packets_flow() {
     fs::write(&file, format!("{none}\ndeny all\n")).unwrap();
     let bad = gateway.refused(3, &["acl", "replace", "edge-in", path]);
     assert!(bad.starts_with(&format!("error: {path}: line 2, column 6: ")), "{bad}");
+    // The same in another order.
+    fs::write(&file, format!("{one}\n{none}\n")).unwrap();
+    let moved = gateway.ok(&["acl", "replace", "edge-in", path]);
+    assert_eq!(moved, "edge-in: inserted 0, deleted 0, moved 1; 2 rules now\n");
+    assert_eq!(texts(&gateway), [one, none]);
+    fs::write(&file, format!("{none}\n{one}\n")).unwrap();
+    assert_eq!(gateway.json(&["acl", "replace", "edge-in", path, "--json"])["moved"], 1);
+    // Nothing that could be a mistake empties a list: neither a file, nor a request to the control socket.
+    fs::write(&file, "# nothing\n").unwrap();
+    let lost = "access list `edge-in` would lose all its 2 rules";
+    for file in ["/dev/null", path] {
+        let empty = gateway.refused(1, &["acl", "replace", "edge-in", file]);
+        assert!(empty.contains(lost) && empty.contains("--allow-empty"), "{empty}");
+    }
+    assert!(gateway.refused(1, &["acl", "replace", "nosuch", "/dev/null"]).contains("there is no access list"));
+    let put = |query: &str| {
+        let mut socket = UnixStream::connect(gateway.folder.0.join("control.sock")).unwrap();
+        let head = "Host: weir\r\nConnection: close\r\nContent-Length: 0";
+        write!(socket, "PUT /v1/acl/edge-in{query} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        serde_json::from_str::<Value>(answer.lines().last().unwrap()).expect("JSON")
+    };
+    let refused = put("?expect=existing");
+    assert_eq!((&refused["schema"], &refused["kind"]), (&"weir.error/1".into(), &"conflict".into()));
+    assert!(refused["message"].as_str().unwrap().contains(lost), "{refused}");
+    assert_eq!(texts(&gateway), [none, one]);
+    assert_eq!(
+        gateway.ok(&["acl", "replace", "edge-in", "/dev/null", "--allow-empty"]),
+        "edge-in: inserted 0, deleted 2; 0 rules now\n"
+    );
+    fs::write(&file, format!("{none}\n{one}\n")).unwrap();
+    gateway.ok(&["acl", "replace", "edge-in", path]);
+    fs::write(&file, b"deny ip from any to any\n# caf\xe9\n").unwrap();
+    let coded = gateway.refused(1, &["acl", "replace", "edge-in", path]);
+    assert!(coded.contains("line 2, column 6: the file is not UTF-8 from here on"), "{coded}");
     fs::write(&file, format!("{one}\n")).unwrap();
-    assert!(gateway.ok(&["acl", "create", "new", path]).starts_with("new is new: inserted 1 "));
+    assert!(gateway.ok(&["acl", "create", "new", path]).starts_with("new is new, and no interface can name it: inserted 1 "));
     assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
     assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
     assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in names it"));
@@ -668,6 +706,56 @@ fn access_lists_change_while_packets_flow() {
     let output = gateway.end(Signal::TERM);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
+}
+
+/// The last line of the trace of a packet that is dropped for this reason.
+fn traced(gateway: &Gateway, reason: &str) -> String {
+    gateway.ok(&["clear", "trace"]);
+    gateway.ok(&["trace", "add", "drop", "200"]);
+    let of = |gateway: &Gateway| {
+        let json = gateway.json(&["show", "trace", "--json"]);
+        let steps: Vec<Value> =
+            json["packets"].as_array().unwrap().iter().flat_map(|packet| packet["steps"].as_array().unwrap().clone()).collect();
+        steps.into_iter().find(|step| step["note"] == reason).map(|step| step["by"].as_str().unwrap_or_default().to_owned())
+    };
+    gateway.wait_for(|gateway| of(gateway).is_some());
+    let text = gateway.ok(&["show", "trace"]);
+    let by = of(gateway).unwrap();
+    assert!(by.is_empty() || text.contains(&format!("{by}\n")), "{text}");
+    by
+}
+
+#[test]
+fn traces_name_the_rule_that_drops_a_packet() {
+    let of = "name = \"in\"\n";
+    let lists = "\n[allowlist.few]\nprefixes = [\"10.0.0.8/29\"]\n\n[mac-ip.stations]\nrules = [\"permit any from 10.0.0.0/24\"]\n";
+    let with = "name = \"in\"\nallow = \"few\"\nmac-ip = \"stations\"\n";
+    let config = filtering().replacen(of, with, 1) + lists;
+    let gateway = Gateway::start("traced", &config);
+    let line = |text: &str| config.lines().position(|line| line.contains(text)).unwrap() + 1;
+    let file = gateway.folder.0.join("weir.toml");
+    let place = |text: &str| format!("{}:{}", file.display(), line(text));
+    let none = "deny udp from any to 192.0.2.200-192.0.2.250 comment \"none of these\"";
+    assert_eq!(traced(&gateway, "acl-deny"), format!("edge-in, {}: {none}", place("none of these")));
+    assert_eq!(traced(&gateway, "not-allowed"), format!("few, {}: it does not contain the source", place("allowlist.few")));
+    // A rule that came while the gateway runs has no place; one that is gone is no other.
+    gateway.ok(&["acl", "insert", "edge-in", "deny ip from 10.0.0.10-10.0.0.14 to any", "--at", "1"]);
+    gateway.ok(&["acl", "delete", "edge-in", "--at", "2"]);
+    assert_eq!(traced(&gateway, "acl-deny"), "edge-in, api: deny ip from 10.0.0.10-10.0.0.14 to any");
+    gateway.ok(&["acl", "delete", "edge-in", "--at", "1"]);
+    assert!(gateway.ok(&["show", "trace"]).contains("the rule or list is not in force any more"));
+    let output = gateway.end(Signal::TERM);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_vrf_that_is_not_there_is_an_error() {
+    let gateway = Gateway::start("vrf", CONFIG);
+    assert!(gateway.ok(&["show", "routes", "--vrf", "default"]).contains("192.0.2.0/25"));
+    let error = gateway.refused(1, &["show", "routes", "--vrf", "nosuch"]);
+    assert_eq!(error, "error: there is no VRF with the name `nosuch`; there is default\n");
+    assert!(gateway.refused(1, &["show", "routes", "--vrf", "defalt"]).contains("did you mean `default`?"));
+    gateway.end(Signal::TERM);
 }
 
 #[test]

@@ -121,7 +121,7 @@ mod tests {
             ),
             (
                 "icmp from 10.0.0.1 to 192.0.2.9 ttl 1 type unreachable code 3",
-                "IP4 10.0.0.1 > 192.0.2.9 icmp unreachable code 3 ttl 1 length 28",
+                "IP4 10.0.0.1 > 192.0.2.9 icmp destination-unreachable code 3 ttl 1 length 28",
             ),
             (
                 "icmp6 from 2001:db8::1 to 2001:db8::2",

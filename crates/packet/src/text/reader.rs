@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::description::{Description, Fragment};
 use super::error::{TextError, closest};
-use crate::wire::{MacAddress, VlanId, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp};
+use crate::wire::{self, MacAddress, VlanId, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp};
 
 /// The longest frame that is read: two tags and the longest IPv6 packet.
 const MAX_FRAME: usize = ethernet::LENGTH + 8 + ipv6::LENGTH + 65_535;
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
             match word {
                 "ttl" => packet.ttl = Some(self.value("a TTL, 0 to 255", number)?),
                 "length" => packet.length = Some(self.value("a length in octets", number)?),
-                "dscp" => packet.dscp = Some(self.value("a DSCP, 0 to 63", |w| number(w).filter(|n| *n < 64))?),
+                "dscp" => packet.dscp = Some(self.value("a DSCP, as `ef` or 0 to 63", dscp)?),
                 "df" => packet.dont_fragment = true,
                 "fragment" => packet.fragment = Some(self.fragment()?),
                 "flags" => packet.flags = Some(self.flags()?),
@@ -368,6 +368,11 @@ fn spi(word: &str) -> Option<u32> {
         Some(_) => None,
         None => number(word),
     }
+}
+
+/// A differentiated services code point, by its name or its number.
+fn dscp(word: &str) -> Option<u8> {
+    wire::dscp::by_name(word).or_else(|| number(word).filter(|dscp| *dscp < 64))
 }
 
 fn vlan(word: &str) -> Option<VlanId> {

@@ -63,9 +63,11 @@ pub mod time_exceeded {
     pub const REASSEMBLY: u8 = 1;
 }
 
-const NAMES: [(u8, &str); 11] = [
+/// The words for message types, in rules and in packets' text: those of IANA's registry "ICMP Type Numbers", which
+/// iptables and nftables share, lower case and with hyphens.
+const NAMES: &[(u8, &str)] = &[
     (kind::ECHO_REPLY, "echo-reply"),
-    (kind::UNREACHABLE, "unreachable"),
+    (kind::UNREACHABLE, "destination-unreachable"),
     (kind::SOURCE_QUENCH, "source-quench"),
     (kind::REDIRECT, "redirect"),
     (kind::ECHO_REQUEST, "echo-request"),
@@ -75,6 +77,18 @@ const NAMES: [(u8, &str); 11] = [
     (kind::PARAMETER_PROBLEM, "parameter-problem"),
     (kind::TIMESTAMP_REQUEST, "timestamp-request"),
     (kind::TIMESTAMP_REPLY, "timestamp-reply"),
+    (17, "address-mask-request"),
+    (18, "address-mask-reply"),
+    (42, "extended-echo-request"),
+    (43, "extended-echo-reply"),
+];
+
+/// Other words for them, which are read and never printed: short forms, and those of iptables.
+const SYNONYMS: &[(u8, &str)] = &[
+    (kind::ECHO_REPLY, "pong"),
+    (kind::UNREACHABLE, "unreachable"),
+    (kind::ECHO_REQUEST, "ping"),
+    (kind::TIME_EXCEEDED, "ttl-exceeded"),
 ];
 
 /// The name of a message type, as in `echo-request`.
@@ -84,12 +98,17 @@ pub fn name(kind: u8) -> Option<&'static str> {
 
 /// The message type of a name, as in `echo-request`.
 pub fn by_name(name: &str) -> Option<u8> {
-    NAMES.iter().find(|(_, n)| *n == name).map(|(kind, _)| *kind)
+    NAMES.iter().chain(SYNONYMS).find(|(_, n)| *n == name).map(|(kind, _)| *kind)
 }
 
-/// All names, for suggestions.
+/// All names, for suggestions; synonyms are not among them.
 pub fn names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(_, name)| *name)
+}
+
+/// All words that [`by_name`] reads.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().chain(SYNONYMS).map(|(_, name)| *name)
 }
 
 /// Whether a message of this type is an ICMP error, about which no other error is sent (RFC 1122 section 3.2.2).
@@ -195,6 +214,8 @@ mod tests {
                 assert_eq!(by_name(name), Some(kind));
             }
         }
-        assert_eq!(names().count(), 11);
+        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0), "a number stands once");
+        assert_eq!(words().collect::<std::collections::HashSet<_>>().len(), words().count(), "a word stands once");
+        assert!(words().all(|word| by_name(word).and_then(name).is_some()));
     }
 }

@@ -8,6 +8,7 @@
 //! All multi-octet fields are big-endian on the wire and in host order here. No function in this module panics.
 
 pub mod arp;
+pub mod dscp;
 pub mod ethernet;
 pub mod icmpv4;
 pub mod icmpv6;

@@ -95,17 +95,23 @@ pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
     members(&rule.from).saturating_mul(members(&rule.to)).saturating_mul(ports)
 }
 
-/// Whether a rule looks at what only the first fragment of a packet of a family has: ports, type and code, flags. Fragments
-/// wait for the first one of their packet where a list has such a rule.
+/// Returns whether a rule looks at what only the first fragment of a packet of a family has: ports, type and code, flags.
+/// Fragments wait for the first one of their packet where a list has such a rule.
 pub fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
-    let asks = match &rule.transport {
+    asks_transport_header(&rule.transport) && count_of(rule, family) > 0
+}
+
+/// Whether a rule asks for ports, type and code, or flags. Whole ranges ask for none.
+fn asks_transport_header(transport: &Transport) -> bool {
+    match transport {
         Transport::Any | Transport::Protocol(_) => false,
         Transport::Ports { source, destination, flags, .. } => {
             !source.is_all() || !destination.is_all() || flags.is_some_and(|flags| flags.mask != 0)
         }
-        Transport::Icmp { icmp_type, code, .. } => *icmp_type != (0..=u8::MAX) || *code != (0..=u8::MAX),
-    };
-    asks && count_of(rule, family) > 0
+        Transport::Icmp { icmp_type, code, .. } => {
+            [icmp_type, code].into_iter().any(|asked| octets(asked) != octets(&None))
+        }
+    }
 }
 
 /// Whether addresses that are no group are of a family.
@@ -157,9 +163,9 @@ fn uppers(transport: &Transport) -> Vec<(Option<u8>, Upper, Masked)> {
             pairs.map(of).collect()
         }
         Transport::Icmp { protocol, icmp_type, code } => {
-            let upper = match *icmp_type == (0..=u8::MAX) && *code == (0..=u8::MAX) {
-                true => Some(Upper::Any),
-                false => octets(icmp_type).zip(octets(code)).map(|(kind, code)| Upper::Icmp { kind, code }),
+            let upper = match asks_transport_header(transport) {
+                false => Some(Upper::Any),
+                true => octets(icmp_type).zip(octets(code)).map(|(kind, code)| Upper::Icmp { kind, code }),
             };
             upper.into_iter().map(|upper| (Some(*protocol), upper, no_flags)).collect()
         }
@@ -170,8 +176,9 @@ fn words(range: &RangeInclusive<u16>) -> Option<Span<u16>> {
     Span::new(*range.start(), *range.end())
 }
 
-fn octets(range: &RangeInclusive<u8>) -> Option<Span<u8>> {
-    Span::new(*range.start(), *range.end())
+/// The values of an octet; all of them where a rule names none.
+fn octets(range: &Option<RangeInclusive<u8>>) -> Option<Span<u8>> {
+    range.as_ref().map_or(Span::new(0, u8::MAX), |range| Span::new(*range.start(), *range.end()))
 }
 
 #[cfg(test)]
@@ -257,7 +264,7 @@ mod tests {
             Transport::Ports { protocol: 6, source, destination: destination.into(), flags }
         };
         let group = Ports::Group(Group { name: "p".into(), members: [80..=80, 8000..=8999].into() });
-        let icmp = |icmp_type, code| Transport::Icmp { protocol: 6, icmp_type, code };
+        let icmp = |icmp_type, code| Transport::Icmp { protocol: 6, icmp_type: Some(icmp_type), code: Some(code) };
         let transports = [
             Transport::Any,
             Transport::Protocol(6),
@@ -266,6 +273,9 @@ mod tests {
             ports(Ports::ALL, 80..=80, 0),
             ports(group, 0..=u16::MAX, 0),
             icmp(0..=u8::MAX, 0..=u8::MAX),
+            Transport::Icmp { protocol: 6, icmp_type: None, code: None },
+            Transport::Icmp { protocol: 6, icmp_type: None, code: Some(4..=4) },
+            ports((0..=u16::MAX).into(), 0..=u16::MAX, 0),
             icmp(8..=8, 0..=u8::MAX),
             icmp(0..=u8::MAX, 4..=4),
         ];

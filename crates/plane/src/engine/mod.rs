@@ -687,7 +687,11 @@ impl Engine {
 
     /// What was traced.
     pub fn traces(&self) -> Vec<stats::TraceRow> {
-        self.root.with(|root| crate::show::trace_rows(&self.tracer.traces(), root))
+        let traces = self.tracer.traces();
+        let control = self.lock();
+        let Control { compiler, model, map, .. } = &*control;
+        let cause = |cause: &_, root: &_| Some(crate::show::cause(cause, compiler, (model, map), root));
+        self.root.with(|root| crate::show::trace_rows(&traces, root, |own| cause(own, root)))
     }
 
     /// Counts from 0 again. The totals of all packets are never cleared.

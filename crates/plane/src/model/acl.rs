@@ -250,6 +250,8 @@ pub enum Addresses {
 /// Ports that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Ports {
+    /// The rule does not name a port.
+    Any,
     /// From the first to the last.
     Range(RangeInclusive<u16>),
     /// Those of a group.
@@ -257,20 +259,21 @@ pub enum Ports {
 }
 
 impl Ports {
-    /// All of them.
-    pub const ALL: Ports = Ports::Range(0..=u16::MAX);
+    /// The rule does not name a port.
+    pub const ALL: Ports = Ports::Any;
 
     /// The ranges that they are.
     pub fn ranges(&self) -> &[RangeInclusive<u16>] {
         match self {
+            Ports::Any => &[0..=u16::MAX],
             Ports::Range(range) => std::slice::from_ref(range),
             Ports::Group(group) => &group.members,
         }
     }
 
-    /// Nothing is asked of them.
+    /// Whether any port matches: a whole range matches as a rule does that names no port.
     pub fn is_all(&self) -> bool {
-        *self == Ports::ALL
+        matches!(self, Ports::Any) || *self == Ports::Range(0..=u16::MAX)
     }
 }
 
@@ -302,10 +305,10 @@ pub enum Transport {
     Icmp {
         /// 1 or 58.
         protocol: u8,
-        /// The type.
-        icmp_type: RangeInclusive<u8>,
-        /// The code.
-        code: RangeInclusive<u8>,
+        /// The type; `None`: the rule does not name one.
+        icmp_type: Option<RangeInclusive<u8>>,
+        /// The code; `None`: the rule does not name one.
+        code: Option<RangeInclusive<u8>>,
     },
 }
 

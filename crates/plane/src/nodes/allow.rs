@@ -102,6 +102,8 @@ fn refuse<F: Ip>(
     for (index, (&place, &word)) in frame.places().iter().zip(words).enumerate() {
         if word == 0 {
             note::<F>(context, &vector[place], Some(list));
+            // A trace says which list it was; 0 stands for none.
+            vector[place].set_forwarding(u32::from(list) + 1);
             context.next.refuse(&mut vector[place], place, Reason::NotAllowed);
         } else {
             sources[passed.len()] = sources[index];

@@ -88,7 +88,13 @@ fn judge<F: Ip>(
         if context.recorder.is_some() {
             note(context, packet, sender(packet), (*F::source(packet)).into(), verdict);
         }
-        if verdict.permits() { passed.push(place) } else { context.next.refuse(packet, place, Reason::MacIp) }
+        if verdict.permits() {
+            passed.push(place);
+        } else {
+            // A trace says which rule it was; 0 stands for none.
+            packet.set_forwarding(verdict.number() + 1);
+            context.next.refuse(packet, place, Reason::MacIp);
+        }
     }
     context.next.extend(stage::node(context.root, Stage::Acl, F::IS_V4), &passed);
 }

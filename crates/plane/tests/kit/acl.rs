@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use weir_packet::wire::tcp;
 use weir_plane::model::{
-    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Interfaces, IpFamily, RateUnit, Rejection,
-    TcpFlags, Transport,
+    AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Interfaces, IpFamily, Ports, RateUnit,
+    Rejection, TcpFlags, Transport,
 };
 use weir_plane::model::{Origin, Place, Sampling};
 
@@ -78,14 +78,14 @@ impl Build {
             None => Transport::Any,
             Some(protocol) if source.is_some() || destination.is_some() || flags.is_some() => Transport::Ports {
                 protocol,
-                source: source.unwrap_or(0..=u16::MAX).into(),
-                destination: destination.unwrap_or(0..=u16::MAX).into(),
+                source: source.map_or(Ports::Any, Ports::from),
+                destination: destination.map_or(Ports::Any, Ports::from),
                 flags,
             },
             Some(protocol) if kind.is_some() || code.is_some() => Transport::Icmp {
                 protocol,
-                icmp_type: kind.map_or(0..=u8::MAX, octets),
-                code: code.map_or(0..=u8::MAX, octets),
+                icmp_type: kind.map(octets),
+                code: code.map(octets),
             },
             Some(protocol) => Transport::Protocol(protocol),
         };

@@ -124,6 +124,8 @@ codes! {
     DuplicateCore = "duplicate-core",
     /// As many cores as workers are needed.
     CoreCount = "core-count",
+    /// Warning: a core that this machine does not have.
+    UnknownCore = "unknown-core",
     /// Too few buffers for the workers and queues.
     TooFewBuffers = "too-few-buffers",
     /// More objects than `[limits]` allows, or than weir can hold.
@@ -180,6 +182,8 @@ codes! {
     ConflictingRules = "conflicting-rules",
     /// Warning: a rule that never decides, because earlier ones always do.
     ShadowedRule = "shadowed-rule",
+    /// Warning: a file of rules that has none.
+    EmptyFile = "empty-file",
     /// Warning: an interface by which no source may come in.
     NothingValid = "nothing-valid",
     /// Warning: a list of sources that forgets the prefix of an interface's own link.

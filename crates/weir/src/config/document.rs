@@ -31,6 +31,23 @@ pub(super) struct Document<'t> {
     pub(super) damaged: Vec<Range<usize>>,
 }
 
+/// The keys whose values are `true` or `false`.
+const BOOLEANS: &[&str] = &[
+    "allow-default",
+    "autonomous",
+    "dont-fragment",
+    "hits",
+    "incremental",
+    "managed",
+    "offload",
+    "other",
+    "paced",
+    "persistent",
+    "promiscuous",
+    "repeat",
+    "shared",
+];
+
 /// Statements of one chunk that are blanked out before the chunk is given up.
 const PASSES: usize = 64;
 
@@ -170,6 +187,19 @@ fn is_harmless(text: &str, chunk: &Range<usize>, error: &toml::de::Error) -> boo
 /// What the parser says of a value that is no TOML.
 const UNQUOTED: &str = "string values must be quoted";
 
+/// Which of `true` and `false` was meant by a word without quotes; `before` is its line up to it.
+fn boolean(before: &str, written: &str) -> Option<bool> {
+    let key = before.trim_end().strip_suffix('=').unwrap_or(before).trim_end();
+    let key = key.rsplit(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c))).next().unwrap_or_default();
+    match written.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        "yes" | "on" | "enable" | "enabled" if BOOLEANS.contains(&key) => Some(true),
+        "no" | "off" | "disable" | "disabled" if BOOLEANS.contains(&key) => Some(false),
+        _ => None,
+    }
+}
+
 /// Whether a value without quotes was probably meant as a string.
 fn is_word(written: &str) -> bool {
     written.starts_with(|c: char| c.is_alphabetic()) && !written.contains(char::is_whitespace)
@@ -219,8 +249,11 @@ fn describe(text: &str, chunk: Range<usize>, error: &toml::de::Error) -> SyntaxE
         if range.is_empty() {
             message = "a value is missing".to_owned();
         } else if is_word(written) {
-            message = "a string must stand in quotes".to_owned();
-            help = Some(format!("write `\"{written}\"`"));
+            let line = line_of(text, &chunk, range.start).0;
+            (message, help) = match boolean(&text[line.start..range.start], written) {
+                Some(meant) => (format!("`{written}` is no value of TOML"), Some(format!("write `{meant}`"))),
+                None => ("a string must stand in quotes".to_owned(), Some(format!("write `\"{written}\"`"))),
+            };
         } else {
             message = format!("`{written}` is no value of TOML");
             help = Some("strings stand in quotes, lists in brackets".to_owned());
@@ -261,4 +294,27 @@ fn first_use(text: &str, chunk: Range<usize>, at: usize, key: &str) -> Option<Ra
         let same = if header { is_header(content) && rest.starts_with(']') } else { rest.starts_with('=') };
         same.then(|| start..start + key.len())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_mean_a_boolean_are_corrected_where_the_key_is_one() {
+        for (text, message, help) in [
+            ("hits = yes\n", "`yes` is no value of TOML", "write `true`"),
+            ("a = { x = 1, shared = No }\n", "`No` is no value of TOML", "write `false`"),
+            ("[sav.edge]\nincremental=on\n", "`on` is no value of TOML", "write `true`"),
+            ("anything = True\n", "`True` is no value of TOML", "write `true`"),
+            ("link-check = off\n", "a string must stand in quotes", "write `\"off\"`"),
+            ("name = yes\n", "a string must stand in quotes", "write `\"yes\"`"),
+            ("hits = many\n", "a string must stand in quotes", "write `\"many\"`"),
+        ] {
+            let healed = OnceCell::new();
+            let errors = parse(text, &healed).errors;
+            assert_eq!(errors.len(), 1, "{errors:?}");
+            assert_eq!((errors[0].message.as_str(), errors[0].help.as_deref()), (message, Some(help)), "{text}");
+        }
+    }
 }

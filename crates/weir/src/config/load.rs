@@ -10,6 +10,7 @@ use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{Loaded, Service};
 use super::{document, resolve, value};
+use crate::encoding;
 use crate::rules::{self, Findings, acl, prefix};
 
 /// Octets of a TOML file, at most.
@@ -168,14 +169,15 @@ impl<'f> Loader<'f> {
 
     /// Text of octets that may not be UTF-8, with an error if they are not.
     fn decode(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf) -> SourceId {
-        match String::from_utf8(bytes) {
+        match encoding::decode(&bytes) {
             Ok(text) => self.sources.add(name, text, folder),
-            Err(error) => {
-                let start = error.utf8_error().valid_up_to() as u32;
-                let source = self.sources.add(name, String::from_utf8_lossy(error.as_bytes()).into_owned(), folder);
-                // The first wrong octets have become U+FFFD, three octets long.
-                let span = Span { source, start, end: start + 3 };
-                let found = Diagnostic::error(Code::NotUtf8, span, "the file is not UTF-8 from here on");
+            Err(wrong) => {
+                let (message, help) = (wrong.message(), wrong.help());
+                let first = wrong.text[wrong.at..].chars().next().map_or(0, char::len_utf8);
+                let (start, end) = (wrong.at as u32, (wrong.at + first) as u32);
+                let source = self.sources.add(name, wrong.text, folder);
+                let mut found = Diagnostic::error(Code::NotUtf8, Span { source, start, end }, message);
+                found.help = help.map(str::to_owned);
                 self.diagnostics.push(found);
                 source
             }

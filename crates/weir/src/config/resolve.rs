@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use weir_plane::model::{Buffers, Gateway, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers};
 
 use super::declare::{Declared, Interface, Kind};
-use super::diagnostic::{Code, Diagnostic};
+use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, Sources, Span};
 use addresses::Connected;
 
@@ -91,6 +91,9 @@ pub(super) fn resolve(
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
+    if !resolver.diagnostics.iter().any(|found| found.severity == Severity::Error) {
+        resolver.absent_cores(files);
+    }
     resolver.devices();
     resolver.unused();
     let settings = &declared.settings;
@@ -194,7 +197,10 @@ impl<'a> Resolver<'a> {
             && usize::from(count.value) != cores.value.len()
             && !settings.lost_workers
         {
-            let message = format!("{} workers need as many cores, not {}", count.value, cores.value.len());
+            let message = match count.value {
+                1 => format!("1 worker needs 1 core, not {}", cores.value.len()),
+                count => format!("{count} workers need as many cores, not {}", cores.value.len()),
+            };
             let found = Diagnostic::error(Code::CoreCount, cores.span, message);
             self.report(found.related(count.span, "the number of workers"));
         }
@@ -211,6 +217,21 @@ impl<'a> Resolver<'a> {
         let count = settings.workers.map_or(most as u16, |count| count.value);
         let max_latency = settings.max_latency.unwrap_or(Workers::MAX_LATENCY);
         Workers { count, cores: cores.to_vec(), max_latency }
+    }
+
+    /// Warns of cores that this machine does not have: the gateway may be for another one.
+    fn absent_cores(&mut self, files: &dyn Files) {
+        let settings = &self.declared.settings;
+        let Some(cores) = settings.cores.as_ref().filter(|_| self.thorough && !settings.lost_workers) else { return };
+        let Some(online) = files.cpus() else { return };
+        let absent = cores.value.iter().filter(|core| !online.contains(core));
+        let absent: Vec<String> = absent.map(u16::to_string).collect();
+        if !absent.is_empty() {
+            let s = if absent.len() == 1 { "" } else { "s" };
+            let message = format!("this machine has no core{s} {} online", absent.join(", "));
+            let found = Diagnostic::warning(Code::UnknownCore, cores.span, message);
+            self.report(found.help("`weir run` fails where a core is missing"));
+        }
     }
 
     fn buffers(&mut self, workers: &Workers) -> Buffers {

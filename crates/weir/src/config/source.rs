@@ -1,5 +1,6 @@
 //! The texts that a configuration was read from, and places in them.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,6 +139,9 @@ pub(super) trait Files {
 
     /// Whether a file is missing, as far as one can tell.
     fn is_missing(&self, path: &Path) -> bool;
+
+    /// The CPUs of this machine that are online, if that is known.
+    fn cpus(&self) -> Option<HashSet<u16>>;
 }
 
 /// Why a file was not read.
@@ -170,6 +174,20 @@ impl Files for Disk {
     fn is_missing(&self, path: &Path) -> bool {
         matches!(std::fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
     }
+
+    fn cpus(&self) -> Option<HashSet<u16>> {
+        cpus(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
+    }
+}
+
+/// Reads a list of CPUs as the kernel writes it: `0-3,8`.
+fn cpus(list: &str) -> Option<HashSet<u16>> {
+    let mut all = HashSet::new();
+    for range in list.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        all.extend(first.parse::<u16>().ok()?..=last.parse().ok()?);
+    }
+    Some(all)
 }
 
 /// A text that stands alone.
@@ -186,5 +204,23 @@ impl Files for NoFiles {
 
     fn is_missing(&self, _: &Path) -> bool {
         false
+    }
+
+    fn cpus(&self) -> Option<HashSet<u16>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpus("0\n"), Some([0].into()));
+        assert_eq!(cpus("0-2,8,10-11\n"), Some([0, 1, 2, 8, 10, 11].into()));
+        assert_eq!((cpus(""), cpus("x"), cpus("1-")), (None, None, None));
+        assert!(Disk.cpus().is_none_or(|cpus| !cpus.is_empty()));
+        assert_eq!(NoFiles.cpus(), None);
     }
 }

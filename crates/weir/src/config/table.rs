@@ -203,6 +203,8 @@ impl<'r> Reader<'r> {
     pub(super) fn boolean(&mut self, value: Value<'_>) -> Option<bool> {
         match value.get_ref() {
             DeValue::Boolean(boolean) => Some(*boolean),
+            // A word without quotes is an error of syntax, which has been reported.
+            DeValue::String(_) if !self.text[value.span()].starts_with(['"', '\'']) => None,
             _ => self.wrong_type(value, "`true` or `false`"),
         }
     }

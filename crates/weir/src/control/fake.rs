@@ -20,6 +20,7 @@ use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
+use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
@@ -44,6 +45,7 @@ fn changed(list: &str, source: &str, rules: usize) -> Changed {
         created: false,
         inserted: (0..rules as u32).collect(),
         deleted: 0,
+        moved: 0,
         rules,
         warnings: vec![],
         more_warnings: 0,
@@ -66,6 +68,10 @@ impl Gateway for Fake {
 
     fn snapshot(&self) -> stats::Snapshot {
         sample::snapshot()
+    }
+
+    fn vrfs(&self) -> Vec<String> {
+        vec!["default".into(), "blue".into()]
     }
 
     fn routes(&self) -> Vec<stats::RouteRow> {
@@ -158,8 +164,9 @@ impl Gateway for Fake {
     }
 
     fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
-        let Put { source, text, default, expect } = put;
-        self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}"));
+        let Put { source, text, default, expect, allow_empty } = put;
+        let empty = if *allow_empty { " empty" } else { "" };
+        self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}{empty}"));
         Ok(changed(list, source, text.lines().count()))
     }
 
@@ -211,8 +218,8 @@ impl Gateway for Fake {
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
     }
 
-    fn traces(&self) -> Vec<stats::TraceRow> {
-        sample::traces()
+    fn traces(&self) -> Traces {
+        Traces::new(sample::traces(), |_| String::new())
     }
 
     fn clear(&self, what: Clear) {

@@ -11,6 +11,7 @@ pub mod sav;
 pub mod server;
 pub mod socket;
 pub mod source;
+mod traced;
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -31,6 +32,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
+use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 use acl::live::Put;
@@ -107,6 +109,8 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such group, nothing was changed of it, or it can not be as configured, or go.
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>>;
+    /// The names of the VRFs, `default` first.
+    fn vrfs(&self) -> Vec<String>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
@@ -121,7 +125,7 @@ pub trait Gateway: Send + Sync + 'static {
     /// When there is no such node.
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
     /// The packets traced so far.
-    fn traces(&self) -> Vec<stats::TraceRow>;
+    fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.
     fn clear(&self, what: Clear);
     /// Reads the configuration again and runs it, all of it or nothing.

@@ -28,6 +28,8 @@ pub enum Kind {
     UnknownFormat,
     /// The graph has no such node.
     UnknownNode,
+    /// There is no VRF of that name.
+    UnknownVrf,
     /// There is no policy of source address validation of that name.
     UnknownPolicy,
     /// The policy has no entries, or none that can be changed.
@@ -59,7 +61,12 @@ impl Kind {
     pub fn status(self) -> u16 {
         match self {
             Kind::BadRequest => 400,
-            Kind::NotFound | Kind::UnknownNode | Kind::UnknownPolicy | Kind::UnknownList | Kind::UnknownGroup => 404,
+            Kind::NotFound
+            | Kind::UnknownNode
+            | Kind::UnknownVrf
+            | Kind::UnknownPolicy
+            | Kind::UnknownList
+            | Kind::UnknownGroup => 404,
             Kind::MethodNotAllowed => 405,
             Kind::TooSlow => 408,
             Kind::NeedsRestart | Kind::NotATable | Kind::Conflict | Kind::InUse => 409,
@@ -154,6 +161,15 @@ impl Refusal {
         };
         let message = format!("there is no policy of source address validation with the name `{policy}`; {help}");
         Refusal { policies, ..Refusal::new(Kind::UnknownPolicy, message) }
+    }
+
+    /// Of a VRF that is not there; there are these, `default` among them.
+    pub fn of_vrf(vrf: &str, vrfs: &[String]) -> Self {
+        let help = match closest(vrf, vrfs) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("there {} {}", if vrfs.len() == 1 { "is" } else { "are" }, vrfs.join(", ")),
+        };
+        Refusal::new(Kind::UnknownVrf, format!("there is no VRF with the name `{vrf}`; {help}"))
     }
 
     /// Of entries that could not be put into force. `change` tells which change of a batch an edit belongs to, if there

@@ -17,17 +17,19 @@ use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::Refusal;
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::Report as _;
 use crate::render::acl::Acls;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
+use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
+use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
@@ -281,7 +283,8 @@ impl Gateway for Running {
         let result = acl::live::group(&self.engine, name, request, unix_time());
         match &result {
             Ok(Regrouped { members, rules, .. }) => {
-                tracing::info!("group {name}: {} set {members} members, in {rules} rules", request.source);
+                let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
+                tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
             }
             Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
         }
@@ -295,6 +298,10 @@ impl Gateway for Running {
             Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
         }
         result
+    }
+
+    fn vrfs(&self) -> Vec<String> {
+        self.engine.model().vrfs.iter().map(|vrf| vrf.name.clone()).collect()
     }
 
     fn allowlists(&self) -> Vec<stats::AllowlistStats> {
@@ -320,8 +327,9 @@ impl Gateway for Running {
         })
     }
 
-    fn traces(&self) -> Vec<stats::TraceRow> {
-        self.engine.traces()
+    fn traces(&self) -> Traces {
+        let model = self.engine.model();
+        Traces::new(self.engine.traces(), |cause| traced::by(&model, cause))
     }
 
     fn clear(&self, what: Clear) {
@@ -347,7 +355,10 @@ impl Gateway for Running {
         let mut told = Told::of_a_reload(self);
         let result = self.reload_from(file);
         match &result {
-            Ok(reloaded) => tracing::info!("reloaded: generation {}, {} routes", reloaded.generation, reloaded.routes),
+            Ok(reloaded) => {
+                let routes = plural(reloaded.routes as u64, "route");
+                tracing::info!("reloaded: generation {}, {routes}", reloaded.generation);
+            }
             Err(error) => {
                 tracing::error!("not reloaded: {error}");
                 told.failure = Some(error.to_string());
@@ -406,9 +417,10 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
 /// Logs what became of changes to rules.
 fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>>) {
     match result {
-        Ok(Changed { inserted, deleted, rules, .. }) => {
+        Ok(Changed { inserted, deleted, moved, rules, .. }) => {
             let inserted = inserted.len();
-            tracing::info!("acl {list}: {source} inserted {inserted}, deleted {deleted}; {rules} rules");
+            let rules = plural(*rules as u64, "rule");
+            tracing::info!("acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}; {rules}");
         }
         Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.message),
     }

@@ -27,7 +27,7 @@ use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
 use crate::render::{self, Report};
-use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables, trace};
+use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
 
 /// Octets of a request's body, at most.
 const BODY_LIMIT: usize = 64 << 10;
@@ -105,7 +105,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
             "/v1/show/neighbors",
             get(|g| show(g, |g| neighbors::Neighbors::new(g.neighbors(), &g.snapshot().neighbors))),
         )
-        .route("/v1/show/trace", get(|g| show(g, |g| trace::Traces::new(g.traces()))))
+        .route("/v1/show/trace", get(|g| show(g, |g| g.traces())))
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
         .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
@@ -162,7 +162,17 @@ async fn show_errors(gateway: State<Shared>, query: Result<Query<All>, QueryReje
 
 async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryRejection>) -> Answer {
     let filter = asked(query)?;
-    show(gateway, move |g| routes::Routes::new(g.routes(), &filter)).await
+    let State(gateway) = gateway;
+    apart(gateway, move |g| {
+        if let Some(vrf) = &filter.vrf {
+            let vrfs = g.vrfs();
+            if !vrfs.contains(vrf) {
+                return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
+            }
+        }
+        Ok(document(200, &routes::Routes::new(g.routes(), &filter)))
+    })
+    .await?
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {

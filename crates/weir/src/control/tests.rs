@@ -137,7 +137,7 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/show/sav/edge?prefix=192.0.2.65", &entries(vec![some.remove(0), some.remove(1)], 2));
     agrees(&client, "/v1/show/sav/edge?limit=1&prefix=2001:db8::/32", &entries(some, 1));
     agrees(&client, "/v1/show/sav/edge?limit=0", &entries(vec![], 3));
-    agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces()));
+    agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces(), |_| String::new()));
     agrees(&client, "/v1/show/buffers", &buffers::Buffers::new(&snapshot));
     agrees(&client, "/v1/show/tables", &tables::Tables::new(&snapshot));
     let (version, _) = client.show::<version::Version>("/v1/show/version").unwrap();

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
 use super::Report;
+use super::number::plural;
 use super::table::{Align, Table};
 
 /// Routes, each VRF's in the order of their prefixes.
@@ -124,7 +125,7 @@ impl Report for Routes {
         }
         let mut text = table.text();
         if self.routes.len() < self.total {
-            let _ = writeln!(text, "{} of {} routes", self.routes.len(), self.total);
+            let _ = writeln!(text, "{} of {}", self.routes.len(), plural(self.total as u64, "route"));
         }
         text
     }

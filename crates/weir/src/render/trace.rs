@@ -38,22 +38,26 @@ pub struct Step {
     pub packet: String,
     /// What the node found or decided; may be empty.
     pub note: String,
+    /// The rule or list that dropped the packet: its list, where it was declared, and itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Traces {
-    /// Of the gateway's rows.
-    pub fn new(rows: Vec<stats::TraceRow>) -> Self {
-        Traces { packets: rows.into_iter().map(Packet::new).collect() }
+    /// Of the gateway's rows; `by` says in words what decided that a packet is dropped.
+    pub fn new(rows: Vec<stats::TraceRow>, by: impl Fn(&stats::TraceCause) -> String) -> Self {
+        Traces { packets: rows.into_iter().map(|row| Packet::new(row, &by)).collect() }
     }
 }
 
 impl Packet {
-    fn new(row: stats::TraceRow) -> Self {
+    fn new(row: stats::TraceRow, by: impl Fn(&stats::TraceCause) -> String) -> Self {
         let step = |step: stats::TraceStep| Step {
             node: step.node.to_owned(),
             interface: step.interface,
             packet: step.packet,
             note: step.note,
+            by: step.cause.as_ref().map(&by),
         };
         let steps = row.steps.into_iter().map(step).collect();
         Packet { number: row.number, worker: row.worker, time: row.time, steps }
@@ -77,10 +81,13 @@ impl Report for Traces {
             }
             let _ = writeln!(text, "Packet {}, thread {}, {}", packet.number, packet.worker + 1, clock(packet.time));
             let width = packet.steps.iter().map(|step| step.node.len()).max().unwrap_or(0);
-            for Step { node, interface, packet, note } in &packet.steps {
+            for Step { node, interface, packet, note, by } in &packet.steps {
                 let _ = writeln!(text, "  {node:width$}  from {interface}: {packet}");
                 if !note.is_empty() {
                     let _ = writeln!(text, "  {:width$}    {note}", "");
+                }
+                if let Some(by) = by {
+                    let _ = writeln!(text, "  {:width$}    {by}", "");
                 }
             }
         }
@@ -98,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_line_a_node_and_its_note_below() {
-        let traces = Traces::new(sample::traces());
+        let traces = Traces::new(sample::traces(), |_| "".into());
         assert_eq!(
             traces.text(),
             "\
@@ -109,6 +116,16 @@ Packet 1, thread 1, 01:02:03.000000042
 "
         );
         assert_eq!(read::<Traces>(&json(&traces)).unwrap(), traces);
-        assert_eq!(Traces::new(vec![]).text(), "no packet was traced\n");
+        assert_eq!(Traces::new(vec![], |_| "".into()).text(), "no packet was traced\n");
+        let mut rows = sample::traces();
+        rows[0].steps[1].cause = Some(stats::TraceCause::Gone);
+        let traces = Traces::new(rows, |_| "edge-in, edge.toml:14: deny ip from any to any".into());
+        assert!(traces.text().ends_with(
+            "\
+                    ttl-expired
+                    edge-in, edge.toml:14: deny ip from any to any
+"
+        ));
+        assert_eq!(read::<Traces>(&json(&traces)).unwrap(), traces);
     }
 }

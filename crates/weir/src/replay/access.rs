@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use weir_plane::acl::Action;
-use weir_plane::compile::{Listed, Named};
+use weir_plane::compile::{AclDecision, Listed, Named};
 use weir_plane::harness::{Filtered, Harness, Outcome, Piece};
-use weir_plane::model::{AclDefault, Place};
+use weir_plane::model::{AclDefault, Gateway, Place};
 use weir_plane::record::{Fragmented, Upper};
 
 use super::validation::Rule;
@@ -132,22 +132,26 @@ pub(super) fn filters(harness: &Harness, names: &[String], outcome: &Outcome) ->
 
 fn filter(harness: &Harness, names: &[String], filtered: &Filtered) -> Filter {
     let Filtered { interface, output, decision } = filtered;
-    let list = harness.model().acls.iter().find(|list| list.name == decision.list);
-    let text = match &decision.rule {
-        Some((_, rule)) => written(harness.model(), rule),
-        None if list.is_none_or(|list| list.default == AclDefault::Next) => "behind the last list: deny".to_owned(),
-        None => format!("{} by default", action(decision.action)),
-    };
-    let said = decision.said.as_ref().map(|said| (said.source.to_string(), said.time));
-    let named = Named { text, origin: decision.origin, said };
     Filter {
         interface: names.get(*interface as usize).cloned().unwrap_or_default(),
         direction: if *output { "out" } else { "in" },
         list: decision.list.clone(),
         action: action(decision.action),
         by_default: decision.rule.is_none(),
-        by: Rule::new(harness, &named),
+        by: Rule::new(harness, &acl_rule(harness.model(), decision)),
     }
+}
+
+/// The rule that decided, or what its list does by default.
+pub(crate) fn acl_rule(gateway: &Gateway, decision: &AclDecision) -> Named {
+    let list = gateway.acls.iter().find(|list| list.name == decision.list);
+    let text = match &decision.rule {
+        Some((_, rule)) => written(gateway, rule),
+        None if list.is_none_or(|list| list.default == AclDefault::Next) => "behind the last list: deny".to_owned(),
+        None => format!("{} by default", action(decision.action)),
+    };
+    let said = decision.said.as_ref().map(|said| (said.source.to_string(), said.time));
+    Named { text, origin: decision.origin, said }
 }
 
 /// What allowlists said, in their order, up to the one that refused.
@@ -205,9 +209,22 @@ impl Filter {
         }
         // Of several, one may be the rule and the others within it, as a comment is.
         let text = text.trim().trim_end_matches(',').trim_matches(['"', '\'']);
-        let alone = acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule);
-        (!alone).then_some(&self.by.rule)
+        let is_rule =
+            |text: &str| acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule);
+        let alone = is_rule(text) || is_rule(&unescaped(text));
+        // Where the line does not have the rule as it prints, its own lines begin with it.
+        (!alone && self.by.lines().len() == 1).then_some(&self.by.rule)
     }
+}
+
+/// The inside of a string of TOML, without the backslashes before quotes and backslashes.
+fn unescaped(text: &str) -> String {
+    let mut characters = text.chars();
+    std::iter::from_fn(|| match characters.next()? {
+        '\\' => characters.next(),
+        c => Some(c),
+    })
+    .collect()
 }
 
 impl Fragment {

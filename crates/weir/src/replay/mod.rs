@@ -9,7 +9,7 @@
 //! Nothing else moves the clock, and it never goes back. Equal inputs, configuration and seed give equal results, to the
 //! octet.
 
-mod access;
+pub(crate) mod access;
 mod by;
 pub mod explanation;
 mod line;

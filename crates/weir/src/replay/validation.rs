@@ -119,10 +119,17 @@ impl Rule {
         }
     }
 
+    /// Whether the rule stands in a text as it prints, perhaps in a string of TOML, which has backslashes before quotes.
+    fn stands_in(&self, text: &str) -> bool {
+        text.contains(&self.rule)
+            || self.rule.contains(['"', '\\'])
+                && text.contains(&self.rule.replace('\\', "\\\\").replace('"', "\\\""))
+    }
+
     /// Lines for people: the rule, and where it is from. What stands at its place is enough where that is the rule.
     pub(crate) fn lines(&self) -> Vec<String> {
         let place = match (&self.place, &self.text) {
-            (Some(place), Some(text)) if text.contains(&self.rule) => return vec![format!("{place}: {text}")],
+            (Some(place), Some(text)) if self.stands_in(text) => return vec![format!("{place}: {text}")],
             (Some(place), text) => Some(format!("{place}: {}", text.as_deref().unwrap_or_default())),
             (None, _) => None,
         };

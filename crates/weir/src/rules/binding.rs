@@ -22,7 +22,7 @@ use super::findings::{Findings, Kind, Sink};
 use super::lexer::{Lexer, What};
 use super::parser::{Failure, expected, keyword, word};
 use super::words::{self, Problem, shown};
-use super::{ANY, Action};
+use super::{ANY, Action, prefix};
 
 /// Bits of a hardware address.
 const LENGTH: u8 = 48;
@@ -83,11 +83,15 @@ fn read(text: &str, sink: &mut Sink<'_>) -> Result<Binding, Failure> {
         Err(_) => {
             let (from, odd) = words::source(source).map_err(|problem| (place.clone(), problem))?;
             if let Some(odd) = odd {
-                sink.warning(place, odd);
+                sink.warning(place.clone(), odd);
             }
             from
         }
     };
+    if let Some(net) = from.and_then(prefix::unmapped) {
+        let problem = Problem::new(Kind::Prefix, format!("`{}`: no packet has an IPv4-mapped address", shown(source)));
+        return Err((place, problem.help(format!("write `{net}`"))));
+    }
     let behind = lexer.next()?;
     if behind.what == What::End {
         Ok(Binding { action, mac, from })
@@ -209,6 +213,10 @@ mod tests {
             (
                 "permit any from 10.0.0.0/33",
                 "column 17: `10.0.0.0/33` is no prefix (the length of an IPv4 prefix is 0 to 32)",
+            ),
+            (
+                "permit any from ::ffff:10.0.0.0/104",
+                "column 17: `::ffff:10.0.0.0/104`: no packet has an IPv4-mapped address (write `10.0.0.0/8`)",
             ),
             ("permit any from any any", "column 21: expected the end of the rule, found `any`"),
         ] {

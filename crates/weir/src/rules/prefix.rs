@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 /// A prefix with its host bits clear, and whether they were; or what would help.
 pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
@@ -19,13 +19,12 @@ pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
     }
 }
 
-/// The IPv4 prefix that an IPv6 prefix of IPv4-mapped addresses (::ffff:0:0/96) stands for. No packet has such addresses
-/// (RFC 4038, 4.2): what matches them alone never matches.
-pub(crate) fn mapped(net: IpNet) -> Option<IpNet> {
+/// Returns the IPv4 form of a prefix of IPv4-mapped addresses (RFC 4291, 2.5.5.2). No packet has such addresses (RFC 4038,
+/// 4.2), so a rule that matches them alone never matches. `None`: the prefix has other addresses, too.
+pub(crate) fn unmapped(net: IpNet) -> Option<Ipv4Net> {
     let IpNet::V6(net) = net else { return None };
-    let address = net.network().to_ipv4_mapped()?;
     let length = net.prefix_len().checked_sub(96)?;
-    IpNet::new(address.into(), length).ok()
+    Ipv4Net::new(net.addr().to_ipv4_mapped()?, length).ok()
 }
 
 /// What is wrong with the length of something that else looks like a prefix.
@@ -45,13 +44,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mapped_prefixes_stand_for_those_of_ipv4() {
-        let of = |net: &str| mapped(net.parse().unwrap()).map(|net| net.to_string());
-        assert_eq!(of("::ffff:0:0/96").as_deref(), Some("0.0.0.0/0"));
-        assert_eq!(of("::ffff:10.0.0.0/104").as_deref(), Some("10.0.0.0/8"));
-        assert_eq!(of("::ffff:192.0.2.1/128").as_deref(), Some("192.0.2.1/32"));
-        for other in ["::/0", "::/80", "::ffff:0:0/95", "::fffe:0:0/96", "2001:db8::/32", "10.0.0.0/8"] {
-            assert_eq!(of(other), None, "{other}");
+    fn mapped_prefixes_have_an_ipv4_form() {
+        let unmapped = |text: &str| unmapped(text.parse().unwrap()).map(|net| net.to_string());
+        assert_eq!(unmapped("::ffff:0:0/96").as_deref(), Some("0.0.0.0/0"));
+        assert_eq!(unmapped("::ffff:10.0.0.0/104").as_deref(), Some("10.0.0.0/8"));
+        assert_eq!(unmapped("::ffff:192.0.2.1/128").as_deref(), Some("192.0.2.1/32"));
+        for other in ["::/0", "::/95", "::fffe:0:0/96", "::1:0:0/96", "2001:db8::/32", "10.0.0.0/8"] {
+            assert_eq!(unmapped(other), None, "{other}");
         }
     }
 }

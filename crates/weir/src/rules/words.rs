@@ -74,7 +74,7 @@ pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Pro
         return Ok((None, None));
     }
     match prefix::parse(word) {
-        Ok((net, _)) if let Some(v4) = prefix::mapped(net) => {
+        Ok((net, _)) if let Some(v4) = prefix::unmapped(net) => {
             let message = format!("`{word}` has IPv4-mapped addresses, which no packet comes from");
             Err(Problem::new(Kind::Prefix, message).help(format!("write `{v4}`")))
         }

@@ -53,7 +53,7 @@ impl Store {
         let new: Vec<Entry> = rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
         let added: Vec<u32> = new.iter().map(|entry| entry.number).collect();
         entries.splice(index..index, new);
-        let edited = AclEdited { added: added.clone(), deleted: 0, rules: entries.len() };
+        let edited = AclEdited { added: added.clone(), rules: entries.len(), ..AclEdited::default() };
         let list = self.changed(number, entries).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
@@ -115,7 +115,7 @@ impl Store {
         }
         let entries: Vec<Entry> = order.iter().cloned().collect();
         let rules = entries.len();
-        let edited = AclEdited { added: added.clone(), deleted, rules };
+        let edited = AclEdited { added: added.clone(), deleted, rules, ..AclEdited::default() };
         let list = self.changed(number, entries).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
@@ -154,7 +154,7 @@ impl Store {
         let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let stays = |entry: &&Entry| places.binary_search(&entry.place).is_err();
         let entries: Vec<Entry> = list.order.iter().filter(stays).cloned().collect();
-        let edited = AclEdited { added: Vec::new(), deleted: places.len(), rules: entries.len() };
+        let edited = AclEdited { deleted: places.len(), rules: entries.len(), ..AclEdited::default() };
         let list = self.changed(number, entries).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), Vec::new())? })
     }
@@ -193,7 +193,10 @@ impl Store {
             })
             .collect();
         let rules = entries.len();
-        let edited = AclEdited { added: added.clone(), deleted: before + added.len() - rules, rules };
+        let places: HashMap<u32, usize> = list.order.iter().map(|entry| entry.number).zip(0..).collect();
+        let stayed: Vec<usize> = entries.iter().filter_map(|entry| places.get(&entry.number).copied()).collect();
+        let deleted = before - stayed.len();
+        let edited = AclEdited { added: added.clone(), deleted, moved: moved(&stayed), rules };
         let list = self.changed(number, entries);
         let list = list.map(|list| (number, List { default: default.unwrap_or(list.default), ..list }));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
@@ -238,9 +241,44 @@ impl Store {
     }
 }
 
+/// How many of things have to move, at least, to come from the order of their numbers into this one. Each number stands once.
+fn moved(order: &[usize]) -> usize {
+    // The others are a longest ascending part of the order: of all such parts of a length, `least` has the lowest last number.
+    let mut least: Vec<usize> = Vec::new();
+    for &number in order {
+        let at = least.partition_point(|&last| last < number);
+        match least.get_mut(at) {
+            Some(last) => *last = number,
+            None => least.push(number),
+        }
+    }
+    order.len() - least.len()
+}
+
 /// A rule that comes.
 pub(super) fn new_entry(rule: AclRule, number: u32, said: &Said) -> Entry {
     let width = width(&rule);
     let said = Some(said.clone());
     Entry { place: 0, width, number, text: Text::Own(Arc::new(Own { rule, declared: None, said })) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moved;
+
+    #[test]
+    fn as_few_as_possible_move() {
+        for (order, count) in [
+            (&[][..], 0),
+            (&[0, 1, 2], 0),
+            (&[3, 7, 9], 0),
+            (&[2, 0, 1], 1),
+            (&[1, 2, 0], 1),
+            (&[2, 1, 0], 2),
+            (&[1, 0, 3, 2], 2),
+            (&[4, 0, 1, 2, 3, 5], 1),
+        ] {
+            assert_eq!(moved(order), count, "{order:?}");
+        }
+    }
 }

@@ -99,7 +99,7 @@ pub enum AclError {
         number: u32,
     },
     /// The list is shorter.
-    #[error("access list `{list}` has {rules} rules: there is no place {} to put one", index + 1)]
+    #[error("access list `{list}` has {rules} rule{}: there is no place {} to put one", if *rules == 1 { "" } else { "s" }, index + 1)]
     NoSuchPlace {
         /// The list.
         list: String,
@@ -225,6 +225,8 @@ pub struct AclEdited {
     pub added: Vec<u32>,
     /// Rules that are gone.
     pub deleted: usize,
+    /// Rules that were there and stand elsewhere among those that stayed, as few as the change can be told by.
+    pub moved: usize,
     /// Rules of the list, or of all lists that name the group, from now on.
     pub rules: usize,
 }

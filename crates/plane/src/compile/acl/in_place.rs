@@ -103,7 +103,7 @@ impl Store {
             let Some(list) = self.list(number) else { return Ok(Default::default()) };
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
-            let edited = AclEdited { added: vec![own], deleted: 0, rules: entries.len() };
+            let edited = AclEdited { added: vec![own], rules: entries.len(), ..AclEdited::default() };
             if let Some(list) = self.changed(number, entries)
                 && let Ok(beside) = self.beside(input, vec![(number, list)], Vec::new())
             {
@@ -129,7 +129,7 @@ impl Store {
         list.edited = true;
         self.rules += 1;
         self.room.take(number);
-        Ok((AclEdited { added: vec![own], deleted: 0, rules: list.order.len() }, false))
+        Ok((AclEdited { added: vec![own], rules: list.order.len(), ..AclEdited::default() }, false))
     }
 
     /// Refuses boxes that come to a list of which a sequence of several sections would have too many.

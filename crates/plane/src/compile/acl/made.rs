@@ -153,7 +153,7 @@ impl Store {
             Vec::new(),
         );
         self.show();
-        Ok(AclEdited { rules: added.len(), added, deleted: 0 })
+        Ok(AclEdited { rules: added.len(), added, ..AclEdited::default() })
     }
 
     pub(super) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {

@@ -233,7 +233,7 @@ fn chains_say_whether_rules_ask_for_ports() {
     let all = 0..=u16::MAX;
     let tcp =
         |flags| Transport::Ports { protocol: 6, source: all.clone().into(), destination: all.clone().into(), flags };
-    let icmp = |code| Transport::Icmp { protocol: 1, icmp_type: 0..=255, code };
+    let icmp = |code| Transport::Icmp { protocol: 1, icmp_type: None, code: Some(code) };
     let cases = [
         (Transport::Protocol(6), false),
         (tcp(None), false),

@@ -24,12 +24,17 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
         match of_one::<D>(context, packet, found) {
             None => usual.push(place),
             Some(Reason::AclReject) => {
+                packet.set_forwarding(found.identity());
                 if is_reset(context, packet, found) {
                     packet.set_flags(packet.flags() | RESET);
                 }
                 context.next.refuse_aloud(packet, place, Reason::AclReject);
             }
-            Some(reason) => context.next.refuse(packet, place, reason),
+            Some(reason) => {
+                // Where it would have gone matters no more: a trace says which rule dropped it.
+                packet.set_forwarding(found.identity());
+                context.next.refuse(packet, place, reason);
+            }
         }
     }
     context.next.extend(D::next(context.root, F::IS_V4), &usual);

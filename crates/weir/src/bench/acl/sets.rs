@@ -159,13 +159,16 @@ fn transport<K: Ip>(rule: &Rule<K>) -> Option<Transport> {
     let (mask, value) = (rule.flags.mask(), rule.flags.value());
     let [mask, low] = mask.to_be_bytes();
     let octet = value.to_be_bytes()[0];
-    let ports = |span: Span<u16>| Ports::from(span.low()..=span.high());
+    let ports = |span: Span<u16>| match span.low()..=span.high() {
+        all if all == (0..=u16::MAX) => Ports::Any,
+        range => Ports::from(range),
+    };
     match (rule.protocol, rule.upper) {
         _ if low != 0 => None,
         (None, Upper::Any) if mask == 0 => Some(Transport::Any),
         (Some(protocol), Upper::Any) if mask == 0 => Some(Transport::Protocol(protocol)),
         (Some(protocol @ (ICMP | ICMPV6)), Upper::Any) if mask == 0xff => {
-            Some(Transport::Icmp { protocol, icmp_type: octet..=octet, code: 0..=u8::MAX })
+            Some(Transport::Icmp { protocol, icmp_type: Some(octet..=octet), code: None })
         }
         (Some(protocol @ (TCP | UDP)), upper) if mask == 0 || protocol == protocol::TCP => {
             let (source, destination) = match upper {

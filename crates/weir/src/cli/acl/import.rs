@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use super::super::error::Error;
 use super::super::output::print;
 use crate::control::remarks::Remarks;
+use crate::encoding;
 use crate::render::acl::imported::Imported;
 use crate::render::{self, Report as _};
 use crate::rules::import::{self, import};
@@ -22,6 +23,9 @@ pub(super) struct Import {
     /// The rules; `-`: those on standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// There may be no rule
+    #[arg(long)]
+    allow_empty: bool,
 }
 
 /// How others write rules.
@@ -38,12 +42,13 @@ impl Import {
         let standard = self.file.as_os_str() == "-";
         let name = if standard { "standard input".to_owned() } else { self.file.display().to_string() };
         let read = if standard {
-            let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text).map(|_| text)
+            let mut octets = Vec::new();
+            io::stdin().lock().read_to_end(&mut octets).map(|_| octets)
         } else {
-            fs::read_to_string(&self.file)
+            fs::read(&self.file)
         };
-        let text = read.map_err(|error| Error::Failed(format!("cannot read {name}: {error}")))?;
+        let octets = read.map_err(|error| Error::Failed(format!("cannot read {name}: {error}")))?;
+        let text = encoding::decode(&octets).map_err(|wrong| Error::Failed(format!("{name}: {wrong}")))?;
         let format = match self.format {
             Format::Classbench => import::Format::Classbench,
             Format::Vpp => import::Format::Vpp,
@@ -63,6 +68,11 @@ impl Import {
             Error::InvalidEntries
         })?;
         say("warning", &imported.warnings);
+        drop(stderr);
+        if imported.rules.is_empty() && !self.allow_empty {
+            let message = format!("{name} has no rules; if that is right, say `--allow-empty`");
+            return Err(Error::Failed(message));
+        }
         let mut warnings = Remarks::default();
         warnings.extend(None, &imported.warnings);
         let imported = Imported {

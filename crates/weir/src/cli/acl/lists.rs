@@ -13,6 +13,7 @@ use super::super::teller::{Source, Teller, rules_of};
 use crate::control::LONGEST_TEXT;
 use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
+use crate::encoding;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
@@ -67,10 +68,14 @@ pub(super) enum Lists {
         list: String,
         /// Rules, one a line
         file: PathBuf,
+        /// The file may have no rule: then the list loses all of its own
+        #[arg(long)]
+        allow_empty: bool,
         #[command(flatten)]
         more: More,
     },
-    /// Creates a list that the configuration does not have, with the rules of a file or none
+    /// Creates a list that the configuration does not have, with the rules of a file or none; no interface can name it:
+    /// interfaces name lists of the configuration alone
     Create {
         /// The list
         list: String,
@@ -171,8 +176,10 @@ impl Lists {
                 let change = Change::Replace(Replace { rules: text(rules), id: Some(*id), at: None });
                 batch(&teller, list, source, vec![change])
             }
-            Lists::Replace { list, file, more } => put(&teller, list, Some(file), more, Expect::Existing),
-            Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New),
+            Lists::Replace { list, file, allow_empty, more } => {
+                put(&teller, list, Some(file), more, Expect::Existing, *allow_empty)
+            }
+            Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New, false),
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
             Lists::Group { group, remove: true, .. } => {
                 teller.tell::<Regrouped>(teller.client.delete(&group_path(group)), None)
@@ -212,7 +219,14 @@ fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> 
     teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
 }
 
-fn put(teller: &Teller, list: &str, file: Option<&Path>, more: &More, expect: Expect) -> Result<(), Error> {
+fn put(
+    teller: &Teller,
+    list: &str,
+    file: Option<&Path>,
+    more: &More,
+    expect: Expect,
+    allow_empty: bool,
+) -> Result<(), Error> {
     let name = || -> Result<String, Error> {
         let Some(file) = file else { return Ok(source::usual()) };
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -222,13 +236,19 @@ fn put(teller: &Teller, list: &str, file: Option<&Path>, more: &More, expect: Ex
     let source = more.source.clone().map_or_else(name, Ok)?;
     let text = file.map_or(Ok(String::new()), read)?;
     let default = more.default.map(|default| default.name().to_owned());
-    let query = [("source", Some(source)), ("default", default), ("expect", Some(expect.name().to_owned()))];
+    let query = [
+        ("source", Some(source)),
+        ("default", default),
+        ("expect", Some(expect.name().to_owned())),
+        ("allow-empty", allow_empty.then(|| "true".to_owned())),
+    ];
     teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), file)
 }
 
 fn read(file: &Path) -> Result<String, Error> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
+    let octets =
+        std::fs::read(file).map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
+    let text = encoding::decode(&octets).map_err(|wrong| Error::Failed(format!("{}: {wrong}", file.display())))?;
     if text.len() > LONGEST_TEXT {
         let file = file.display();
         return Err(Error::Failed(format!("{file}: rules come in at most {LONGEST_TEXT} octets at a time")));

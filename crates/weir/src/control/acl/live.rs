@@ -16,6 +16,7 @@ use super::{Change, Expect, GroupRequest};
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::{Rule, Rules};
 use crate::render::acl::{Acls, Chain, Group, Hits, List};
+use crate::render::number::plural;
 use crate::render::reloaded;
 use crate::rules::acl::{Role, Rule as Written};
 use crate::rules::is_name;
@@ -273,6 +274,7 @@ fn changed(list: &str, source: &str, created: bool, edited: AclEdited, warnings:
         created,
         inserted: edited.added,
         deleted: edited.deleted,
+        moved: edited.moved,
         rules: edited.rules,
         warnings: warnings.shown,
         more_warnings: warnings.more,
@@ -354,11 +356,13 @@ pub struct Put<'a> {
     pub default: Option<AclDefault>,
     /// Whether there is to be one already.
     pub expect: Option<Expect>,
+    /// A list that is there may lose all its rules.
+    pub allow_empty: bool,
 }
 
 /// Replaces all rules of a list, or makes it.
 pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Result<Changed, Box<Refusal>> {
-    let Put { source, text, default, expect } = *put;
+    let Put { source, text, default, expect, allow_empty } = *put;
     let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
     let Some(text) = Text::read(text, None, &mut errors, &mut warnings) else {
         return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
@@ -368,6 +372,19 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         Some(Expect::Existing) => false,
         None => engine.acl_default(list).is_none(),
     };
+    if !create && text.is_empty() && !allow_empty {
+        let of = engine.acl_lists().into_iter().find(|known| known.name == list);
+        let Some(of) = of else { return Err(Refusal::of_acl(no_such_list(engine, list), &[]).into()) };
+        let message = format!(
+            "no rule was sent: access list `{list}` would lose {}; allow it by `--allow-empty`, or `allow-empty=true` in a \
+             query; nothing was changed",
+            match of.rules {
+                1 => "its only rule".to_owned(),
+                rules => format!("all its {}", plural(rules as u64, "rule")),
+            }
+        );
+        return Err(Refusal::new(Kind::Conflict, message).into());
+    }
     if create && !is_name(list) {
         let message = format!("`{}` can not be the name of an access list", list.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());

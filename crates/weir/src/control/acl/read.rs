@@ -8,6 +8,7 @@ use weir_plane::model::{self, AclRule, Gateway, Group, Origin};
 
 use super::super::remarks::Remarks;
 use super::{Change, Which};
+use crate::render::number::plural;
 use crate::render::remark::Remark;
 use crate::rules::acl::{self, Members, Role, Vocabulary};
 use crate::rules::{Names, acl::Reading};
@@ -72,6 +73,11 @@ impl<'t> Text<'t> {
                 None
             }
         }
+    }
+
+    /// Whether it has no rule.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reading.lines.is_empty()
     }
 
     /// Its rules by what names stand for, and where each stood; notes what is wrong.
@@ -155,7 +161,7 @@ impl<'c> Changes<'c> {
                 errors.push(|| spot.remark(message.to_owned(), None));
             }
             let text = text.and_then(|text| Text::read(text, Some(number), errors, warnings));
-            if text.as_ref().is_some_and(|text| text.reading.lines.is_empty()) {
+            if text.as_ref().is_some_and(Text::is_empty) {
                 errors.push(|| spot.remark("there is no rule in it".to_owned(), None));
             }
             texts.push(text);
@@ -268,6 +274,11 @@ fn together(mut edits: Vec<AclEdit>) -> AclEdit {
 struct List(Vec<Option<u32>>);
 
 impl List {
+    /// How many rules it has, in words.
+    fn count(&self) -> String {
+        plural(self.0.len() as u64, "rule")
+    }
+
     fn position(&self, id: u32) -> Result<usize, String> {
         self.0.iter().position(|own| *own == Some(id)).ok_or_else(|| format!("the list has no rule with the id {id}"))
     }
@@ -275,7 +286,7 @@ impl List {
     fn insert(&mut self, at: At, count: usize) -> Result<(), String> {
         let index = match at {
             At::Index(index) if index > self.0.len() => {
-                return Err(format!("the list has {} rules: there is no place {}", self.0.len(), index + 1));
+                return Err(format!("the list has {}: there is no place {}", self.count(), index + 1));
             }
             At::Index(index) => index,
             At::End => self.0.len(),
@@ -301,7 +312,7 @@ impl Which {
             (Which { id: Some(id), .. }, None) => Ok(id),
             (Which { at: Some(place), .. }, Some(list)) => match place.checked_sub(1).map(|index| list.0.get(index)) {
                 None => Err("places are counted from 1".to_owned()),
-                Some(None) => Err(format!("the list has {} rules: there is none at place {place}", list.0.len())),
+                Some(None) => Err(format!("the list has {}: there is none at place {place}", list.count())),
                 Some(Some(None)) => Err(format!("the rule at place {place} comes by this very batch")),
                 Some(Some(Some(id))) => Ok(*id),
             },
@@ -346,6 +357,7 @@ pub(super) fn group(
             Role::Ports => acl::parse_ports(text, &mut names).map(|(read, odd)| {
                 warnings.of_text(change, alone, &odd);
                 match read {
+                    acl::Ports::Any => Ok(None),
                     acl::Ports::Range(range) => {
                         ports.push(range);
                         Ok(None)
@@ -478,7 +490,7 @@ mod tests {
     fn places_that_are_not_there_are_conflicts() {
         let places = |at| [Change::Insert(Insert { at: Some(at), ..insert(ANY) }), Change::Insert(insert(ANY))];
         assert!(batch(&places(2), Some(&[9])).is_ok());
-        assert_eq!(batch(&places(3), Some(&[9])).unwrap_err(), ["change 1: the list has 1 rules: there is no place 3"]);
+        assert_eq!(batch(&places(3), Some(&[9])).unwrap_err(), ["change 1: the list has 1 rule: there is no place 3"]);
         assert_eq!(batch(&places(0), Some(&[9])).unwrap_err(), ["change 1: places are counted from 1"]);
         let own = [Change::Insert(insert(ANY)), Change::Delete(Which { id: None, at: Some(2) })];
         assert_eq!(batch(&own, Some(&[9])).unwrap_err(), ["change 2: the rule at place 2 comes by this very batch"]);

@@ -13,6 +13,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::source;
 use super::body::Room;
 use super::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
+use crate::encoding;
 use crate::suggest::closest;
 
 /// The query of a list's rules.
@@ -71,6 +72,8 @@ pub(super) struct Whole {
     source: Option<String>,
     default: Option<String>,
     expect: Option<Expect>,
+    #[serde(default, rename = "allow-empty")]
+    allow_empty: bool,
 }
 
 /// `PUT`: all rules of a list.
@@ -81,18 +84,19 @@ pub(super) async fn put(
     query: Result<Query<Whole>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let Whole { source, default, expect } = asked(query)?;
+    let Whole { source, default, expect, allow_empty } = asked(query)?;
     let source = source.unwrap_or_else(source::usual);
     of_source(&source)?;
     let default = default.map(|word| live::default(&word)).transpose();
     let default = default.map_err(|wrong| Refused::new(Kind::BadRequest, wrong))?;
     let long = room.take(request.into_body()).await?;
     apart(gateway, move |g| {
-        let text = std::str::from_utf8(&long.octets).map_err(|error| {
-            let message = format!("the rules are no UTF-8 behind octet {}", error.valid_up_to());
-            Refused::new(Kind::BadRequest, message)
+        let text = std::str::from_utf8(&long.octets).map_err(|_| {
+            let why = encoding::decode(&long.octets).err().map_or_else(String::new, |wrong| wrong.to_string());
+            Refused::new(Kind::BadRequest, why)
         })?;
-        let changed = g.put_acl(&list, &Put { source: &source, text, default, expect }).map_err(Refused::from)?;
+        let put = Put { source: &source, text, default, expect, allow_empty };
+        let changed = g.put_acl(&list, &put).map_err(Refused::from)?;
         Ok(document(200, &changed))
     })
     .await?

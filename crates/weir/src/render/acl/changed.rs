@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Report;
+use super::super::number::plural;
 use super::super::remark::Remark;
 
 /// The outcome of changes to a list that were put into force.
@@ -20,6 +21,9 @@ pub struct Changed {
     pub inserted: Vec<u32>,
     /// Rules that another one took the place of, or that went.
     pub deleted: usize,
+    /// Rules that stay, at another place among those that stay.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub moved: usize,
     /// Rules of the list from now on.
     pub rules: usize,
     /// What is odd about what was sent, if anything is: the first of it.
@@ -72,8 +76,8 @@ impl Report for Changed {
 
     /// Without the warnings, which are not part of what was asked for.
     fn text(&self) -> String {
-        let Changed { list, created, inserted, deleted, rules, .. } = self;
-        let new = if *created { " is new" } else { "" };
+        let Changed { list, created, inserted, deleted, moved, rules, .. } = self;
+        let new = if *created { " is new, and no interface can name it" } else { "" };
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
@@ -82,7 +86,9 @@ impl Report for Changed {
             }
             [first, .., last] => format!(" (ids {first} … {last})"),
         };
-        format!("{list}{new}: inserted {}{ids}, deleted {deleted}; {rules} rules now\n", inserted.len())
+        let moved = if *moved == 0 { String::new() } else { format!(", moved {moved}") };
+        let rules = plural(*rules as u64, "rule");
+        format!("{list}{new}: inserted {}{ids}, deleted {deleted}{moved}; {rules} now\n", inserted.len())
     }
 }
 
@@ -92,9 +98,12 @@ impl Report for Regrouped {
     fn text(&self) -> String {
         let Regrouped { group, kind, members, rules, restored, .. } = self;
         let named = if *rules == 1 { "1 rule names it".to_owned() } else { format!("{rules} rules name it") };
+        // `addresses`, `ports` or `interfaces`.
+        let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
+        let members = if *members == 1 { format!("1 {one}") } else { format!("{members} {kind}") };
         match restored {
-            None => format!("{group}: {members} {kind}; {named}\n"),
-            Some(Restored::AsConfigured) => format!("{group}: {members} {kind}, as configured; {named}\n"),
+            None => format!("{group}: {members}; {named}\n"),
+            Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}\n"),
             Some(Restored::Removed) => format!("{group}: removed\n"),
         }
     }
@@ -113,6 +122,7 @@ mod tests {
             created: false,
             inserted: vec![17],
             deleted: 0,
+            moved: 0,
             rules: 7,
             warnings: vec![],
             more_warnings: 0,
@@ -125,11 +135,15 @@ mod tests {
         changed.created = true;
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
         changed.inserted = vec![17, 4, 5];
-        assert_eq!(changed.text(), "edge-in is new: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n");
+        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n");
         changed.inserted = (1..=9).collect();
-        assert_eq!(changed.text(), "edge-in is new: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n");
+        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n");
         changed.inserted.clear();
-        assert_eq!(changed.text(), "edge-in is new: inserted 0, deleted 0; 7 rules now\n");
+        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 0, deleted 0; 7 rules now\n");
+        assert!(!json(&changed).contains("moved"));
+        (changed.created, changed.moved, changed.rules) = (false, 3, 1);
+        assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, moved 3; 1 rule now\n");
+        assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
     }
 
     #[test]
@@ -147,6 +161,10 @@ mod tests {
         assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
         group.rules = 1;
         assert_eq!(group.text(), "web: 3 ports; 1 rule names it\n");
+        for (kind, one) in [("addresses", "1 address"), ("ports", "1 port"), ("interfaces", "1 interface")] {
+            let single = Regrouped { kind: kind.into(), members: 1, ..group.clone() };
+            assert_eq!(single.text(), format!("web: {one}; 1 rule names it\n"));
+        }
         group.restored = Some(Restored::AsConfigured);
         assert_eq!(group.text(), "web: 3 ports, as configured; 1 rule names it\n");
         assert!(json(&group).contains(r#""restored":"as-configured""#));

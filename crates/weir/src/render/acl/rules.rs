@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::super::Report;
-use super::super::number::{ratio, short};
+use super::super::number::{plural, ratio, short};
 use super::super::table::{Align, Table};
 use super::super::time::utc_seconds;
 use super::Hits;
@@ -144,7 +144,7 @@ impl Report for Rules {
     fn text(&self) -> String {
         let mut text = table(self);
         if self.rules.len() < self.total {
-            let _ = writeln!(text, "{} of {} rules", self.rules.len(), self.total);
+            let _ = writeln!(text, "{} of {}", self.rules.len(), plural(self.total as u64, "rule"));
         }
         let of = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let _ = writeln!(text, "asked by: in {}; out {}", of(&self.input), of(&self.output));

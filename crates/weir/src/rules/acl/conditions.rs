@@ -16,8 +16,6 @@ use super::{
 const CONDITIONS: [&str; 11] =
     ["port", "type", "code", "tcp-flags", "fragment", "no-fragment", "dscp", RECEIVED_ON, "limit", "log", "comment"];
 
-const ALL_OCTETS: RangeInclusive<u8> = 0..=u8::MAX;
-
 /// The conditions of a rule, as far as they were read.
 #[derive(Default)]
 pub(super) struct Conditions {
@@ -128,13 +126,13 @@ impl Conditions {
             (None, None, None, None, None) => Transport::Protocol(protocol),
             (None, None, None, icmp_type, code) => Transport::Icmp {
                 protocol,
-                icmp_type: icmp_type.map_or(ALL_OCTETS, |(range, _)| range),
-                code: code.map_or(ALL_OCTETS, |(range, _)| range),
+                icmp_type: icmp_type.map(|(range, _)| range),
+                code: code.map(|(range, _)| range),
             },
             (source, destination, flags, _, _) => Transport::Ports {
                 protocol,
-                source: source.map_or(Ports::ALL, |(ports, _)| ports),
-                destination: destination.map_or(Ports::ALL, |(ports, _)| ports),
+                source: source.map_or(Ports::Any, |(ports, _)| ports),
+                destination: destination.map_or(Ports::Any, |(ports, _)| ports),
                 flags: flags.map(|(flags, _)| flags),
             },
         };

@@ -120,20 +120,12 @@ pub enum Addresses {
 /// Ports that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ports {
+    /// The rule does not name a port.
+    Any,
     /// From the first to the last.
     Range(RangeInclusive<u16>),
     /// Those of the group of this name.
     Group(Arc<str>),
-}
-
-impl Ports {
-    /// All of them.
-    pub const ALL: Ports = Ports::Range(0..=u16::MAX);
-
-    /// Nothing is asked of them.
-    pub fn is_all(&self) -> bool {
-        *self == Ports::ALL
-    }
 }
 
 /// Interfaces that a rule is about.
@@ -167,10 +159,10 @@ pub enum Transport {
     Icmp {
         /// 1 or 58.
         protocol: u8,
-        /// The type.
-        icmp_type: RangeInclusive<u8>,
-        /// The code.
-        code: RangeInclusive<u8>,
+        /// The type; `None`: the rule does not name one.
+        icmp_type: Option<RangeInclusive<u8>>,
+        /// The code; `None`: the rule does not name one.
+        code: Option<RangeInclusive<u8>>,
     },
 }
 

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ipnet::IpNet;
+use weir_packet::wire::protocol as numbers;
 use weir_plane::model::Rejection;
 
 use super::super::findings::{Kind, Sink};
@@ -90,7 +92,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     {
         is.of(family, &text[place.clone()], place.clone())?;
     }
-    let protocol = protocol.map(|(protocol, _)| protocol);
+    let (protocol, protocol_place) = protocol.unzip();
     if action == Action::Reject(Rejection::Reset) && protocol != Some(TCP) {
         let problem = Problem::new(Kind::Rule, "only rules on tcp reject by a reset");
         return Err((place, problem.help("`reject` resets TCP and answers all else by ICMP")));
@@ -111,6 +113,9 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         _ => return Err(expected("`port` or `to`", &behind)),
     }
     let to = end_of(line, &mut is)?;
+    if let (Some(protocol), Some(place)) = (protocol, protocol_place) {
+        is.matches(protocol, &text[place.clone()], place)?;
+    }
     let comment = conditions.read(line, action, protocol)?;
     let family = is.written();
     let (rest, transport) = conditions.understood(action, protocol)?;
@@ -165,6 +170,21 @@ impl<'l> Is<'l> {
                 Ok(())
             }
         }
+    }
+
+    /// Refuses an extension header of IPv6 as a protocol, unless the rule is about IPv4 alone. The parser walks past such
+    /// headers (RFC 8200, 4), so a packet's protocol is the one behind them: the rule would match no packet of IPv6.
+    fn matches(&self, protocol: u8, word: &str, place: Range<usize>) -> Result<(), Failure> {
+        let family = self.family.as_ref().map(|(family, _)| *family);
+        if family == Some(IpFamily::V4) || !numbers::is_extension(protocol) {
+            return Ok(());
+        }
+        let message = format!("`{word}` is an extension header in IPv6: a rule matches the protocol behind it");
+        let help = match family {
+            None => format!("write `ip4 {word}` for IPv4, and name the protocol behind it for IPv6"),
+            Some(_) => "name the protocol behind it, such as `tcp`, or match all protocols".to_owned(),
+        };
+        Err((place, Problem::new(Kind::Rule, message).help(help)))
     }
 
     /// The family, if the rule names it.
@@ -244,18 +264,30 @@ fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Re
         let problem = Problem::new(Kind::Prefix, format!("`{}` are no addresses", shown(word)));
         Err((place.clone(), problem.help(help)))
     };
+    // No packet has an IPv4-mapped address: those that come with one are dropped as martians.
+    let mapped = |instead: String| {
+        let problem = Problem::new(Kind::Prefix, format!("`{}`: no packet has an IPv4-mapped address", shown(word)));
+        Err((place.clone(), problem.help(format!("write `{instead}`"))))
+    };
     if let Ok(address) = word.parse::<IpAddr>() {
-        return Ok(Addresses::Net(address.into()));
+        return match prefix::unmapped(address.into()) {
+            Some(net) => mapped(net.addr().to_string()),
+            None => Ok(Addresses::Net(address.into())),
+        };
     }
     if let Some((first, last)) = word.split_once('-') {
         return match (first.parse::<IpAddr>(), last.parse::<IpAddr>()) {
             (Ok(first), Ok(last)) if first.is_ipv4() != last.is_ipv4() => wrong("both ends are of one family"),
             (Ok(first), Ok(last)) if first > last => wrong(&format!("write `{last}-{first}`")),
-            (Ok(first), Ok(last)) => Ok(Addresses::Range(first, last)),
+            (Ok(first), Ok(last)) => match (prefix::unmapped(first.into()), prefix::unmapped(last.into())) {
+                (Some(first), Some(last)) => mapped(format!("{}-{}", first.addr(), last.addr())),
+                _ => Ok(Addresses::Range(first, last)),
+            },
             _ => wrong("a range looks like `10.0.0.1-10.0.0.9`"),
         };
     }
     match prefix::parse(word) {
+        Ok((net, _)) if let Some(net) = prefix::unmapped(net) => mapped(IpNet::V4(net).to_string()),
         Ok((net, clean)) => {
             if !clean {
                 let message = format!("`{word}` has bits set behind its length; it is taken as {net}");

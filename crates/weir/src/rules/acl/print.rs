@@ -20,13 +20,8 @@ pub(super) fn action(action: Action) -> &'static str {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, destination) = match &self.transport {
-            Transport::Ports { source, destination, flags, .. } => {
-                let destination = Some(destination).filter(|ports| !ports.is_all());
-                // That there is a port at all is asked for, too.
-                let first = flags.is_none() && destination.is_none();
-                (Some(source).filter(|ports| first || !ports.is_all()), destination)
-            }
-            _ => (None, None),
+            Transport::Ports { source, destination, .. } => (source, destination),
+            _ => (&Ports::Any, &Ports::Any),
         };
         let what = What { family: self.family, protocol: self.transport.protocol() };
         write!(f, "{} {what} from ", action(self.action))?;
@@ -42,15 +37,14 @@ impl Rule {
     fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.transport {
             Transport::Icmp { protocol, icmp_type, code } => {
-                let any_code = *code == (0..=u8::MAX);
-                if *icmp_type != (0..=u8::MAX) || any_code {
+                if let Some(icmp_type) = icmp_type {
                     let (first, last) = (*icmp_type.start(), *icmp_type.end());
                     match words::icmp_type_name(*protocol, first).filter(|_| first == last) {
                         Some(name) => write!(f, " type {name}")?,
                         None => write!(f, " type {}", Span(icmp_type))?,
                     }
                 }
-                if !any_code {
+                if let Some(code) = code {
                     write!(f, " code {}", Span(code))?;
                 }
             }
@@ -105,7 +99,7 @@ impl fmt::Display for What {
 }
 
 /// Addresses, and perhaps ports.
-fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: Option<&Ports>) -> fmt::Result {
+fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: &Ports) -> fmt::Result {
     match addresses {
         Addresses::Any => f.write_str(ANY)?,
         Addresses::Net(net) => write!(f, "{net}")?,
@@ -113,9 +107,9 @@ fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: Option<&P
         Addresses::Group(name) => write!(f, "{GROUP}{name}")?,
     }
     match ports {
-        Some(Ports::Range(ports)) => write!(f, " port {}", Span(ports)),
-        Some(Ports::Group(name)) => write!(f, " port {GROUP}{name}"),
-        None => Ok(()),
+        Ports::Any => Ok(()),
+        Ports::Range(ports) => write!(f, " port {}", Span(ports)),
+        Ports::Group(name) => write!(f, " port {GROUP}{name}"),
     }
 }
 

@@ -22,6 +22,13 @@ fn rules_print_as_they_were_read() {
         "permit tcp from 10.0.0.1-10.0.0.9 to 192.0.2.0/24 tcp-flags syn/syn,ack",
         "deny tcp from any to any tcp-flags none/fin,syn,rst,psh,ack,urg,ece,cwr",
         "deny tcp from any port 0-65535 to any",
+        "deny tcp from any to any port 0-65535",
+        "deny tcp from any port 0-65535 to any port 0-65535",
+        "deny tcp from any to any port 0-65535 tcp-flags syn/syn",
+        "deny icmp from any to any code 0-255",
+        "deny icmp6 from any to any type 0-255",
+        "deny icmp6 from any to any type 0-255 code 0-255",
+        r#"permit ip from any to any comment "say \"no\", or C:\\x""#,
         "deny udp from any to any fragment",
         "deny ip4 from any to any no-fragment dscp ef",
         "permit gre from any to any dscp 63",
@@ -80,6 +87,30 @@ fn what_is_wrong_is_named_with_its_place() {
             "permit ip4 quic from any to any",
             "column 12: expected a protocol or `from`, found `quic` (protocols without a name here are written as their numbers)",
         ),
+        (
+            "deny ip6 ah from any to any",
+            "column 10: `ah` is an extension header in IPv6: a rule matches the protocol behind it (name the protocol behind it, such as `tcp`, or match all protocols)",
+        ),
+        (
+            "deny 60 from any to any",
+            "column 6: `60` is an extension header in IPv6: a rule matches the protocol behind it (write `ip4 60` for IPv4, and name the protocol behind it for IPv6)",
+        ),
+        (
+            "deny ah from @hosts to 2001:db8::/32 fragment",
+            "column 6: `ah` is an extension header in IPv6: a rule matches the protocol behind it (name the protocol behind it, such as `tcp`, or match all protocols)",
+        ),
+        (
+            "deny ip from ::ffff:10.0.0.0/104 to any",
+            "column 14: `::ffff:10.0.0.0/104`: no packet has an IPv4-mapped address (write `10.0.0.0/8`)",
+        ),
+        (
+            "deny ip from any to ::ffff:10.0.0.1",
+            "column 21: `::ffff:10.0.0.1`: no packet has an IPv4-mapped address (write `10.0.0.1`)",
+        ),
+        (
+            "deny ip from ::ffff:10.0.0.1-::ffff:10.0.0.9 to any",
+            "column 14: `::ffff:10.0.0.1-::ffff:10.0.0.9`: no packet has an IPv4-mapped address (write `10.0.0.1-10.0.0.9`)",
+        ),
         ("permit ip tcp from any to any", "column 11: expected `from`, found `tcp`"),
         ("permit ip from to any", "column 16: expected addresses or `any`, found `to`"),
         (
@@ -117,8 +148,8 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit tcp from any to any port 1 port 2", "column 35: `port` stands here twice"),
         ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 ask for a type"),
         (
-            "permit icmp from any to any type ping",
-            "column 34: `ping` is no type of ICMP (types without a name here are written as their numbers)",
+            "permit icmp from any to any type port-scan",
+            "column 34: `port-scan` is no type of ICMP (types without a name here are written as their numbers)",
         ),
         (
             "permit icmp from any to any type echo-requst",
@@ -216,6 +247,82 @@ fn what_is_wrong_is_named_with_its_place() {
     }
 }
 
+#[test]
+fn extension_headers_are_protocols_of_ipv4_alone() {
+    for protocol in [0u8, 43, 44, 51, 60, 135] {
+        let name = words::protocol_name(protocol).map_or_else(|| protocol.to_string(), str::to_owned);
+        for ends in ["ip4 P from any to any", "P from 10.0.0.0/8 to any", "P from @hosts to 10.0.0.1-10.0.0.9"] {
+            let text = format!("deny {}", ends.replace('P', &name));
+            assert_eq!(text.parse::<Rule>().expect(&text).transport, Transport::Protocol(protocol));
+        }
+        for ends in ["ip6 P from any to any", "P from any to any", "P from any to ::/0", "P from @hosts to @hosts"] {
+            let text = format!("deny {}", ends.replace('P', &protocol.to_string()));
+            let found = text.parse::<Rule>().expect_err(&text).to_string();
+            assert!(found.contains("is an extension header in IPv6"), "{text}: {found}");
+        }
+    }
+    // The parser stops at these, and they match.
+    for protocol in [50, 59, 139, 140, 253] {
+        assert!(format!("deny ip6 {protocol} from any to any").parse::<Rule>().is_ok(), "{protocol}");
+    }
+}
+
+/// Reads a packet's text and returns how the packet is printed.
+fn printed(text: &str) -> String {
+    let packet: weir_packet::text::PacketText = text.parse().unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    let mac = weir_packet::wire::MacAddress([2, 0, 0, 0, 0, 1]);
+    weir_packet::text::summary(&packet.frame(weir_packet::text::Macs { from: mac, to: mac })).to_string()
+}
+
+#[test]
+fn rules_and_packets_have_one_vocabulary() {
+    use weir_packet::wire::{dscp, icmpv4, icmpv6, protocol, tcp};
+    let rule = |text: String| text.parse::<Rule>().unwrap_or_else(|found| panic!("{text}: {found}")).to_string();
+    let types = [("icmp", "10.0.0.1", "10.0.0.2"), ("icmp6", "2001:db8::1", "2001:db8::2")];
+    let words: [Vec<&str>; 2] = [icmpv4::words().collect(), icmpv6::words().collect()];
+    for ((name, from, to), words) in types.into_iter().zip(words) {
+        for word in words {
+            // How the packet is printed, and how the rule is: both words are the same, and are read again.
+            let packet = printed(&format!("{name} from {from} to {to} type {word}"));
+            let text = rule(format!("permit {name} from any to any type {word}"));
+            let type_of = text.rsplit(' ').next().unwrap();
+            assert!(packet.contains(&format!(" {name} {type_of} ")), "{word}: {packet}, {text}");
+            assert_eq!(printed(&format!("{name} from {from} to {to} type {type_of}")), packet);
+            assert_eq!(rule(text.clone()), text);
+        }
+        for number in 0..=255 {
+            let packet = printed(&format!("{name} from {from} to {to} type {number}"));
+            let text = rule(format!("permit {name} from any to any type {number}"));
+            let type_of = text.rsplit(' ').next().unwrap();
+            let own = if type_of == number.to_string() { format!(" type {number} ") } else { format!(" {type_of} ") };
+            assert!(packet.contains(&own), "{packet}, {text}");
+        }
+    }
+    for word in protocol::words() {
+        let (from, to) = if word.contains("icmp") && word != "icmp" { (types[1].1, types[1].2) } else { (types[0].1, types[0].2) };
+        let number = protocol::by_name(word).unwrap();
+        let port = if protocol::has_ports(number) { " port 1" } else { "" };
+        let packet = printed(&format!("{word} from {from}{port} to {to}{port}"));
+        let text = rule(format!("permit {word} from {from} to any"));
+        let name = text.split(' ').nth(1).unwrap();
+        assert!(packet.contains(&format!(" {name} ")), "{word}: {packet}, {text}");
+    }
+    for word in dscp::names() {
+        let packet = printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {word}"));
+        let text = rule(format!("permit ip from any to any dscp {word}"));
+        assert!(text.ends_with(&format!(" dscp {word}")), "{text}");
+        let number = dscp::by_name(word).unwrap();
+        assert_eq!(packet, printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {number}")));
+        assert_eq!(rule(format!("permit ip from any to any dscp {number}")), text);
+    }
+    for (flag, word) in tcp::Flags::NAMES {
+        let packet = printed(&format!("tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2 flags {word}"));
+        assert!(packet.contains(&format!(" flags {flag} ")), "{packet}");
+        let text = rule(format!("permit tcp from any to any tcp-flags {flag}/{flag}"));
+        assert!(text.ends_with(&format!(" {word}/{word}")), "{text}");
+    }
+}
+
 /// A gateway's names: two interfaces, and groups of each kind.
 fn vocabulary() -> Vocabulary {
     let mut vocabulary = Vocabulary::default();
@@ -265,7 +372,7 @@ fn what_the_gateway_gets_has_its_family() {
             transport: model::Transport::Ports {
                 protocol: TCP,
                 source: (1..=9).into(),
-                destination: model::Ports::ALL,
+                destination: model::Ports::Any,
                 flags: Some(TcpFlags { value: 2, mask: 0x12 }),
             },
             fragment: Some(false),
@@ -387,7 +494,12 @@ fn name() -> impl Strategy<Value = Arc<str>> {
 }
 
 fn some_ports() -> impl Strategy<Value = Ports> {
-    prop_oneof![ordered().prop_map(Ports::Range), name().prop_map(Ports::Group)]
+    prop_oneof![
+        Just(Ports::Any),
+        Just(Ports::Range(0..=u16::MAX)),
+        ordered().prop_map(Ports::Range),
+        name().prop_map(Ports::Group)
+    ]
 }
 
 fn received_on() -> impl Strategy<Value = Interfaces> {
@@ -433,6 +545,11 @@ fn ordered<N: PartialOrd + Copy + std::fmt::Debug + Arbitrary>() -> impl Strateg
     (any::<N>(), any::<N>()).prop_map(|(a, b)| if a < b { a..=b } else { b..=a })
 }
 
+/// The values of an octet, all of them and none named among them.
+fn octets() -> impl Strategy<Value = Option<RangeInclusive<u8>>> {
+    prop_oneof![Just(None), Just(Some(0..=u8::MAX)), ordered().prop_map(Some)]
+}
+
 fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
     let fits = move |protocol: u8| family_of_protocol(protocol).is_none_or(|of| family.is_none_or(|is| is == of));
     let icmp = prop_oneof![Just(ICMP), Just(ICMP6)].prop_filter("its family", move |&protocol| fits(protocol));
@@ -446,12 +563,16 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
                 Transport::Ports { protocol, source, destination, flags }
             }
         ),
-        (icmp, ordered(), ordered()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp {
-            protocol,
-            icmp_type,
-            code
-        }),
+        (icmp, octets(), octets()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp { protocol, icmp_type, code }),
     ]
+    // These two are other ways to write `Protocol`.
+    .prop_filter("something is asked of the header", |transport| {
+        !matches!(
+            transport,
+            Transport::Ports { source: Ports::Any, destination: Ports::Any, flags: None, .. }
+                | Transport::Icmp { icmp_type: None, code: None, .. }
+        )
+    })
     .boxed()
 }
 
@@ -468,7 +589,8 @@ fn rule() -> impl Strategy<Value = Rule> {
         let family = family.filter(|_| written);
         (Just(family), addresses(of), addresses(of), Just(transport))
     });
-    let comment = prop::option::of("\\PC{0,60}".prop_map(String::into_boxed_str));
+    let comment = prop_oneof!["\\PC{0,60}", "[\"\\\\# ,a]{0,20}"].prop_map(String::into_boxed_str);
+    let comment = prop::option::of(comment);
     let action = prop::sample::select(
         &[
             Action::Permit,
@@ -489,6 +611,18 @@ fn rule() -> impl Strategy<Value = Rule> {
         })
         .prop_filter("only TCP is reset", |rule| {
             rule.action != Action::Reject(Rejection::Reset) || rule.transport.protocol() == Some(TCP)
+        })
+        .prop_filter("an extension header is a protocol of IPv4 alone", |rule| {
+            let of = rule.family.or(family_of(&rule.from)).or(family_of(&rule.to));
+            let is_extension = rule.transport.protocol().is_some_and(weir_packet::wire::protocol::is_extension);
+            of == Some(IpFamily::V4) || !is_extension
+        })
+        .prop_filter("no packet has an IPv4-mapped address", |rule| {
+            let mapped = |addresses: &Addresses| match addresses {
+                Addresses::Net(net) => crate::rules::prefix::unmapped(*net).is_some(),
+                _ => false,
+            };
+            !mapped(&rule.from) && !mapped(&rule.to)
         })
         .prop_filter("comments are bounded", |rule| {
             rule.comment.as_ref().is_none_or(|text| text.len() <= LONGEST_COMMENT)

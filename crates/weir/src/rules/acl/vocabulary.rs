@@ -203,10 +203,11 @@ impl Resolving<'_> {
 
     fn ports(&mut self, ports: &Ports) -> model::Ports {
         match ports {
+            Ports::Any => model::Ports::Any,
             Ports::Range(range) => model::Ports::Range(range.clone()),
             Ports::Group(name) => match self.note(self.vocabulary.group(name, Role::Ports)) {
                 Some(Members::Ports(group)) => model::Ports::Group(group.clone()),
-                _ => model::Ports::ALL,
+                _ => model::Ports::Any,
             },
         }
     }
@@ -319,6 +320,7 @@ impl Rule {
             model::Addresses::Group(group) => Addresses::Group(Arc::clone(&group.name)),
         };
         let ports = |ports: &model::Ports| match ports {
+            model::Ports::Any => Ports::Any,
             model::Ports::Range(range) => Ports::Range(range.clone()),
             model::Ports::Group(group) => Ports::Group(Arc::clone(&group.name)),
         };

@@ -5,10 +5,10 @@ use std::ops::Range;
 use ipnet::IpNet;
 use weir_plane::model::TcpFlags;
 
-use super::super::acl::{Action, Addresses, Ports, Transport};
+use super::super::acl::{Action, Addresses, Transport};
 use super::super::words::Problem;
 use super::super::{Kind, lines};
-use super::{Failure, Importer, expected, rule, upper};
+use super::{Failure, Importer, expected, ports, rule, upper};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -89,8 +89,8 @@ fn filter(line: &str, base: usize) -> Result<super::Rule, Failure> {
         Some(ICMP) if mask != 0 && all => icmp(value, mask),
         Some(TCP) if mask & 0xff == 0 && mask != 0 => Some(Transport::Ports {
             protocol: TCP,
-            source: Ports::Range(source.0..=source.1),
-            destination: Ports::Range(destination.0..=destination.1),
+            source: ports(source),
+            destination: ports(destination),
             flags: Some(TcpFlags { value: (value & mask).to_be_bytes()[0], mask: mask.to_be_bytes()[0] }),
         }),
         Some(protocol) if mask == 0 => {
@@ -108,8 +108,8 @@ fn filter(line: &str, base: usize) -> Result<super::Rule, Failure> {
 /// The type and the code of ICMP, each asked about as a whole or not at all.
 fn icmp(value: u16, mask: u16) -> Option<Transport> {
     let part = |value: u8, mask: u8| match mask {
-        0 => Some(0..=u8::MAX),
-        0xff => Some(value..=value),
+        0 => Some(None),
+        0xff => Some(Some(value..=value)),
         _ => None,
     };
     let ([kind, code], [of_kind, of_code]) = (value.to_be_bytes(), mask.to_be_bytes());

@@ -73,8 +73,10 @@ impl Importer<'_> {
         match acl::parse(&rule.to_string(), &mut self.names) {
             Ok((rule, _)) => self.rules.push(rule),
             Err(found) => {
-                let message = found.shown().first().map_or("no rule of ours says this", |found| &found.message);
-                self.sink.error(range, Problem::new(Kind::Rule, message));
+                let first = found.shown().first();
+                let message = first.map_or("no rule of ours says this", |found| &found.message);
+                let help = first.and_then(|found| found.help.clone());
+                self.sink.error(range, Problem { help, ..Problem::new(Kind::Rule, message) });
             }
         }
     }
@@ -97,18 +99,25 @@ fn rule(action: Action, from: Addresses, to: Addresses, transport: Transport) ->
     }
 }
 
+/// The first and the last of all ports.
+const ALL: (u16, u16) = (0, u16::MAX);
+
+/// From the first port to the last; others write all ports where our rules write none.
+fn ports((first, last): (u16, u16)) -> Ports {
+    if (first, last) == ALL { Ports::Any } else { Ports::Range(first..=last) }
+}
+
 /// What ports, or types and codes, come to where a protocol has them; `None`: it has none, and they are asked for.
 fn upper(protocol: u8, first: (u16, u16), second: (u16, u16)) -> Option<Transport> {
-    const ALL: (u16, u16) = (0, u16::MAX);
-    let octets = |(low, high): (u16, u16)| Some(u8::try_from(low).ok()?..=u8::try_from(high).unwrap_or(u8::MAX));
+    let octets = |(low, high): (u16, u16)| match (u8::try_from(low).ok()?, u8::try_from(high).unwrap_or(u8::MAX)) {
+        (0, u8::MAX) => Some(None),
+        (low, high) => Some(Some(low..=high)),
+    };
     match protocol {
         _ if first == ALL && second == ALL => Some(Transport::Protocol(protocol)),
-        6 | 17 | 33 | 132 => Some(Transport::Ports {
-            protocol,
-            source: Ports::Range(first.0..=first.1),
-            destination: Ports::Range(second.0..=second.1),
-            flags: None,
-        }),
+        6 | 17 | 33 | 132 => {
+            Some(Transport::Ports { protocol, source: ports(first), destination: ports(second), flags: None })
+        }
         1 | 58 => Some(Transport::Icmp { protocol, icmp_type: octets(first)?, code: octets(second)? }),
         _ => None,
     }

@@ -152,6 +152,67 @@ fn rules_say_what_vpp_means() {
 }
 
 #[test]
+fn lists_are_read_as_vpp_prints_them() {
+    let expected = [
+        "permit tcp from 192.0.2.0/24 to 0.0.0.0/0 port 80-90 tcp-flags syn/syn,ack",
+        "permit icmp from 0.0.0.0/0 to 0.0.0.0/0 type destination-unreachable code 4",
+        "permit icmp6 from ::/0 to 2001:db8::/32 type echo-request-echo-reply",
+        "deny ip from 0.0.0.0/0 to 0.0.0.0/0",
+    ]
+    .map(|rule| rule.replace("echo-request-echo-reply", "128-129"));
+    // As `show acl-plugin acl index 0` prints it.
+    let shown = "\
+acl-index 0 count 4 tag {web: in}
+          0: ipv4 permit src 192.0.2.0/24 dst 0.0.0.0/0 proto 6 sport 0-65535 dport 80-90 tcpflags 2 mask 18
+          1: ipv4 permit src 0.0.0.0/0 dst 0.0.0.0/0 proto 1 sport 3 dport 4
+          2: ipv6 permit src ::/0 dst 2001:db8::/32 proto 58 sport 128-129 dport 0-255
+          3: ipv4 deny src 0.0.0.0/0 dst 0.0.0.0/0 proto 0 sport 0 dport 0
+  applied inbound on sw_if_index: 1, 2
+  applied outbound on sw_if_index: 1
+  used in lookup context index: 1, 0
+";
+    // As the test tool's `acl_dump` prints it.
+    let dumped = "\
+vl_api_acl_details_t_handler:198: acl_index: 0, count: 4
+   tag {web: in}
+   ipv4 action 1 src 192.0.2.0/24 dst 0.0.0.0/0 proto 6 sport 0-65535 dport 80-90 tcpflags 2 mask 18,
+   ipv4 action 1 src 0.0.0.0/0 dst 0.0.0.0/0 proto 1 sport 3-3 dport 4-4 tcpflags 0 mask 0,
+   ipv6 action 1 src ::/0 dst 2001:db8::/32 proto 58 sport 128-129 dport 0-65535 tcpflags 0 mask 0,
+   ipv4 action 0 src 0.0.0.0/0 dst 0.0.0.0/0 proto 0 sport 0-65535 dport 0-65535 tcpflags 0 mask 0
+";
+    for text in [shown, dumped] {
+        let imported = import(text, Format::Vpp).unwrap_or_else(|found| panic!("{found}"));
+        assert_eq!(imported.rules.iter().map(Rule::to_string).collect::<Vec<_>>(), expected);
+        assert!(imported.warnings.is_empty(), "{}", imported.warnings);
+    }
+    let cut = shown.split_once("          3:").unwrap().0;
+    refused(
+        cut,
+        Format::Vpp,
+        "line 1, column 1: the list has 4 rules, of which 3 are here (the end of the text is missing)",
+    );
+    refused(
+        &format!("{shown}acl-index 1 count 0 tag {{}}\n"),
+        Format::Vpp,
+        "line 9, column 1: a second list begins here (have VPP print one: `show acl-plugin acl index 0`)",
+    );
+    assert!(rules("acl-index 3 count 0 tag {}\n", Format::Vpp).is_empty());
+    refused(
+        "acl-index 0 count 1 tag {}\n  0: ipv6 deny src ::/0 dst ::/0 proto 51 sport 0-65535 dport 0-65535",
+        Format::Vpp,
+        "line 2, column 6: `ah` is an extension header in IPv6: a rule matches the protocol behind it (name the protocol \
+         behind it, such as `tcp`, or match all protocols)",
+    );
+    let reflects = "`permit+reflect` needs sessions, which access lists do not have (permit both directions by rules of \
+                    their own)";
+    refused(
+        "acl-index 0 count 1 tag {}\n  0: ipv4 permit+reflect src 0.0.0.0/0 dst 0.0.0.0/0 proto 0 sport 0 dport 0",
+        Format::Vpp,
+        &format!("line 2, column 11: {reflects}"),
+    );
+}
+
+#[test]
 fn ports_without_a_protocol_are_as_vpp_takes_them() {
     // The rules of "A Guide to ACLs on VPP" for its stateless measurements.
     let guide = "acl_add_replace  ipv4 permit src 30.30.30.1/32 dst 40.40.40.1/32 sport 1000 dport 1000, \

@@ -1,5 +1,18 @@
 //! Rules of VPP's ACL plugin, as its test tool (`acl_add_replace`) and its debug command line (`set acl-plugin acl`) read them.
 //!
+//! Also as VPP prints a list: by `show acl-plugin acl index N` on its debug command line, or `acl_dump` of its test tool.
+//!
+//! ```text
+//! acl-index 0 count 2 tag {web}
+//!           0: ipv4 permit src 192.0.2.0/24 dst 0.0.0.0/0 proto 6 sport 0-65535 dport 80 tcpflags 2 mask 18
+//!           1: ipv4 deny src 0.0.0.0/0 dst 0.0.0.0/0 proto 0 sport 0-65535 dport 0-65535
+//!   applied inbound on sw_if_index: 1
+//!
+//! acl_index: 0, count: 1
+//!    tag {web}
+//!    ipv4 action 1 src 192.0.2.0/24 dst 0.0.0.0/0 proto 6 sport 0-65535 dport 80-80 tcpflags 2 mask 18
+//! ```
+//!
 //! What a rule does not say is as VPP has it: it permits, it is about IPv4, all addresses, all protocols and all ports. In
 //! the place of ports, rules on ICMP have types and codes. VPP asks for ports only where a rule names a protocol.
 
@@ -9,16 +22,20 @@ use std::ops::Range;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
 
-use super::super::acl::{Action, Addresses, IpFamily, Ports, Transport};
+use super::super::acl::{Action, Addresses, IpFamily, Transport};
 use super::super::words::{Problem, shown};
 use super::super::{Kind, lines};
 use super::{Failure, Importer, expected, rule, upper};
+use crate::render::number::plural;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const ICMP6: u8 = 58;
 
 pub(super) fn read(text: &str, importer: &mut Importer<'_>) {
+    if lines::of(text).next().is_some_and(|(_, line)| Head::of(line).is_some()) {
+        return printed(text, importer);
+    }
     let mut lists = 0;
     let mut continued = false;
     let mut words: Vec<Word<'_>> = Vec::new();
@@ -36,6 +53,72 @@ pub(super) fn read(text: &str, importer: &mut Importer<'_>) {
         continued = content.len() < line.len() || words.last().is_some_and(|word| word.text == ",");
     }
     list(&words, importer);
+}
+
+/// The first line of a list that VPP printed.
+struct Head {
+    /// Which list it is.
+    index: u32,
+    /// How many rules it has.
+    count: usize,
+}
+
+impl Head {
+    /// `acl-index 0 count 2 …` or `acl_index: 0, count: 2`; the test tool writes the name of its function before it.
+    fn of(line: &str) -> Option<Head> {
+        let (word, numbers) = ["acl-index ", "acl_index: "].into_iter().find_map(|word| {
+            let (before, numbers) = line.split_once(word)?;
+            (before.is_empty() || before.ends_with(": ")).then_some((word, numbers))
+        })?;
+        let (index, rest) = match word.ends_with(": ") {
+            true => numbers.split_once(", count: ")?,
+            false => numbers.split_once(" count ")?,
+        };
+        let count = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(Head { index: index.parse().ok()?, count: count.parse().ok()? })
+    }
+}
+
+/// Reads one list as VPP prints it.
+fn printed(text: &str, importer: &mut Importer<'_>) {
+    let mut head: Option<(Head, Range<usize>)> = None;
+    let mut rules = 0;
+    for (base, line) in lines::of(text) {
+        let line = line.trim_ascii_end();
+        let place = base..base + line.len();
+        if let Some(found) = Head::of(line) {
+            if let Some((first, _)) = &head {
+                let problem = Problem::new(Kind::Rule, "a second list begins here");
+                let help = format!("have VPP print one: `show acl-plugin acl index {}`", first.index);
+                return importer.sink.error(place, problem.help(help));
+            }
+            head = Some((found, place));
+            continue;
+        }
+        // Where VPP uses the list, and what it is called.
+        if ["applied ", "used in ", "tag {"].into_iter().any(|known| line.starts_with(known)) {
+            continue;
+        }
+        let mut words = split(line, base);
+        // The rule's number, or the comma behind a rule.
+        if words.first().is_some_and(|word| word.text.strip_suffix(':').is_some_and(|n| n.parse::<u32>().is_ok())) {
+            words.remove(0);
+        }
+        if words.last().is_some_and(|word| word.text == ",") {
+            words.pop();
+        }
+        if words.is_empty() {
+            continue;
+        }
+        rules += 1;
+        one(&words, true, importer);
+    }
+    let Some((Head { count, .. }, place)) = head else { return };
+    if rules < count {
+        let here = if rules == 1 { "1 is here".to_owned() } else { format!("{rules} are here") };
+        let problem = Problem::new(Kind::Rule, format!("the list has {}, of which {here}", plural(count as u64, "rule")));
+        importer.sink.error(place, problem.help("the end of the text is missing"));
+    }
 }
 
 /// A word, and where it stands.
@@ -105,25 +188,29 @@ fn list(words: &[Word<'_>], importer: &mut Importer<'_>) {
     if rules.is_empty() {
         return;
     }
-    for one in rules.split(|word| word.text == ",") {
-        let range = match (one.first(), one.last()) {
-            (Some(first), Some(last)) => first.range.start..last.range.end,
+    for rule in rules.split(|word| word.text == ",") {
+        if rule.is_empty() {
             // Two commas, or one at an end: VPP would take nothing for a rule that permits everything.
-            _ => {
-                let at = words.last().map_or(0..0, |last| last.range.clone());
-                importer.sink.error(at, Problem::new(Kind::Rule, "a rule that says nothing, beside a comma"));
-                continue;
-            }
-        };
-        match said(one, importer).and_then(|said| said.rule(&range)) {
-            Ok((rule, odd)) => {
-                if let Some((range, problem)) = odd {
-                    importer.sink.warning(range, problem);
-                }
-                importer.add(range, &rule);
-            }
-            Err((range, problem)) => importer.sink.error(range, problem),
+            let at = words.last().map_or(0..0, |last| last.range.clone());
+            importer.sink.error(at, Problem::new(Kind::Rule, "a rule that says nothing, beside a comma"));
+        } else {
+            one(rule, false, importer);
         }
+    }
+}
+
+/// Reads one rule of at least one word. `is_printed`: VPP wrote it, with all that it knows of it.
+fn one(words: &[Word<'_>], is_printed: bool, importer: &mut Importer<'_>) {
+    let range = words[0].range.start..words[words.len() - 1].range.end;
+    match said(words, importer).and_then(|said| said.rule(&range)) {
+        Ok((rule, odd)) => {
+            // VPP prints ports of rules without a protocol, too, and never looks at them.
+            if let Some((range, problem)) = odd.filter(|_| !is_printed) {
+                importer.sink.warning(range, problem);
+            }
+            importer.add(range, &rule);
+        }
+        Err((range, problem)) => importer.sink.error(range, problem),
     }
 }
 
@@ -260,8 +347,8 @@ impl Said {
             }
             TCP if flags.is_some() => Transport::Ports {
                 protocol: TCP,
-                source: Ports::Range(self.first.0..=self.first.1),
-                destination: Ports::Range(self.second.0..=self.second.1),
+                source: super::ports(self.first),
+                destination: super::ports(self.second),
                 flags,
             },
             _ if flags.is_some() => return Err(wrong("flags are asked for of TCP only")),

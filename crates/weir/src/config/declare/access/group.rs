@@ -39,7 +39,7 @@ impl Members {
             }),
             Members::Ports(all) => some(all, |member| match member {
                 Ports::Group(name) => Some(name),
-                Ports::Range(_) => None,
+                Ports::Any | Ports::Range(_) => None,
             }),
             Members::Interfaces(all) => some(all, |member| member.strip_prefix(GROUP)),
         }

@@ -9,6 +9,7 @@ use super::super::super::declare::access::{Allowlist as Declared, Sources};
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
 use super::super::Resolver;
+use crate::rules::prefix;
 
 impl<'a> Resolver<'a> {
     /// Makes the allowlists of the model.
@@ -46,6 +47,12 @@ impl<'a> Resolver<'a> {
         let mut first: HashMap<IpNet, Span> = HashMap::with_capacity(places.len());
         let mut prefixes = Vec::with_capacity(places.len());
         for (prefix, span) in places {
+            if let Some(net) = prefix::unmapped(prefix) {
+                let message = format!("`{prefix}`: no packet has an IPv4-mapped address");
+                let found = Diagnostic::error(Code::InvalidPrefix, span, message);
+                self.report(found.help(format!("write `{net}`")));
+                continue;
+            }
             match first.get(&prefix) {
                 Some(&first) => {
                     let message = format!("{prefix} stands twice in the allowlist `{}`", declared.name.value);

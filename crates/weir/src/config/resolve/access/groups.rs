@@ -192,6 +192,7 @@ impl Member for RangeInclusive<u16> {
 
     fn of(written: &Ports, vocabulary: &Vocabulary) -> Result<Option<Vec<RangeInclusive<u16>>>, Wrong> {
         Ok(match written {
+            Ports::Any => None,
             Ports::Range(range) => Some(vec![range.clone()]),
             Ports::Group(name) => match vocabulary.group(name, Role::Ports)? {
                 Some(Members::Ports(group)) => Some(group.members.to_vec()),

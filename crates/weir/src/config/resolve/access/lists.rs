@@ -7,9 +7,9 @@ use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, IpFam
 
 use super::super::super::declare::access::List;
 use super::super::super::declare::sav::diagnostic;
-use super::super::super::diagnostic::{Code, Diagnostic};
+use super::super::super::diagnostic::{Code, Diagnostic, Severity};
 use super::super::super::load::SHOWN;
-use super::super::super::source::{At, Span};
+use super::super::super::source::{At, SourceId, Span};
 use super::super::Resolver;
 use crate::rules::acl::Rule;
 
@@ -61,6 +61,10 @@ impl<'a> Resolver<'a> {
         }
         for file in &declared.files {
             let Some(source) = file.source else { continue };
+            if file.lines.is_empty() && !self.has_errors(source) {
+                let message = format!("`{}` has no rules", file.path.value);
+                self.report(Diagnostic::warning(Code::EmptyFile, file.path.span, message));
+            }
             for line in &file.lines {
                 self.rule_of_list(&mut making, &line.rule, Span { source, start: line.start, end: line.end }, false);
             }
@@ -82,6 +86,12 @@ impl<'a> Resolver<'a> {
             sample: declared.sample.as_ref().and_then(|sample| self.sampling(sample)),
             origin: self.origin(declared.name.span),
         }
+    }
+
+    /// Whether errors were found in a text.
+    fn has_errors(&self, source: SourceId) -> bool {
+        let is_of = |found: &&Diagnostic| found.primary.as_ref().is_some_and(|place| place.span.source == source);
+        self.diagnostics.iter().filter(is_of).any(|found| found.severity == Severity::Error)
     }
 
     /// Makes a rule, which stands in a string or in a line of a file.

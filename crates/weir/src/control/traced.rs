@@ -1,0 +1,49 @@
+//! What decided that a traced packet is dropped, in words.
+
+use weir_plane::compile::Named;
+use weir_plane::model::{Gateway, Origin};
+use weir_plane::stats::TraceCause;
+
+use crate::replay::access::acl_rule;
+use crate::replay::validation::Rule;
+use crate::rules::binding::Binding;
+
+/// Says what decided: the list or policy, where the rule was declared, and the rule.
+pub(super) fn by(model: &Gateway, cause: &TraceCause) -> String {
+    let rule = |named: &Named| {
+        let rule = Rule::at(named, model.origins.place(named.origin));
+        format!("{}: {}", rule.whence(), rule.rule)
+    };
+    let at = |text: &str, origin: Origin| rule(&Named { text: text.to_owned(), origin, said: None });
+    match cause {
+        TraceCause::Acl(decision) => format!("{}, {}", decision.list, rule(&acl_rule(model, decision))),
+        TraceCause::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
+            Some(list) => {
+                let rule = decision.rule.and_then(|rule| list.rules.get(rule));
+                let (text, origin) = rule
+                    .map_or_else(|| ("no rule matches".to_owned(), list.origin), |rule| (Binding::of(rule).to_string(), rule.origin));
+                format!("{}, {}", list.name, at(&text, origin))
+            }
+            None => GONE.to_owned(),
+        },
+        TraceCause::Allowlist(listed) => match model.allowlists.get(usize::from(listed.list.0)) {
+            Some(list) => {
+                let (text, origin) = listed.within.map_or_else(
+                    || ("it does not contain the source".to_owned(), list.origin),
+                    |(prefix, origin)| (format!("{prefix} is discarded"), origin),
+                );
+                format!("{}, {}", list.name, at(&text, origin))
+            }
+            None => GONE.to_owned(),
+        },
+        TraceCause::Sav { policy, origin, decision: None } => format!("{policy}, {}", at("the policy", *origin)),
+        TraceCause::Sav { policy, origin, decision: Some(decision) } => match decision.by.first() {
+            Some(named) => format!("{policy}, {} ({})", rule(named), decision.why),
+            None => format!("{policy}, {}", at(&decision.why, *origin)),
+        },
+        TraceCause::Ethertypes(origin) => at("the ethertypes of the interface", *origin),
+        TraceCause::Gone => GONE.to_owned(),
+    }
+}
+
+const GONE: &str = "the rule or list is not in force any more";
