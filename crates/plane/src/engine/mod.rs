@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
 use weir_base::{tsc, wake};
 use weir_packet::buffer::{Pool, PoolSize};
@@ -35,6 +35,7 @@ use crate::node::Node;
 use crate::root::Root;
 use crate::sample;
 use crate::stats::{self, Snapshot};
+use crate::streams::Stream;
 use crate::trace::Tracer;
 use crate::worker::Order;
 
@@ -49,8 +50,8 @@ pub use why::{Refusal, WayBack};
 pub struct Options {
     /// What time it is.
     pub clock: Clock,
-    /// Seeds of hashes.
-    pub random: Random,
+    /// Where all randomness comes from: keys of hashes, identifications, jitter.
+    pub random: Entropy,
     /// Make up hardware addresses for neighbours that the configuration does not name.
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
@@ -161,7 +162,7 @@ impl Engine {
         options: Options,
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Engine, EngineError> {
-        let Options { clock, mut random, invent_neighbors, pin } = options;
+        let Options { clock, random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
         let model::Buffers { small, large } = model.buffers;
         let pool = Pool::new(PoolSize { small: small as usize, large: large as usize })
@@ -181,7 +182,7 @@ impl Engine {
             }
             Err(_) => None,
         };
-        let mut keeper = Keeper::new(&model, Random::from_seed(random.next()));
+        let mut keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
         let places = opened.places.clone();
         let announces = |index| Control::announces(&ports, &places, index);
         let (root, map, links) =
@@ -203,7 +204,7 @@ impl Engine {
             keeper: &waker,
             sampler: &bed.1,
         };
-        let (workers, rings) = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
+        let (workers, rings) = Crew::start(&model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
         receive(&workers, &opened.new, &mut ports);
         let mut work = Work::default();
