@@ -86,7 +86,7 @@ impl Learn {
 
 /// What people wrote is never overwritten.
 fn create(path: &Path) -> Result<File, Error> {
-    File::create_new(path).map_err(|error| {
+    weir_base::file::create_new(path).map_err(|error| {
         Error::Failed(match error.kind() {
             ErrorKind::AlreadyExists => format!("{}: is there already, and is not overwritten", path.display()),
             _ => format!("{}: cannot be created: {error}", path.display()),
