@@ -47,6 +47,7 @@
 
 mod af_packet;
 pub mod capture;
+mod claim;
 mod failure;
 pub mod fault;
 pub mod generator;
@@ -61,6 +62,7 @@ mod virtio;
 mod wrapped;
 
 pub use af_packet::AfPacketError;
+pub use claim::Holder;
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
 pub use tap::{Mode as TapMode, TapError};

@@ -42,7 +42,7 @@ use crate::worker::Order;
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
-use ports::{OpenPort, open_ports};
+use ports::{OpenPort, open_first, open_ports};
 use report::{count, difference, interfaces, tables};
 pub use why::{Refusal, WayBack};
 
@@ -174,7 +174,7 @@ impl Engine {
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();
         let mut ports = Vec::new();
-        let mut opened = open_ports(&model, &[], &mut ports)?;
+        let mut opened = open_first(&model, &mut ports)?;
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
             Err(source) if ports.iter().flatten().any(|port| port.port.device().is_some()) => {
