@@ -61,6 +61,7 @@ impl Folder {
         let folder = std::env::temp_dir().join(format!("weir-run-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
         Folder(folder)
     }
 
