@@ -38,8 +38,11 @@ pub fn gateway(scenario: &str) -> Gateway {
 
 /// What the recorded gateway received.
 pub fn inputs(scenario: &str) -> Vec<Input> {
-    let input =
-        |link: &str| Input { interface: link.to_owned(), path: captures(scenario).join(format!("{link}-in.pcap")), captured_on: None };
+    let input = |link: &str| Input {
+        interface: link.to_owned(),
+        path: captures(scenario).join(format!("{link}-in.pcap")),
+        captured_on: None,
+    };
     LINKS.map(input).into()
 }
 

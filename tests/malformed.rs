@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use weir::config;
 use weir_base::clock::{Clock, Time};
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::engine::{self, Engine};
 use weir_plane::harness::{self, Harness, Verdict};
 use weir_plane::stats::Snapshot;
@@ -143,8 +143,12 @@ fn ten_million_malformed_packets_are_accounted_for() {
     let text = loaded.text(false);
     let loaded = loaded.gateway.unwrap_or_else(|| panic!("{text}"));
     let start = Instant::now();
-    let options =
-        engine::Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: true, pin: false };
+    let options = engine::Options {
+        clock: Clock::monotonic(),
+        random: Entropy::from_seed(1),
+        invent_neighbors: true,
+        pin: false,
+    };
     let engine = Engine::start(loaded, options).expect("the gateway starts");
     // What the links did to the packets before they came in is known to the packet.
     let faults = |snapshot: &Snapshot, name: &str| -> u64 {

@@ -98,13 +98,14 @@ fn v6(choice: u8, value: u8, room: usize, packet: &[u8]) {
     match parse::ipv6(packet, 0) {
         Ok(parsed) => {
             let _ = icmp::may_answer_v6(&parsed, packet, error);
+            let _ = ErrorV6::of_unserved(packet);
             let mut reply = packet.to_vec();
-            if icmp::echo_reply_v6(&mut reply).is_ok() {
-                let header = ipv6::Header::new(&reply).unwrap();
+            if let Ok(start) = icmp::echo_reply_v6(&mut reply) {
+                let header = ipv6::Header::new(&reply[start..]).unwrap();
                 let length = u32::from(header.payload_length());
                 let pseudo = checksum::pseudo_v6(header.source(), header.destination(), 58, length);
-                assert!(pseudo.bytes(&parsed.packet(&reply)[40..]).is_valid());
-                assert_eq!(packet[44..], reply[44..]);
+                assert!(pseudo.bytes(&parsed.packet(&reply)[start + 40..]).is_valid());
+                assert_eq!(packet[start + 44..], reply[start + 44..]);
             } else {
                 assert_eq!(reply, packet);
             }

@@ -1,9 +1,93 @@
 //! Injected randomness: seeds come from the operating system in a live gateway, from the user in replays and tests.
+//!
+//! There are two generators. [`Random`] is fast and its next number can be computed from earlier ones: for generated traffic,
+//! samples and tests. [`SecureRandom`] is cryptographic: for hash keys, and for whatever leaves the gateway, such as
+//! identifications of fragments and the times of messages.
+//!
+//! A gateway has one [`Entropy`]. Each consumer opens a stream of its own from it, by a number. The output of one stream
+//! says nothing about that of another.
 
+use chacha20::ChaCha8Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
-/// A fast generator for jitter, sampling, hash seeds and generated traffic. Not for secrets.
+/// 256 secret bits from which all streams of a gateway come.
+#[derive(Clone)]
+pub struct Entropy([u8; 32]);
+
+impl Entropy {
+    /// Expands a seed. Equal seeds give equal streams, in every release of weir.
+    pub fn from_seed(seed: u64) -> Entropy {
+        let mut random = Random::from_seed(seed);
+        let mut key = [0; 32];
+        for word in key.chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next().to_le_bytes());
+        }
+        Entropy(key)
+    }
+
+    /// Reads 256 bits from the operating system.
+    ///
+    /// # Errors
+    /// When the operating system has no randomness to give.
+    pub fn from_system() -> std::io::Result<Entropy> {
+        let mut key = [0; 32];
+        let mut filled = 0;
+        while filled < key.len() {
+            filled += rustix::rand::getrandom(&mut key[filled..], rustix::rand::GetRandomFlags::empty())?;
+        }
+        Ok(Entropy(key))
+    }
+
+    /// Opens the stream of this number from its start. Two consumers that share a number get equal sequences.
+    pub fn stream(&self, number: u64) -> SecureRandom {
+        let mut generator = ChaCha8Rng::from_seed(self.0);
+        generator.set_stream(number);
+        SecureRandom(generator)
+    }
+}
+
+impl std::fmt::Debug for Entropy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Entropy(..)")
+    }
+}
+
+/// A cryptographic generator: ChaCha with 8 rounds, computed 256 octets at a time. Nobody who sees some of its numbers can
+/// compute others.
+#[derive(Debug)]
+pub struct SecureRandom(ChaCha8Rng);
+
+impl SecureRandom {
+    /// Returns 64 random bits.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a generator never ends: as an iterator it would promise an option"
+    )]
+    #[inline]
+    pub fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Returns a number that is uniform in `0..bound`, with the bias of [`Random::below`]; 0 for a bound of 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        scaled(self.next(), bound)
+    }
+
+    /// Returns 64-bit words for hash keys.
+    pub fn words<const N: usize>(&mut self) -> [u64; N] {
+        std::array::from_fn(|_| self.next())
+    }
+}
+
+/// Maps 64 random bits to `0..bound` by multiplication.
+#[inline]
+fn scaled(bits: u64, bound: u64) -> u64 {
+    ((u128::from(bits) * u128::from(bound)) >> 64) as u64
+}
+
+/// A fast generator for sampling, generated traffic and tests. Not for secrets, and not for what others can see.
 #[derive(Debug, Clone)]
 pub struct Random(Xoshiro256PlusPlus);
 
@@ -11,19 +95,6 @@ impl Random {
     /// Equal seeds give equal sequences, in every release of weir.
     pub fn from_seed(seed: u64) -> Self {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
-    }
-
-    /// Seeded by the operating system.
-    ///
-    /// # Errors
-    /// When the operating system has no randomness to give.
-    pub fn from_system() -> std::io::Result<Self> {
-        let mut seed = [0; 32];
-        let mut filled = 0;
-        while filled < seed.len() {
-            filled += rustix::rand::getrandom(&mut seed[filled..], rustix::rand::GetRandomFlags::empty())?;
-        }
-        Ok(Random(Xoshiro256PlusPlus::from_seed(seed)))
     }
 
     /// 64 random bits.
@@ -39,7 +110,7 @@ impl Random {
     /// Uniform in `0..bound` (by multiplication; the bias is below 2⁻³² for bounds below 2³²). 0 for a bound of 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        scaled(self.next(), bound)
     }
 
     /// True with this probability.
@@ -59,7 +130,34 @@ mod tests {
         let mut b = Random::from_seed(7);
         assert!((0..100).all(|_| a.next() == b.next()));
         assert_ne!(Random::from_seed(8).next(), Random::from_seed(7).next());
-        assert_ne!(Random::from_system().unwrap().next(), Random::from_system().unwrap().next());
+    }
+
+    #[test]
+    fn each_stream_is_its_own_and_comes_again() {
+        let entropy = Entropy::from_seed(7);
+        let first: [u64; 100] = entropy.stream(1).words();
+        assert_eq!(first, Entropy::from_seed(7).stream(1).words());
+        assert_ne!(first, entropy.stream(2).words());
+        assert_ne!(first, Entropy::from_seed(8).stream(1).words());
+        let system = || Entropy::from_system().unwrap().stream(1).next();
+        assert_ne!(system(), system());
+        assert_eq!(format!("{entropy:?}"), "Entropy(..)", "a log line gives no key away");
+    }
+
+    /// Replays of every release depend on the sequence.
+    #[test]
+    fn streams_are_those_of_chacha8() {
+        // The first block of ChaCha8 under a key of zeros (draft-strombergson-chacha-test-vectors-01, TC1), in words.
+        assert_eq!(Entropy([0; 32]).stream(0).next().to_le_bytes(), [0x3e, 0x00, 0xef, 0x2f, 0x89, 0x5f, 0x40, 0xd6]);
+    }
+
+    #[test]
+    fn secure_numbers_stay_below_their_bound() {
+        let mut random = Entropy::from_seed(1).stream(0);
+        assert!((0..1000).all(|_| random.below(10) < 10));
+        assert_eq!(random.below(0), 0);
+        let low = (0..100_000).filter(|_| random.below(4) == 0).count();
+        assert!((24_000..26_000).contains(&low), "{low}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7), and of IPv6 packets at their source.
 //!
-//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All of them are as long as
-//! the link allows, in multiples of 8 octets, but the last; the order is that of the data. IPv6 routers do not fragment;
+//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All but the last are as long
+//! as the link allows, in multiples of 8 octets. The last takes whatever fits the link, so that there are as few fragments
+//! as possible. The order is that of the data. IPv6 routers do not fragment;
 //! whoever sends may ([`SourceFragmenter`]).
 
 mod source;
@@ -41,9 +42,8 @@ pub struct Fragmenter<'a> {
     later_length: usize,
     /// What is still to be sent.
     rest: &'a [u8],
-    /// Data in the first and in a later fragment, in octets, a multiple of 8; the last has what is left.
-    first_room: usize,
-    later_room: usize,
+    first_room: Room,
+    later_room: Room,
     /// Where `rest` starts in the data of the whole datagram, in octets.
     offset: usize,
     started: bool,
@@ -73,8 +73,8 @@ impl<'a> Fragmenter<'a> {
             later: [0; ipv4::MAX_LENGTH],
             later_length: header_length,
             rest: data,
-            first_room: data.len(),
-            later_room: 0,
+            first_room: Room(data.len()),
+            later_room: Room(0),
             offset,
             started: false,
             flags: wire::be16(view.bytes(), ipv4::FRAGMENT) & !ipv4::OFFSET_MASK,
@@ -93,28 +93,29 @@ impl<'a> Fragmenter<'a> {
             return Err(Cannot::TooLong);
         }
         fragmenter.later_length = later_header(header, &mut fragmenter.later)?;
-        fragmenter.first_room = room(mtu, header_length)?;
-        fragmenter.later_room = room(mtu, fragmenter.later_length)?;
+        fragmenter.first_room = Room::behind(mtu, header_length)?;
+        fragmenter.later_room = Room::behind(mtu, fragmenter.later_length)?;
         Ok(fragmenter)
     }
 
     /// How many fragments are still to come.
     pub fn count(&self) -> usize {
+        let rest = self.rest.len();
         if self.started {
-            self.rest.len().div_ceil(self.later_room.max(1))
+            self.later_room.fragments(rest)
         } else {
-            1 + self.rest.len().saturating_sub(self.first_room).div_ceil(self.later_room.max(1))
+            1 + self.later_room.fragments(rest - self.first_room.next(rest))
         }
     }
 
     /// The length of the next fragment in octets: what [`next`](Self::next) needs of `out`. `None` after the last.
     pub fn next_length(&self) -> Option<usize> {
         if !self.started {
-            Some(self.header.len() + self.rest.len().min(self.first_room))
+            Some(self.header.len() + self.first_room.next(self.rest.len()))
         } else if self.rest.is_empty() {
             None
         } else {
-            Some(self.later_length + self.rest.len().min(self.later_room))
+            Some(self.later_length + self.later_room.next(self.rest.len()))
         }
     }
 
@@ -154,11 +155,32 @@ impl<'a> Fragmenter<'a> {
     }
 }
 
-/// The data that fits behind a header, in octets: a multiple of 8.
-fn room(mtu: usize, header_length: usize) -> Result<usize, Cannot> {
-    match mtu.saturating_sub(header_length) & !7 {
-        0 => Err(Cannot::MtuTooSmall),
-        room => Ok(room),
+/// Octets of data that fit behind the headers of a fragment. The last fragment may use all of them, any other one only a
+/// multiple of 8 (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Debug, Clone, Copy)]
+struct Room(usize);
+
+impl Room {
+    /// Returns the room behind headers of this length on a link of this MTU.
+    fn behind(mtu: usize, headers: usize) -> Result<Room, Cannot> {
+        let room = Room(mtu.saturating_sub(headers));
+        if room.multiple() == 0 { Err(Cannot::MtuTooSmall) } else { Ok(room) }
+    }
+
+    /// Data of a fragment that is not the last.
+    fn multiple(self) -> usize {
+        self.0 & !7
+    }
+
+    /// Data of the next fragment when so many octets are left.
+    fn next(self, left: usize) -> usize {
+        if left <= self.0 { left } else { self.multiple() }
+    }
+
+    /// Fragments that so many octets need.
+    fn fragments(self, left: usize) -> usize {
+        // The last one takes as much as fits; an empty rest needs none.
+        if left == 0 { 0 } else { 1 + left.saturating_sub(self.0).div_ceil(self.multiple().max(1)) }
     }
 }
 
@@ -251,6 +273,44 @@ mod tests {
     }
 
     #[test]
+    fn the_last_fragment_takes_all_that_fits() {
+        // 1,380 octets fit, 1,376 of them in a fragment that is not the last.
+        let lengths =
+            |data| cut(&datagram(fields(), &[], &vec![7; data]), 1400).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(lengths(1376 + 1377), [1396, 1397]);
+        assert_eq!(lengths(1376 + 1380), [1396, 1400]);
+        assert_eq!(lengths(1376 + 1381), [1396, 1396, 25]);
+    }
+
+    /// The fewest fragments of so much data, found by trying: all but the last carry `later` octets rounded down to 8.
+    fn fewest(data: usize, first: usize, later: usize) -> usize {
+        if data <= first {
+            return 1;
+        }
+        (2..)
+            .find(|&count| data <= first / 8 * 8 + (count - 2) * (later / 8 * 8) + later)
+            .expect("each fragment carries 8 octets at least")
+    }
+
+    #[test]
+    fn every_size_on_every_mtu_makes_the_fewest_fragments() {
+        // Record route stays in the first fragment, router alert is in all of them.
+        for (options, later_header) in [(&[][..], 20), (&[7, 7, 4, 0, 0, 0, 0, 0], 20), (&[148, 4, 0, 0], 24)] {
+            let header = 20 + options.len();
+            let longest = datagram(fields(), options, &[7; 3000]);
+            for mtu in (68..=200).chain([576, 1280, 1399, 1400, 1401, 1492, 1500]) {
+                for data in 0..=3000 {
+                    let mut packet = longest[..header + data].to_vec();
+                    let total = packet.len() as u16;
+                    packet[2..4].copy_from_slice(&total.to_be_bytes());
+                    let fragmenter = Fragmenter::new(&packet, mtu as u32).unwrap();
+                    assert_eq!(fragmenter.count(), fewest(data, mtu - header, mtu - later_header), "{data} over {mtu}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn options_are_copied_when_they_say_so() {
         // NOP, record route (first fragment only), router alert (all), timestamp (first only), END.
         let options = [1, 7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 68, 8, 5, 0, 0, 0, 0, 0];
@@ -337,6 +397,9 @@ mod tests {
                 prop_assert!(last || fragment.len() + 8 > mtu as usize);
                 together.extend_from_slice(body);
             }
+            let later = fragments.last().map_or(20, |last| ipv4::Header::new(last).unwrap().header_length());
+            let first = ipv4::Header::new(&packet).unwrap().header_length();
+            prop_assert_eq!(fragments.len(), fewest(data.len(), mtu as usize - first, mtu as usize - later));
             prop_assert_eq!(together, data);
         }
 

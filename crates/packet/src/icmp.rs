@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::checksum;
+use crate::delivery::{self, Undeliverable};
 use crate::parse::{Malformed, ParseFlags, Parsed, martian};
 use crate::wire::{icmpv4, icmpv6, ipv4, ipv6, protocol};
 
@@ -89,6 +90,26 @@ pub enum ErrorV6 {
 }
 
 impl ErrorV6 {
+    /// The error that tells the sender of a packet for this node that nothing here serves it (RFC 8200 section 4, RFC 4443
+    /// section 3): a parameter problem of its extension headers, an unrecognised next header, a port without a listener.
+    /// `packet` starts with an IPv6 header that has passed [`crate::parse::ipv6`]. `None` where silence is due: TCP is
+    /// refused by resets, unknown ICMPv6 messages and packets without a payload are ignored.
+    pub fn of_unserved(packet: &[u8]) -> Option<ErrorV6> {
+        match delivery::payload(packet) {
+            Err(Undeliverable::Problem { code, pointer }) => Some(ErrorV6::ParameterProblem { code, pointer }),
+            Err(Undeliverable::Silent) => None,
+            Ok(payload) => match payload.protocol {
+                protocol::TCP | protocol::ICMPV6 | protocol::NO_NEXT_HEADER => None,
+                protocol::UDP | protocol::UDP_LITE => Some(ErrorV6::Unreachable { code: icmpv6::unreachable::PORT }),
+                _ => Some(ErrorV6::ParameterProblem {
+                    code: icmpv6::parameter_problem::UNRECOGNIZED_NEXT_HEADER,
+                    // Below 2^17: a payload has at most 65,535 octets.
+                    pointer: payload.named_at as u32,
+                }),
+            },
+        }
+    }
+
     /// The parameter problem that tells the sender of a malformed packet; `None` where silence is due.
     pub fn of_malformed(malformed: Malformed) -> Option<ErrorV6> {
         malformed.parameter_problem().map(|(code, pointer)| ErrorV6::ParameterProblem { code, pointer })
@@ -294,8 +315,9 @@ pub enum NotAnswered {
     /// It is a fragment.
     #[error("a fragment of an ICMP echo request")]
     Fragment,
-    /// It has IP options or extension headers, which a reply would have to reverse (RFC 1122 section 3.2.2.6).
-    #[error("an ICMP echo request with IP options or extension headers")]
+    /// It has IP options, which a reply would have to reverse (RFC 1122 section 3.2.2.6), or extension headers that end its
+    /// delivery.
+    #[error("an ICMP echo request with IP options, or with extension headers that end its delivery")]
     Options,
     /// One of its addresses names no single host.
     #[error("an ICMP echo request from or to an address that is no single host")]
@@ -333,29 +355,40 @@ pub fn echo_reply_v4(packet: &mut [u8]) -> Result<(), NotAnswered> {
     Ok(())
 }
 
-/// Turns an ICMPv6 echo request into its reply, in place. `packet` starts with an IPv6 header that has passed
-/// [`crate::parse::ipv6`], and may go on after the packet's end. Addresses change places, the hop limit becomes
-/// [`TTL`]; traffic class, flow label and data stay.
+/// Turns an ICMPv6 echo request into its reply, in place, and returns the octet at which the reply starts. `packet` starts
+/// with an IPv6 header that has passed [`crate::parse::ipv6`], and may go on after the packet's end. Addresses change
+/// places, the hop limit becomes [`TTL`]; traffic class, flow label and data stay. Extension headers are processed as
+/// [`delivery`] has it, and the reply has none.
 ///
 /// # Errors
 /// Why not; the packet is as it was.
-pub fn echo_reply_v6(packet: &mut [u8]) -> Result<(), NotAnswered> {
+pub fn echo_reply_v6(packet: &mut [u8]) -> Result<usize, NotAnswered> {
     let header = ipv6::Fields::parse(packet).map_err(|_| NotAnswered::NotEcho)?;
-    if header.next_header != protocol::ICMPV6 {
-        let extended = protocol::is_extension(header.next_header);
-        return Err(if extended { NotAnswered::Options } else { NotAnswered::NotEcho });
+    let end = ipv6::LENGTH + usize::from(header.payload_length);
+    let packet = packet.get_mut(..end).ok_or(NotAnswered::NotEcho)?;
+    let payload = delivery::payload(packet).map_err(|_| NotAnswered::Options)?;
+    if payload.protocol != protocol::ICMPV6 {
+        return Err(NotAnswered::NotEcho);
     }
-    let (ip, rest) = packet.split_at_mut(ipv6::LENGTH);
-    let message = rest.get_mut(..usize::from(header.payload_length)).ok_or(NotAnswered::NotEcho)?;
-    let reply = ipv6::Fields { hop_limit: TTL, source: header.destination, destination: header.source, ..header };
+    let (headers, message) = packet.split_at_mut(payload.at);
+    // No longer than the payload that it is part of.
+    let payload_length = message.len() as u16;
+    let reply = ipv6::Fields {
+        payload_length,
+        next_header: protocol::ICMPV6,
+        hop_limit: TTL,
+        source: header.destination,
+        destination: header.source,
+        ..header
+    };
     if martian::source_v6(reply.source) || martian::source_v6(reply.destination) {
         return Err(NotAnswered::Address);
     }
-    let length = u32::from(header.payload_length);
-    let pseudo = checksum::pseudo_v6(header.source, header.destination, protocol::ICMPV6, length);
+    let pseudo = checksum::pseudo_v6(header.source, header.destination, protocol::ICMPV6, payload_length.into());
     answer(message, icmpv6::kind::ECHO_REQUEST, icmpv6::kind::ECHO_REPLY, pseudo)?;
-    ip.copy_from_slice(&reply.emit());
-    Ok(())
+    let start = headers.len() - ipv6::LENGTH;
+    headers[start..].copy_from_slice(&reply.emit());
+    Ok(start)
 }
 
 /// Gives an ICMPv6 message without extension headers, whose checksum is right, another source.
@@ -596,7 +629,7 @@ mod tests {
         assert_eq!(echo[14 + 24], 0x12);
 
         let mut echo = frame("icmp6 from 2001:db8::9 to 2001:db8::1 ttl 9 length 100");
-        assert_eq!(echo_reply_v6(&mut echo[14..]), Ok(()));
+        assert_eq!(echo_reply_v6(&mut echo[14..]), Ok(0));
         // From another address of ours its checksum is right, too.
         let (mut other, source) = (echo.clone(), "2001:db8:77::1".parse().unwrap());
         set_source_v6(&mut other[14..], source);
@@ -610,6 +643,27 @@ mod tests {
         let Some(etherparse::TransportSlice::Icmpv6(icmp)) = theirs.transport else { panic!() };
         let destination: Ipv6Addr = "2001:db8::9".parse().unwrap();
         assert!(icmp.is_checksum_valid(US6.octets(), destination.octets()));
+    }
+
+    #[test]
+    fn replies_have_no_extension_headers() {
+        let plain = packet("icmp6 from 2001:db8::9 to 2001:db8::1 ttl 9 length 100");
+        let mut expected = plain.clone();
+        assert_eq!(echo_reply_v6(&mut expected), Ok(0));
+        // An atomic fragment (RFC 6946) behind destination options, and what follows the packet's end.
+        let headers = [44, 0, 1, 4, 0, 0, 0, 0, 58, 0, 0, 0, 1, 2, 3, 4];
+        let mut request = [&plain[..40], &headers, &plain[40..], &[0xee; 7]].concat();
+        request[ipv6::NEXT_HEADER] = 60;
+        request[ipv6::PAYLOAD_LENGTH + 1] += 16;
+        assert_eq!(echo_reply_v6(&mut request), Ok(16));
+        assert_eq!(request[16..16 + 100], expected);
+        // An option that has the packet discarded.
+        let mut refused = [&plain[..40], &[58, 0, 0x80, 4, 0, 0, 0, 0], &plain[40..]].concat();
+        refused[ipv6::NEXT_HEADER] = 60;
+        refused[ipv6::PAYLOAD_LENGTH + 1] += 8;
+        let before = refused.clone();
+        assert_eq!(echo_reply_v6(&mut refused), Err(NotAnswered::Options));
+        assert_eq!(refused, before);
     }
 
     #[test]
@@ -639,7 +693,7 @@ mod tests {
         ] {
             let mut bytes = packet(text);
             let before = bytes.clone();
-            let got = if bytes[0] == 0x45 { echo_reply_v4(&mut bytes) } else { echo_reply_v6(&mut bytes) };
+            let got = if bytes[0] == 0x45 { echo_reply_v4(&mut bytes) } else { echo_reply_v6(&mut bytes).map(drop) };
             assert_eq!(got, Err(answer), "{text}");
             assert_eq!(bytes, before);
         }
@@ -657,7 +711,7 @@ mod tests {
         ) {
             let whole = packet(text);
             let v4 = whole[0] == 0x45;
-            let reply = |bytes: &mut [u8]| if v4 { echo_reply_v4(bytes) } else { echo_reply_v6(bytes) };
+            let reply = |bytes: &mut [u8]| if v4 { echo_reply_v4(bytes) } else { echo_reply_v6(bytes).map(drop) };
             // A flipped bit in the message is seen by its checksum, whatever else it may look like.
             let header = if v4 { 20 } else { 40 };
             let mut flipped = whole.clone();

@@ -4,6 +4,7 @@
 
 pub mod buffer;
 pub mod checksum;
+pub mod delivery;
 pub mod fragment;
 pub mod icmp;
 pub mod offload;

@@ -80,6 +80,12 @@ impl ParseFlags {
         self.0 & other.0 != 0
     }
 
+    /// These flags but for those of `other`.
+    #[inline]
+    pub const fn without(self, other: ParseFlags) -> ParseFlags {
+        ParseFlags(self.0 & !other.0)
+    }
+
     /// These flags if `condition`, else none; without a branch.
     #[inline]
     pub const fn when(self, condition: bool) -> ParseFlags {

@@ -8,10 +8,9 @@ use std::io;
 use std::sync::{Arc, mpsc};
 
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
 use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
-use weir_packet::parse::Seed;
 use weir_port::OpenError;
 
 use crate::collect;
@@ -73,7 +72,6 @@ impl Bench {
     /// # Errors
     /// When a port can not be opened, or there is no room.
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
-        let mut random = Random::from_seed(seed);
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: false };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
@@ -109,7 +107,7 @@ impl Bench {
             tracer: Arc::<Tracer>::default(),
             counters: Arc::clone(&counters),
             clock: Clock::monotonic(),
-            seed: Seed::new([random.next(), random.next()]),
+            entropy: Entropy::from_seed(seed),
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());

@@ -9,12 +9,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
 
 use weir_base::clock::{Clock, ManualClock, Time};
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
 use weir_base::ring::{Consumer, ring};
 use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
 use weir_packet::offload::Offload;
-use weir_packet::parse::Seed;
 use weir_port::Transmitter;
 
 use crate::compile::{
@@ -32,6 +31,7 @@ use crate::record::{Fate, Fragmented, Recorder};
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::sample::{self, Sample};
 use crate::stats::{self, Conservation, TraceRow};
+use crate::streams::Stream;
 use crate::trace::Tracer;
 use crate::worker::{Order, Shared, UNASKED, Worker};
 
@@ -216,7 +216,7 @@ pub struct Harness {
     samples: Option<Consumer<Sample>>,
     discovery: Option<Discovery>,
     places: Places,
-    random: Random,
+    entropy: Entropy,
     // Keeps the worker's mailbox open.
     _orders: mpsc::Sender<Order>,
 }
@@ -236,7 +236,7 @@ impl Harness {
     /// # Errors
     /// When there is no room for buffers or routes.
     pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
-        let mut random = Random::from_seed(options.seed);
+        let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
@@ -251,7 +251,7 @@ impl Harness {
             tracer: Arc::clone(&tracer),
             counters: Arc::clone(&counters),
             clock: clock.clone().into(),
-            seed: Seed::new([random.next(), random.next()]),
+            entropy: entropy.clone(),
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let (orders, mailbox) = mpsc::channel();
@@ -271,7 +271,7 @@ impl Harness {
             samples: None,
             discovery: None,
             places,
-            random,
+            entropy,
             _orders: orders,
         };
         harness.limit();
@@ -468,7 +468,7 @@ impl Harness {
     /// When a table has no room.
     pub fn discover(&mut self, announces: &[u32]) -> Result<(), HarnessError> {
         self.listen();
-        let keeper = Keeper::new(&self.model, Random::from_seed(self.random.next()));
+        let keeper = Keeper::new(&self.model, Stream::Neighbors.open(&self.entropy));
         self.discovery = Some(Discovery { keeper, announces: announces.to_vec(), news: Vec::new() });
         self.put_into_force(self.model.clone(), self.places.clone())
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_base::clock::Time;
-use weir_base::random::Random;
+use weir_base::random::SecureRandom;
 use weir_packet::wire::MacAddress;
 
 use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, TableFull, tag_octets};
@@ -133,7 +133,7 @@ const NOTICE: u64 = 60_000_000_000;
 
 impl Keeper {
     /// Knows of no link yet.
-    pub(crate) fn new(model: &model::Gateway, random: Random) -> Keeper {
+    pub(crate) fn new(model: &model::Gateway, random: SecureRandom) -> Keeper {
         let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
         Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None }
     }

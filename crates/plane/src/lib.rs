@@ -43,5 +43,6 @@ pub mod sample;
 pub mod sav;
 mod show;
 pub mod stats;
+mod streams;
 pub mod trace;
 mod worker;

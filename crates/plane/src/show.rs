@@ -22,8 +22,8 @@ use crate::record::Said;
 use crate::rib::{Entry, Source};
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, TraceCause,
-    TraceRow, TraceStep, Traffic,
+    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats,
+    TraceCause, TraceRow, TraceStep, Traffic,
 };
 use crate::trace::{By, Cause, Step, Trace};
 
@@ -249,10 +249,8 @@ pub(crate) fn cause(cause: &Cause, compiler: &Compiler, (model, map): (&Gateway,
         By::Sav { interface, source, reason } => of(interface).and_then(|own| {
             let index = if source.is_ipv4() { own.sav.v4 } else { own.sav.v6 }?;
             let policy = model.sav.get(usize::from(index.0))?;
-            let by_mechanism = !matches!(
-                reason,
-                Reason::SavSpecial | Reason::SavLink | Reason::SavRateLimit | Reason::SavRedirect
-            );
+            let by_mechanism =
+                !matches!(reason, Reason::SavSpecial | Reason::SavLink | Reason::SavRateLimit | Reason::SavRedirect);
             let said = Said::Mechanism(Verdict::Invalid);
             let decision = (by_mechanism && cause.version == root.generation)
                 .then(|| compiler.sav_decision((model, map, root), index.0, interface, source, said))
@@ -264,11 +262,7 @@ pub(crate) fn cause(cause: &Cause, compiler: &Compiler, (model, map): (&Gateway,
 }
 
 /// Traces, with names for numbers, and what decided that packets are dropped, as far as `cause` knows.
-pub(crate) fn trace_rows(
-    traces: &[Trace],
-    root: &Root,
-    cause: impl Fn(&Cause) -> Option<TraceCause>,
-) -> Vec<TraceRow> {
+pub(crate) fn trace_rows(traces: &[Trace], root: &Root, cause: impl Fn(&Cause) -> Option<TraceCause>) -> Vec<TraceRow> {
     let interface = |step: &Step| {
         let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
         let port = root.ports.get(step.interface as usize).map(|port| port.untagged);

@@ -1,7 +1,7 @@
 //! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_base::clock::Time;

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver as Mailbox;
 use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
-use weir_base::random::Random;
+use weir_base::random::{Entropy, Random, SecureRandom};
 use weir_base::reclaim::{Published, Reader};
 use weir_base::ring::Consumer;
 use weir_base::tsc;
@@ -35,6 +35,7 @@ use crate::reassembly::Reassembly;
 use crate::record::Recorder;
 use crate::root::Root;
 use crate::sample::Samples;
+use crate::streams::Stream;
 use crate::trace::{By, Cause, Step, Tracer};
 
 /// The number, for the recorder, of packets that no input packet led to.
@@ -69,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) tracer: Arc<Tracer>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) clock: Clock,
-    pub(crate) seed: Seed,
+    pub(crate) entropy: Entropy,
 }
 
 /// How a round of the main loop went.
@@ -133,7 +134,8 @@ pub(crate) struct Worker {
     hold: Hold,
     reassembly: Reassembly,
     fragments: Fragments,
-    random: Random,
+    seed: Seed,
+    random: SecureRandom,
     pub(crate) events: Events,
     pub(crate) samples: Samples,
     /// Frames to send, with the numbers of their interfaces.
@@ -164,19 +166,16 @@ impl Worker {
         let none = IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 };
         let limits =
             Limits::new(number, workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
-        let hold = Hold::new(shared.seed);
-        // Between the numbers of workers and what they become below.
-        let seed = [1 << 32, 1 << 33].map(|purpose| shared.seed.derive(purpose));
-        shared.counters.spoofed.seed(seed);
-        shared.counters.unknown.seed(seed);
-        // Each worker's own, and all of them grown from what the engine was given.
-        let mut random = Random::from_seed(shared.seed.derive(number as u64));
+        let open = |stream: Stream| stream.open(&shared.entropy);
+        let seed = Seed::new(open(Stream::FlowHash).words());
+        let hold = Hold::new(Seed::new(open(Stream::Hold(number)).words()));
+        shared.counters.spoofed.seed(open(Stream::SpoofedSources).words());
+        shared.counters.unknown.seed(open(Stream::UnknownSources).words());
         let large = cache.pool().occupancy().large.0;
-        let reassembly = Reassembly::new(large, workers, std::array::from_fn(|_| random.next()));
-        let mut other = Random::from_seed(shared.seed.derive(1 << 34 | number as u64));
-        let fragments = Fragments::new(std::array::from_fn(|_| other.next()));
-        // Apart from what the graph needs: who takes samples changes nothing else.
-        let samples = Samples::unread(number, Random::from_seed(shared.seed.derive(!(number as u64))));
+        let reassembly = Reassembly::new(large, workers, open(Stream::Reassembly(number)).words());
+        let fragments = Fragments::new(open(Stream::Fragments(number)).words());
+        let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
+        let random = open(Stream::Worker(number));
         Worker {
             number,
             workers,
@@ -199,6 +198,7 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            seed,
             random,
             events: Events::unheard(),
             samples,
@@ -403,6 +403,7 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            seed,
             random,
             events,
             samples,
@@ -421,7 +422,7 @@ impl Worker {
             root,
             guard: &guard,
             now,
-            seed: &shared.seed,
+            seed,
             worker: self.number,
             counters: &shared.counters,
             cache,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ipnet::IpNet;
 use kit::Build;
-use weir_base::random::Random;
+use weir_base::random::{Entropy, Random};
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_plane::acl::{Action, Found};
 use weir_plane::compile::{
@@ -1530,7 +1530,7 @@ fn an_engine_changes_lists_and_tells_of_them() {
     let gateway = model(&[list("x", &[from(PERMIT, "10.0.0.0/8")])], &[0], &[]);
     let options = weir_plane::engine::Options {
         clock: weir_base::clock::Clock::monotonic(),
-        random: Random::from_seed(1),
+        random: Entropy::from_seed(1),
         invent_neighbors: false,
         pin: false,
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kit::*;
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::compile::{AclEdit, AclError, AclSaid, EntryKey, Names};
 use weir_plane::engine::{Engine, Options};
 use weir_plane::model::Mode;
@@ -20,7 +20,7 @@ const TRIES: usize = 5;
 
 fn start(model: Gateway) -> Engine {
     let options =
-        Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: true, pin: false };
+        Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: true, pin: false };
     Engine::start(model, options).unwrap_or_else(|error| panic!("{error}"))
 }
 

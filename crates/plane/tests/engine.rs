@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use kit::link::{ALL, arp, ask, capture, request};
 use kit::*;
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::compile::{Edit, Names};
 use weir_plane::engine::{Clear, Engine, EngineError, Options};
 use weir_plane::model::{Buffers, Gateway, Limits, Match, Mechanism, SavLayout, SavRules, Workers};
@@ -20,7 +20,7 @@ use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
 use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 fn options(seed: u64) -> Options {
-    Options { clock: Clock::monotonic(), random: Random::from_seed(seed), invent_neighbors: true, pin: false }
+    Options { clock: Clock::monotonic(), random: Entropy::from_seed(seed), invent_neighbors: true, pin: false }
 }
 
 fn start(model: Gateway) -> Engine {

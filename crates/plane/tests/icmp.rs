@@ -285,7 +285,7 @@ fn what_is_not_served_is_dropped_with_its_reason() {
         "icmp from 10.0.0.2 to 10.0.0.1 type unreachable",
         "tcp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 22",
         "icmp6 from 2001:db8:a::2 to fe80::1 type echo-reply",
-        "1 from 2001:db8:a::2 to 2001:db8:a::1 length 48",
+        "59 from 2001:db8:a::2 to 2001:db8:a::1 length 48",
     ] {
         rig.drops("lan", text, Reason::LocalUnhandled);
     }
@@ -299,6 +299,14 @@ fn what_is_not_served_is_dropped_with_its_reason() {
     }
     let seen = rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2", Reason::LocalUnhandled);
     seen.assert_icmp("2001:db8:a::1", 1, 4, 0);
+    // RFC 8200, 4: the octet that names what is not recognised.
+    for number in [1, 4, 33, 47, 50, 51, 89, 132, 135, 253] {
+        let mut frame = rig.frame("lan", "254 from 2001:db8:a::2 to 2001:db8:a::1 length 72");
+        frame[14 + 6] = number;
+        // Zeros where AH and mobility have their lengths.
+        frame[14 + 40..14 + 48].copy_from_slice(&[59, 1, 0, 0, 0, 0, 0, 0]);
+        rig.told_frame("lan", &frame, Reason::LocalUnhandled).assert_icmp("2001:db8:a::1", 4, 1, 6);
+    }
     for text in [
         "udp from 10.0.0.2 port 1 to 10.0.0.1 port 2 fragment 0+",
         "udp from 10.0.0.2 to 10.0.0.1 fragment 8",
@@ -312,5 +320,113 @@ fn what_is_not_served_is_dropped_with_its_reason() {
         let mut frame = rig.frame("lan", text);
         *frame.last_mut().unwrap() ^= 1;
         rig.drops_frame("lan", &frame, Reason::LocalBadChecksum);
+    }
+}
+
+/// A packet to our address with these octets of extension headers, the first of them of this number.
+fn extended(rig: &Rig, text: &str, first: u8, headers: &[u8]) -> Vec<u8> {
+    let plain = rig.frame("lan", text);
+    let mut frame = [&plain[..54], headers, &plain[54..]].concat();
+    let payload = u16::from_be_bytes([plain[18], plain[19]]) + headers.len() as u16;
+    frame[18..20].copy_from_slice(&payload.to_be_bytes());
+    frame[20] = first;
+    frame
+}
+
+const ECHO6: &str = "icmp6 from 2001:db8:a::2 to 2001:db8:a::1 length 100";
+
+#[test]
+fn extension_headers_of_echo_requests_are_processed() {
+    // RFC 8200, 4 and RFC 6946: hop-by-hop options, destination options, a routing header without segments left, an
+    // atomic fragment; and all of them.
+    let mut rig = two_ports().rig();
+    let expected = rig.answers("lan", ECHO6);
+    for (first, headers) in [
+        (44, &[58, 0, 0, 0, 1, 2, 3, 4][..]),
+        (0, &[58, 0, 5, 2, 0, 0, 1, 0]),
+        (60, &[58, 0, 1, 4, 0, 0, 0, 0]),
+        (43, &[58, 0, 0, 0, 0, 0, 0, 0]),
+        (43, &[58, 0, 77, 0, 0, 0, 0, 0]),
+        (0, &[43, 0, 1, 4, 0, 0, 0, 0, 44, 0, 4, 0, 0, 0, 0, 0, 60, 0, 0, 0, 9, 9, 9, 9, 58, 0, 1, 4, 0, 0, 0, 0]),
+    ] {
+        let frame = extended(&rig, ECHO6, first, headers);
+        let passage = rig.put("lan", &frame);
+        assert_eq!(passage.outcome.verdict, Verdict::Local, "{headers:?}");
+        let seen = Seen::new(&passage.out[0].0, &passage.out[0].1);
+        assert_eq!(seen.packet, expected.packet, "{headers:?}");
+        seen.assert_link("lan", own_mac(0), mac(1), &[]);
+        // A wrong checksum is seen behind them, too.
+        let mut wrong = frame.clone();
+        *wrong.last_mut().unwrap() ^= 1;
+        rig.drops_frame("lan", &wrong, Reason::LocalBadChecksum);
+    }
+    // A reply as long as the link takes, of a request that was longer.
+    let text = ECHO6.replace("100", "1460");
+    let seen = rig.put("lan", &extended(&rig, &text, 44, &[58, 0, 0, 0, 1, 2, 3, 4]));
+    assert_eq!(seen.out[0].1.len(), 14 + 1460);
+    assert_eq!(rig.conservation().held, 0);
+}
+
+#[test]
+fn extension_headers_that_end_the_delivery_are_told() {
+    let mut rig = two_ports().rig();
+    for (first, headers, code, pointer) in [
+        // Segments left: routing type 0 (RFC 5095), a segment routing header, an unknown one (RFC 8200, 4.4).
+        (43, &[58, 0, 0, 1, 0, 0, 0, 0][..], 0, 42),
+        (43, &[58, 0, 4, 1, 0, 0, 0, 0], 0, 42),
+        (43, &[58, 0, 77, 255, 0, 0, 0, 0], 0, 42),
+        (60, &[43, 0, 1, 4, 0, 0, 0, 0, 58, 0, 0, 1, 0, 0, 0, 0], 0, 50),
+        // Options that are not recognised (RFC 8200, 4.2).
+        (60, &[58, 0, 0x80, 4, 0, 0, 0, 0], 2, 42),
+        (60, &[58, 0, 0, 0, 0xc9, 2, 0, 0], 2, 44),
+        (0, &[58, 0, 0xc2, 4, 0, 0, 0, 0], 2, 42),
+        // Headers that are not implemented: AH, mobility.
+        (
+            60,
+            &[51, 0, 1, 4, 0, 0, 0, 0, 58, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            1,
+            40,
+        ),
+    ] {
+        let frame = extended(&rig, ECHO6, first, headers);
+        rig.told_frame("lan", &frame, Reason::LocalUnhandled).assert_icmp("2001:db8:a::1", 4, code, pointer);
+        let frame = extended(&rig, "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2", first, &{
+            let mut headers = headers.to_vec();
+            let last = if headers.len() > 16 { 8 } else { headers.len() - 8 };
+            headers[last] = 17;
+            headers
+        });
+        rig.told_frame("lan", &frame, Reason::LocalUnhandled).assert_icmp("2001:db8:a::1", 4, code, pointer);
+        // Never about an ICMPv6 error (RFC 4443, 2.4(e.1)).
+        let error = "icmp6 from 2001:db8:a::2 to 2001:db8:a::1 type unreachable length 100";
+        let frame = extended(&rig, error, first, headers);
+        rig.drops_frame("lan", &frame, Reason::LocalUnhandled);
+    }
+    // To be discarded in silence: an option that says so, one that is longer than its header.
+    for headers in [[58, 0, 0x40, 4, 0, 0, 0, 0], [58, 0, 1, 9, 0, 0, 0, 0]] {
+        let frame = extended(&rig, ECHO6, 60, &headers);
+        rig.drops_frame("lan", &frame, Reason::LocalUnhandled);
+    }
+    // UDP behind an atomic fragment header has no listener either.
+    let udp = "udp from 2001:db8:a::2 port 1 to 2001:db8:a::1 port 2";
+    let frame = extended(&rig, udp, 44, &[17, 0, 0, 0, 1, 2, 3, 4]);
+    rig.told_frame("lan", &frame, Reason::LocalUnhandled).assert_icmp("2001:db8:a::1", 1, 4, 0);
+}
+
+#[test]
+fn headers_of_forwarded_packets_are_not_processed() {
+    let mut rig = two_ports().rig();
+    let udp = "udp from 2001:db8:a::2 port 1000 to 2001:db8:ffff::9 port 53 length 100";
+    for (first, headers) in [
+        (44, &[17, 0, 0, 0, 1, 2, 3, 4][..]),
+        (43, &[17, 0, 0, 1, 0, 0, 0, 0]),
+        (60, &[17, 0, 0xc9, 4, 0, 0, 0, 0]),
+        (60, &[17, 0, 0x40, 4, 0, 0, 0, 0]),
+    ] {
+        let frame = extended(&rig, udp, first, headers);
+        let out = rig.put("lan", &frame).out;
+        let mut expected = frame[14..].to_vec();
+        expected[7] -= 1;
+        assert_eq!((out[0].0.as_str(), &out[0].1[14..]), ("wan", &expected[..]));
     }
 }

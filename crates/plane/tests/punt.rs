@@ -78,6 +78,22 @@ fn the_host_gets_what_is_for_us_and_not_ours_to_answer() {
 }
 
 #[test]
+fn the_host_gets_headers_that_weir_would_refuse() {
+    // A routing header with segments left, an option to be discarded with an error, and a next header that weir does not
+    // know: the host may, and else reports them itself.
+    let mut rig = rig();
+    let echo = text(&rig, "lan", "icmp6 from fe80::9 to fe80::1 length 100");
+    for (first, header) in [(43, [58, 0, 0, 1, 0, 0, 0, 0]), (60, [58, 0, 0xc9, 4, 0, 0, 0, 0])] {
+        let mut frame = [&echo[..54], &header, &echo[54..]].concat();
+        frame[19] += 8;
+        frame[20] = first;
+        reaches_host(&mut rig, "lan", &frame);
+    }
+    let unknown = text(&rig, "lan", "253 from fe80::9 to fe80::1 length 100");
+    reaches_host(&mut rig, "lan", &unknown);
+}
+
+#[test]
 fn weir_answers_what_it_answers_without_the_host() {
     let mut rig = rig();
     assert_eq!(rig.answers("lan", "icmp from 10.0.0.2 to 10.0.0.1").port, "lan");

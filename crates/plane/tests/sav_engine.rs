@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kit::*;
 use weir_base::clock::{Clock, ManualClock, Time};
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::engine::{Clear, Engine, News, Options};
 use weir_plane::model::{InterfaceKind, NextHop, PerFamily, RateLimit, RatePer, RateUnit, SavAction, Workers};
 use weir_plane::stats::{SavInterfaceStats, Snapshot};
@@ -52,7 +52,7 @@ fn gateway(count: Option<u64>, workers: u16, limit: RateLimit) -> Build {
 }
 
 fn start(build: Build, clock: Clock) -> Engine {
-    let options = Options { clock, random: Random::from_seed(1), invent_neighbors: true, pin: false };
+    let options = Options { clock, random: Entropy::from_seed(1), invent_neighbors: true, pin: false };
     Engine::start(build.0, options).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -18,6 +18,8 @@
 //! **Queues.** A receive queue is a socket; several share the interface's frames by a hash of the flow. Every
 //! worker sends through sockets of its own, which receive nothing.
 //!
+//! **One gateway.** The port claims its device ([`crate::claim`]), for a second gateway on it would duplicate every packet.
+//!
 //! **Coming and going.** A socket of a group can not be attached to another device. So when the device was deleted and
 //! made again, [`crate::Port::refresh`] opens new sockets for receiving, and leaves them where the queues
 //! find them when there is nothing left in the old ones.
@@ -37,6 +39,7 @@ use weir_packet::wire::{ethernet, vlan};
 
 pub use error::AfPacketError;
 
+use crate::claim::{Claim, Unclaimed};
 use crate::links::{Device, Layer};
 use crate::spec::AfPacketSpec;
 use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
@@ -56,6 +59,7 @@ const SEND_BUFFER: u32 = 16 << 20;
 /// A port over a kernel interface.
 pub(crate) struct AfPacketPort {
     spec: AfPacketSpec,
+    _claim: Claim,
     mac: [u8; 6],
     /// Octets of the longest frame that the device sends, without a tag. Transmit queues look at it.
     longest: Arc<AtomicUsize>,
@@ -93,8 +97,13 @@ impl AfPacketPort {
         if mtu > device.mtu as usize {
             return Err(AfPacketError::Mtu { name: name(), mtu, most: device.mtu });
         }
+        let claim = Claim::device(&device.name).map_err(|unclaimed| match unclaimed {
+            Unclaimed::Held(holder) => AfPacketError::Claimed { name: name(), holder },
+            Unclaimed::System(error) => AfPacketError::System { name: name(), what: "claiming the device", error },
+        })?;
         let mut port = AfPacketPort {
             spec: spec.clone(),
+            _claim: claim,
             mac,
             longest: Arc::new(longest(&device).into()),
             link: link(&device),

@@ -47,6 +47,7 @@
 
 mod af_packet;
 pub mod capture;
+mod claim;
 mod failure;
 pub mod fault;
 pub mod generator;
@@ -62,6 +63,7 @@ mod virtio;
 mod wrapped;
 
 pub use af_packet::AfPacketError;
+pub use claim::Holder;
 pub use failure::Failure;
 pub use open::{Context, OpenError, open};
 pub use outcome::Outcome;

@@ -1,5 +1,6 @@
 //! Opening ports.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::Port;
@@ -47,6 +48,17 @@ pub enum OpenError {
     /// A tap or tun device cannot be had.
     #[error(transparent)]
     Tap(#[from] TapError),
+}
+
+impl OpenError {
+    /// Whether another process holds what is to be opened. One that was killed a moment ago may still do so.
+    pub fn is_held(&self) -> bool {
+        match self {
+            OpenError::AfPacket(AfPacketError::Claimed { .. }) | OpenError::Tap(TapError::Busy { .. }) => true,
+            OpenError::Capture(CaptureError::Create { source, .. }) => source.kind() == ErrorKind::ResourceBusy,
+            _ => false,
+        }
+    }
 }
 
 impl PortSpec {

@@ -288,15 +288,27 @@ fn explain_prints_a_rule_once_and_as_it_was_written() {
     let packet = "icmp from 198.51.100.9 to 10.7.0.9 type ping";
     // How a rule is written, how it prints, and in how many lines it stands: with its line where that does not show it.
     for (written, rule, lines) in [
-        (r#""deny icmp from any to any comment \"none, or \\ few\"","#, r#"deny icmp from any to any comment "none, or \ few""#, 1),
+        (
+            r#""deny icmp from any to any comment \"none, or \\ few\"","#,
+            r#"deny icmp from any to any comment "none, or \ few""#,
+            1,
+        ),
         (r#"'deny icmp from any to any comment "none"',"#, r#"deny icmp from any to any comment "none""#, 1),
         (r#""deny  icmp from any to any comment \"none\"","#, r#"deny icmp from any to any comment "none""#, 2),
-        (r#""permit gre from any to any", "deny icmp from any to any code 0-255","#, "deny icmp from any to any code 0-255", 2),
+        (
+            r#""permit gre from any to any", "deny icmp from any to any code 0-255","#,
+            "deny icmp from any to any code 0-255",
+            2,
+        ),
         (r#""deny icmp from any to any type 0-255 code 0-255","#, "deny icmp from any to any type 0-255 code 0-255", 1),
     ] {
         let named = "name = \"wan\"\n";
         let list = format!("\n[acl.edge]\nrules = [\n    {written}\n]\n");
-        std::fs::write(bench.path("rules.toml"), CONFIG.replacen(named, &format!("{named}acl = {{ in = \"edge\" }}\n"), 1) + &list).unwrap();
+        std::fs::write(
+            bench.path("rules.toml"),
+            CONFIG.replacen(named, &format!("{named}acl = {{ in = \"edge\" }}\n"), 1) + &list,
+        )
+        .unwrap();
         let output = bench.weir(&["explain", "rules.toml", "--in", "wan", "--json", packet]);
         let explained: Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert_eq!(explained["acl"][0]["by"]["rule"], rule);
@@ -650,4 +662,60 @@ fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
     let summary = String::from_utf8_lossy(&output.stderr);
     assert!(summary.contains("forward 2, drop 3, local 0, held 1"), "{summary}");
     assert!(summary.contains("received 6 + created 0 = transmitted 2 + local 0 + held 1 + dropped 3"), "{summary}");
+}
+
+/// The frames of a capture that was written.
+fn frames(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = weir_port::pcap::Reader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(record) = reader.read().unwrap() {
+        frames.push(record.frame.to_vec());
+    }
+    frames
+}
+
+#[test]
+fn datagrams_become_as_few_fragments_as_possible() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("narrow.toml"), CONFIG.replace("name = \"lan\"\n", "name = \"lan\"\nmtu = 1400\n"))
+        .unwrap();
+    bench.capture("wan.pcap", &[frame("udp from 198.51.100.9 port 1000 to 10.0.0.9 port 53 length 2773")]);
+    let output = bench.weir(&["replay", "narrow.toml", "--in", "wan=wan.pcap", "--out-dir", "out"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lengths: Vec<usize> = frames(&bench.path("out/lan.pcap")).iter().map(|frame| frame.len() - 14).collect();
+    assert_eq!(lengths, [1396, 1397]);
+}
+
+#[test]
+fn extension_headers_for_the_gateway_are_answered_as_by_a_host() {
+    let bench = Bench::new();
+    let echo = frame("icmp6 from fe80::9 to fe80::1 length 100");
+    let behind = |first: u8, header: [u8; 8]| {
+        let mut frame = [&echo[..54], &header, &echo[54..]].concat();
+        frame[19] += 8;
+        frame[20] = first;
+        frame
+    };
+    bench.capture(
+        "wan.pcap",
+        &[
+            behind(44, [58, 0, 0, 0, 1, 2, 3, 4]),
+            behind(43, [58, 0, 0, 1, 0, 0, 0, 0]),
+            behind(60, [58, 0, 0xc9, 4, 0, 0, 0, 0]),
+            frame("253 from fe80::9 to fe80::1 length 100"),
+        ],
+    );
+    let output = bench.weir(&["replay", "gate.toml", "--in", "wan=wan.pcap", "--out-dir", "out", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdicts: Vec<_> = lines[..4].iter().map(|line| (line["verdict"].as_str(), line["reason"].as_str())).collect();
+    let unhandled = (Some("drop"), Some("local-unhandled"));
+    assert_eq!(verdicts, [(Some("local"), None), unhandled, unhandled, unhandled]);
+    // Type, code and pointer of what was answered.
+    let answers: Vec<_> = frames(&bench.path("out/wan.pcap"))
+        .iter()
+        .map(|frame| (frame[54], frame[55], u32::from_be_bytes(*frame[58..].first_chunk().unwrap())))
+        .collect();
+    assert_eq!(answers[1..], [(4, 0, 42), (4, 2, 42), (4, 1, 6)]);
+    assert_eq!(answers[0].0, 129);
 }

@@ -63,6 +63,7 @@ impl Folder {
         let folder = std::env::temp_dir().join(format!("weir-run-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
         Folder(folder)
     }
 
@@ -683,7 +684,11 @@ fn access_lists_change_while_packets_flow() {
     let coded = gateway.refused(1, &["acl", "replace", "edge-in", path]);
     assert!(coded.contains("line 2, column 6: the file is not UTF-8 from here on"), "{coded}");
     fs::write(&file, format!("{one}\n")).unwrap();
-    assert!(gateway.ok(&["acl", "create", "new", path]).starts_with("new is new, and no interface can name it: inserted 1 "));
+    assert!(
+        gateway
+            .ok(&["acl", "create", "new", path])
+            .starts_with("new is new, and no interface can name it: inserted 1 ")
+    );
     assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
     assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
     assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in names it"));
@@ -714,9 +719,16 @@ fn traced(gateway: &Gateway, reason: &str) -> String {
     gateway.ok(&["trace", "add", "drop", "200"]);
     let of = |gateway: &Gateway| {
         let json = gateway.json(&["show", "trace", "--json"]);
-        let steps: Vec<Value> =
-            json["packets"].as_array().unwrap().iter().flat_map(|packet| packet["steps"].as_array().unwrap().clone()).collect();
-        steps.into_iter().find(|step| step["note"] == reason).map(|step| step["by"].as_str().unwrap_or_default().to_owned())
+        let steps: Vec<Value> = json["packets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|packet| packet["steps"].as_array().unwrap().clone())
+            .collect();
+        steps
+            .into_iter()
+            .find(|step| step["note"] == reason)
+            .map(|step| step["by"].as_str().unwrap_or_default().to_owned())
     };
     gateway.wait_for(|gateway| of(gateway).is_some());
     let text = gateway.ok(&["show", "trace"]);
@@ -737,7 +749,10 @@ fn traces_name_the_rule_that_drops_a_packet() {
     let place = |text: &str| format!("{}:{}", file.display(), line(text));
     let none = "deny udp from any to 192.0.2.200-192.0.2.250 comment \"none of these\"";
     assert_eq!(traced(&gateway, "acl-deny"), format!("edge-in, {}: {none}", place("none of these")));
-    assert_eq!(traced(&gateway, "not-allowed"), format!("few, {}: it does not contain the source", place("allowlist.few")));
+    assert_eq!(
+        traced(&gateway, "not-allowed"),
+        format!("few, {}: it does not contain the source", place("allowlist.few"))
+    );
     // A rule that came while the gateway runs has no place; one that is gone is no other.
     gateway.ok(&["acl", "insert", "edge-in", "deny ip from 10.0.0.10-10.0.0.14 to any", "--at", "1"]);
     gateway.ok(&["acl", "delete", "edge-in", "--at", "2"]);

@@ -2,7 +2,7 @@
 
 use crate::wire::{ipv6, protocol};
 
-use super::Cannot;
+use super::{Cannot, Room};
 
 /// Cuts one IPv6 packet, at its source: nobody on the way may. Nothing is copied before a fragment is asked for.
 #[derive(Debug, Clone)]
@@ -13,8 +13,8 @@ pub struct SourceFragmenter<'a> {
     named_at: usize,
     /// What is still to be sent.
     rest: &'a [u8],
-    /// Data of a fragment that is not the last, in octets: a multiple of 8. All of it when the packet fits.
-    room: usize,
+    /// All of `rest` when the packet fits.
+    room: Room,
     /// Where `rest` starts in the fragmentable part, in octets.
     offset: usize,
     whole: bool,
@@ -43,8 +43,8 @@ impl<'a> SourceFragmenter<'a> {
         let (headers, rest) = packet.split_at(length);
         let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
         let whole = packet.len() <= mtu;
-        let room = if whole { rest.len() } else { mtu.saturating_sub(length + ipv6::FRAGMENT_LENGTH) & !7 };
-        if !whole && (room == 0 || walk.l4.is_some_and(|l4| l4 > length + room)) {
+        let room = if whole { Room(rest.len()) } else { Room::behind(mtu, length + ipv6::FRAGMENT_LENGTH)? };
+        if !whole && walk.l4.is_some_and(|l4| l4 > length + room.multiple()) {
             return Err(Cannot::MtuTooSmall);
         }
         Ok(SourceFragmenter { headers, named_at, rest, room, offset: 0, whole, started: false, identification })
@@ -52,7 +52,7 @@ impl<'a> SourceFragmenter<'a> {
 
     /// How many fragments are still to come.
     pub fn count(&self) -> usize {
-        if self.whole { usize::from(!self.started) } else { self.rest.len().div_ceil(self.room) }
+        if self.whole { usize::from(!self.started) } else { self.room.fragments(self.rest.len()) }
     }
 
     /// The length of the next fragment in octets: what [`next`](Self::next) needs of `out`. `None` after the last.
@@ -61,7 +61,7 @@ impl<'a> SourceFragmenter<'a> {
             return None;
         }
         let fragment = if self.whole { 0 } else { ipv6::FRAGMENT_LENGTH };
-        Some(self.headers.len() + fragment + self.rest.len().min(self.room))
+        Some(self.headers.len() + fragment + self.room.next(self.rest.len()))
     }
 
     /// Writes the next fragment to the start of `out` and returns its length in octets; `None` after the last. Also
@@ -71,7 +71,7 @@ impl<'a> SourceFragmenter<'a> {
         let out = out.get_mut(..length)?;
         let (headers, behind) = out.split_at_mut(self.headers.len());
         headers.copy_from_slice(self.headers);
-        let (data, rest) = self.rest.split_at(self.rest.len().min(self.room));
+        let (data, rest) = self.rest.split_at(self.room.next(self.rest.len()));
         if self.whole {
             behind.copy_from_slice(data);
         } else {
@@ -175,6 +175,26 @@ mod tests {
         assert_eq!(seen, [(1280, 0, true, 0x0102_0304), (264, 1232, false, 0x0102_0304)]);
         assert_eq!(cut(&whole, 1488), std::slice::from_ref(&whole));
         assert_eq!(cut(&packet(&[], 0), 1280), [packet(&[], 0)]);
+    }
+
+    #[test]
+    fn every_size_on_every_mtu_makes_the_fewest_fragments() {
+        let longest = packet(&[], 4000);
+        for mtu in (64..=200).chain([576, 1279, 1280, 1281, 1492, 1500]) {
+            for data in 0..=4000 {
+                let mut whole = longest[..40 + data].to_vec();
+                whole[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&(data as u16).to_be_bytes());
+                let count = SourceFragmenter::new(&whole, mtu as u32, 7).unwrap().count();
+                // All but the last carry what fits rounded down to 8 octets.
+                let room = mtu - 48;
+                let fewest = if 40 + data <= mtu {
+                    1
+                } else {
+                    (2..).find(|&count| data <= (count - 1) * (room / 8 * 8) + room).expect("8 octets in each")
+                };
+                assert_eq!(count, fewest, "{data} over {mtu}");
+            }
+        }
     }
 
     #[test]

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use weir_base::affinity;
 use weir_base::clock::Clock;
+use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
 use weir_base::ring::{Consumer, ring};
 use weir_base::tsc;
 use weir_base::wake::{self, Cause, Sleeper, Waker};
 use weir_packet::buffer::Pool;
 use weir_packet::packet::Packet;
-use weir_packet::parse::Seed;
 
 use super::EngineError;
 use super::pace::Pace;
@@ -62,7 +62,7 @@ impl Crew {
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
-        seed: [u64; 2],
+        entropy: &Entropy,
         parts: &Parts<'_>,
     ) -> Result<(Crew, Rings), EngineError> {
         let count = usize::from(model.workers.count.max(1));
@@ -85,7 +85,7 @@ impl Crew {
                 tracer: Arc::clone(parts.tracer),
                 counters: Arc::clone(&counters),
                 clock: parts.clock.clone(),
-                seed: Seed::new(seed),
+                entropy: entropy.clone(),
             };
             let reader = parts.domain.reader()?;
             let mut worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);

@@ -50,7 +50,7 @@ mod tests {
     use std::thread;
 
     use weir_base::clock::Clock;
-    use weir_base::random::Random;
+    use weir_base::random::Entropy;
     use weir_base::wake;
 
     use super::*;
@@ -61,7 +61,7 @@ mod tests {
     fn a_keeper_that_panicked_is_told_of() {
         let build = Build::new().port("lan", &["10.1.0.1/24"]);
         let options =
-            Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: false, pin: false };
+            Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: false };
         let mut engine = Engine::start(build.0, options).unwrap();
         assert!(engine.stuck().is_empty());
         let (_, waker) = wake::pair().unwrap();

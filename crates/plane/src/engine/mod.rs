@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_base::{tsc, wake};
 use weir_packet::buffer::{Pool, PoolSize};
@@ -36,6 +36,7 @@ use crate::node::Node;
 use crate::root::Root;
 use crate::sample;
 use crate::stats::{self, Snapshot};
+use crate::streams::Stream;
 use crate::trace::Tracer;
 use crate::worker::Order;
 
@@ -43,7 +44,7 @@ use control::{Control, State, look_at};
 use crew::{Crew, Parts};
 pub use error::{EngineError, UnknownNode};
 pub use health::Stuck;
-use ports::{OpenPort, announcing, open_ports, tell_of_mtus};
+use ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
 use report::{count, difference, interfaces, other_tables, tables};
 pub use why::{Refusal, WayBack};
 
@@ -51,8 +52,8 @@ pub use why::{Refusal, WayBack};
 pub struct Options {
     /// What time it is.
     pub clock: Clock,
-    /// Seeds of hashes.
-    pub random: Random,
+    /// Where all randomness comes from: keys of hashes, identifications, jitter.
+    pub random: Entropy,
     /// Make up hardware addresses for neighbours that the configuration does not name.
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
@@ -150,7 +151,7 @@ impl Engine {
         options: Options,
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Engine, EngineError> {
-        let Options { clock, mut random, invent_neighbors, pin } = options;
+        let Options { clock, random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
         let model::Buffers { small, large } = model.buffers;
         let pool = Pool::new(PoolSize { small: small as usize, large: large as usize })
@@ -162,7 +163,7 @@ impl Engine {
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();
         let ports = Mutex::default();
-        let mut opened = open_ports(&model, &[], &ports)?;
+        let mut opened = open_first(&model, &ports)?;
         let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
@@ -171,7 +172,7 @@ impl Engine {
             }
             Err(_) => None,
         };
-        let mut keeper = Keeper::new(&model, Random::from_seed(random.next()));
+        let mut keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
         let announcing = announcing(&ports, &opened.places);
         let (prepared, links) = keeping::prepare(
             &compiler,
@@ -198,7 +199,7 @@ impl Engine {
             keeper: &waker,
             sampler: &bed.1,
         };
-        let (workers, rings) = Crew::start(&model, pin, [random.next(), random.next()], &parts)?;
+        let (workers, rings) = Crew::start(&model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
         workers.settle();
         receive(&workers, &opened.new, &mut ports);
@@ -688,9 +689,8 @@ impl Engine {
     /// What was traced.
     pub fn traces(&self) -> Vec<stats::TraceRow> {
         let traces = self.tracer.traces();
-        let control = self.lock();
-        let Control { compiler, model, map, .. } = &*control;
-        let cause = |cause: &_, root: &_| Some(crate::show::cause(cause, compiler, (model, map), root));
+        let (compiler, model, map) = self.control.look();
+        let cause = |cause: &_, root: &_| Some(crate::show::cause(cause, &compiler, (&model, &map), root));
         self.root.with(|root| crate::show::trace_rows(&traces, root, |own| cause(own, root)))
     }
 

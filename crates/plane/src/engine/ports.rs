@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weir_packet::buffer::MAX_FRAME;
 use weir_packet::wire::{ethernet, vlan};
@@ -87,6 +89,27 @@ pub(super) fn open_ports(
         Err(error) => {
             opened.undo(ports);
             Err(error)
+        }
+    }
+}
+
+/// Opens the ports of a model at the start of a gateway, as [`open_ports`] does. What another process holds is tried again
+/// for a while: the kernel takes its time to take back the devices of a gateway that was killed.
+///
+/// # Errors
+/// As for [`open_ports`].
+pub(super) fn open_first(model: &model::Gateway, ports: &Mutex<Vec<Option<OpenPort>>>) -> Result<Opened, EngineError> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const STEP: Duration = Duration::from_millis(20);
+    let begun = Instant::now();
+    loop {
+        match open_ports(model, &[], ports) {
+            Err(EngineError::Port { source, .. } | EngineError::Punt { source, .. })
+                if source.is_held() && begun.elapsed() < PATIENCE =>
+            {
+                thread::sleep(STEP);
+            }
+            done => return done,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_base::clock::Time;
-use weir_base::random::Random;
+use weir_base::random::SecureRandom;
 use weir_packet::wire::{arp, nd};
 
 use super::entry::{Entry, Key};
@@ -29,7 +29,7 @@ const NOTICE: u64 = 60_000_000_000;
 /// The table.
 pub struct Table {
     pub(super) settings: NeighborDiscovery,
-    pub(super) random: Random,
+    pub(super) random: SecureRandom,
     /// By number of the interface.
     pub(super) links: BTreeMap<u32, Link>,
     pub(super) entries: Vec<Entry>,
@@ -82,7 +82,7 @@ impl Table {
     pub const BYTES: usize = size_of::<Entry>() + 2 * (size_of::<Key>() + 8) + 48 + 24;
 
     /// A table without links. `limit` bounds the neighbours, configured ones included.
-    pub fn new(settings: NeighborDiscovery, limit: u32, random: Random) -> Table {
+    pub fn new(settings: NeighborDiscovery, limit: u32, random: SecureRandom) -> Table {
         Table {
             settings,
             random,

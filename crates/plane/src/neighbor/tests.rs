@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 use weir_base::clock::Time;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_packet::wire::{MacAddress, arp, ethernet, nd};
 
 use super::*;
@@ -50,7 +50,7 @@ struct Bench {
 
 impl Bench {
     fn new(limit: u32, links: Vec<Link>) -> Bench {
-        let mut table = Table::new(NeighborDiscovery::default(), limit, Random::from_seed(1));
+        let mut table = Table::new(NeighborDiscovery::default(), limit, Entropy::from_seed(1).stream(0));
         let mut actions = Vec::new();
         table.set_links(links, Time(0), &mut actions);
         assert_eq!(actions, []);
@@ -581,7 +581,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..200), limit in 1..12u32, announces: bool, seed: u64
     ) {
         let settings = NeighborDiscovery { rate: 20, ..NeighborDiscovery::default() };
-        let mut table = Table::new(settings, limit, Random::from_seed(seed));
+        let mut table = Table::new(settings, limit, Entropy::from_seed(seed).stream(0));
         let (mut now, mut actions) = (Time(0), Vec::new());
         let links = vec![Link { announces, ..link(1) }, link(2)];
         table.set_links(links.clone(), now, &mut actions);

@@ -4,7 +4,7 @@
 //! The pieces travel in a vector of their own, which leaves whenever it is full: a datagram of 64 KiB on a link of 68
 //! octets makes more of them than a vector holds.
 
-use weir_base::random::Random;
+use weir_base::random::SecureRandom;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
 use weir_packet::fragment::{Cannot, Fragmenter, SourceFragmenter};
@@ -37,7 +37,7 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
         let fragments = if packet.flags().contains(ParseFlags::IP4) {
             Fragmenter::new(packet.l3(), mtu).map(Fragments::V4)
         } else {
-            // Random, as RFC 7739, 5.2 has it.
+            // Random, and not to be predicted (RFC 7739, 5.2).
             SourceFragmenter::new(packet.l3(), mtu, context.random.next() as u32).map(Fragments::V6)
         };
         match fragments {
@@ -81,7 +81,7 @@ impl Fragments<'_> {
 
 /// What we made ourselves we may cut, whatever it said to others. A datagram that said so has no identification to speak
 /// of (RFC 6864, 4.1), so it gets one.
-fn allow(packet: &mut Packet, random: &mut Random) {
+fn allow(packet: &mut Packet, random: &mut SecureRandom) {
     let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return };
     let word = u16::from_be_bytes([header[ipv4::FRAGMENT], header[ipv4::FRAGMENT + 1]]);
     if header[ipv4::VERSION_IHL] != 0x45 || word & ipv4::DONT_FRAGMENT == 0 {

@@ -161,9 +161,7 @@ fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
         Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
         // RFC 4443, 3.1.
         Reason::AclReject => ErrorV6::Unreachable { code: unreachable::PROHIBITED },
-        Reason::LocalUnhandled if matches!(packet.protocol(), protocol::UDP | protocol::UDP_LITE) => {
-            ErrorV6::Unreachable { code: unreachable::PORT }
-        }
+        Reason::LocalUnhandled => ErrorV6::of_unserved(packet.l3())?,
         Reason::LinkLocal => ErrorV6::Unreachable { code: unreachable::BEYOND_SCOPE },
         _ => return None,
     })

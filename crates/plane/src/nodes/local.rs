@@ -8,7 +8,7 @@ use weir_packet::fragment::{Fragmenter, SourceFragmenter};
 use weir_packet::icmp::{self, NotAnswered};
 use weir_packet::offload::Offload;
 use weir_packet::packet::Packet;
-use weir_packet::parse::ParseFlags;
+use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
@@ -69,17 +69,31 @@ fn serve(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Reason> {
         return Err(Reason::EchoLimited);
     }
     checksum::complete(packet);
-    let reply = if v4 { icmp::echo_reply_v4(packet.l3_mut()) } else { icmp::echo_reply_v6(packet.l3_mut()) };
-    reply.map_err(|refused| match refused {
+    let reply =
+        if v4 { icmp::echo_reply_v4(packet.l3_mut()).map(|()| 0) } else { icmp::echo_reply_v6(packet.l3_mut()) };
+    let start = reply.map_err(|refused| match refused {
         NotAnswered::BadChecksum => Reason::LocalBadChecksum,
         _ => Reason::LocalUnhandled,
     })?;
     if !v4 {
+        leave_out_headers(packet, start);
         not_from_anycast(context, packet);
     }
     // What was known of the request says nothing of the reply.
     packet.set_offload(Offload::default());
     Ok(())
+}
+
+/// Has a reply begin where its IPv6 header is, so many octets behind the extension headers of its request.
+fn leave_out_headers(packet: &mut Packet, octets: usize) {
+    if octets == 0 {
+        return;
+    }
+    let parsed = packet.parsed();
+    // Where the message starts was in 16 bits, and this is in front of it.
+    let l3 = parsed.l3 + octets as u16;
+    let flags = parsed.flags.without(ParseFlags::OPTIONS);
+    packet.set_parsed(&Parsed { l3, flags, ..parsed });
 }
 
 /// An echo reply to an address that several routers share comes from one of the interface's own (RFC 4443, 4.2).

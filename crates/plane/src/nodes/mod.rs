@@ -25,7 +25,7 @@ mod sav;
 mod stage;
 
 use weir_base::clock::Time;
-use weir_base::random::Random;
+use weir_base::random::SecureRandom;
 use weir_base::reclaim::Guard;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
@@ -88,7 +88,7 @@ pub(crate) struct Context<'a> {
     pub(crate) hold: &'a mut Hold,
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) fragments: &'a mut Fragments,
-    pub(crate) random: &'a mut Random,
+    pub(crate) random: &'a mut SecureRandom,
     pub(crate) events: &'a mut Events,
     pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],

@@ -82,11 +82,9 @@ impl Build {
                 destination: destination.map_or(Ports::Any, Ports::from),
                 flags,
             },
-            Some(protocol) if kind.is_some() || code.is_some() => Transport::Icmp {
-                protocol,
-                icmp_type: kind.map(octets),
-                code: code.map(octets),
-            },
+            Some(protocol) if kind.is_some() || code.is_some() => {
+                Transport::Icmp { protocol, icmp_type: kind.map(octets), code: code.map(octets) }
+            }
             Some(protocol) => Transport::Protocol(protocol),
         };
         rule

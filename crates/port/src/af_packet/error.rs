@@ -4,6 +4,7 @@ use std::io;
 
 use ipnet::IpNet;
 
+use crate::claim::Holder;
 use crate::links::{Layer, LinksError};
 
 /// Why an interface of the kernel could not be attached to.
@@ -35,6 +36,18 @@ pub enum AfPacketError {
         name: String,
         /// Its addresses but for link-local ones.
         addresses: Vec<IpNet>,
+    },
+    /// Another gateway is on it.
+    #[error(
+        "{name}: another gateway receives and sends on this device ({}), and two would duplicate every packet: stop it, \
+         or name another device",
+        holder.as_ref().map_or_else(|| format!("see ss -xlp src @weir/device/{name}"), Holder::to_string)
+    )]
+    Claimed {
+        /// Of the device.
+        name: String,
+        /// The process that has claimed it, if it can be seen.
+        holder: Option<Holder>,
     },
     /// The interface's packets may be longer than the device's.
     #[error(

@@ -5,6 +5,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use weir_base::clock::Time;
+use weir_base::file;
 
 use super::{CaptureError, ETHERNET, MAX_RECORD};
 
@@ -19,12 +20,12 @@ pub struct Writer<W: Write = File> {
 }
 
 impl Writer<File> {
-    /// Creates a file, in place of one of that name, and writes its header.
+    /// Creates a file, in place of one of that name ([`weir_base::file`]), and writes its header.
     ///
     /// # Errors
     /// When it cannot be created or written.
     pub fn create(path: &Path) -> Result<Writer<File>, CaptureError> {
-        let file = File::create(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
+        let file = file::replace(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
         Writer::new(file, path)
     }
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use weir_base::clock::{Clock, Time};
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_base::{affinity, tsc};
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_packet::vector::{Frame, Vector};
@@ -425,7 +425,7 @@ fn ticks(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
 }
 
 fn start(config: Gateway) -> Result<Engine, BetweenError> {
-    let random = Random::from_system().map_err(system("randomness"))?;
+    let random = Entropy::from_system().map_err(system("randomness"))?;
     Ok(Engine::start(config, Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true })?)
 }
 

@@ -1,5 +1,6 @@
 //! Plots of measured figures, as SVG.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use plotters::prelude::*;
@@ -20,7 +21,7 @@ pub struct PlotError {
 /// # Errors
 /// When the file can not be written.
 pub fn forward(costs: &[Cost], directory: &Path) -> Result<PathBuf, PlotError> {
-    write(directory, "forward.svg", |path| draw_forward(costs, path))
+    write(directory, "forward.svg", |svg| draw_forward(costs, svg))
 }
 
 /// Plots what source address validation leaves of the rate, for each family: by mechanism (Figure 8 of the draft) as
@@ -33,13 +34,13 @@ pub fn sav(report: &Sav, directory: &Path) -> Result<Vec<PathBuf>, PlotError> {
     let mut paths = Vec::new();
     for scale in &report.figure_8 {
         let name = format!("sav-mechanisms-{}.svg", scale.family);
-        paths.push(write(directory, &name, |path| draw_mechanisms(scale, path))?);
+        paths.push(write(directory, &name, |svg| draw_mechanisms(scale, svg))?);
     }
     for family in ["ipv6", "ipv4"] {
         let scales: Vec<&Scale> = report.figure_10.iter().filter(|scale| scale.family == family).collect();
         if !scales.is_empty() {
             let name = format!("sav-prefixes-{family}.svg");
-            paths.push(write(directory, &name, |path| draw_prefixes(&scales, path))?);
+            paths.push(write(directory, &name, |svg| draw_prefixes(&scales, svg))?);
         }
     }
     Ok(paths)
@@ -49,19 +50,22 @@ pub fn sav(report: &Sav, directory: &Path) -> Result<Vec<PathBuf>, PlotError> {
 pub(super) fn write(
     directory: &Path,
     name: &str,
-    draw: impl FnOnce(&Path) -> Result<(), Box<dyn std::error::Error>>,
+    draw: impl FnOnce(&mut String) -> Result<(), Box<dyn std::error::Error>>,
 ) -> Result<PathBuf, PlotError> {
     let path = directory.join(name);
     let failed = |error: &dyn std::fmt::Display| PlotError { path: path.clone(), reason: error.to_string() };
     std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
-    draw(&path).map_err(|error| failed(&error))?;
+    let mut svg = String::new();
+    draw(&mut svg).map_err(|error| failed(&error))?;
+    let written = weir_base::file::replace(&path).and_then(|mut file| file.write_all(svg.as_bytes()));
+    written.map_err(|error| failed(&error))?;
     Ok(path)
 }
 
 /// A bar for each mechanism, with its spread, and the draft's figure as a line across it.
-fn draw_mechanisms(scale: &Scale, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_mechanisms(scale: &Scale, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let rows = &scale.rows;
-    let root = SVGBackend::new(path, (720, 60 + 34 * rows.len() as u32)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 60 + 34 * rows.len() as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     let caption = format!(
         "{}, {}-octet frames, {} source prefixes: of forwarding without validation",
@@ -95,10 +99,10 @@ fn draw_mechanisms(scale: &Scale, path: &Path) -> Result<(), Box<dyn std::error:
 }
 
 /// A line for each kind of table over the number of prefixes, and the draft's.
-fn draw_prefixes(scales: &[&Scale], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_prefixes(scales: &[&Scale], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let sizes = scales.iter().map(|scale| scale.prefixes as f64);
     let (least, largest) = sizes.fold((f64::MAX, 1.0), |(a, b), size| (f64::min(a, size), f64::max(b, size)));
-    let root = SVGBackend::new(path, (720, 420)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 420)).into_drawing_area();
     root.fill(&WHITE)?;
     let (family, size) = (&scales[0].family, scales[0].size);
     let mut chart = ChartBuilder::on(&root)
@@ -143,12 +147,12 @@ fn draw_prefixes(scales: &[&Scale], path: &Path) -> Result<(), Box<dyn std::erro
     Ok(())
 }
 
-fn draw_forward(costs: &[Cost], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn draw_forward(costs: &[Cost], svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let costs: Vec<&Cost> = costs.iter().filter(|cost| cost.family == "ipv6").collect();
     let most = costs.iter().map(|cost| cost.total.p90.max(cost.vpp.unwrap_or(0).into())).fold(10.0, f64::max);
     let sizes = costs.iter().map(|cost| f64::from(cost.prefixes));
     let (least, largest) = sizes.fold((f64::MAX, 1.0), |(a, b), size| (f64::min(a, size), f64::max(b, size)));
-    let root = SVGBackend::new(path, (720, 420)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 420)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
         .caption("IPv6 forwarding, 78-byte frames, one worker", ("sans-serif", 18))

@@ -91,8 +91,12 @@ impl Run {
         }
         let root = rustix::process::geteuid().is_root();
         let account = if root { Account::of(&service).map_err(failed)? } else { None };
+        if let Some(account) = &account {
+            weir_base::file::set_owner(account.user, account.group);
+        }
         // Before any port is opened: a second gateway must not touch what the first one uses.
-        let socket = Socket::take(&self.connection.place()).map_err(failed)?;
+        let socket =
+            Socket::take(&self.connection.place(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;

@@ -1,7 +1,6 @@
 //! The other commands' side of the control socket.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,8 +37,8 @@ pub enum ClientError {
         /// What the system said.
         source: io::Error,
     },
-    /// The socket belongs to another user.
-    #[error("no gateway to talk to: {} belongs to another user", .0.display())]
+    /// A process of another ordinary user listens.
+    #[error("no gateway to talk to: a process of another user listens on {}", .0.display())]
     NotOurs(PathBuf),
     /// It said no.
     #[error("{}", .0.message)]
@@ -148,12 +147,14 @@ impl Client {
     async fn connect(&self) -> Result<UnixStream, ClientError> {
         let path = self.path.clone();
         let absent = |source| ClientError::NoGateway { path: path.clone(), source };
-        let there = std::fs::metadata(&self.path).map_err(absent)?;
-        let (we, owner) = (rustix::process::geteuid().as_raw(), there.uid());
+        let stream = UnixStream::connect(&self.path).await.map_err(absent)?;
+        // Of the process that listens, whatever has the path by now.
+        let owner = stream.peer_cred().map_err(absent)?.uid();
+        let we = rustix::process::geteuid().as_raw();
         if we != 0 && owner != 0 && owner != we {
             return Err(ClientError::NotOurs(self.path.clone()));
         }
-        UnixStream::connect(&self.path).await.map_err(absent)
+        Ok(stream)
     }
 
     async fn exchange(

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::alarm::{self, Alarms};
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
 use weir_plane::engine::{self, Engine, EngineError};
@@ -77,7 +77,7 @@ impl Running {
         service: Service,
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
-        let random = Random::from_system().map_err(StartError::Random)?;
+        let random = Entropy::from_system().map_err(StartError::Random)?;
         let options = engine::Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true };
         let origins = gateway.origins.clone();
         let outlets = sampler::Outlets::open(&gateway.samplers).map_err(|error| {

@@ -6,13 +6,15 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, chownat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, fstat, openat, renameat};
 use rustix::process::{Gid, Uid};
 
 use super::path::SocketPath;
@@ -34,8 +36,12 @@ pub enum SocketError {
         /// What is not there.
         folder: PathBuf,
     },
-    /// The folder belongs to another user, or others may write to it.
-    #[error("{} is no folder of our own that nobody else can write to; name a socket with --socket", .0.display())]
+    /// The folder, or one that it is in, belongs to another user, or others may write to it.
+    #[error(
+        "{} belongs to another user or others may write to it, so they could take the place of the control socket; \
+         put the socket into a folder of your own with mode 0755 or less (--socket)",
+        .0.display()
+    )]
     Untrusted(PathBuf),
     /// The system said no.
     #[error("cannot {what} {}: {source}", path.display())]
@@ -53,23 +59,42 @@ fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SocketError 
     move |source| SocketError::Io { what, path: path.to_owned(), source }
 }
 
+/// Device and inode of a file.
+type Identity = (u64, u64);
+
 /// The control socket, ours until dropped; then it is removed.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
     listener: UnixListener,
-    identity: (u64, u64),
+    identity: Identity,
     own_folder: bool,
     // The last field: the lock is given up when all else is gone.
     _lock: Lock,
 }
 
 impl Socket {
-    /// Takes the socket.
+    /// Takes the socket. One that is taken is tried again for a second: the kernel takes its time to take back what a
+    /// gateway had that was killed. `account` is the user that the gateway becomes, who may own the folder, too.
     ///
     /// # Errors
     /// When another gateway has it, or its place cannot be used.
-    pub fn take(place: &SocketPath) -> Result<Socket, SocketError> {
+    pub fn take(place: &SocketPath, account: Option<Uid>) -> Result<Socket, SocketError> {
+        Socket::take_within(place, account, Duration::from_secs(1))
+    }
+
+    fn take_within(place: &SocketPath, account: Option<Uid>, patience: Duration) -> Result<Socket, SocketError> {
+        const STEP: Duration = Duration::from_millis(20);
+        let begun = Instant::now();
+        loop {
+            match Socket::try_take(place, account) {
+                Err(SocketError::Taken(_)) if begun.elapsed() < patience => std::thread::sleep(STEP),
+                done => return done,
+            }
+        }
+    }
+
+    fn try_take(place: &SocketPath, account: Option<Uid>) -> Result<Socket, SocketError> {
         let path = &place.path;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -77,7 +102,9 @@ impl Socket {
         };
         if place.own_folder {
             own_folder(folder)?;
-        } else if !folder.is_dir() {
+        } else if folder.is_dir() {
+            trusted(folder, account)?;
+        } else {
             return Err(SocketError::NoFolder { path: path.clone(), folder: folder.to_owned() });
         }
         let lock = Lock::take(path)?;
@@ -87,9 +114,7 @@ impl Socket {
             Ok(_) if UnixStream::connect(path).is_ok() => return Err(SocketError::Taken(path.clone())),
             _ => {}
         }
-        let listener = bind(folder, path)?;
-        let there = std::fs::symlink_metadata(path).map_err(io("look at", path))?;
-        let identity = (there.dev(), there.ino());
+        let (listener, identity) = bind(folder, path)?;
         Ok(Socket { path: path.clone(), listener, identity, own_folder: place.own_folder, _lock: lock })
     }
 
@@ -106,7 +131,14 @@ impl Socket {
     /// When the system refuses.
     pub fn give_to(&self, user: Uid, group: Gid) -> Result<(), SocketError> {
         let change = |source: rustix::io::Errno| io("give away", &self.path)(source.into());
-        chownat(CWD, &self.path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW).map_err(change)?;
+        // Nothing that was put in its place since, by the user whose folder this may be.
+        let there = openat(CWD, &self.path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        let there = there.map_err(change)?;
+        let found = fstat(&there).map_err(change)?;
+        if (found.st_dev, found.st_ino) != self.identity {
+            return Err(SocketError::NotASocket(self.path.clone()));
+        }
+        chownat(&there, "", Some(user), Some(group), AtFlags::EMPTY_PATH).map_err(change)?;
         if let Some(folder) = self.own_folder.then(|| self.path.parent()).flatten() {
             std::fs::set_permissions(folder, Permissions::from_mode(0o711)).map_err(io("open", folder))?;
         }
@@ -133,18 +165,31 @@ impl Drop for Socket {
     }
 }
 
-/// Binds out of everybody's sight, then moves the socket to its place.
-fn bind(folder: &Path, path: &Path) -> Result<UnixListener, SocketError> {
+/// Binds out of everybody's sight, then moves the socket to its place. The hidden folder is used by its descriptor: the
+/// owner of the folder that it is in may be another user, and could put a trap in its place.
+fn bind(folder: &Path, path: &Path) -> Result<(UnixListener, Identity), SocketError> {
     let hidden = hidden(folder)?;
-    let socket = hidden.join("s");
-    let listener = UnixListener::bind(&socket).map_err(io("listen on", path)).and_then(|listener| {
+    let bound = bind_in(&hidden, path);
+    let _ = std::fs::remove_dir(&hidden);
+    bound
+}
+
+fn bind_in(hidden: &Path, path: &Path) -> Result<(UnixListener, Identity), SocketError> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let inside = openat(CWD, hidden, flags, Mode::empty()).map_err(|error| io("open", hidden)(error.into()))?;
+    let found = fstat(&inside).map_err(|error| io("look at", hidden)(error.into()))?;
+    if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+        return Err(SocketError::Untrusted(hidden.to_owned()));
+    }
+    let socket = PathBuf::from(format!("/proc/self/fd/{}/s", inside.as_raw_fd()));
+    let bound = UnixListener::bind(&socket).map_err(io("listen on", path)).and_then(|listener| {
         std::fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(io("protect", path))?;
-        std::fs::rename(&socket, path).map_err(io("put in place", path))?;
-        Ok(listener)
+        let there = std::fs::symlink_metadata(&socket).map_err(io("look at", path))?;
+        renameat(&inside, "s", CWD, path).map_err(|error| io("put in place", path)(error.into()))?;
+        Ok((listener, (there.dev(), there.ino())))
     });
     let _ = std::fs::remove_file(&socket);
-    let _ = std::fs::remove_dir(&hidden);
-    listener
+    bound
 }
 
 /// Makes a folder that nobody else may enter. It never takes one that is there, which may be somebody's trap.
@@ -170,6 +215,26 @@ fn own_folder(folder: &Path) -> Result<(), SocketError> {
     let there = std::fs::symlink_metadata(folder).map_err(io("look at", folder))?;
     let ours = there.is_dir() && there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0;
     if ours { Ok(()) } else { Err(SocketError::Untrusted(folder.to_owned())) }
+}
+
+/// Checks that nobody but root, us and the user that we become may change what is in a folder, or put another folder in its
+/// place. Of the folders
+/// that it is in, a sticky one will do, such as /tmp: nobody renames there what is another's.
+fn trusted(folder: &Path, account: Option<Uid>) -> Result<(), SocketError> {
+    /// The owner of what lies outside of a user namespace.
+    const UNMAPPED: u32 = 65_534;
+    let us = [Some(Uid::ROOT), Some(rustix::process::geteuid()), account];
+    let real = folder.canonicalize().map_err(io("look at", folder))?;
+    for (above, folder) in real.ancestors().enumerate() {
+        let there = std::fs::symlink_metadata(folder).map_err(io("look at", folder))?;
+        let owner = Uid::from_raw(there.uid());
+        let owned = us.contains(&Some(owner)) || above > 0 && there.uid() == UNMAPPED;
+        let closed = there.mode() & 0o022 == 0 || above > 0 && there.mode() & 0o1000 != 0;
+        if !owned || !closed {
+            return Err(SocketError::Untrusted(folder.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// The lock that a living gateway holds.
@@ -222,8 +287,8 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("weir-socket-{name}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&folder);
-            std::fs::create_dir(&folder).unwrap();
-            Folder(folder)
+            DirBuilder::new().mode(0o755).create(&folder).unwrap();
+            Folder(folder.canonicalize().unwrap())
         }
 
         fn place(&self) -> SocketPath {
@@ -245,14 +310,54 @@ mod tests {
     #[test]
     fn one_owner_at_a_time_and_nothing_is_left() {
         let folder = Folder::new("one");
-        let socket = Socket::take(&folder.place()).unwrap();
+        let socket = Socket::take(&folder.place(), None).unwrap();
         let mode = std::fs::metadata(socket.path()).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o600);
-        assert!(matches!(Socket::take(&folder.place()), Err(SocketError::Taken(_))));
+        assert!(matches!(Socket::take(&folder.place(), None), Err(SocketError::Taken(_))));
         assert!(UnixStream::connect(socket.path()).is_ok(), "the first is not disturbed");
         drop(socket);
         assert!(folder.files().is_empty(), "{:?}", folder.files());
-        assert!(Socket::take(&folder.place()).is_ok());
+        assert!(Socket::take(&folder.place(), None).is_ok());
+    }
+
+    #[test]
+    fn a_gateway_that_is_about_to_end_is_waited_for() {
+        let folder = Folder::new("ending");
+        let socket = Socket::take(&folder.place(), None).unwrap();
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(socket);
+        });
+        assert!(Socket::take_within(&folder.place(), None, Duration::from_secs(60)).is_ok());
+        ending.join().unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_trusted() {
+        let folder = Folder::new("others");
+        let set = |mode| std::fs::set_permissions(&folder.0, Permissions::from_mode(mode)).unwrap();
+        for mode in [0o777, 0o1777, 0o775, 0o757] {
+            set(mode);
+            let error = Socket::take(&folder.place(), None).unwrap_err();
+            assert!(matches!(&error, SocketError::Untrusted(place) if *place == folder.0), "{mode:o}: {error}");
+            assert!(folder.files().is_empty(), "nothing was made there");
+        }
+        // The same folder above that of the socket: without the sticky bit anybody may put another one in its place.
+        let inner = folder.0.join("inner");
+        DirBuilder::new().mode(0o755).create(&inner).unwrap();
+        let place = SocketPath { path: inner.join("control.sock"), own_folder: false };
+        set(0o777);
+        assert!(matches!(Socket::take(&place, None), Err(SocketError::Untrusted(place)) if place == folder.0));
+        set(0o1777);
+        assert!(Socket::take(&place, None).is_ok());
+        // By a link, too.
+        set(0o777);
+        let link = std::env::temp_dir().join(format!("weir-socket-link-{}", std::process::id()));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&folder.0, &link).unwrap();
+        let place = SocketPath { path: link.join("control.sock"), own_folder: false };
+        assert!(matches!(Socket::take(&place, None), Err(SocketError::Untrusted(_))));
+        std::fs::remove_file(&link).unwrap();
     }
 
     #[test]
@@ -261,7 +366,7 @@ mod tests {
         let place = folder.place();
         drop(UnixListener::bind(&place.path).unwrap());
         std::fs::write(folder.0.join("control.sock.lock"), "").unwrap();
-        let socket = Socket::take(&place).unwrap();
+        let socket = Socket::take(&place, None).unwrap();
         assert!(UnixStream::connect(socket.path()).is_ok());
     }
 
@@ -272,7 +377,7 @@ mod tests {
         std::fs::create_dir(&precious).unwrap();
         std::fs::write(precious.join("s"), "").unwrap();
         std::os::unix::fs::symlink(&precious, folder.0.join(format!(".weir-{}-0", std::process::id()))).unwrap();
-        let socket = Socket::take(&folder.place()).unwrap();
+        let socket = Socket::take(&folder.place(), None).unwrap();
         assert!(UnixStream::connect(socket.path()).is_ok());
         assert!(precious.join("s").exists());
     }
@@ -282,7 +387,7 @@ mod tests {
         let folder = Folder::new("foreign");
         let place = folder.place();
         let _other = UnixListener::bind(&place.path).unwrap();
-        assert!(matches!(Socket::take(&place), Err(SocketError::Taken(_))));
+        assert!(matches!(Socket::take(&place, None), Err(SocketError::Taken(_))));
         assert!(UnixStream::connect(&place.path).is_ok());
     }
 
@@ -291,7 +396,7 @@ mod tests {
         let folder = Folder::new("file");
         let place = folder.place();
         std::fs::write(&place.path, "precious").unwrap();
-        assert!(matches!(Socket::take(&place), Err(SocketError::NotASocket(_))));
+        assert!(matches!(Socket::take(&place, None), Err(SocketError::NotASocket(_))));
         assert_eq!(std::fs::read_to_string(&place.path).unwrap(), "precious");
     }
 
@@ -299,17 +404,17 @@ mod tests {
     fn our_own_folder_is_made_for_us_alone_and_no_other_is_trusted() {
         let folder = Folder::new("own");
         let own = SocketPath { path: folder.0.join("weir/control.sock"), own_folder: true };
-        let socket = Socket::take(&own).unwrap();
+        let socket = Socket::take(&own, None).unwrap();
         assert_eq!(std::fs::metadata(folder.0.join("weir")).unwrap().mode() & 0o7777, 0o700);
         drop(socket);
         std::fs::set_permissions(folder.0.join("weir"), Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(Socket::take(&own), Err(SocketError::Untrusted(_))));
+        assert!(matches!(Socket::take(&own, None), Err(SocketError::Untrusted(_))));
         let link = SocketPath { path: folder.0.join("link/control.sock"), own_folder: true };
         std::os::unix::fs::symlink(folder.0.join("weir"), folder.0.join("link")).unwrap();
-        assert!(matches!(Socket::take(&link), Err(SocketError::Untrusted(_))));
+        assert!(matches!(Socket::take(&link, None), Err(SocketError::Untrusted(_))));
         let absent = SocketPath { path: folder.0.join("absent/control.sock"), own_folder: false };
         assert!(
-            matches!(Socket::take(&absent), Err(SocketError::NoFolder { .. })),
+            matches!(Socket::take(&absent, None), Err(SocketError::NoFolder { .. })),
             "somebody else's folder is not made"
         );
     }
@@ -317,7 +422,7 @@ mod tests {
     #[test]
     fn a_socket_put_in_our_place_is_not_removed() {
         let folder = Folder::new("moved");
-        let socket = Socket::take(&folder.place()).unwrap();
+        let socket = Socket::take(&folder.place(), None).unwrap();
         std::fs::remove_file(socket.path()).unwrap();
         let _other = UnixListener::bind(socket.path()).unwrap();
         drop(socket);

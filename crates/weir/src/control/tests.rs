@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -28,16 +27,16 @@ use crate::render::{
 struct Served {
     gateway: Arc<Fake>,
     path: PathBuf,
+    _folder: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Served {
     fn new() -> Served {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("weir-served-{}-{number}.sock", std::process::id()));
-        let socket = Socket::take(&SocketPath { path: path.clone(), own_folder: false }).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let socket = Socket::take(&SocketPath { path: path.clone(), own_folder: false }, None).unwrap();
         let gateway = Arc::<Fake>::default();
         let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&gateway);
@@ -51,7 +50,7 @@ impl Served {
                 server::serve(listener, served, until).await.unwrap();
             });
         });
-        Served { gateway, path, stop: Some(stop), thread: Some(thread) }
+        Served { gateway, path, _folder: folder, stop: Some(stop), thread: Some(thread) }
     }
 
     fn client(&self) -> Client {

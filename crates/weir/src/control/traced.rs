@@ -20,8 +20,10 @@ pub(super) fn by(model: &Gateway, cause: &TraceCause) -> String {
         TraceCause::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
             Some(list) => {
                 let rule = decision.rule.and_then(|rule| list.rules.get(rule));
-                let (text, origin) = rule
-                    .map_or_else(|| ("no rule matches".to_owned(), list.origin), |rule| (Binding::of(rule).to_string(), rule.origin));
+                let (text, origin) = rule.map_or_else(
+                    || ("no rule matches".to_owned(), list.origin),
+                    |rule| (Binding::of(rule).to_string(), rule.origin),
+                );
                 format!("{}, {}", list.name, at(&text, origin))
             }
             None => GONE.to_owned(),

@@ -209,8 +209,9 @@ impl Filter {
         }
         // Of several, one may be the rule and the others within it, as a comment is.
         let text = text.trim().trim_end_matches(',').trim_matches(['"', '\'']);
-        let is_rule =
-            |text: &str| acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule);
+        let is_rule = |text: &str| {
+            acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule)
+        };
         let alone = is_rule(text) || is_rule(&unescaped(text));
         // Where the line does not have the rule as it prints, its own lines begin with it.
         (!alone && self.by.lines().len() == 1).then_some(&self.by.rule)

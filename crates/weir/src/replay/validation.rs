@@ -122,8 +122,7 @@ impl Rule {
     /// Whether the rule stands in a text as it prints, perhaps in a string of TOML, which has backslashes before quotes.
     fn stands_in(&self, text: &str) -> bool {
         text.contains(&self.rule)
-            || self.rule.contains(['"', '\\'])
-                && text.contains(&self.rule.replace('\\', "\\\\").replace('"', "\\\""))
+            || self.rule.contains(['"', '\\']) && text.contains(&self.rule.replace('\\', "\\\\").replace('"', "\\\""))
     }
 
     /// Lines for people: the rule, and where it is from. What stands at its place is enough where that is the rule.

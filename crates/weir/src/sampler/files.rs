@@ -6,13 +6,14 @@
 //! A write that fails, as on a full disk, leaves whole records: the file is cut where the last good one ends. It is tried
 //! again after a while, with the same file, so that trouble that lasts does not push the good files out.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, OFlags};
 use weir_base::clock::Time;
+use weir_base::file::Entry;
 use weir_plane::model::SampleFiles;
 use weir_port::pcap;
 
@@ -24,9 +25,6 @@ const BATCH: usize = 64 << 10;
 
 /// Octets that a file begins with.
 const START: u64 = 24;
-
-/// Who may read samples: what is in packets is nobody else's business.
-const MODE: u32 = 0o640;
 
 /// What was written, and what was not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -205,26 +203,28 @@ impl Files {
 
     /// Begins a file. One of this name that holds more than the beginning of a capture becomes an older one.
     fn begin(&mut self) -> io::Result<()> {
-        let (path, start) = (&self.spec.path, pcap::start());
-        match fs::symlink_metadata(path) {
+        let (entry, start) = (Entry::at(&self.spec.path)?, pcap::start());
+        match entry.stat()? {
+            None => {}
             // Renaming a device or a pipe would be a surprise, and following a link an invitation.
-            Ok(found) if !found.is_file() => return Err(io::Error::other("this is no regular file")),
-            Ok(found) if found.len() > 0 && !is_capture(path, &start)? => {
+            Some(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
+                return Err(io::Error::other("this is no regular file"));
+            }
+            Some(found) if found.st_size > 0 && !is_capture(&entry, &start)? => {
                 return Err(io::Error::other("this is no capture, and is left alone"));
             }
-            Ok(found) if found.len() > START && self.spec.max_files > 1 => {
+            Some(found) if found.st_size.cast_unsigned() > START && self.spec.max_files > 1 => {
+                let name = |number| older(Path::new(entry.name()), number).into_os_string();
                 for number in (1..self.spec.max_files - 1).rev() {
-                    rename(&older(path, number), &older(path, number + 1))?;
+                    rename(&entry.sibling(&name(number))?, &name(number + 1))?;
                 }
-                rename(path, &older(path, 1))?;
+                rename(&entry, &name(1))?;
             }
-            Ok(_) => fs::remove_file(path)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+            Some(_) => entry.remove()?,
         }
         self.file = None;
         // Anew or not at all: nobody slips a link of his own in between.
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
+        let mut file = entry.create()?;
         file.write_all(&start)?;
         (self.file, self.length) = (Some(file), start.len() as u64);
         self.remove_surplus()
@@ -232,8 +232,9 @@ impl Files {
 
     /// Removes older files that there were room for once.
     fn remove_surplus(&self) -> io::Result<()> {
+        let entry = Entry::at(&self.spec.path)?;
         for number in self.spec.max_files.max(1).. {
-            match fs::remove_file(older(&self.spec.path, number)) {
+            match entry.sibling(older(Path::new(entry.name()), number).as_os_str())?.remove() {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
@@ -252,10 +253,10 @@ pub(crate) fn older(path: &Path, number: u16) -> PathBuf {
 
 /// A file begins as those of samples do. What we may not read was made by somebody with other powers, ourselves before we
 /// gave them up most likely.
-fn is_capture(path: &Path, start: &[u8]) -> io::Result<bool> {
+fn is_capture(entry: &Entry, start: &[u8]) -> io::Result<bool> {
     const MAGIC: usize = 4;
     let mut found = Vec::new();
-    match File::open(path).and_then(|file| file.take(MAGIC as u64).read_to_end(&mut found)) {
+    match entry.open(OFlags::RDONLY).and_then(|file| file.take(MAGIC as u64).read_to_end(&mut found)) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(true),
         Err(error) => Err(error),
         Ok(_) => Ok(found[..] == start[..MAGIC]),
@@ -263,8 +264,8 @@ fn is_capture(path: &Path, start: &[u8]) -> io::Result<bool> {
 }
 
 /// Renames a file, if there is one.
-fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::rename(from, to) {
+fn rename(from: &Entry, to: &OsStr) -> io::Result<()> {
+    match from.rename(to) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
     }
@@ -278,6 +279,8 @@ fn cut(file: &mut File, length: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn spec(folder: &Path, max_bytes: u64, max_files: u16) -> SampleFiles {

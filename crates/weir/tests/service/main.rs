@@ -7,3 +7,4 @@ mod kit;
 mod log;
 mod notify;
 mod privileges;
+mod safety;

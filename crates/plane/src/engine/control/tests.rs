@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use weir_base::clock::Time;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::MacAddress;
@@ -82,7 +82,7 @@ impl Rig {
     fn start(build: Build) -> Rig {
         let names: Vec<String> = build.0.interfaces.iter().map(|interface| interface.name.clone()).collect();
         let options =
-            Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: false, pin: false };
+            Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: false };
         let engine = Engine::start(build.0, options).unwrap_or_else(|error| panic!("{error}"));
         let (sender, sent) = mpsc::channel();
         let (mut inputs, mut links) = (Vec::new(), Vec::new());

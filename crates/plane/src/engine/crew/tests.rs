@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use weir_base::clock::{ManualClock, Time};
+use weir_base::random::Entropy;
 use weir_packet::buffer::{Cache, PoolSize};
 use weir_packet::vector::{Frame, Vector};
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
@@ -90,7 +91,8 @@ fn rig(workers: u16, clock: Clock) -> Rig {
         keeper: &keeper,
         sampler: &sampler,
     };
-    let (crew, _) = Crew::start(&model, false, [1, 2], &parts).unwrap_or_else(|error| panic!("{error}"));
+    let (crew, _) =
+        Crew::start(&model, false, &Entropy::from_seed(1), &parts).unwrap_or_else(|error| panic!("{error}"));
     let (sender, sent) = mpsc::channel();
     for worker in crew.iter() {
         let probe = Probe { sent: sender.clone(), waiting: 0, now: Time(0) };

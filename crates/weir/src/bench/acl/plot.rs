@@ -18,31 +18,31 @@ type Failed = Box<dyn std::error::Error>;
 pub fn plot(report: &Acl, directory: &Path) -> Result<Vec<PathBuf>, PlotError> {
     let mut paths = Vec::new();
     if let Some(guide) = report.guide.iter().find(|guide| guide.family == "ipv4") {
-        paths.push(write(directory, "acl-guide.svg", |path| draw_guide(guide, path))?);
+        paths.push(write(directory, "acl-guide.svg", |svg| draw_guide(guide, svg))?);
     }
     for family in ["ipv4", "ipv6"] {
         let sets: Vec<&SetCost> = report.sets.iter().filter(|set| set.family == family).collect();
         if !sets.is_empty() {
-            paths.push(write(directory, &format!("acl-rules-{family}.svg"), |path| draw_rules(&sets, path))?);
+            paths.push(write(directory, &format!("acl-rules-{family}.svg"), |svg| draw_rules(&sets, svg))?);
         }
     }
     let compared: Vec<&SetCost> = report.sets.iter().filter(|set| set.peer_load_ms.is_some()).collect();
     if !compared.is_empty() {
-        paths.push(write(directory, "acl-ratio.svg", |path| draw_ratio(&compared, path))?);
+        paths.push(write(directory, "acl-ratio.svg", |svg| draw_ratio(&compared, svg))?);
     }
     Ok(paths)
 }
 
 /// Two bars for each case: what it adds in ticks, and what the guide's adds in cycles, or its node's clocks where there is no
 /// such figure.
-fn draw_guide(guide: &Guide, path: &Path) -> Result<(), Failed> {
+fn draw_guide(guide: &Guide, svg: &mut String) -> Result<(), Failed> {
     let rows: Vec<_> = guide.rows.iter().filter_map(|row| Some((row, row.theirs?))).collect();
     let bars = |theirs: &super::Theirs| match (theirs.base, theirs.with) {
         (Some(base), Some(with)) => f64::from(with - base),
         _ => theirs.node,
     };
     let most = rows.iter().map(|(row, theirs)| bars(theirs).max(row.added.p90)).fold(10.0, f64::max);
-    let root = SVGBackend::new(path, (720, 80 + 60 * rows.len() as u32)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 80 + 60 * rows.len() as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
         .caption(format!("{}, {} flows: added to forwarding", guide.family, guide.flows), ("sans-serif", 16))
@@ -97,7 +97,7 @@ fn fastest(cost: &super::TrafficCost) -> Option<f64> {
     cost.peers.iter().map(|peer| peer.median).reduce(f64::min)
 }
 
-fn draw_rules(sets: &[&SetCost], path: &Path) -> Result<(), Failed> {
+fn draw_rules(sets: &[&SetCost], svg: &mut String) -> Result<(), Failed> {
     const SERIES: [(&str, &str, Value, RGBColor); 6] = [
         ("lookup, spread", "spread", |cost| Some(cost.lookup.median), BLUE),
         ("lookup, local", "local", |cost| Some(cost.lookup.median), CYAN),
@@ -108,7 +108,7 @@ fn draw_rules(sets: &[&SetCost], path: &Path) -> Result<(), Failed> {
     ];
     let all = SERIES.iter().flat_map(|(_, traffic, value, _)| points(sets, traffic, *value));
     let most = all.map(|(_, ticks)| ticks).fold(10.0, f64::max);
-    let root = SVGBackend::new(path, (720, 460)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 460)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
         .caption(format!("{}: first match in rule sets", sets[0].family), ("sans-serif", 18))
@@ -144,12 +144,12 @@ fn draw_rules(sets: &[&SetCost], path: &Path) -> Result<(), Failed> {
 }
 
 /// Our ticks by theirs: below the line we are faster.
-fn draw_ratio(sets: &[&SetCost], path: &Path) -> Result<(), Failed> {
+fn draw_ratio(sets: &[&SetCost], svg: &mut String) -> Result<(), Failed> {
     const SERIES: [(&str, RGBColor); 2] = [("spread", BLUE), ("local", CYAN)];
     let ratio: Value = |cost| cost.ratio;
     let most = SERIES.iter().flat_map(|(traffic, _)| points(sets, traffic, ratio)).map(|(_, ratio)| ratio);
     let most = most.fold(1.0, f64::max);
-    let root = SVGBackend::new(path, (720, 380)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (720, 380)).into_drawing_area();
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&root)
         .caption("lookups: ticks to those of rte_acl in the same run", ("sans-serif", 18))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::{Entropy, Random};
 use weir_plane::compile::{AclEdit, AclError as EditError, AclSaid, At};
 use weir_plane::engine::{Engine, Options};
 use weir_plane::model::{AclAction, AclDefault, AclIndex, AclRule};
@@ -63,7 +63,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
     model.interfaces[0].access.acl_in = vec![AclIndex(0)];
     model.workers.cores = cpus.last().map(|&cpu| cpu as u16).into_iter().collect();
     let options =
-        Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: false, pin: true };
+        Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: true };
     let engine = Engine::start(model, options)?;
     let said = AclSaid { source: Arc::from("bench"), time: TIME };
     let mut changes = Changes {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weir_base::affinity;
 use weir_base::clock::{Clock, Time};
-use weir_base::random::Random;
+use weir_base::random::{Entropy, Random};
 use weir_plane::compile::{Edit, EntryKey, Names};
 use weir_plane::engine::{Engine, Options};
 use weir_plane::stats::Snapshot;
@@ -174,7 +174,7 @@ fn start<K: Ip>(captures: &[&Path], cpus: &[usize]) -> Result<Engine, SavError> 
     validate::<K>(&mut model, Some(0));
     model.workers.cores = cpus.last().map(|&cpu| cpu as u16).into_iter().collect();
     let options =
-        Options { clock: Clock::monotonic(), random: Random::from_seed(1), invent_neighbors: false, pin: true };
+        Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: true };
     Ok(Engine::start(model, options)?)
 }
 

@@ -97,7 +97,7 @@ impl Learn {
 
 /// What people wrote is never overwritten.
 fn create(path: &Path) -> Result<File, Error> {
-    File::create_new(path).map_err(|error| match error.kind() {
+    weir_base::file::create_new(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => is_there(path),
         _ => Error::Failed(format!("{}: cannot be created: {error}", path.display())),
     })

@@ -135,11 +135,20 @@ mod tests {
         changed.created = true;
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
         changed.inserted = vec![17, 4, 5];
-        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n");
+        assert_eq!(
+            changed.text(),
+            "edge-in is new, and no interface can name it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n"
+        );
         changed.inserted = (1..=9).collect();
-        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n");
+        assert_eq!(
+            changed.text(),
+            "edge-in is new, and no interface can name it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n"
+        );
         changed.inserted.clear();
-        assert_eq!(changed.text(), "edge-in is new, and no interface can name it: inserted 0, deleted 0; 7 rules now\n");
+        assert_eq!(
+            changed.text(),
+            "edge-in is new, and no interface can name it: inserted 0, deleted 0; 7 rules now\n"
+        );
         assert!(!json(&changed).contains("moved"));
         (changed.created, changed.moved, changed.rules) = (false, 3, 1);
         assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, moved 3; 1 rule now\n");

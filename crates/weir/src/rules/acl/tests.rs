@@ -299,7 +299,8 @@ fn rules_and_packets_have_one_vocabulary() {
         }
     }
     for word in protocol::words() {
-        let (from, to) = if word.contains("icmp") && word != "icmp" { (types[1].1, types[1].2) } else { (types[0].1, types[0].2) };
+        let (from, to) =
+            if word.contains("icmp") && word != "icmp" { (types[1].1, types[1].2) } else { (types[0].1, types[0].2) };
         let number = protocol::by_name(word).unwrap();
         let port = if protocol::has_ports(number) { " port 1" } else { "" };
         let packet = printed(&format!("{word} from {from}{port} to {to}{port}"));
@@ -563,7 +564,11 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
                 Transport::Ports { protocol, source, destination, flags }
             }
         ),
-        (icmp, octets(), octets()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp { protocol, icmp_type, code }),
+        (icmp, octets(), octets()).prop_map(|(protocol, icmp_type, code)| Transport::Icmp {
+            protocol,
+            icmp_type,
+            code
+        }),
     ]
     // These two are other ways to write `Protocol`.
     .prop_filter("something is asked of the header", |transport| {

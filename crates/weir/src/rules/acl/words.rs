@@ -1,9 +1,9 @@
 //! Names of protocols, ICMP types, code points and flags. `weir-packet` has them, as they stand in packets' text, too.
 
-use weir_packet::wire::{icmpv4, icmpv6, tcp};
-pub(crate) use weir_packet::wire::protocol::{by_name as protocol, name as protocol_name};
 pub(super) use weir_packet::wire::dscp::{by_name as dscp, name as dscp_name};
+pub(crate) use weir_packet::wire::protocol::{by_name as protocol, name as protocol_name};
 pub(super) use weir_packet::wire::tcp::Flags;
+use weir_packet::wire::{icmpv4, icmpv6, tcp};
 
 use super::ICMP6;
 

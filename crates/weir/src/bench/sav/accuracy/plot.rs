@@ -16,8 +16,8 @@ use crate::bench::plot::{PlotError, write};
 /// When a file can not be written.
 pub fn plot(report: &Accuracy, directory: &Path) -> Result<Vec<PathBuf>, PlotError> {
     Ok(vec![
-        write(directory, "sav-accuracy.svg", |path| draw_cases(report, path))?,
-        write(directory, "sav-accuracy-moves.svg", |path| draw_moves(report, path))?,
+        write(directory, "sav-accuracy.svg", |svg| draw_cases(report, svg))?,
+        write(directory, "sav-accuracy-moves.svg", |svg| draw_moves(report, svg))?,
     ])
 }
 
@@ -30,14 +30,14 @@ type Rate = fn(&Tally) -> Option<f64>;
 type Failed = Box<dyn std::error::Error>;
 
 /// A map for each of the two rates, side by side: a row for each stage of a case, a column for each mechanism.
-fn draw_cases(report: &Accuracy, path: &Path) -> Result<(), Failed> {
+fn draw_cases(report: &Accuracy, svg: &mut String) -> Result<(), Failed> {
     let rows: Vec<Row> =
         report.cases.iter().map(|row| Row { name: row.title(), tallies: Way::ALL.map(|way| row.tally(way)) }).collect();
-    draw_maps(&rows, ["false positives, percent", "false negatives, percent"], path)
+    draw_maps(&rows, ["false positives, percent", "false negatives, percent"], svg)
 }
 
 /// While a tenth, half and all of the prefixes move, and after.
-fn draw_moves(report: &Accuracy, path: &Path) -> Result<(), Failed> {
+fn draw_moves(report: &Accuracy, svg: &mut String) -> Result<(), Failed> {
     let mut rows: Vec<Row> = Vec::new();
     for scenario in ["between domains", "inside a domain"] {
         for percent in [10, 50, 100] {
@@ -53,7 +53,7 @@ fn draw_moves(report: &Accuracy, path: &Path) -> Result<(), Failed> {
             }
         }
     }
-    draw_maps(&rows, ["false positives, percent", "false negatives, percent"], path)
+    draw_maps(&rows, ["false positives, percent", "false negatives, percent"], svg)
 }
 
 struct Row {
@@ -61,11 +61,11 @@ struct Row {
     tallies: [Option<Tally>; Way::ALL.len()],
 }
 
-fn draw_maps(rows: &[Row], titles: [&str; 2], path: &Path) -> Result<(), Failed> {
+fn draw_maps(rows: &[Row], titles: [&str; 2], svg: &mut String) -> Result<(), Failed> {
     let columns = Way::ALL.len() as i32;
     let width = NAMES + 2 * columns * CELL.0 + 2 * GAP;
     let height = HEAD + rows.len() as i32 * CELL.1 + GAP;
-    let root = SVGBackend::new(path, (width as u32, height as u32)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (width as u32, height as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     let small = ("sans-serif", 12).into_text_style(&root);
     for (number, row) in (0..).zip(rows) {

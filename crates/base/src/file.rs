@@ -1,0 +1,271 @@
+//! New files, made so that nobody can point their names elsewhere.
+//!
+//! A gateway that root starts creates captures and samples in folders that an ordinary user may write to, before it gives
+//! its privileges up. Whoever may write to a folder can lay links there. So root follows no symbolic link, be it the last
+//! part of a path or one before; a new file has mode 0640 and, from its first moment on, the user that the gateway becomes;
+//! and a file that exists is never written to, but makes room.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+use std::sync::OnceLock;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::process::{Gid, Uid, geteuid};
+
+/// What is in packets is nobody else's business.
+const MODE: Mode = Mode::from_bits_retain(0o640);
+
+static OWNER: OnceLock<(Uid, Gid)> = OnceLock::new();
+
+/// Sets the owner of files that root creates from now on. As a umask, it belongs to the process; the first call counts.
+pub fn set_owner(user: Uid, group: Gid) {
+    let _ = OWNER.set((user, group));
+}
+
+/// Creates a file for writing, in place of a regular file of that name. A named pipe or a device that has the name is
+/// opened as it is.
+///
+/// # Errors
+/// When the name is that of a link or a folder, when another process writes to the file, or the system refuses.
+pub fn replace(path: &Path) -> io::Result<File> {
+    let entry = Entry::at(path)?;
+    match entry.kind()? {
+        None => {}
+        Some(FileType::RegularFile) if entry.is_locked() => {
+            return Err(io::Error::new(ErrorKind::ResourceBusy, "another process writes to this file"));
+        }
+        Some(FileType::RegularFile) => entry.remove()?,
+        Some(FileType::Fifo | FileType::CharacterDevice) => return entry.open(OFlags::WRONLY),
+        Some(FileType::Symlink) => {
+            return Err(io::Error::other("this is a symbolic link, and is not followed: name the file itself"));
+        }
+        Some(_) => return Err(io::Error::other("this is no regular file")),
+    }
+    entry.create()
+}
+
+/// Creates a file for writing where there is nothing of that name.
+///
+/// # Errors
+/// When there is, or the system refuses.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    Entry::at(path)?.create()
+}
+
+/// A name in a folder that is open, so that nobody can put another folder in its place.
+#[derive(Debug)]
+pub struct Entry {
+    folder: OwnedFd,
+    name: OsString,
+}
+
+impl Entry {
+    /// Opens the folder of a path.
+    ///
+    /// # Errors
+    /// When there is no such folder, when the path names no file, or when root would follow a symbolic link.
+    pub fn at(path: &Path) -> io::Result<Entry> {
+        let name = match path.components().next_back() {
+            Some(Component::Normal(name)) => name.to_owned(),
+            _ => return Err(io::Error::new(ErrorKind::InvalidInput, "this names no file")),
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = if geteuid().is_root() {
+            let resolve = rustix::fs::ResolveFlags::NO_SYMLINKS;
+            rustix::fs::openat2(CWD, folder, flags, Mode::empty(), resolve).map_err(|error| match error {
+                rustix::io::Errno::LOOP => io::Error::other(format!(
+                    "the path to {} leads over a symbolic link, which root does not follow: name the folder itself",
+                    folder.display()
+                )),
+                error => error.into(),
+            })?
+        } else {
+            rustix::fs::openat(CWD, folder, flags, Mode::empty())?
+        };
+        Ok(Entry { folder, name })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Returns the entry of another name in the same folder.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn sibling(&self, name: &OsStr) -> io::Result<Entry> {
+        Ok(Entry { folder: self.folder.try_clone()?, name: name.to_owned() })
+    }
+
+    /// Returns what has the name, a link being a link; `None` if nothing has.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn stat(&self) -> io::Result<Option<Stat>> {
+        match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(Some(found)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the kind of what has the name.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kind(&self) -> io::Result<Option<FileType>> {
+        Ok(self.stat()?.map(|found| FileType::from_raw_mode(found.st_mode)))
+    }
+
+    /// Whether another process, or another port of this one, writes to the file that has the name.
+    fn is_locked(&self) -> bool {
+        // A file that cannot be read cannot be asked; the system decides whether it may be removed.
+        self.open(OFlags::RDONLY).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Opens what has the name, unless it is a link.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open(&self, access: OFlags) -> io::Result<File> {
+        let flags = access | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
+    }
+
+    /// Creates the file, where nothing has its name, with a lock that lasts as long as it is open.
+    ///
+    /// # Errors
+    /// When something has the name, or the system refuses.
+    pub fn create(&self) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: File = rustix::fs::openat(&self.folder, &self.name, flags, MODE)?.into();
+        if let Some(&(user, group)) = OWNER.get().filter(|_| geteuid().is_root()) {
+            rustix::fs::fchown(&file, Some(user), Some(group))?;
+        }
+        // A file system without locks is as good: others are only kept from a mistake.
+        let _ = file.try_lock();
+        Ok(file)
+    }
+
+    /// Removes the name.
+    ///
+    /// # Errors
+    /// When nothing has it, or the system refuses.
+    pub fn remove(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Gives what has the name another one in the same folder, in place of what has that.
+    ///
+    /// # Errors
+    /// When nothing has the name, or the system refuses.
+    pub fn rename(&self, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.folder, &self.name, &self.folder, to)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A folder of the test's own, gone afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let folder = std::env::temp_dir().join(format!("weir-file-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir(&folder).unwrap();
+            Folder(folder.canonicalize().unwrap())
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_for_its_owner_and_group() {
+        let folder = Folder::new("new");
+        let path = folder.0.join("file");
+        let mut file = replace(&path).unwrap();
+        file.write_all(b"first").unwrap();
+        let before = fs::metadata(&path).unwrap();
+        assert_eq!(before.permissions().mode() & 0o777 & !0o640, 0);
+        assert_eq!(create_new(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        drop(file);
+        // Another file takes the name: who had the old one open keeps that.
+        let old = File::open(&path).unwrap();
+        drop(replace(&path).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"");
+        assert_ne!(old.metadata().unwrap().ino(), fs::metadata(&path).unwrap().ino());
+    }
+
+    #[test]
+    fn a_link_is_left_alone_with_what_it_leads_to() {
+        let folder = Folder::new("link");
+        let (precious, link, hard) = (folder.0.join("precious"), folder.0.join("link"), folder.0.join("hard"));
+        fs::write(&precious, "precious").unwrap();
+        symlink(&precious, &link).unwrap();
+        assert!(replace(&link).unwrap_err().to_string().contains("symbolic link"));
+        assert!(create_new(&link).is_err());
+        fs::hard_link(&precious, &hard).unwrap();
+        replace(&hard).unwrap().write_all(b"other").unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"precious", "a second name of a file is only a name");
+        // To nowhere: the file is not made there.
+        let nowhere = folder.0.join("nowhere");
+        symlink(folder.0.join("absent"), &nowhere).unwrap();
+        assert!(replace(&nowhere).is_err() && create_new(&nowhere).is_err());
+        assert!(!folder.0.join("absent").exists());
+    }
+
+    #[test]
+    fn root_follows_no_link_on_the_way() {
+        let folder = Folder::new("way");
+        let (real, link) = (folder.0.join("real"), folder.0.join("link"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        let made = replace(&link.join("file"));
+        if geteuid().is_root() {
+            assert!(made.unwrap_err().to_string().contains("leads over a symbolic link"));
+            assert!(!real.join("file").exists());
+        } else {
+            assert!(made.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_is_not_replaced() {
+        let folder = Folder::new("held");
+        let path = folder.0.join("file");
+        let mut held = replace(&path).unwrap();
+        assert_eq!(replace(&path).unwrap_err().kind(), ErrorKind::ResourceBusy);
+        held.write_all(b"still here").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"still here");
+        drop(held);
+        assert!(replace(&path).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        let folder = Folder::new("kind");
+        fs::create_dir(folder.0.join("folder")).unwrap();
+        assert!(replace(&folder.0.join("folder")).is_err());
+        assert!(replace(Path::new("/")).is_err());
+        assert!(replace(&folder.0.join("..")).is_err());
+        assert_eq!(replace(&folder.0.join("absent/file")).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(replace(Path::new("/dev/null")).unwrap().write_all(b"gone").is_ok());
+    }
+}

@@ -1,0 +1,63 @@
+//! The streams of randomness that a gateway opens from its entropy. Each consumer has one of its own: nobody who sees what one
+//! of them says, such as the identification of a fragment, learns anything about another, such as the keys of a hash.
+
+use weir_base::random::{Entropy, SecureRandom};
+
+/// A consumer of randomness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Keys of the flow hash, which all workers share.
+    FlowHash,
+    /// Keys of the tables of spoofed sources, which all workers share.
+    SpoofedSources,
+    /// Keys of the tables of unknown sources, which all workers share.
+    UnknownSources,
+    /// Jitter of messages and lifetimes of neighbours.
+    Neighbors,
+    /// What a worker's nodes draw: identifications on the wire, one of several targets.
+    Worker(usize),
+    /// Keys of a worker's table of held packets.
+    Hold(usize),
+    /// Keys of a worker's tables of datagrams under reassembly.
+    Reassembly(usize),
+    /// Keys of a worker's table of first fragments.
+    Fragments(usize),
+    /// The seed of a worker's choice of samples.
+    Samples(usize),
+}
+
+impl Stream {
+    /// Opens the stream from its start.
+    pub(crate) fn open(self, entropy: &Entropy) -> SecureRandom {
+        let (purpose, worker) = match self {
+            Stream::FlowHash => (0, 0),
+            Stream::SpoofedSources => (1, 0),
+            Stream::Neighbors => (2, 0),
+            Stream::Worker(worker) => (3, worker),
+            Stream::Hold(worker) => (4, worker),
+            Stream::Reassembly(worker) => (5, worker),
+            Stream::Fragments(worker) => (6, worker),
+            Stream::Samples(worker) => (7, worker),
+            Stream::UnknownSources => (8, 0),
+        };
+        entropy.stream(purpose << 32 | worker as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_consumers_share_a_stream() {
+        let entropy = Entropy::from_seed(1);
+        let of_worker = [Stream::Worker, Stream::Hold, Stream::Reassembly, Stream::Fragments, Stream::Samples];
+        let all = [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors]
+            .into_iter()
+            .chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
+        let first: Vec<u64> = all.map(|stream| stream.open(&entropy).next()).collect();
+        let distinct: std::collections::HashSet<u64> = first.iter().copied().collect();
+        assert_eq!((first.len(), distinct.len()), (4 + 5 * 64, 4 + 5 * 64));
+        assert_eq!(Stream::Worker(3).open(&entropy).next(), Stream::Worker(3).open(&entropy).next());
+    }
+}
