@@ -70,72 +70,104 @@ fn packets() -> Vec<(Vec<u8>, Vec<u8>)> {
     chains.iter().map(|&(headers, last)| ([headers, &[last]].concat(), chain(headers, last))).collect()
 }
 
-/// A configuration with one rule, and the packets that the rule is not about permitted or denied by default.
-fn config(rule: &str, default: &str) -> String {
-    let mut text = String::from("version = 1\n");
-    for (name, four, six) in
-        [("lan", "192.0.2.1/24", "2001:db8:1::1/64"), ("wan", "198.51.100.1/24", "2001:db8:2::1/64")]
-    {
-        writeln!(text, "[[interface]]\nname = \"{name}\"\nport = \"null\"\nmac = \"02:00:00:00:00:01\"")
-            .expect("it fits");
-        writeln!(text, "address = [\"{four}\", \"{six}\"]").expect("it fits");
-        if name == "lan" {
-            text += "acl = { in = \"one\" }\n";
-        }
-    }
+/// A list of one rule, and what it does with packets that the rule does not match.
+struct List {
+    rule: String,
+    default: &'static str,
+}
+
+/// Returns a configuration with a VLAN for each list, and the line of each rule.
+fn config(lists: &[&List]) -> (String, Vec<usize>) {
+    let mut text = String::from("version = 1\n[[interface]]\nname = \"trunk\"\nport = \"null\"\n");
+    text += "mac = \"02:00:00:00:00:01\"\n[[interface]]\nname = \"wan\"\nport = \"null\"\n";
+    text += "address = [\"198.51.100.1/24\", \"2001:db8:2::1/64\"]\n";
     text += "[[route]]\nprefix = \"::/0\"\nvia = { address = \"2001:db8:2::fe\" }\n";
     text += "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = { address = \"198.51.100.2\" }\n";
-    write!(text, "[acl.one]\ndefault = \"{default}\"\nrules = [\n  \"{rule}\",\n]\n").expect("it fits");
-    text
+    let mut lines = Vec::new();
+    for (number, list) in lists.iter().enumerate() {
+        writeln!(text, "[[interface]]\nname = \"v{number}\"\nparent = \"trunk\"\nvlan = {}", number + 1)
+            .expect("it fits");
+        writeln!(text, "acl = {{ in = \"l{number}\" }}\n[acl.l{number}]\ndefault = \"{}\"", list.default)
+            .expect("it fits");
+        writeln!(text, "rules = [\n  \"{}\",\n]", list.rule).expect("it fits");
+        lines.push(text.lines().count() - 1);
+    }
+    (text, lines)
+}
+
+/// What `weir check` says of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Refused,
+    Warned,
+    Nothing,
+}
+
+/// Returns what `weir check` says of each rule.
+///
+/// # Panics
+/// When a configuration is refused without naming a rule.
+fn check(lists: &[List]) -> Vec<Said> {
+    let (text, lines) = config(&lists.iter().collect::<Vec<_>>());
+    let (code, findings) = Bench::new(&text).check();
+    let said = lines.iter().map(|&line| {
+        let of_rule = findings.iter().filter(|finding| finding.line == line && !finding.message.is_empty());
+        match of_rule.map(|finding| finding.severity.as_str()).max_by_key(|&severity| severity == "error") {
+            Some("error") => Said::Refused,
+            Some(_) => Said::Warned,
+            None => Said::Nothing,
+        }
+    });
+    let said: Vec<Said> = said.collect();
+    assert_eq!(code == 3, said.contains(&Said::Refused), "rules are refused by name: {findings:?}");
+    said
+}
+
+/// Replays packets through lists that `weir check` takes; returns the fate of each packet for each list.
+fn replay(lists: &[&List], packets: &[Vec<u8>]) -> Vec<Vec<String>> {
+    let vlans = 1..=lists.len() as u16;
+    let frames = vlans.flat_map(|vlan| packets.iter().map(move |packet| frame::ethernet(&[vlan], packet)));
+    let frames = frame::paced(frames, 10_000_000);
+    if frames.is_empty() {
+        return Vec::new();
+    }
+    let lines = Bench::new(&config(lists).0).replay(&[("trunk", &frames)]);
+    lines.chunks(packets.len()).map(|lines| lines.iter().map(fate).collect()).collect()
 }
 
 #[test]
 fn rules_on_extension_headers_match_or_are_refused() {
-    let mut wrong = Vec::new();
+    let mut lists = Vec::new();
     for protocol in HEADERS {
-        let mut words = vec![format!("ip6 {protocol}")];
-        if protocol == AH {
-            words.push("ip6 ah".to_owned());
+        let name = if protocol == AH { vec!["ah".to_owned()] } else { Vec::new() };
+        for word in [vec![protocol.to_string()], name].concat() {
+            for (action, default) in [("deny", "permit"), ("permit", "deny")] {
+                lists.push((protocol, List { rule: format!("{action} ip6 {word} from any to any"), default }));
+            }
         }
-        for what in words {
-            for (action, default, matched, others) in
-                [("deny", "permit", "drop acl-deny", "forward"), ("permit", "deny", "forward", "drop acl-deny")]
-            {
-                let rule = format!("{action} {what} from any to any");
-                let config = config(&rule, default);
-                let line = config.lines().position(|line| line.contains(&rule)).expect("the rule has a line") + 1;
-                let bench = Bench::new(&config);
-                let (code, findings) = bench.check();
-                if code == 3 {
-                    // It names the rule, and what cannot be.
-                    let of_rule = findings.iter().find(|finding| finding.severity == "error" && finding.line == line);
-                    if of_rule.is_none_or(|finding| finding.message.is_empty()) {
-                        wrong.push(format!("`{rule}` is refused, but not by name: {findings:?}"));
-                    }
-                    continue;
-                }
-                let packets = packets();
-                let frames = frame::paced(packets.iter().map(|(_, packet)| frame::ethernet(&[], packet)), 10_000_000);
-                let lines = bench.replay(&[("lan", &frames)]);
-                for ((headers, _), line) in packets.iter().zip(&lines) {
-                    let expected = if headers.contains(&protocol) { matched } else { others };
-                    if fate(line) != expected {
-                        wrong.push(format!(
-                            "`{rule}`, packet with headers {headers:?}: {expected} is right: {}",
-                            fate(line)
-                        ));
-                    }
-                }
+    }
+    let (protocols, lists): (Vec<u8>, Vec<List>) = lists.into_iter().unzip();
+    let said = check(&lists);
+    let taken: Vec<(u8, &List)> =
+        (0..lists.len()).filter(|&n| said[n] != Said::Refused).map(|n| (protocols[n], &lists[n])).collect();
+    let packets = packets();
+    let octets: Vec<Vec<u8>> = packets.iter().map(|(_, packet)| packet.clone()).collect();
+    let fates = replay(&taken.iter().map(|(_, list)| *list).collect::<Vec<_>>(), &octets);
+    let mut wrong = Vec::new();
+    for ((protocol, list), fates) in taken.iter().zip(fates) {
+        for ((headers, _), found) in packets.iter().zip(fates) {
+            let permits = headers.contains(protocol) == list.rule.starts_with("permit");
+            if (found == "forward") != permits {
+                wrong.push(format!("`{}`, a packet with headers {headers:?}: {found}", list.rule));
             }
         }
     }
     assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Without a family, the number is that of a protocol of IPv4, too: there it always matches.
+/// The number is that of a protocol of IPv4, too: there it always matches.
 #[test]
 fn the_same_numbers_match_in_ipv4() {
-    let mut wrong = Vec::new();
     let packet = |protocol: u8| {
         let header = Ipv4::new(Ipv4Addr::new(192, 0, 2, 9), Ipv4Addr::new(203, 0, 113, 9), protocol);
         let data = match protocol {
@@ -145,38 +177,43 @@ fn the_same_numbers_match_in_ipv4() {
         };
         header.packet(&data)
     };
+    let mut lists = Vec::new();
     for protocol in HEADERS {
-        let mut words = vec![format!("{protocol}"), format!("ip4 {protocol}")];
-        if protocol == AH {
-            words.extend(["ah".to_owned(), "ip4 ah".to_owned()]);
+        let name = if protocol == AH { vec!["ah".to_owned()] } else { Vec::new() };
+        for word in [vec![protocol.to_string()], name].concat() {
+            for family in ["", "ip4 "] {
+                let rule = format!("deny {family}{word} from any to any");
+                lists.push((protocol, List { rule, default: "permit" }));
+            }
         }
-        for what in words {
-            let rule = format!("deny {what} from any to any");
-            let bench = Bench::new(&config(&rule, "permit"));
-            let (code, findings) = bench.check();
-            if code == 3 {
-                // Without a family it is about IPv6, too, where weir may refuse it.
-                if what.starts_with("ip4") {
-                    wrong.push(format!("`{rule}` is refused: {findings:?}"));
-                }
-                continue;
+    }
+    let (protocols, lists): (Vec<u8>, Vec<List>) = lists.into_iter().unzip();
+    let said = check(&lists);
+    let taken: Vec<usize> = (0..lists.len()).filter(|&n| said[n] != Said::Refused).collect();
+    // Each list sees the packets of all protocols.
+    let mut packets: Vec<Vec<u8>> = HEADERS.iter().map(|&protocol| packet(protocol)).collect();
+    packets.push(packet(TCP));
+    packets.extend(HEADERS.iter().map(|&protocol| chain(&[protocol], if protocol == MOBILITY { NONE } else { TCP })));
+    let fates = replay(&taken.iter().map(|&n| &lists[n]).collect::<Vec<_>>(), &packets);
+    let mut wrong = Vec::new();
+    for (n, list) in lists.iter().enumerate() {
+        let four = list.rule.contains("ip4");
+        let Some(fates) = taken.iter().position(|&taken| taken == n).map(|at| &fates[at]) else {
+            // Without a family the rule is about IPv6, too, where weir may refuse it.
+            if four {
+                wrong.push(format!("`{}` is refused", list.rule));
             }
-            let packets = [packet(protocol), packet(TCP)];
-            let frames = frame::paced(packets.iter().map(|packet| frame::ethernet(&[], packet)), 10_000_000);
-            let lines = bench.replay(&[("lan", &frames)]);
-            let found: Vec<String> = lines.iter().map(fate).collect();
-            if found != ["drop acl-deny", "forward"] {
-                wrong.push(format!("`{rule}`: {found:?}"));
-            }
-            // If it is taken, it holds for IPv6, too, or `weir check` says that it does not.
-            let line = config(&rule, "permit").lines().position(|line| line.contains(&rule)).map(|line| line + 1);
-            if !what.starts_with("ip4") && !findings.iter().any(|finding| Some(finding.line) == line) {
-                let frames = frame::paced([frame::ethernet(&[], &chain(&[protocol], NONE))], 0);
-                let found = fate(&bench.replay(&[("lan", &frames)])[0]);
-                if found != "drop acl-deny" && protocol != MOBILITY {
-                    wrong.push(format!("`{rule}`, IPv6: {found}"));
-                }
-            }
+            continue;
+        };
+        let at = HEADERS.iter().position(|&header| header == protocols[n]).expect("one of them");
+        let denied: Vec<usize> = (0..=HEADERS.len()).filter(|&packet| fates[packet] != "forward").collect();
+        if denied != [at] {
+            wrong.push(format!("`{}` denies {denied:?} of IPv4, not {at}", list.rule));
+        }
+        // If it is taken, it holds for IPv6, too, or `weir check` says that it does not.
+        let six = &fates[HEADERS.len() + 1 + at];
+        if !four && said[n] == Said::Nothing && six == "forward" {
+            wrong.push(format!("`{}` forwards IPv6 packets with this header", list.rule));
         }
     }
     assert!(wrong.is_empty(), "{} findings:\n{}", wrong.len(), wrong.join("\n"));
