@@ -11,7 +11,7 @@
 use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::net::sockopt::socket_peercred;
@@ -84,7 +84,7 @@ fn holder(address: &SocketAddr) -> Option<Holder> {
     .ok()?;
     let name = rustix::net::SocketAddrUnix::new_abstract_name(address.as_abstract_name()?).ok()?;
     rustix::net::connect(&socket, &name).ok()?;
-    let process = socket_peercred(&UnixStream::from(socket)).ok()?.pid.as_raw_nonzero().get();
+    let process = socket_peercred(socket).ok()?.pid.as_raw_nonzero().get();
     let program = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
     Some(Holder { process, program: program.trim().escape_debug().to_string() })
 }
