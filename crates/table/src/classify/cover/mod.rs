@@ -223,11 +223,14 @@ struct Analysis<'r, K> {
     list: &'r [Listed<'r, K>],
     /// Which rules have been found.
     named: Vec<bool>,
+    /// So many rules, the first ones, have the same verdict.
+    alike: usize,
     boxes: Vec<&'r Rule<K>>,
     /// The rule that a box belongs to.
     rules: Vec<usize>,
     /// Where the boxes of a rule begin, and at last, where all end.
     starts: Vec<usize>,
+    /// Of boxes that may make a difference to rules before them.
     outlines: Outlines<K>,
     /// All boxes, identified by their numbers.
     table: Arc<Table<K>>,
@@ -257,7 +260,8 @@ impl<'r, K: Address> Analysis<'r, K> {
         let left = effort.all.saturating_add(16 * list.len());
         let (table, each) = (writer.table(), effort.each);
         let named = vec![false; list.len()];
-        Ok(Analysis { list, named, boxes, rules, starts, outlines, table, reader, each, left })
+        let alike = list.iter().take_while(|listed| listed.verdict == list[0].verdict).count();
+        Ok(Analysis { list, named, alike, boxes, rules, starts, outlines, table, reader, each, left })
     }
 
     fn boxes_of(&self, rule: usize) -> &'r [Rule<K>] {
@@ -273,7 +277,12 @@ impl<'r, K: Address> Analysis<'r, K> {
     }
 
     fn name(&mut self, finding: Finding, report: &mut Report) {
-        self.named[finding.rule] = true;
+        let rule = finding.rule;
+        self.named[rule] = true;
+        if rule < self.alike {
+            // It has the verdict of all rules before it, so it makes no difference to them.
+            (self.starts[rule]..self.starts[rule + 1]).for_each(|number| self.outlines.remove(number));
+        }
         report.findings.push(finding);
     }
 

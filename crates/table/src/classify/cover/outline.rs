@@ -28,6 +28,8 @@ struct Block {
     high: [[u32; BLOCK]; 2],
     low_words: [[u16; BLOCK]; 2],
     high_words: [[u16; BLOCK]; 2],
+    /// How many have not been left out.
+    left: usize,
 }
 
 impl<K: Address> Outlines<K> {
@@ -49,6 +51,13 @@ impl<K: Address> Outlines<K> {
             outlines.blocks[number / BLOCK].set(number % BLOCK, &outline);
         }
         outlines
+    }
+
+    /// Leaves a box out from now on.
+    pub(super) fn remove(&mut self, number: usize) {
+        let block = &mut self.blocks[number / BLOCK];
+        block.left -= usize::from(block.low[0][number % BLOCK] != Block::NOWHERE.0);
+        (block.low[0][number % BLOCK], block.high[0][number % BLOCK]) = Block::NOWHERE;
     }
 
     /// Of what boxes are cut into: that begins and ends where boxes do.
@@ -114,12 +123,14 @@ impl Candidates<'_> {
         while self.bits == 0
             && let Some(block) = self.blocks.get(self.from / BLOCK)
         {
-            self.looked_at += BLOCK;
-            self.bits = block.addresses(&self.outline) & u64::MAX << (self.from % BLOCK);
-            if self.bits != 0 {
-                self.bits &= block.words(&self.outline);
+            if block.left > 0 {
+                self.looked_at += BLOCK;
+                self.bits = block.addresses(&self.outline) & u64::MAX << (self.from % BLOCK);
+                if self.bits != 0 {
+                    self.bits &= block.words(&self.outline);
+                }
+                self.base = self.from / BLOCK * BLOCK;
             }
-            self.base = self.from / BLOCK * BLOCK;
             self.from = (self.from / BLOCK + 1) * BLOCK;
         }
     }
@@ -150,6 +161,7 @@ impl Block {
             high: [[Block::NOWHERE.1; BLOCK]; 2],
             low_words: [[0; BLOCK]; 2],
             high_words: [[0; BLOCK]; 2],
+            left: 0,
         }
     }
 
@@ -158,6 +170,7 @@ impl Block {
             (self.low[side][place], self.high[side][place]) = outline.addresses[side];
             (self.low_words[side][place], self.high_words[side][place]) = outline.words[side];
         }
+        self.left += 1;
     }
 
     #[inline(always)]
