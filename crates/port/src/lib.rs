@@ -52,6 +52,7 @@ mod failure;
 pub mod fault;
 pub mod generator;
 pub mod links;
+pub mod live_frames;
 mod null;
 mod open;
 mod outcome;

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod bpf;
 pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod tun;

@@ -23,6 +23,7 @@ use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 use weir_port::links::Device;
+use weir_port::live_frames::{LiveFrames, Taking};
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec};
 use weir_port::{AfPacketError, Burst, Context, Link, OpenError, Port, Readiness, Receiver, Transmitter};
 
@@ -616,6 +617,30 @@ fn a_queue_that_is_dropped_leaves_its_share_to_the_others() {
         assert_eq!(near.send(&packets), flows.len());
         assert_eq!(arrived(&mut station), [64]);
         assert!(station.port.failure().is_none());
+    });
+}
+
+#[test]
+fn frames_of_xdp_arrive_in_several_flows() {
+    in_pair(|| {
+        let mut far = Station::new(&far(), 1);
+        let mut frame = datagram(false, 6000, &[7; 20]);
+        frame[40..42].fill(0);
+        let frames = LiveFrames::open("wa0", &frame, 16).unwrap();
+        let error = LiveFrames::open("wa9", &frame, 16).unwrap_err().to_string();
+        assert_eq!(error, "there is no network device \"wa9\" in this network namespace");
+        let taking = Taking::by("wa1").unwrap();
+        let mut ports = std::collections::BTreeSet::new();
+        // Twice: a page that comes back is written anew.
+        for _ in 0..2 {
+            frames.send(1000).unwrap();
+            for got in far.receive(1000) {
+                assert_eq!((&got.frame[..34], &got.frame[36..]), (&frame[..34], &frame[36..]));
+                ports.insert(u16::from_be_bytes([got.frame[34], got.frame[35]]));
+            }
+        }
+        assert!(ports.iter().all(|port| (1024..1040).contains(port)) && ports.len() > 1, "{ports:?}");
+        drop(taking);
     });
 }
 

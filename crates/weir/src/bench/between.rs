@@ -5,11 +5,12 @@
 //!        ── s1 ────────────────────────── k1 ──              straight: what sending and receiving cost by themselves
 //! ```
 //!
-//! Frames come from memory (a generator of ours), as fast as a packet socket takes them, and are addressed to a station that
-//! is not there, so that the sink's kernel throws them away as soon as they arrive. The three ways take turns, a window
+//! **Senders** ([`Sender`]). Frames come from memory, as fast as a packet socket takes them or as XDP makes them, and are
+//! addressed to a station that is not there, so that the sink's kernel throws them away as soon as they arrive. Or sockets of
+//! TCP and UDP send to others in the sink, which share the CPUs with what is between. The three ways take turns, a window
 //! each, and the figures are medians over the windows.
 //!
-//! **What is counted.** *Packets per second*: frames that reached the sink's device. *Ticks per packet*: time that any CPU was
+//! **What is counted.** *Packets per second*: frames that reached the sink's device, or what its socket received. *Ticks per packet*: time that any CPU was
 //! busy with anything, by `/proc/stat`, divided by those frames. It holds the sender's work and the sink's, which the
 //! straight way has as well: what a gateway adds is the difference, one more link included. weir polls while there is
 //! traffic, so its CPU counts as busy even while it waits for the next packet; what its own nodes took is stated beside.
@@ -18,26 +19,25 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use weir_base::clock::{Clock, Time};
+use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_base::{affinity, tsc};
-use weir_packet::buffer::{Pool, PoolSize};
-use weir_packet::vector::{Frame, Vector};
 use weir_plane::engine::{Engine, EngineError, Options};
 use weir_plane::model::Gateway;
 use weir_plane::stats::Snapshot;
-use weir_port::spec::{
-    AfPacketSpec, GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
-};
-use weir_port::{Context, OpenError, open};
+use weir_port::OpenError;
+use weir_port::live_frames::{LiveFramesError, Taking};
+use weir_port::spec::SizeSpec;
 
 use super::figure::Figure;
 use super::namespace::{Namespace, ip};
+use super::senders::{self, Gauge, Listener, SEGMENT, Sender};
 use crate::config;
 
 /// How long a window is: /proc/stat counts in hundredths of a second.
@@ -49,12 +49,13 @@ const WARM_UP: Duration = Duration::from_millis(150);
 /// What /proc/stat counts in, per second: the same on every architecture that has a time-stamp counter.
 const USER_HZ: f64 = 100.0;
 
-/// Distinct flows.
-const FLOWS: u32 = 10_000;
-
-/// weir's hardware address on the sender's side, the kernel's, and that of the station which is not there.
+/// weir's hardware address on the sender's side, the kernel's, those of the other ends of the gateway's links, of its device
+/// on the sink's side, and of the station which is not there.
 const WEIR: [u8; 6] = [2, 0, 0, 0, 0xb0, 1];
 const KERNEL: [u8; 6] = [2, 0, 0, 0, 0xb0, 2];
+const SENDER: [u8; 6] = [2, 0, 0, 0, 0xb0, 3];
+const SINK: [u8; 6] = [2, 0, 0, 0, 0xb0, 4];
+const OUTSIDE: [u8; 6] = [2, 0, 0, 0, 0xb0, 5];
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0xb0, 9];
 
 /// The kinds of ports that can be measured so.
@@ -101,14 +102,18 @@ pub struct Between {
     pub otherwise_busy: f64,
     /// Each load.
     pub loads: Vec<Load>,
+    /// Loads that could not be had on this machine, and why.
+    pub left_out: Vec<String>,
 }
 
 /// What a load came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Load {
-    /// `64B` or `imix`.
+    /// `64B`, `imix` or `TCP`, whose packets are 1,448 octets of the stream.
     pub frames: String,
+    /// `packet socket`, `XDP frames` or `sockets`.
+    pub sender: String,
     /// From the sender to the sink, with nothing between.
     pub straight: Cost,
     /// By the kernel's forwarding.
@@ -166,6 +171,9 @@ pub enum BetweenError {
     /// A port of the sender could not be opened.
     #[error("the sender: {0}")]
     Sender(#[from] OpenError),
+    /// The sender cannot make frames of XDP.
+    #[error("the sender: {0}")]
+    LiveFrames(#[from] LiveFramesError),
     /// weir did not start.
     #[error("weir: {0}")]
     Engine(#[from] EngineError),
@@ -174,7 +182,7 @@ pub enum BetweenError {
     Nothing(&'static str),
 }
 
-fn system(what: &'static str) -> impl Fn(io::Error) -> BetweenError {
+pub(super) fn system(what: &'static str) -> impl Fn(io::Error) -> BetweenError {
     move |source| BetweenError::System { what, source }
 }
 
@@ -194,15 +202,18 @@ pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, B
         std::thread::sleep(WINDOW);
         (busy_seconds()? - busy) / start.elapsed().as_secs_f64()
     };
-    let mut loads = Vec::new();
-    for (frames, size) in [("64B", SizeSpec::Fixed(60)), ("imix", SizeSpec::Imix)] {
-        let mut samples: [Vec<Sample>; 3] = Default::default();
-        for _ in 0..windows {
-            for (way, samples) in [Way::Straight, Way::Kernel, Way::Weir].into_iter().zip(&mut samples) {
-                samples.push(site.window(way, size)?);
-            }
+    let (mut loads, mut left_out) = (Vec::new(), Vec::new());
+    let plain = [SizeSpec::Fixed(60), SizeSpec::Imix].map(Sender::PacketSocket);
+    // Into and out of taps frames are sent in the gateway's own namespace.
+    let more = [Sender::Xdp, Sender::Udp, Sender::Tcp];
+    let more = if kind == PortKind::AfPacket { &more[..] } else { &[] };
+    for &sender in plain.iter().chain(more) {
+        match site.load(sender, windows) {
+            Ok(load) => loads.push(load),
+            // The kernel may be too old, or not let us.
+            Err(BetweenError::LiveFrames(error)) => left_out.push(format!("{}: {error}", sender.names().1)),
+            Err(error) => return Err(error),
         }
-        loads.push(Load::new(frames, &samples));
     }
     Ok(Between {
         tick_frequency: tsc::frequency(),
@@ -212,11 +223,13 @@ pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, B
         window: WINDOW.as_secs_f64(),
         otherwise_busy,
         loads,
+        left_out,
     })
 }
 
 impl Load {
-    fn new(frames: &str, samples: &[Vec<Sample>; 3]) -> Load {
+    fn new(sender: Sender, samples: &[Vec<Sample>; 3]) -> Load {
+        let (frames, sender) = sender.names();
         let [straight, kernel, weir] = samples;
         // Windows that follow one another are compared: what disturbed one most likely disturbed the other.
         let rounds = || straight.iter().zip(kernel).zip(weir);
@@ -240,6 +253,7 @@ impl Load {
         };
         Load {
             frames: frames.to_owned(),
+            sender: sender.to_owned(),
             straight: Cost::new(straight),
             kernel: Cost::new(kernel),
             weir: Cost::new(weir),
@@ -346,9 +360,18 @@ impl Site {
         let links =
             [((sender, "s0"), (gateway, "g0")), ((gateway, "g1"), (sink, "k0")), ((sender, "s1"), (sink, "k1"))];
         for ((a, device_a), (b, device_b)) in links {
-            let address = if device_b == "g0" { format!("address {}", text(KERNEL)) } else { String::new() };
+            let address = |device: &str| match device {
+                "s0" => format!("address {}", text(SENDER)),
+                "g0" => format!("address {}", text(KERNEL)),
+                "g1" => format!("address {}", text(OUTSIDE)),
+                "k0" => format!("address {}", text(SINK)),
+                _ => String::new(),
+            };
             let (a_name, b_name) = (a.name(), b.name());
-            ip(&format!("link add {device_a} netns {a_name} type veth peer name {device_b} netns {b_name} {address}"))?;
+            let (a_address, b_address) = (address(device_a), address(device_b));
+            ip(&format!(
+                "link add {device_a} netns {a_name} {a_address} type veth peer name {device_b} netns {b_name} {b_address}"
+            ))?;
             for (space, device) in [(a, device_a), (b, device_b)] {
                 space.ip(&format!("link set {device} up"))?;
             }
@@ -357,11 +380,37 @@ impl Site {
         // gateway before there is a table of local addresses.
         gateway.ip("link set lo up")?;
         gateway.ip("route add 10.2.0.0/16 via 10.255.0.2 dev g1 onlink")?;
-        gateway.ip(&format!("neighbor add 10.255.0.2 lladdr {} dev g1 nud permanent", text(NOBODY)))
+        gateway.ip(&format!("neighbor add 10.255.0.2 lladdr {} dev g1 nud permanent", text(NOBODY)))?;
+        // For sockets, which have addresses. Who the sender's gateway is depends on the way.
+        for (space, device, host, far, near) in [
+            (sender, "s0", "10.1.0.2", "10.255.0.0/24", "10.1.0.1"),
+            (sink, "k0", "10.255.0.3", "10.1.0.0/24", "10.255.0.1"),
+        ] {
+            space.ip(&format!("address add {host}/24 dev {device}"))?;
+            space.ip(&format!("route add {far} via {near} dev {device}"))?;
+        }
+        sink.ip(&format!("neighbor add 10.255.0.1 lladdr {} dev k0 nud permanent", text(OUTSIDE)))?;
+        for (device, host, mac) in [("g0", "10.1.0.2", SENDER), ("g1", "10.255.0.3", SINK)] {
+            gateway.ip(&format!("route add {host}/32 dev {device}"))?;
+            gateway.ip(&format!("neighbor add {host} lladdr {} dev {device} nud permanent", text(mac)))?;
+        }
+        sender.ip("address add 10.3.0.2/24 dev s1")?;
+        sink.ip("address add 10.3.0.3/24 dev k1")
+    }
+
+    /// Sends by each of the ways in turn.
+    fn load(&self, sender: Sender, windows: usize) -> Result<Load, BetweenError> {
+        let mut samples: [Vec<Sample>; 3] = Default::default();
+        for _ in 0..windows {
+            for (way, samples) in [Way::Straight, Way::Kernel, Way::Weir].into_iter().zip(&mut samples) {
+                samples.push(self.window(way, sender)?);
+            }
+        }
+        Ok(Load::new(sender, &samples))
     }
 
     /// Sends for a window by one of the ways.
-    fn window(&self, way: Way, size: SizeSpec) -> Result<Sample, BetweenError> {
+    fn window(&self, way: Way, sender: Sender) -> Result<Sample, BetweenError> {
         let entered = system("entering a namespace");
         let engine = match way {
             Way::Weir => Some(self.gateway.enter(|| start(self.config.clone())).map_err(&entered)??),
@@ -383,19 +432,45 @@ impl Site {
             (Way::Weir, PortKind::Tap) => (&self.gateway, "out"),
             _ => (&self.sink, "k0"),
         };
+        // The devices at the ends of the first link: only one that runs a program takes frames of XDP.
+        let (first, name) = if way == Way::Straight { (&self.sink, "k1") } else { (&self.gateway, "g0") };
+        let taking = match sender {
+            Sender::Xdp => Some(first.enter(|| Taking::by(name)).map_err(&entered)??),
+            _ => None,
+        };
         let mut arrived = DeviceCounter::open(at, arrives)?;
-        let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+        let gauge = Gauge::default();
+        let target = if way == Way::Straight { Ipv4Addr::new(10, 3, 0, 3) } else { Ipv4Addr::new(10, 255, 0, 3) };
+        let listener = match sender.has_receiver() {
+            true => Some(at.enter(|| Listener::bind(sender, target)).map_err(&entered)?.map_err(system("a socket"))?),
+            false => None,
+        };
+        let port = listener.as_ref().map(Listener::port).transpose().map_err(system("a socket"))?;
+        if sender.has_receiver() {
+            let gateway = format!("neighbor replace 10.1.0.1 lladdr {} dev s0 nud permanent", text(to));
+            self.sender.ip(&gateway).map_err(system("choosing the gateway"))?;
+        }
         let sample = std::thread::scope(|scope| {
-            let sending = scope.spawn(|| {
-                let send = || send(device, to, size, self.sender_cpu, &stop, &sent);
-                from.enter(send).map_err(system("entering a namespace"))?
+            let receiving = listener.map(|listener| scope.spawn(|| listener.receive(&gauge)));
+            let sending = scope.spawn(|| match port {
+                Some(port) => {
+                    let to = SocketAddrV4::new(target, port);
+                    let send = || senders::sockets(sender, to, &gauge).map_err(system("a socket"));
+                    from.enter(send).map_err(system("entering a namespace"))?
+                }
+                None => {
+                    let send = || senders::frames(device, to, sender, self.sender_cpu, &gauge);
+                    from.enter(send).map_err(system("entering a namespace"))?
+                }
             });
             std::thread::sleep(WARM_UP);
             let mut look = || -> Result<Moment, BetweenError> {
+                let octets = if sender == Sender::Tcp { SEGMENT } else { 1 };
+                let received = gauge.arrived.load(Ordering::Relaxed) / octets;
                 Ok(Moment {
                     time: Instant::now(),
-                    sent: sent.load(Ordering::Relaxed),
-                    arrived: arrived.read()?,
+                    sent: gauge.sent.load(Ordering::Relaxed) / octets,
+                    arrived: if receiving.is_some() { received } else { arrived.read()? },
                     busy: busy_seconds()?,
                     nodes: engine.as_ref().map_or_else(Vec::new, |engine| ticks(&engine.snapshot())),
                 })
@@ -403,10 +478,15 @@ impl Site {
             let before = look();
             std::thread::sleep(WINDOW);
             let after = look();
-            stop.store(true, Ordering::Relaxed);
+            gauge.stop.store(true, Ordering::Relaxed);
             sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            if let Some(receiving) = receiving {
+                let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                received.map_err(system("a socket"))?;
+            }
             Ok::<Sample, BetweenError>(Sample::between(&before?, &after?))
         })?;
+        drop(taking);
         if sample.arrived == 0 {
             let name = match way {
                 Way::Straight => "a link alone",
@@ -427,60 +507,6 @@ fn ticks(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
 fn start(config: Gateway) -> Result<Engine, BetweenError> {
     let random = Entropy::from_system().map_err(system("randomness"))?;
     Ok(Engine::start(config, Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true })?)
-}
-
-/// Sends as fast as the device takes it, until told to stop.
-fn send(
-    device: &str,
-    to: [u8; 6],
-    size: SizeSpec,
-    cpu: usize,
-    stop: &AtomicBool,
-    sent: &AtomicU64,
-) -> Result<(), BetweenError> {
-    affinity::pin(cpu).map_err(system("the sender's CPU"))?;
-    let address = |text: &str| text.parse().expect("a constant address");
-    let template = TemplateSpec {
-        source: (address("10.1.0.2"), address("10.1.0.2")),
-        destination: (address("10.2.0.1"), address("10.2.255.254")),
-        protocol: Transport::Udp,
-        source_port: (1024, u16::MAX),
-        destination_port: (9, 9),
-        size,
-        flows: FLOWS,
-        ttl: 64,
-        dont_fragment: true,
-        vlan: Vec::new(),
-        source_mac: None,
-        destination_mac: Some(to),
-        seed: 1,
-    };
-    let stream = StreamSpec { source: StreamSource::Template(template), rate: None, count: None };
-    let generator = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
-    let wire = AfPacketSpec { interface: device.to_owned(), promiscuous: false, offload: false, shared: true };
-    let context = Context { name: "sender".to_owned(), mac: to, max_frame: 1514 };
-    let none = Middleware::default();
-    let mut source = open(&generator, &none, 1, &context)?;
-    let mut wire = open(&PortSpec::AfPacket(wire), &none, 1, &context)?;
-    let mut source = source.receivers().remove(0);
-    let mut queue = wire.transmitters(1).remove(0);
-    let pool = Pool::new(PoolSize { small: 2048, large: 1 }).map_err(system("room for packets"))?;
-    let (mut cache, mut vector, mut frame, mut refused) = (pool.cache(), Vector::new(), Frame::new(), Frame::new());
-    while !stop.load(Ordering::Relaxed) {
-        source.receive(&mut vector, &mut cache, Time(0));
-        frame.fill(vector.len());
-        refused.clear();
-        queue.transmit(&mut vector, &frame, &mut refused, &mut cache, Time(0));
-        queue.kick();
-        while let Some(outcome) = queue.outcome() {
-            sent.fetch_add(if outcome.sent { outcome.packets as u64 } else { 0 }, Ordering::Relaxed);
-        }
-        vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
-        vector.clear();
-    }
-    // What is left of the last vector may be lost.
-    let _ = queue.flush();
-    Ok(())
 }
 
 /// The gateway: one worker, two ports, one route, one neighbour.
@@ -514,11 +540,23 @@ via = {{ address = "10.255.0.2" }}
 interface = "out"
 address = "10.255.0.2"
 mac = "{}"
+
+[[neighbor]]
+interface = "out"
+address = "10.255.0.3"
+mac = "{}"
+
+[[neighbor]]
+interface = "in"
+address = "10.1.0.2"
+mac = "{}"
 "#,
         ports[0],
         text(WEIR),
         ports[1],
-        text(NOBODY)
+        text(NOBODY),
+        text(SINK),
+        text(SENDER)
     );
     let loaded = config::parse_str("bench.toml", &config);
     let findings = loaded.text(false);
@@ -586,7 +624,7 @@ mod tests {
         let straight = vec![sample(100, 1.0), sample(100, 1.0)];
         let kernel = vec![sample(50, 1.0), sample(25, 1.0)];
         let weir = vec![sample(100, 2.0), sample(50, 2.0)];
-        let load = Load::new("64B", &[straight, kernel, weir]);
+        let load = Load::new(Sender::Xdp, &[straight, kernel, weir]);
         assert_eq!((load.rate_ratio.p10, load.rate_ratio.p90), (2.0, 2.0));
         // 1/100 s straight; kernel 2/100 and 4/100, weir 2/100 and 4/100.
         assert!((load.added_ratio.median - 1.0).abs() < 1e-9, "{:?}", load.added_ratio);

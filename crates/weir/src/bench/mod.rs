@@ -13,3 +13,4 @@ pub mod plot;
 pub mod prefixes;
 pub mod report;
 pub mod sav;
+mod senders;

@@ -8,6 +8,7 @@ use super::between::{Between, Cost as WayCost};
 use super::figure::Figure;
 use super::forward::Cost;
 use super::lpm::Lpm;
+use super::senders::SEGMENT;
 use crate::render::Report;
 use crate::render::table::Align::{Left, Right};
 use crate::render::table::Table;
@@ -160,7 +161,7 @@ impl Report for Between {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{}, {:.2} GHz time-stamp counter; one worker, {} ports, packets from memory between namespaces",
+            "{}, {:.2} GHz time-stamp counter; one worker, {} ports, between namespaces",
             self.cpu,
             self.tick_frequency / 1e9,
             self.port
@@ -170,9 +171,15 @@ impl Report for Between {
             "median, 10th and 90th percentile of {} windows of {} s; ticks per packet are those of all CPUs, sender and sink included",
             self.windows, self.window
         );
+        let _ = writeln!(
+            text,
+            "a packet of TCP is {SEGMENT} octets of its stream: 1000 kpps are {:.1} Gbit/s",
+            SEGMENT as f64 * 8e-3
+        );
         let _ = writeln!(text, "before, {:.1} % of a CPU was busy with something else\n", self.otherwise_busy * 100.0);
         let mut table = Table::new(&[
             ("Frames", Left),
+            ("Sender", Left),
             ("Way", Left),
             ("kpps", Right),
             ("p10", Right),
@@ -190,7 +197,18 @@ impl Report for Between {
                 let [rate, slow, fast] = of(&cost.rate, 1e3, 0);
                 let [ticks, low, high] = of(&cost.ticks, 1.0, 0);
                 let lost = format!("{:.1}%", cost.lost.median * 100.0);
-                table.row([load.frames.clone(), way.to_owned(), rate, slow, fast, lost, ticks, low, high]);
+                table.row([
+                    load.frames.clone(),
+                    load.sender.clone(),
+                    way.to_owned(),
+                    rate,
+                    slow,
+                    fast,
+                    lost,
+                    ticks,
+                    low,
+                    high,
+                ]);
             };
             row("straight", &load.straight);
             row("kernel", &load.kernel);
@@ -202,12 +220,15 @@ impl Report for Between {
             let [added, low, high] = of(&load.added_ratio, 1.0, 2);
             let _ = writeln!(
                 text,
-                "\n{}: weir forwards {rate} ({slow} … {fast}) times what the kernel does, for {added} ({low} … {high}) times the ticks added",
-                load.frames
+                "\n{}, {}: weir forwards {rate} ({slow} … {fast}) times what the kernel does, for {added} ({low} … {high}) times the ticks added",
+                load.frames, load.sender
             );
             let nodes: Vec<String> =
                 load.nodes.iter().map(|node| format!("{} {:.1}", node.name, node.ticks.median)).collect();
             let _ = writeln!(text, "ticks in weir's nodes: {}", nodes.join(", "));
+        }
+        for reason in &self.left_out {
+            let _ = writeln!(text, "\nleft out: {reason}");
         }
         text
     }
