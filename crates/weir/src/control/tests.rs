@@ -365,7 +365,7 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
         ("", "application/json", "[]"),
     ] {
         let empty = refused(query, content_type, text);
-        assert_eq!(empty.kind, Kind::InvalidEntries);
+        assert_eq!(empty.kind, Kind::Conflict);
         assert!(
             empty.message.contains("nothing was changed") && empty.message.contains("--allow-empty"),
             "{}",

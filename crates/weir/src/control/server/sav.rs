@@ -132,7 +132,7 @@ pub(super) async fn import(
                 "there is no entry in what is to replace those of source `{source}`; nothing was changed. To delete all of \
                  them, use `weir sav clear`, or allow it (--allow-empty, `allow-empty=true`)"
             );
-            return Err(Refused::new(Kind::InvalidEntries, message));
+            return Err(Refused::new(Kind::Conflict, message));
         }
         let edited = g.replace_sav(&policy, &source, &import.entries);
         let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, |_| None)))?;

@@ -67,6 +67,12 @@ impl<'r> Lists<'r> {
         self.open || self.permitted.contains(&(interface, is_v4))
     }
 
+    /// Whether a rule permits the prefix itself on an interface, so that a more specific one decides for some of it.
+    fn has(&self, interface: InterfaceIndex, net: IpNet) -> bool {
+        let mut rules = self.of.get(&net).into_iter().flatten();
+        rules.any(|rule| rule.permit && rule.interfaces.contains(&interface))
+    }
+
     fn said(&self, interface: InterfaceIndex, source: IpAddr) -> Said {
         let longest = if source.is_ipv4() { 32 } else { 128 };
         let nets = (0..=longest).filter_map(|length| Some(IpNet::new(source, length).ok()?.trunc()));
@@ -103,7 +109,8 @@ impl<'r> Lists<'r> {
 }
 
 impl Resolver<'_> {
-    /// Warns of interfaces on whose own links no neighbour may send, as no rule of their policy is about these prefixes there.
+    /// Warns of interfaces on whose own links a neighbour that the configuration names may not send, as no rule of their policy
+    /// is about the prefix of the link there.
     pub(in super::super) fn own_links(
         &mut self,
         policies: &[SavPolicy],
@@ -140,7 +147,7 @@ impl Resolver<'_> {
                 let known = named_neighbors.get_or_insert_with(|| neighbors_of(routes, neighbors));
                 let known = known.get(&index).into_iter().flatten().copied();
                 let Some(host) = neighbor(address.net, known) else { continue };
-                if lists.said(index, host) != Said::Forgotten {
+                if lists.said(index, host) != Said::Forgotten || lists.has(index, address.net.trunc()) {
                     continue;
                 }
                 let (net, name) = (address.net.trunc(), &interface.name);
@@ -173,11 +180,7 @@ fn neighbors_of(routes: &[Route], neighbors: &[Neighbor]) -> HashMap<InterfaceIn
     all
 }
 
-/// A neighbour on a link on which the gateway has this address: one of those that are known, or else the first that there may
-/// be.
-fn neighbor(own: IpNet, known: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
-    let is_there = |address: &IpAddr| own.contains(address) && *address != own.addr();
-    let ends = own.prefix_len() + 1 < own.max_prefix_len();
-    let hosts = own.hosts().filter(|host| !ends || *host != own.network()).take(2);
-    known.chain(hosts).find(is_there)
+/// The first of some neighbours that is on the link on which the gateway has this address.
+fn neighbor(own: IpNet, mut known: impl Iterator<Item = IpAddr>) -> Option<IpAddr> {
+    known.find(|address| own.contains(address) && *address != own.addr())
 }
