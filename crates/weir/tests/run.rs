@@ -713,10 +713,8 @@ fn access_lists_change_while_packets_flow() {
     assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
 }
 
-/// The last line of the trace of a packet that is dropped for this reason.
+/// What the trace of a packet that is dropped for this reason says of the rule that dropped it.
 fn traced(gateway: &Gateway, reason: &str) -> String {
-    gateway.ok(&["clear", "trace"]);
-    gateway.ok(&["trace", "add", "drop", "200"]);
     let of = |gateway: &Gateway| {
         let json = gateway.json(&["show", "trace", "--json"]);
         let steps: Vec<Value> = json["packets"]
@@ -730,7 +728,15 @@ fn traced(gateway: &Gateway, reason: &str) -> String {
             .find(|step| step["note"] == reason)
             .map(|step| step["by"].as_str().unwrap_or_default().to_owned())
     };
-    gateway.wait_for(|gateway| of(gateway).is_some());
+    gateway.ok(&["clear", "trace"]);
+    gateway.wait_for(|gateway| {
+        let found = of(gateway).is_some();
+        if !found {
+            gateway.ok(&["clear", "trace"]);
+            gateway.ok(&["trace", "add", "drop", "1000"]);
+        }
+        found
+    });
     let text = gateway.ok(&["show", "trace"]);
     let by = of(gateway).unwrap();
     assert!(by.is_empty() || text.contains(&format!("{by}\n")), "{text}");
