@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, RangeInclusive};
 
 use weir::config::{self, Code, Severity};
 use weir_base::clock::Time;
@@ -96,14 +96,28 @@ fn has(addresses: &Addresses, address: IpAddr) -> bool {
 
 /// Whether a rule looks at ports, types or flags. Whole ranges look at nothing.
 fn looks(transport: &Transport) -> bool {
-    let all = |ports: &Ports| *ports == Ports::Range(0..=65535);
     match transport {
         Transport::Any | Transport::Protocol(_) => false,
         Transport::Ports { source, destination, flags, .. } => {
-            !all(source) || !all(destination) || flags.is_some_and(|flags| flags.mask != 0)
+            !is_whole(source) || !is_whole(destination) || flags.is_some_and(|flags| flags.mask != 0)
         }
-        Transport::Icmp { icmp_type, code, .. } => *icmp_type != (0..=255) || *code != (0..=255),
+        Transport::Icmp { icmp_type, code, .. } => [icmp_type, code].into_iter().any(|own| !is_any(own)),
     }
+}
+
+/// Whether ports are all ports, named or not.
+fn is_whole(ports: &Ports) -> bool {
+    matches!(ports, Ports::Any) || *ports == Ports::Range(0..=65535)
+}
+
+/// Whether types or codes are all of them, named or not.
+fn is_any(octets: &Option<RangeInclusive<u8>>) -> bool {
+    octets.as_ref().is_none_or(|octets| *octets == (0..=255))
+}
+
+/// Whether a type or code is among those of a rule.
+fn within(octets: &Option<RangeInclusive<u8>>, octet: u8) -> bool {
+    octets.as_ref().is_none_or(|octets| octets.contains(&octet))
 }
 
 /// Whether a rule can match packets of a family at all.
@@ -130,7 +144,7 @@ fn matches(rule: &AclRule, seen: &Seen) -> bool {
         }
         Transport::Ports { protocol, source, destination, flags } => {
             let inside = |ports: &Ports, port: u16| ports.ranges().iter().any(|range| range.contains(&port));
-            let whole = *source == Ports::ALL && *destination == Ports::ALL;
+            let whole = is_whole(source) && is_whole(destination);
             *protocol == seen.protocol
                 && match seen.upper {
                     Upper::Ports(from, to, own) => {
@@ -144,7 +158,7 @@ fn matches(rule: &AclRule, seen: &Seen) -> bool {
         }
         Transport::Icmp { protocol, icmp_type, code } => {
             *protocol == seen.protocol
-                && matches!(seen.upper, Upper::Icmp(kind, of) if icmp_type.contains(&kind) && code.contains(&of))
+                && matches!(seen.upper, Upper::Icmp(kind, of) if within(icmp_type, kind) && within(code, of))
         }
     };
     transport
@@ -632,7 +646,7 @@ fn frame(sent: &Sent, identification: u16, mac: [u8; 6]) -> Vec<u8> {
 struct Sink;
 
 impl Transmitter for Sink {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
         frame.len()
     }
 }
