@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir::config;
 use weir::sampler::{Outlets, Thread};
 use weir_base::clock::Clock;
-use weir_base::random::Random;
+use weir_base::random::Entropy;
 use weir_plane::engine::{Engine, Options};
 use weir_plane::model::Gateway;
 use weir_port::pcap::Reader;
@@ -50,7 +50,7 @@ fn gateway(folder: &Path, sampler: &str, one_in: u32) -> Gateway {
 }
 
 fn start(gateway: Gateway) -> Engine {
-    let random = Random::from_seed(1);
+    let random = Entropy::from_seed(1);
     Engine::start(gateway, Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: false })
         .unwrap_or_else(|error| panic!("{error}"))
 }
