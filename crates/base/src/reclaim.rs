@@ -590,7 +590,7 @@ mod tests {
         let domain = Domain::new();
         let drops = Arc::new(AtomicUsize::new(0));
         let root = Published::new(Probe::new(0, &drops), &domain);
-        let stop = AtomicBool::new(false);
+        let (stop, looked) = (AtomicBool::new(false), AtomicUsize::new(0));
 
         thread::scope(|scope| {
             for _ in 0..READERS {
@@ -602,6 +602,7 @@ mod tests {
                             let guard = reader.pin();
                             let first = root.load(&guard);
                             let second = root.load(&guard);
+                            looked.fetch_add(1, Ordering::Relaxed);
                             for probe in [first, second] {
                                 assert!(probe.alive.load(Ordering::Relaxed));
                             }
@@ -615,6 +616,10 @@ mod tests {
                         for number in 0..rounds {
                             root.publish(Probe::new(number, &drops));
                             root.with(|probe| assert!(probe.alive.load(Ordering::Relaxed)));
+                            // Half of the rounds wait until a reader is at work.
+                            while number == rounds / 2 && looked.load(Ordering::Relaxed) == 0 {
+                                thread::yield_now();
+                            }
                         }
                     })
                 })
