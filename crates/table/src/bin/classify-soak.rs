@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use weir_base::random::Random;
 use weir_table::classify::alike::{self, Alike};
-use weir_table::classify::{Rule, sample, soak};
+use weir_table::classify::{Rule, classbench, soak};
 
 const USAGE: &str = "usage: classify-soak [--lookups N] [--rules N] [--seed S] [--classbench FILE]…";
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
             ("--seed", Ok(number)) => seed = number,
             ("--classbench", _) => {
                 let text = std::fs::read_to_string(&value).map_err(|error| error.to_string());
-                match text.and_then(|text| sample::classbench(&text).map_err(|line| format!("not a rule: {line}"))) {
+                match text.and_then(|text| classbench::rules(&text).map_err(|line| format!("not a rule: {line}"))) {
                     Ok(set) => sets.push(set),
                     Err(error) => return refuse(&format!("classify-soak: {value}: {error}")),
                 }

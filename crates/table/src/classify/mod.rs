@@ -146,6 +146,7 @@ mod address;
 pub mod alike;
 mod arch;
 mod block;
+pub mod classbench;
 mod columns;
 mod compiled;
 mod consulted;
