@@ -27,7 +27,9 @@ use weir_base::reclaim::{Domain, Guard};
 use weir_base::tsc;
 use weir_table::classify::alike::{self, Alike};
 use weir_table::classify::cover::{self, Kind, Listed};
-use weir_table::classify::{Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, classbench, naive, sample};
+use weir_table::classify::{
+    Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, classbench, naive, sample,
+};
 use weir_table::peer::{Peer, checksum};
 
 /// As many as packets in a vector.

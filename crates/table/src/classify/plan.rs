@@ -165,12 +165,7 @@ pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Opt
 /// The CPU has the features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
-unsafe fn with_avx512<K: Address>(
-    cpu: super::arch::Avx512,
-    facts: &[Facts],
-    rules: &[u32],
-    open: u32,
-) -> Option<Plan> {
+unsafe fn with_avx512<K: Address>(cpu: super::arch::Avx512, facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
     body::<K, _>(cpu, facts, rules, open)
 }
 
@@ -307,11 +302,7 @@ static LEAVES_OF_FEW: [f32; columns::MOST + 1] = {
 
 /// The least estimate, with its bits, and how many of them may be open.
 #[inline(always)]
-fn best_bits<K: Address, E: Extract>(
-    cpu: E,
-    sample: &Sample<'_>,
-    open: u32,
-) -> Option<(f32, [u64; WORDS], u32)> {
+fn best_bits<K: Address, E: Extract>(cpu: E, sample: &Sample<'_>, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
     // The kinds of rules that bits are chosen for, a bit each.
     let kinds = [0b1111u32, 0b1000, 0b1100, 0b1010, 0b0100, 0b0010, 0b0001];
     let mut best: Option<(f32, [u64; WORDS], u32)> = None;
