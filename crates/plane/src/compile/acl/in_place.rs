@@ -102,11 +102,13 @@ impl Store {
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
             let edited = AclEdited { added: vec![own], deleted: 0, rules: entries.len() };
-            if let Some(list) = self.changed(number, entries)
-                && self.adopt(input, vec![(number, list)], Vec::new()).is_ok()
-            {
-                return Ok((edited, true));
-            }
+            let anew = self.changed(number, entries).map(|list| self.adopt(input, vec![(number, list)], Vec::new()));
+            let full = match anew {
+                Some(Ok(())) => return Ok((edited, true)),
+                // This names rules by their places in the list.
+                Some(Err(AclError::NoRoom { full: named @ Error::Overlap { .. }, .. })) => named,
+                _ => full,
+            };
             let mut gone = true;
             for (done, section) in self.sections.iter_mut().enumerate() {
                 gone &= section.undo(number, at, &boxes, done < into);
