@@ -68,7 +68,42 @@ struct Slot {
 struct Waiting {
     since: Stamp,
     // Held only for its destructor.
-    _object: Box<dyn Send>,
+    _object: Retired,
+}
+
+/// A boxed value that readers may still borrow, with the function that frees it.
+///
+/// It is no `Box`: moving a `Box` claims that nobody else refers to its content, and readers do until they have passed.
+struct Retired {
+    value: NonNull<()>,
+    /// # Safety
+    /// To be called once, with `value`, when no reader can refer to it any more.
+    free: unsafe fn(NonNull<()>),
+}
+
+// SAFETY: `new` takes pointers to values alone that may be sent to another thread, and dropped there.
+unsafe impl Send for Retired {}
+
+impl Retired {
+    /// # Safety
+    /// `value` came from [`Box::into_raw`], and nobody else frees it.
+    unsafe fn new<T: Send + 'static>(value: NonNull<T>) -> Retired {
+        /// # Safety
+        /// As for [`Retired::free`], of a value of this type.
+        unsafe fn free<T>(value: NonNull<()>) {
+            // SAFETY: it came from a box of this type, and nobody refers to it any more, by the caller's promise.
+            drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
+        }
+        Retired { value: value.cast(), free: free::<T> }
+    }
+}
+
+impl Drop for Retired {
+    fn drop(&mut self) {
+        // SAFETY: this is done once; a domain drops what was retired when all readers have passed, or when no handle
+        // of it is left, and so no reader.
+        unsafe { (self.free)(self.value) }
+    }
 }
 
 /// Keeps its content off the cache lines of its neighbours (two lines: adjacent ones are fetched in
@@ -116,10 +151,12 @@ impl Domain {
     ///
     /// The caller has unlinked it before, so that no reader can find it any more.
     pub fn retire<T: Send + 'static>(&self, object: T) {
-        self.retire_box(Box::new(object));
+        let value = NonNull::from(Box::leak(Box::new(object)));
+        // SAFETY: it comes from a box, and the pointer is nowhere else.
+        self.enqueue(unsafe { Retired::new(value) });
     }
 
-    fn retire_box(&self, object: Box<dyn Send>) {
+    fn enqueue(&self, object: Retired) {
         // The stamp is taken under the lock so that the queue is in the order of stamps.
         let mut waiting = self.lock();
         let since = self.stamp();
@@ -372,9 +409,8 @@ impl<T: Send + Sync + 'static> Published<T> {
     fn retire(&self, stale: *mut T) {
         let stale = NonNull::new(stale).expect("the pointer came from a box");
         // SAFETY: the pointer came from `Box::into_raw` and was taken out of `value` by the caller,
-        // so this is its only owner.
-        let object = unsafe { Box::from_raw(stale.as_ptr()) };
-        self.domain.retire_box(object);
+        // so nobody else frees it. Readers may still borrow it: it stays a pointer until they have passed.
+        self.domain.enqueue(unsafe { Retired::new(stale) });
     }
 }
 
@@ -561,7 +597,7 @@ mod tests {
         let domain = Domain::new();
         let drops = Arc::new(AtomicUsize::new(0));
         let root = Published::new(Probe::new(0, &drops), &domain);
-        let stop = AtomicBool::new(false);
+        let (stop, looked) = (AtomicBool::new(false), AtomicUsize::new(0));
 
         thread::scope(|scope| {
             for _ in 0..READERS {
@@ -573,6 +609,7 @@ mod tests {
                             let guard = reader.pin();
                             let first = root.load(&guard);
                             let second = root.load(&guard);
+                            looked.fetch_add(1, Ordering::Relaxed);
                             for probe in [first, second] {
                                 assert!(probe.alive.load(Ordering::Relaxed));
                             }
@@ -586,6 +623,10 @@ mod tests {
                         for number in 0..rounds {
                             root.publish(Probe::new(number, &drops));
                             root.with(|probe| assert!(probe.alive.load(Ordering::Relaxed)));
+                            // Half of the rounds wait until a reader is at work.
+                            while number == rounds / 2 && looked.load(Ordering::Relaxed) == 0 {
+                                thread::yield_now();
+                            }
                         }
                     })
                 })

@@ -3,7 +3,9 @@
 use std::io;
 use std::ptr::NonNull;
 
-use rustix::mm::{self, Advice, MapFlags, madvise};
+use rustix::mm::MapFlags;
+#[cfg(not(miri))]
+use rustix::mm::{self, Advice, madvise};
 
 const HUGE: usize = 2 << 20;
 
@@ -53,7 +55,14 @@ impl Region {
         Ok(region)
     }
 
+    /// Takes the memory of all pages. Miri's heap has it already.
+    #[cfg(miri)]
+    fn populate(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Takes the memory of all pages.
+    #[cfg(not(miri))]
     fn populate(&self) -> io::Result<()> {
         // SAFETY: the range is the region's own; what the pages hold stays.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) } {
@@ -130,6 +139,10 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 #[cfg(miri)]
 fn map(len: usize, _: MapFlags) -> io::Result<NonNull<u8>> {
+    // Where memory runs out, Miri ends.
+    if len > 1 << 32 {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
     let layout = Layout::from_size_align(len, HUGE).map_err(|_| io::ErrorKind::OutOfMemory)?;
     // SAFETY: no mapping is empty.
     NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -144,8 +157,11 @@ unsafe fn unmap(address: NonNull<u8>, len: usize) {
     unsafe { dealloc(address.as_ptr(), layout) }
 }
 
-/// Octets of memory that can be had without pushing anyone else out, as the kernel estimates them.
+/// Octets of memory that can be had without pushing anyone else out, as the kernel estimates them. Miri reads no files.
 fn available() -> Option<usize> {
+    if cfg!(miri) {
+        return None;
+    }
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)

@@ -440,6 +440,8 @@ pub struct AclTableStats {
     pub control_octets: usize,
     /// Rules ask for ports, types or flags, which later fragments do not have.
     pub needs_transport: bool,
+    /// How a lookup fares at worst.
+    pub worst: weir_table::classify::Shape,
 }
 
 /// A policy of source address validation.

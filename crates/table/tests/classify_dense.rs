@@ -3,7 +3,7 @@
 use weir_base::random::Random;
 use weir_base::reclaim::Domain;
 use weir_table::classify::sample::{self, Adverse, Packets};
-use weir_table::classify::{Limits, NO_RULE, Rule, Span, Upper, Writer};
+use weir_table::classify::{Error, Limits, NO_RULE, Rule, Span, Upper, Writer};
 use weir_table::sav::Set;
 
 /// What rules ask for.
@@ -143,10 +143,14 @@ fn many_interfaces_take_no_more_than_their_share() {
     let mut interfaces = |_| Some((0..8).map(|_| random.below(100_000) as u32).collect::<Set>());
     let rules = Vec::from_iter((0..16_384).map(|rule| Rule::<u32> { interfaces: interfaces(rule), ..Rule::any() }));
     let domain = Domain::new();
-    let writer = writer(&domain, &rules, 1 << 30);
+    let mut full = Writer::new(&domain, Limits { rules: 16_384, bytes: 1 << 30 }).unwrap();
+    let refused = full.load((0..).zip(&rules).map(|(place, rule)| (place, rule.clone(), place as u32)));
+    assert_eq!(refused, Err(Error::Overlap { most: 3072, places: [0, 3072] }));
+    let rules = &rules[..3072];
+    let writer = writer(&domain, rules, 1 << 30);
     let stats = writer.stats();
     assert!(stats.octets / stats.rules < 1024, "{stats:?}");
-    agrees(&domain, &writer, &rules, &mut Random::from_seed(7));
+    agrees(&domain, &writer, rules, &mut Random::from_seed(7));
 }
 
 /// What a reader may look at still counts as such.

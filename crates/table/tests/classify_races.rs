@@ -43,7 +43,7 @@ fn changes_are_seen_whole<K: Packets>(rules: &[Rule<K>], changes: usize, random:
         .collect();
     let table = writer.table();
     let (begun, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-    let looked_up = AtomicUsize::new(0);
+    let (looked_up, half) = (AtomicUsize::new(0), changes.len() / 2);
     thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let mut reader = domain.reader().unwrap();
@@ -78,13 +78,14 @@ fn changes_are_seen_whole<K: Packets>(rules: &[Rule<K>], changes: usize, random:
             // Blocks are used again as early as can be.
             writer.collect();
             done.store(number + 1, Ordering::SeqCst);
-        }
-        // A reader that has panicked is told of at the end of the scope.
-        while looked_up.load(Ordering::Relaxed) == 0 && !reading.is_finished() {
-            thread::yield_now();
+            // Half of the changes wait until the reader is at work. The scope reports a reader that has panicked.
+            while number == half && looked_up.load(Ordering::Relaxed) == 0 && !reading.is_finished() {
+                thread::yield_now();
+            }
         }
         stop.store(true, Ordering::Relaxed);
     });
+    assert!(looked_up.into_inner() > 0, "nothing was looked up while rules changed");
 }
 
 #[test]

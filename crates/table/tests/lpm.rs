@@ -176,22 +176,30 @@ fn readers_see_valid_answers<K: Draw>(seed: u64) {
         let mut writer = Writer::new(&domain, WIDE).unwrap();
         let table = writer.table();
         let (begun, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let looked_up = [const { AtomicUsize::new(0) }; 2];
         thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
+            let readers = looked_up.each_ref().map(|looked_up| {
+                let (domain, table, keys, answers) = (&domain, &table, &keys, &answers);
+                let (begun, done, stop) = (&begun, &done, &stop);
+                scope.spawn(move || {
                     let mut reader = domain.reader().unwrap();
                     let mut out = [0; KEYS];
                     while !stop.load(Ordering::Relaxed) {
                         let first = done.load(Ordering::SeqCst);
-                        table.lookup_batch(&reader.pin(), &keys, &mut out);
+                        table.lookup_batch(&reader.pin(), keys, &mut out);
                         let last = begun.load(Ordering::SeqCst);
                         for (position, &answer) in out.iter().enumerate() {
                             let mut valid = answers[first..=last].iter().map(|answers| answers[position]);
                             assert!(valid.any(|valid| valid == answer), "key {:x?}: {answer}", keys[position]);
                         }
+                        looked_up.fetch_add(1, Ordering::Relaxed);
                     }
-                });
-            }
+                })
+            });
+            let is_waited_for = || {
+                let at_work = looked_up.iter().all(|looked_up| looked_up.load(Ordering::Relaxed) > 0);
+                !at_work && readers.iter().all(|reader| !reader.is_finished())
+            };
             for (number, (prefix, new)) in changes.iter().enumerate() {
                 begun.store(number + 1, Ordering::SeqCst);
                 match new {
@@ -199,9 +207,14 @@ fn readers_see_valid_answers<K: Draw>(seed: u64) {
                     None => writer.remove(prefix),
                 };
                 done.store(number + 1, Ordering::SeqCst);
+                // Half of the changes wait until both readers are at work.
+                while number == changes.len() / 2 && is_waited_for() {
+                    thread::yield_now();
+                }
             }
             stop.store(true, Ordering::Relaxed);
         });
+        assert!(looked_up.iter().all(|looked_up| looked_up.load(Ordering::Relaxed) > 0), "a reader looked nothing up");
     }
 }
 

@@ -69,8 +69,9 @@ fn changes_are_seen_whole<K: Draw>(seed: u64) {
         .collect();
     let table = writer.table();
     let (begun, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let looked_up = AtomicUsize::new(0);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let reading = scope.spawn(|| {
             let mut reader = domain.reader().unwrap();
             let mut out = [0; KEYS];
             while !stop.load(Ordering::Relaxed) {
@@ -81,6 +82,7 @@ fn changes_are_seen_whole<K: Draw>(seed: u64) {
                     let valid = answers[first..=last].iter().any(|answers| answers[position] == *answer);
                     assert!(valid, "key {:x?}: {answer}", keys[position]);
                 }
+                looked_up.fetch_add(1, Ordering::Relaxed);
             }
         });
         for (number, (prefix, new)) in changes.iter().enumerate() {
@@ -92,9 +94,14 @@ fn changes_are_seen_whole<K: Draw>(seed: u64) {
             // Blocks are used again as early as can be.
             writer.collect();
             done.store(number + 1, Ordering::SeqCst);
+            // Half of the changes wait until the reader is at work.
+            while number == CHANGES / 2 && looked_up.load(Ordering::Relaxed) == 0 && !reading.is_finished() {
+                thread::yield_now();
+            }
         }
         stop.store(true, Ordering::Relaxed);
     });
+    assert!(looked_up.into_inner() > 0, "nothing was looked up while routes changed");
 }
 
 /// A reader that holds an older table gets its old answers, until it drops it, whatever becomes of the current one.

@@ -27,7 +27,9 @@ use weir_base::reclaim::{Domain, Guard};
 use weir_base::tsc;
 use weir_table::classify::alike::{self, Alike};
 use weir_table::classify::cover::{self, Kind, Listed};
-use weir_table::classify::{Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, naive, sample};
+use weir_table::classify::{
+    Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, classbench, naive, sample,
+};
 use weir_table::peer::{Peer, checksum};
 
 /// As many as packets in a vector.
@@ -90,7 +92,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         return adverse(&effort);
     }
     let text = std::fs::read_to_string(&effort.rules)?;
-    let rules = sample::classbench(&text).map_err(|line| format!("not a rule: {line}"))?;
+    let rules = classbench::rules(&text).map_err(|line| format!("not a rule: {line}"))?;
     let rules: Vec<Rule<u32>> = rules.into_iter().step_by(effort.every).collect();
     println!("{}, {} rules", effort.rules.display(), rules.len());
     lookups(&rules, &effort)?;

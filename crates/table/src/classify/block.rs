@@ -4,7 +4,7 @@
 //! aligned to at least 128 octets, so these bits are free. The reference zero leads nowhere.
 //!
 //! ```text
-//! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · unused 4 · slots…
+//! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · room 4 · slots…
 //! cut node    lane 4, 44 unused ·    as above                                                         · ends 56 · slots…
 //! leaf        masks, 8 for each word of a packet · lane 1 · rules 1 · … · values 2… · cares 2… · low ends 2… · spans 2… ·
 //!             records 4…
@@ -64,8 +64,13 @@ pub(super) mod at {
 /// In a node: it does not part rules.
 pub(super) const CHAIN: u32 = u32::MAX;
 
-/// Nodes on a way from the root to a leaf, at most.
-pub(super) const DEPTH: usize = 20;
+/// Nodes that part rules on a way from the root to a leaf, at most.
+pub(super) const PARTED: usize = 20;
+
+/// Nodes on a way from the root to a leaf, at most. Below those that part rules, leaves that nothing parts nest: a chain, one
+/// of rules that name many interfaces inside of its link, and new rules before a dense leaf, which are a dense leaf with new
+/// rules before it when they are a sixteenth of it, down to those that a leaf holds.
+pub(super) const DEPTH: usize = PARTED + 6;
 
 /// A rule, beside its lanes.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +91,8 @@ pub(super) struct Node {
     pub(super) built: u32,
     pub(super) rules: AtomicU32,
     pub(super) open: u32,
-    pub(super) unused: u32,
+    /// Rules that a link of a chain has room for.
+    pub(super) room: u32,
 }
 
 /// The part of a rule that lanes do not show.

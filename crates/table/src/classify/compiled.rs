@@ -6,7 +6,7 @@
 use super::arch::{self, View};
 use super::cover::{self, Effort, Listed, Report};
 use super::small::{self, Inner};
-use super::tree::{NoRoom, Tree};
+use super::tree::{Refusal, Tree};
 use super::{Error, Fields, Rule, Small};
 
 /// The functions that are compiled for a family. Those who call them by their own names find what they do there.
@@ -17,11 +17,11 @@ pub trait Compiled: Sized {
     /// As there.
     unsafe fn lookup(view: &View, packets: &[Fields<Self>], places: Option<&mut [u64]>, found: &mut [u32]);
     /// [`Tree::load`].
-    fn load(tree: &mut Tree<Self>, rules: Vec<(u64, Rule<Self>, u32)>) -> Result<(), NoRoom>;
+    fn load(tree: &mut Tree<Self>, rules: Vec<(u64, Rule<Self>, u32)>) -> Result<(), Refusal>;
     /// [`Tree::insert`].
-    fn insert(tree: &mut Tree<Self>, place: u64, rule: Rule<Self>, identity: u32) -> Result<(), NoRoom>;
+    fn insert(tree: &mut Tree<Self>, place: u64, rule: Rule<Self>, identity: u32) -> Result<(), Refusal>;
     /// [`Tree::remove`].
-    fn remove(tree: &mut Tree<Self>, place: u64) -> Result<Option<u32>, NoRoom>;
+    fn remove(tree: &mut Tree<Self>, place: u64) -> Result<Option<u32>, Refusal>;
     /// [`Small::build`].
     fn build_small(rules: &[&Rule<Self>], identities: Vec<u32>) -> Small<Self>;
     /// [`Small::lookup_each`].
@@ -38,15 +38,15 @@ macro_rules! compile {
                 unsafe { arch::lookup(view, packets, places, found) }
             }
 
-            fn load(tree: &mut Tree<Self>, rules: Vec<(u64, Rule<Self>, u32)>) -> Result<(), NoRoom> {
+            fn load(tree: &mut Tree<Self>, rules: Vec<(u64, Rule<Self>, u32)>) -> Result<(), Refusal> {
                 tree.load(rules)
             }
 
-            fn insert(tree: &mut Tree<Self>, place: u64, rule: Rule<Self>, identity: u32) -> Result<(), NoRoom> {
+            fn insert(tree: &mut Tree<Self>, place: u64, rule: Rule<Self>, identity: u32) -> Result<(), Refusal> {
                 tree.insert(place, rule, identity)
             }
 
-            fn remove(tree: &mut Tree<Self>, place: u64) -> Result<Option<u32>, NoRoom> {
+            fn remove(tree: &mut Tree<Self>, place: u64) -> Result<Option<u32>, Refusal> {
                 tree.remove(place)
             }
 

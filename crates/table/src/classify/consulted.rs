@@ -19,7 +19,7 @@ use weir_base::reclaim::Domain;
 use super::address::Address;
 use super::rule::{Fragments, Masked, Rule, Upper};
 use super::table::Table;
-use super::tree::{NoRoom, Tree};
+use super::tree::{Refusal, Tree};
 
 /// A set of fields.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -139,7 +139,7 @@ impl<K: Address> Asking<K> {
     }
 
     /// Notes rules that will be in the table. All or nothing.
-    pub(super) fn add(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), NoRoom> {
+    pub(super) fn add(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
         let done = self.plant(rules, table);
         match done {
             Ok(()) => {
@@ -147,12 +147,12 @@ impl<K: Address> Asking<K> {
                 asked.for_each(|field| self.counts[field] += 1);
                 table.set_asks(self.asks());
             }
-            Err(NoRoom) => rules.iter().for_each(|(place, ..)| self.uproot(*place)),
+            Err(_) => rules.iter().for_each(|(place, ..)| self.uproot(*place)),
         }
         done
     }
 
-    fn plant(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), NoRoom> {
+    fn plant(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
         let Some(octets) = self.octets else { return Ok(()) };
         for (number, field) in OUTSIDE.into_iter().enumerate() {
             let asking = rules.iter().filter(|(_, rule, _)| Consulted::by(rule).contains(field));
@@ -161,7 +161,7 @@ impl<K: Address> Asking<K> {
                 continue;
             }
             if self.trees[number].is_none() {
-                let tree = Tree::new(&self.domain, octets).map_err(|_| NoRoom)?;
+                let tree = Tree::new(&self.domain, octets).map_err(|_| Refusal::NoRoom)?;
                 table.set_asking(number, tree.table().clone());
                 self.trees[number] = Some(tree);
             }

@@ -14,8 +14,12 @@ pub(super) const MOST_DENSE: usize = small::MOST;
 /// Rules that are taken together, until others can be parted, or there are no more.
 pub(super) const SOME: usize = 1024;
 
-/// Interfaces that may be named where there are more rules than [`SOME`]: each has a row, of 2 KiB for [`MOST_DENSE`].
+/// Rows of interfaces where there are more rules than [`SOME`]: each is of 2 KiB for [`MOST_DENSE`]. Interfaces that the same rules
+/// name have one.
 pub(super) const MOST_ROWS: usize = 2048;
+
+/// Interfaces of all rules that are looked at for that, one by one.
+pub(super) const MOST_NAMED: usize = 1 << 20;
 
 /// Rules in order.
 pub(super) struct Dense<K> {
@@ -71,6 +75,18 @@ impl<K: Address> Dense<K> {
     pub(super) fn number(&self, place: u64) -> Option<usize> {
         let number = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         self.small.is_live(number).then_some(number)
+    }
+
+    /// The place of the last rule before a place that matches both of two packets, and is accepted.
+    pub(super) fn both(
+        &self,
+        packets: &[super::Fields<K>; 2],
+        before: u64,
+        mut accept: impl FnMut(u64) -> bool,
+    ) -> Option<u64> {
+        let before = self.entries.partition_point(|(place, _)| *place < before);
+        let rule = self.small.both(packets, before, |rule| accept(self.entries[rule].0))?;
+        Some(self.entries[rule].0)
     }
 
     /// Takes a rule out, which it has.

@@ -135,6 +135,27 @@ impl Facts {
         (self.low[lane], self.low[lane] + self.span[lane])
     }
 
+    /// Whether the lanes of a record match all that these match.
+    ///
+    /// # Safety
+    /// There is such a record.
+    pub(super) unsafe fn are_covered_by<K: Address>(&self, base: *const u8, record: u32) -> bool {
+        // SAFETY: the caller's promise.
+        let from = unsafe { base.add(record as usize * UNIT) };
+        let (lows, spans) = (from.cast::<u16>(), from.wrapping_add(K::RECORD.0).cast::<u16>());
+        (0..K::COMPARED / 2).all(|lane| {
+            // SAFETY: the caller's promise; a record has as many lanes.
+            let (low, span) = unsafe { (*lows.add(lane), *spans.add(lane)) };
+            let (own, width) = (self.low[lane], self.span[lane]);
+            if K::MASKED >> (lane / 2) & 1 == 1 {
+                // A record's value may have bits that its mask does not.
+                span & !width == 0 && (low ^ own) & span == 0
+            } else {
+                low <= own && own + width <= low + span
+            }
+        })
+    }
+
     /// Writes the record of the rule.
     ///
     /// # Safety

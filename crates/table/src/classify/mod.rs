@@ -46,8 +46,19 @@
 //!
 //! Up to 16,384 rules that neither bits nor values part, as ranges that overlap each other, are a **dense leaf**: a [`Small`]
 //! list outside of the arena. So are those of which many would be compared one after the other in what lanes do not show, as
-//! interfaces. More of them are a chain of such leaves, in the order of places, and what comes after the rule that was found
-//! is not followed.
+//! interfaces. More of them are a chain of up to three such leaves, in the order of places, and what comes after the rule that was
+//! found is not followed.
+//!
+//! # Bounds
+//! Every node is made by one function of `tree`, which refuses one that is deeper than lookups have room for. Nodes part rules down to a
+//! depth of 20; chains, and new rules before dense leaves, nest below. More rules that nothing parts than a chain holds are refused
+//! ([`Error::Overlap`]).
+//!
+//! Where a lookup would take long, as far as the tree tells ([`Writer::worst`]), rules that an earlier rule *covers* are left out of the
+//! tree (`shadow`): no packet gets to them. A rule that covers another is found as a packet is looked up: it leaves open what the other
+//! leaves open, so it is in each slot that the other is in, or in the node's rest. In a dense leaf it matches both the lowest and the
+//! highest values of the other. When it goes, those left out for it look for another that covers them, or come to the tree before it
+//! goes: behind it, where no packet gets to them yet.
 //!
 //! # Which bits
 //! `plan` estimates what a lookup costs for each of several choices. What made the estimates work is to count rules by
@@ -75,7 +86,7 @@
 //!
 //! A rule that goes from a dense leaf is noted there as gone, in a word that lookups ask when its bit says that it matches; the leaf
 //! is built anew when a quarter of its rules have gone. Rules that come to it are kept before it, in leaves of their own, and go
-//! into it when they are a sixteenth of its rules, at least 32: then up to 16,384 are built anew, in up to 40 milliseconds where two
+//! into it when they are a sixteenth of its rules (32, where it has up to 1,024): then up to 16,384 are built anew, in up to 40 milliseconds where two
 //! fields have ranges, and 80 where four have.
 //!
 //! # What was tried
@@ -146,6 +157,7 @@ mod address;
 pub mod alike;
 mod arch;
 mod block;
+pub mod classbench;
 mod columns;
 mod compiled;
 mod consulted;
@@ -159,6 +171,7 @@ pub mod naive;
 mod plan;
 mod rule;
 pub mod sample;
+mod shadow;
 mod small;
 pub mod soak;
 mod table;
@@ -171,6 +184,7 @@ pub use fields::{Fields, Fragment};
 pub use rule::{Fragments, Masked, Rule, Span, Upper};
 pub use small::{MOST_RULES, Small};
 pub use table::Table;
+pub use tree::Shape;
 pub use writer::{Limits, Stats, Writer};
 
 /// The answer if no rule matches. No rule can have it as its identity.
@@ -209,6 +223,18 @@ pub enum Error {
         interfaces: usize,
         /// How many it could.
         most: usize,
+    },
+    /// More rules overlap than a lookup can search, and no field tells them apart.
+    #[error(
+        "more than {most} rules overlap so that no field tells them apart, and a lookup would have to search them all: \
+         the rule at place {} is the first of them, and the one at place {} is too many",
+        places[0], places[1]
+    )]
+    Overlap {
+        /// How many may.
+        most: usize,
+        /// The places of the first of them, and of the first that is one too many.
+        places: [u64; 2],
     },
     /// What lookups read has no room for more.
     #[error("the {octets} octets that rules may take have no room for more than the {rules} there are")]

@@ -7,7 +7,7 @@
 //! What a lookup will cost is estimated for each choice, and the best is taken.
 
 use super::address::{Address, WORDS};
-use super::arch::{Isa, Portable};
+use super::arch::{Extract, Portable};
 use super::block::ENDS;
 use super::columns::{self, Columns, Tally};
 use super::dense::SOME;
@@ -154,28 +154,28 @@ struct Item {
 /// The best way to part rules; none if nothing parts them well. Rules may be copied `1 << open` times.
 pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
     #[cfg(target_arch = "x86_64")]
-    if super::arch::has_avx512() {
+    if let Some(cpu) = super::arch::Avx512::detect() {
         // SAFETY: the CPU has the features.
-        return unsafe { with_avx512::<K>(facts, rules, open) };
+        return unsafe { with_avx512::<K>(cpu, facts, rules, open) };
     }
-    body::<K, Portable>(facts, rules, open)
+    body::<K, _>(Portable, facts, rules, open)
 }
 
 /// # Safety
 /// The CPU has the features.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt,avx2,avx512f,avx512vl,avx512bw")]
-unsafe fn with_avx512<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
-    body::<K, super::arch::Avx512>(facts, rules, open)
+unsafe fn with_avx512<K: Address>(cpu: super::arch::Avx512, facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
+    body::<K, _>(cpu, facts, rules, open)
 }
 
 #[inline(always)]
-fn body<K: Address, I: Isa>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
+fn body<K: Address, E: Extract>(cpu: E, facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
     let open = open.min(MOST_OPEN);
     let sample = Sample::new::<K>(facts, rules);
     let bits = match sample.len() {
         ..=columns::MOST => best_of_few::<K>(&sample.rules, open),
-        _ => best_bits::<K, I>(&sample, open),
+        _ => best_bits::<K, E>(cpu, &sample, open),
     };
     let mut kinds = [0.0; 4];
     sample.kinds.iter().for_each(|kind| kinds[usize::from(*kind)] += sample.scale);
@@ -302,7 +302,7 @@ static LEAVES_OF_FEW: [f32; columns::MOST + 1] = {
 
 /// The least estimate, with its bits, and how many of them may be open.
 #[inline(always)]
-fn best_bits<K: Address, I: Isa>(sample: &Sample<'_>, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
+fn best_bits<K: Address, E: Extract>(cpu: E, sample: &Sample<'_>, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
     // The kinds of rules that bits are chosen for, a bit each.
     let kinds = [0b1111u32, 0b1000, 0b1100, 0b1010, 0b0100, 0b0010, 0b0001];
     let mut best: Option<(f32, [u64; WORDS], u32)> = None;
@@ -321,7 +321,7 @@ fn best_bits<K: Address, I: Isa>(sample: &Sample<'_>, open: u32) -> Option<(f32,
         if masks == [0; WORDS] {
             continue;
         }
-        let slots = Vec::from_iter(sample.rules.iter().map(|facts| Slots::of::<I>(&facts.known, &facts.value, &masks)));
+        let slots = Vec::from_iter(sample.rules.iter().map(|facts| Slots::of(cpu, &facts.known, &facts.value, &masks)));
         let bits = masks.iter().map(|mask| mask.count_ones()).sum();
         for open in 0..=open {
             let cost = estimate::<K>(sample, &slots, bits, open);
@@ -495,11 +495,10 @@ pub(super) struct Slots {
 impl Slots {
     /// For bits that pick a slot, at most [`MOST_BITS`].
     #[inline(always)]
-    fn of<I: Isa>(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS]) -> Slots {
+    fn of(cpu: impl Extract, known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS]) -> Slots {
         let (mut base, mut open, mut before) = (0, 0, 0);
         for ((known, value), mask) in known.iter().zip(value).zip(masks) {
-            // SAFETY: who asks with what `I` is named for has seen that the CPU has it.
-            let [decided, left] = [value & known, !known].map(|word| unsafe { I::extract(word, *mask) as u32 });
+            let [decided, left] = [value & known, !known].map(|word| cpu.extract(word, *mask) as u32);
             base |= decided << before;
             open |= left << before;
             before += mask.count_ones();
@@ -534,7 +533,7 @@ impl Slots {
 
 /// Calls with every slot that packets of a rule may pick.
 pub(super) fn each_slot(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS], each: impl FnMut(usize)) {
-    Slots::of::<Portable>(known, value, masks).each(each);
+    Slots::of(Portable, known, value, masks).each(each);
 }
 
 /// Whether a rule leaves few enough bits open to be in slots.

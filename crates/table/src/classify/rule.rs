@@ -215,6 +215,51 @@ impl<K: Key> Rule<K> {
             && self.interfaces.as_ref().is_none_or(|set| set.contains(packet.interface()))
     }
 
+    /// Whether this matches every packet that another rule matches, as far as fields tell one by one.
+    pub(super) fn covers(&self, other: &Rule<K>) -> bool {
+        let within = |interfaces: &Set| {
+            other.interfaces.as_ref().is_some_and(|of| of.iter().all(|one| interfaces.contains(one)))
+        };
+        self.source.covers(&other.source)
+            && self.destination.covers(&other.destination)
+            && self.protocol.is_none_or(|protocol| other.protocol == Some(protocol))
+            && self.words().iter().zip(&other.words()).all(|(own, other)| own.covers(other))
+            && self.forbidden() & !other.forbidden() == 0
+            && self.flags.mask & !other.flags.mask == 0
+            && (self.flags.value ^ other.flags.value) & self.flags.mask == 0
+            && self.dscp.is_none_or(|dscp| other.dscp == Some(dscp))
+            && self.interfaces.as_ref().is_none_or(within)
+    }
+
+    /// The lowest and the highest values of all fields that the rule matches, with one interface, and all traits that it does not
+    /// forbid. A rule that matches both covers this one, interfaces aside.
+    pub(super) fn corners(&self) -> [Fields<K>; 2] {
+        let Masked { mask, value } = self.flags;
+        let [first, second] = self.words();
+        let traits = !self.forbidden();
+        let interface = |set: &Option<Set>| set.as_ref().and_then(|set| set.iter().next()).unwrap_or(0);
+        let low = Fields {
+            source: self.source.low(),
+            destination: self.destination.low(),
+            words: [first.low(), second.low()],
+            flags: value,
+            protocol: self.protocol.unwrap_or(0),
+            traits,
+            interface: interface(&self.interfaces),
+            dscp: self.dscp.unwrap_or(0),
+        };
+        let high = Fields {
+            source: self.source.high(),
+            destination: self.destination.high(),
+            words: [first.high(), second.high()],
+            flags: value | !mask,
+            protocol: self.protocol.unwrap_or(u8::MAX),
+            dscp: self.dscp.unwrap_or(u8::MAX),
+            ..low
+        };
+        [low, high]
+    }
+
     /// The two words that stand for ports, or for type and code.
     pub(super) fn words(&self) -> [Span<u16>; 2] {
         let widen = |span: Span<u8>| Span { low: u16::from(span.low), high: u16::from(span.high) };

@@ -13,35 +13,6 @@ pub trait Packets: Draw + Address {}
 
 impl<K: Draw + Address> Packets for K {}
 
-/// Reads rules as ClassBench writes them, one a line: `@src/len dst/len sport : sport dport : dport proto/mask flags/mask`.
-/// All ports are no condition.
-///
-/// # Errors
-/// The first line that is no rule.
-pub fn classbench(text: &str) -> Result<Vec<Rule<u32>>, String> {
-    text.lines().map(|line| classbench_rule(line).ok_or_else(|| line.to_owned())).collect()
-}
-
-fn classbench_rule(line: &str) -> Option<Rule<u32>> {
-    let mut words = line.strip_prefix('@')?.split_whitespace().filter(|word| *word != ":");
-    let mut prefix = || words.next()?.parse::<Prefix<u32>>().ok().map(Span::from);
-    let (source, destination) = (prefix()?, prefix()?);
-    let mut span = || Span::new(words.next()?.parse::<u16>().ok()?, words.next()?.parse().ok()?);
-    let (from, to) = (span()?, span()?);
-    let mut masked = || {
-        let (value, mask) = words.next()?.split_once('/')?;
-        let number = |text: &str| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-        Some(Masked::new(number(mask)?, number(value)?))
-    };
-    let (protocol, flags) = (masked()?, masked()?);
-    let upper = match (from, to) {
-        (from, to) if from == Span::<u16>::ALL && to == Span::<u16>::ALL => Upper::Any,
-        (source, destination) => Upper::Ports { source, destination },
-    };
-    let protocol = (protocol.mask() == 0xff).then_some(protocol.value() as u8);
-    Some(Rule { source, destination, protocol, upper, flags, ..Rule::any() })
-}
-
 /// A packet that a rule matches, drawn uniformly, with ports and flags. No fragment; no DSCP, by interface 0.
 pub fn matching<K: Packets>(rule: &Rule<K>, random: &mut Random) -> Fields<K> {
     // Of the prefix that both ends have in common, at least half is inside, or one end.

@@ -141,6 +141,40 @@ impl<K: Address> Small<K> {
         self.0.live[rule / 64].load(Ordering::Relaxed) >> (rule % 64) & 1 == 1
     }
 
+    /// The last of the rules before a number that has not been taken out, matches both of two packets, and is accepted.
+    pub(super) fn both(
+        &self,
+        packets: &[Fields<K>; 2],
+        before: usize,
+        mut accept: impl FnMut(usize) -> bool,
+    ) -> Option<usize> {
+        let inner = &*self.0;
+        let rows = packets.each_ref().map(|packet| inner.rows(packet)).concat();
+        (0..before.div_ceil(PART)).rev().find_map(|group| {
+            let mut common = [u64::MAX; WORDS];
+            for row in &rows {
+                let part = match row {
+                    Lies::Range(numbers) => inner.starts[group] as usize + usize::from(numbers[2 + group]),
+                    Lies::Whole(first) => first + group,
+                };
+                common.iter_mut().zip(inner.parts[part].0).for_each(|(common, part)| *common &= part);
+            }
+            (0..WORDS).rev().filter(|word| common[*word] != 0).find_map(|word| {
+                let live = inner.live.get(group * WORDS + word)?.load(Ordering::Relaxed);
+                let mut bits = common[word] & live;
+                while bits != 0 {
+                    let bit = bits.ilog2();
+                    let rule = group * PART + word * 64 + bit as usize;
+                    if rule < before && accept(rule) {
+                        return Some(rule);
+                    }
+                    bits ^= 1 << bit;
+                }
+                None
+            })
+        })
+    }
+
     /// How many rules there are.
     pub fn len(&self) -> usize {
         self.0.identities.len()
@@ -162,6 +196,44 @@ impl<K: Address> Small<K> {
             + words.iter().flatten().map(Range::octets).sum::<usize>()
             + interface.iter().map(|(ends, rows)| ends.octets() + size_of_val(&**rows)).sum::<usize>()
             + octets.iter().flatten().map(|rows| size_of_val(&**rows)).sum::<usize>()
+    }
+}
+
+/// Where the row of a field lies.
+#[derive(Clone, Copy)]
+enum Lies<'r> {
+    /// What an interval has in [`Range::numbers`].
+    Range(&'r [u16]),
+    /// Its first part.
+    Whole(usize),
+}
+
+impl<K: Address> Inner<K> {
+    /// The rows that a packet has, of fields that rules ask for.
+    fn rows(&self, packet: &Fields<K>) -> Vec<Lies<'_>> {
+        fn of_range<T: Sought>(range: &Option<Range<T>>, value: T, width: usize) -> Option<Lies<'_>> {
+            let range = range.as_ref()?;
+            let mut interval = [0];
+            // SAFETY: any CPU will do.
+            unsafe { T::find::<Portable>(&range.ends, &[value], &mut interval) };
+            Some(Lies::Range(&range.numbers[interval[0] as usize * width..][..width]))
+        }
+        let width = self.starts.len() + 1;
+        let addresses = [(&self.source, packet.source), (&self.destination, packet.destination)];
+        let words = self.words.iter().zip(packet.words);
+        let [upper, lower] = packet.flags.to_be_bytes();
+        let values = [packet.protocol, packet.traits, packet.dscp, upper, lower];
+        let octets = self.octets.iter().zip(values);
+        let interface = self.interface.as_ref().map(|(ends, rows)| {
+            let mut interval = [0];
+            // SAFETY: any CPU will do.
+            unsafe { u32::find::<Portable>(ends, &[packet.interface], &mut interval) };
+            rows[interval[0] as usize]
+        });
+        let whole = octets.filter_map(|(rows, value)| Some(rows.as_ref()?[usize::from(value)])).chain(interface);
+        let whole = whole.map(|row| Lies::Whole(row.first as usize));
+        let ranges = addresses.into_iter().filter_map(|(range, value)| of_range(range, value, width));
+        ranges.chain(words.filter_map(|(range, value)| of_range(range, value, width))).chain(whole).collect()
     }
 }
 

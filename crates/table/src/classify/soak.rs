@@ -19,7 +19,7 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Reader};
 
 use super::sample::{self, Adverse, Packets};
-use super::{Consulted, Fields, Limits, NO_RULE, Rule, Table, Writer, naive};
+use super::{Consulted, Error, Fields, Limits, NO_RULE, Rule, Table, Writer, naive};
 
 /// Packets that are looked up together.
 const VECTOR: usize = 256;
@@ -75,6 +75,84 @@ pub fn run<K: Packets>(lookups: u64, rules: usize, seed: u64, sets: &[Vec<Rule<K
         }
     }
     report
+}
+
+/// What a run of hard lists did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hard {
+    /// Answers held against the specification.
+    pub lookups: u64,
+    /// Lists that were refused, as too many of their rules overlap.
+    pub refused: u64,
+    /// The ticks that the slowest lookup in any of the others may take, as estimated.
+    pub ticks: usize,
+}
+
+/// Builds lists of so many rules that are made to be hard: at once, and one by one from the first to the last, from the last to
+/// the first, and in random order. A quarter of the rules goes then. Holds answers against the specification, before and after.
+///
+/// # Panics
+/// If an answer is wrong, or a list is refused for anything but rules that overlap.
+pub fn hard<K: Packets>(rules: usize, seed: u64) -> Hard {
+    let mut random = Random::from_seed(seed);
+    let mut report = Hard::default();
+    for set in Adverse::ALL {
+        let rules = set.rules::<K>(rules, &mut random);
+        for order in 0..4 {
+            let what = format!("seed {seed}, {} rules of {set:?}, order {order}", rules.len());
+            let domain = Domain::new();
+            let limits = Limits { rules: rules.len(), bytes: 3 << 30 };
+            let mut writer = Writer::new(&domain, limits).expect("there is address space");
+            let one = |rule: usize| (rule as u64, rules[rule].clone(), rule as u32);
+            let mut numbers = Vec::from_iter(0..rules.len());
+            match order {
+                2 => numbers.reverse(),
+                3 => {
+                    (1..numbers.len()).rev().for_each(|last| numbers.swap(last, random.below(last as u64 + 1) as usize))
+                }
+                _ => {}
+            }
+            let done = match order {
+                0 => writer.load(numbers.iter().map(|rule| one(*rule))),
+                _ => numbers.iter().try_for_each(|rule| {
+                    let (place, rule, identity) = one(*rule);
+                    writer.insert(place, rule, identity)
+                }),
+            };
+            match done {
+                Ok(()) => report.ticks = report.ticks.max(writer.worst().ticks),
+                Err(Error::Overlap { .. }) => report.refused += 1,
+                Err(error) => panic!("{what}: {error}"),
+            }
+            report.lookups += specified(&domain, &writer, &rules, &mut random, &what);
+            for rule in numbers.iter().step_by(4) {
+                writer.remove(*rule as u64).unwrap_or_else(|error| panic!("{what}: {error}"));
+            }
+            report.lookups += specified(&domain, &writer, &rules, &mut random, &what);
+        }
+    }
+    report
+}
+
+/// Looks packets up that are near to rules, whose places are their numbers, and holds the answers against each rule that is there.
+fn specified<K: Packets>(
+    domain: &Domain,
+    writer: &Writer<K>,
+    rules: &[Rule<K>],
+    random: &mut Random,
+    what: &str,
+) -> u64 {
+    let packets = Vec::from_iter((0..VECTOR).map(|_| sample::near(rules, random)));
+    let (table, mut reader) = (writer.table(), domain.reader().expect("there are few readers"));
+    let mut found = [0; VECTOR];
+    table.lookup_each(&reader.pin(), &packets, &mut found);
+    for (packet, found) in packets.iter().zip(found) {
+        let mut there =
+            (0..rules.len()).filter(|rule| rules[*rule].matches(packet) && writer.get(*rule as u64).is_some());
+        let right = there.next().map_or(NO_RULE, |rule| rule as u32);
+        assert_eq!(found, right, "{what}: packet {packet:x?}");
+    }
+    VECTOR as u64
 }
 
 /// A change of a rule, by its number in the set.
@@ -339,6 +417,15 @@ impl<K: Packets> Oracle<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hard_lists_are_right_in_any_order() {
+        let (ipv4, ipv6) = (hard::<u32>(5000, 3), hard::<u128>(5000, 4));
+        for report in [ipv4, ipv6] {
+            assert_eq!((report.lookups, report.refused), (2 * 4 * 6 * 256, 0));
+            assert!(report.ticks < 600, "{report:?}");
+        }
+    }
 
     #[test]
     fn a_short_run_is_right() {

@@ -18,21 +18,94 @@ use crate::lpm::limbo::{self, Limbo};
 use super::address::{Address, LANES};
 use super::block::{
     ANY, BITS, CHAIN, CUT, CUT_HEADER, DENSE, DEPTH, ENDS, Entry, Exact, GROUP, HEADER, KINDS, LEAF, LEAST, LONG,
-    LONG_HEADER, Node, at, join, leaf_octets, long_octets, most_groups, split,
+    LONG_HEADER, Node, PARTED, at, join, leaf_octets, long_octets, most_groups, split,
 };
-use super::dense::{Dense, MOST_DENSE, MOST_ROWS, Retired, SOME};
+use super::dense::{Dense, MOST_DENSE, MOST_NAMED, MOST_ROWS, Retired, SOME};
 use super::facts::{Facts, record_octets};
 use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
 use super::rule::Rule;
+use super::shadow::Shadowed;
 use super::table::Table;
 
-/// There is no room for a block.
+/// Why a tree refuses a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
+pub enum Refusal {
+    /// There is no room for a block.
+    NoRoom,
+    /// So many rules that nothing parts, in a chain of [`MOST_LINKS`] dense leaves and behind it.
+    Overlap {
+        /// How many of them there may be.
+        most: usize,
+        /// The place of the first one, and of the first that is one too many.
+        places: [u64; 2],
+    },
+}
+
+use Refusal::{NoRoom, Overlap};
 
 /// More octets than this are far away: what second-level caches have room for, beside what else there is to do.
 const FAR: usize = 1 << 20;
+
+/// Dense leaves of a chain, at most. A lookup searches all of them for a packet that no rule matches, and each takes as long as
+/// a whole tree of rules that bits part.
+pub(super) const MOST_LINKS: usize = 3;
+
+/// A tree in which lookups take more ticks than this, as far as that can be told, is built without the rules that others cover.
+const LONG_LOOKUP: usize = 250;
+
+/// But not if they are fewer than this part of the rules.
+const FEW_SHADOWED: usize = 8;
+
+/// Trees of fewer rules are as they were built.
+const FEW_TO_LOOK_AT: usize = 4096;
+
+/// Rules that cover another are asked whether one more can be noted under them, at most so many.
+const TRIES: usize = 16;
+
+/// What blocks take in a lookup.
+mod ticks {
+    pub(super) const NODE: usize = 10;
+    pub(super) const LEAF: usize = 6;
+    pub(super) const LONG: usize = 10;
+    /// A group of lanes of a long leaf.
+    pub(super) const GROUP: usize = 3;
+    pub(super) const DENSE: usize = 60;
+    /// Rules of a dense leaf.
+    pub(super) const THOUSAND: usize = 4;
+}
+
+/// How a lookup fares at worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes that it goes through.
+    pub nodes: usize,
+    /// Rules that no field tells apart, which it searches as vectors of bits.
+    pub overlapping: usize,
+    /// About what it takes, in ticks.
+    pub ticks: usize,
+}
+
+impl Shape {
+    /// One after the other.
+    fn and(self, other: Shape) -> Shape {
+        Shape {
+            nodes: self.nodes + other.nodes,
+            overlapping: self.overlapping + other.overlapping,
+            ticks: self.ticks + other.ticks,
+        }
+    }
+}
+
+/// What is planned for a rule that comes.
+enum Put {
+    /// It is in the tree.
+    In,
+    /// It is noted under one that covers it.
+    Under(u64),
+    /// All is built anew, without these rules.
+    Anew(Shadowed),
+}
 
 /// A dense leaf is built anew for new rules if they are at least so many parts of it.
 const NEW: usize = 16;
@@ -81,6 +154,14 @@ pub struct Tree<K> {
     /// Octets of dense leaves that wait for readers.
     retired_octets: Arc<AtomicUsize>,
     domain: Domain,
+    /// Rules that are not in the tree, as others cover them.
+    shadowed: Shadowed,
+    /// How many rules there were when it was last looked whether lookups take long.
+    looked_at: usize,
+    /// Chains are refused that are too long.
+    is_bounded: bool,
+    /// There was such a chain.
+    is_beyond: bool,
     /// How often a part of the tree was built anew, and of how many rules.
     pub(super) rebuilt: (u64, u64),
 }
@@ -103,9 +184,14 @@ struct Step {
     /// The word that refers to what is here; none for the root.
     word: Option<usize>,
     depth: usize,
+    /// Dense leaves of chains before it, which a lookup that comes here has searched.
+    links: usize,
     /// Copies that may be made from here on, as a power of two.
     copies: u32,
 }
+
+/// Where all changes begin.
+const ROOT: Step = Step { word: None, depth: 0, links: 0, copies: COPIES };
 
 impl<K: Address> Tree<K> {
     pub(super) fn new(domain: &Domain, bytes: usize) -> std::io::Result<Tree<K>> {
@@ -132,6 +218,10 @@ impl<K: Address> Tree<K> {
             dense_octets: 0,
             retired_octets: Arc::default(),
             domain: domain.clone(),
+            shadowed: Shadowed::default(),
+            looked_at: 0,
+            is_bounded: true,
+            is_beyond: false,
             rebuilt: (0, 0),
         })
     }
@@ -152,45 +242,120 @@ impl<K: Address> Tree<K> {
 
     /// Octets of the writer's notes beside the blocks.
     pub(super) fn side_octets(&self) -> usize {
-        self.rules.capacity() * (size_of::<(u64, Stored<K>)>() + 1) + self.buddy.frontier()
+        self.rules.capacity() * (size_of::<(u64, Stored<K>)>() + 1) + self.buddy.frontier() + self.shadowed.octets()
     }
 
     /// Puts rules in at places where there are none. All or nothing.
-    pub(super) fn load(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), NoRoom> {
+    pub(super) fn load(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         if rules.len() == 1 {
             return rules.into_iter().try_for_each(|(place, rule, identity)| self.insert(place, rule, identity));
         }
+        self.load_anew(rules)
+    }
+
+    fn load_anew(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         let places: Vec<u64> = rules.iter().map(|(place, ..)| *place).collect();
-        let done = self.store(rules).and_then(|()| {
-            let facts = self.facts(self.rules.values().map(|stored| stored.record).collect());
-            let all: Vec<u32> = (0..facts.len() as u32).collect();
-            let root = self.build(&facts, &all, Step { word: None, depth: 0, copies: COPIES })?;
-            let before = self.table.root.load(Ordering::Relaxed);
-            self.drop_all(before);
-            self.edits.push(Edit { word: None, to: root });
-            Ok(())
-        });
+        let done = self.store(rules).and_then(|()| self.build_all());
         if done.is_err() {
             places.iter().for_each(|place| drop(self.rules.remove(place)));
         }
-        self.finish(done)
+        self.finish(done.as_ref().map(|_| ()).map_err(|refusal| *refusal))?;
+        done.map(|shadowed| self.begin_with(shadowed))
+    }
+
+    /// Notes what a tree that was built anew does not have.
+    fn begin_with(&mut self, shadowed: Shadowed) {
+        self.shadowed = shadowed;
+        self.looked_at = self.rules.len();
+    }
+
+    /// Plans a tree of all rules; gives those that are not to be in it, as others cover them. There are none where lookups take
+    /// no longer than usual with all of them.
+    fn build_all(&mut self) -> Result<Shadowed, Refusal> {
+        let mut facts = self.facts(self.rules.values().map(|stored| stored.record).collect());
+        let numbers = |facts: &[Facts]| Vec::from_iter(0..facts.len() as u32);
+        let mark = self.mark();
+        (self.is_bounded, self.is_beyond) = (false, false);
+        let root = self.build(&facts, &numbers(&facts), ROOT);
+        self.is_bounded = true;
+        let (mut root, mut shadowed) = (root?, Shadowed::default());
+        if self.is_beyond || self.shape(root).ticks > LONG_LOOKUP {
+            shadowed = self.shadows(root, &facts);
+            if self.is_beyond || shadowed.len() >= facts.len() / FEW_SHADOWED {
+                self.forget_since(mark);
+                facts.retain(|facts| shadowed.by(facts.place).is_none());
+                root = self.build(&facts, &numbers(&facts), ROOT)?;
+            } else {
+                shadowed = Shadowed::default();
+            }
+        }
+        let before = self.table.root.load(Ordering::Relaxed);
+        self.drop_all(before);
+        self.edits.push(Edit { word: None, to: root });
+        Ok(shadowed)
     }
 
     /// Puts a rule in at a place where there is none.
-    pub(super) fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), NoRoom> {
+    pub(super) fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Refusal> {
         self.limbo.reclaim(&mut self.buddy);
-        let done = self.store(vec![(place, rule, identity)]).and_then(|()| {
-            let facts = self.facts_of(place);
-            self.add(Step { word: None, depth: 0, copies: COPIES }, &facts)
-        });
+        let done = self.store(vec![(place, rule, identity)]).and_then(|()| self.put_in(place));
         if done.is_err() {
             self.rules.remove(&place);
         }
-        self.finish(done)
+        self.finish(done.as_ref().map(|_| ()).map_err(|refusal| *refusal))?;
+        match done? {
+            Put::In => {}
+            Put::Under(cover) => self.shadowed.note(place, cover),
+            Put::Anew(shadowed) => self.begin_with(shadowed),
+        }
+        Ok(())
+    }
+
+    /// Plans to put in a rule that is noted.
+    fn put_in(&mut self, place: u64) -> Result<Put, Refusal> {
+        let mark = self.mark();
+        if self.is_slow() {
+            match self.build_all() {
+                Ok(shadowed) => return Ok(Put::Anew(shadowed)),
+                // There may be room for one rule.
+                Err(_) => self.forget_since(mark),
+            }
+        }
+        let facts = self.facts_of(place);
+        if !self.shadowed.is_empty()
+            && let Some(cover) = self.cover(self.root(), &facts, |cover| self.shadowed.has_room(cover))
+        {
+            return Ok(Put::Under(cover));
+        }
+        match self.add(ROOT, &facts) {
+            // Others may cover many of them. That is tried again when an eighth more have come.
+            Err(refusal @ Overlap { .. }) if self.is_due(9, 8) => {
+                self.forget_since(mark);
+                self.build_all().map(Put::Anew).map_err(|_| refusal)
+            }
+            done => done.map(|()| Put::In),
+        }
+    }
+
+    /// Whether there are so many times the rules that there were when this was asked last, or when the tree was built.
+    fn is_due(&mut self, times: usize, of: usize) -> bool {
+        let now = self.rules.len();
+        let due = of * now >= times * self.looked_at.max(FEW_TO_LOOK_AT);
+        if due {
+            self.looked_at = now;
+        }
+        due
+    }
+
+    /// Whether lookups take long, each time that a large tree has twice the rules; a quarter more, where others have covered some
+    /// before.
+    fn is_slow(&mut self) -> bool {
+        let (times, of) = if self.shadowed.is_empty() { (2, 1) } else { (5, 4) };
+        self.is_due(times, of) && self.shape(self.root()).ticks > LONG_LOOKUP
     }
 
     /// Takes the rule at a place out.
-    pub(super) fn remove(&mut self, place: u64) -> Result<Option<u32>, NoRoom> {
+    pub(super) fn remove(&mut self, place: u64) -> Result<Option<u32>, Refusal> {
         self.limbo.reclaim(&mut self.buddy);
         if !self.rules.contains_key(&place) {
             return Ok(None);
@@ -199,7 +364,10 @@ impl<K: Address> Tree<K> {
         // What is built anew is not refused for want of room: it is less than what it takes the place of.
         let limit = self.limit;
         self.limit = limit.saturating_mul(2);
-        let done = self.take(Step { word: None, depth: 0, copies: COPIES }, &facts);
+        let done = match self.shadowed.by(place) {
+            Some(_) => Ok(()),
+            None => self.uncover(place).and_then(|()| self.take(ROOT, &facts)),
+        };
         self.limit = limit;
         if done.is_ok() {
             self.stale.push((Block(facts.record), Order::for_octets(record_octets::<K>())));
@@ -209,7 +377,159 @@ impl<K: Address> Tree<K> {
             self.stale.push((Block(facts.exact), Order::for_octets(octets)));
         }
         self.finish(done)?;
-        Ok(self.rules.remove(&place).map(|stored| stored.identity))
+        self.shadowed.forget(place);
+        let removed = self.rules.remove(&place).map(|stored| stored.identity);
+        self.looked_at = self.looked_at.min(self.rules.len());
+        Ok(removed)
+    }
+
+    /// Has the rules under one that is about to go noted under others, or puts them in: behind it, where no packet gets to them
+    /// yet. So what finds no room has changed no answer.
+    fn uncover(&mut self, cover: u64) -> Result<(), Refusal> {
+        for place in self.shadowed.under(cover) {
+            let facts = self.facts_of(place);
+            match self.cover(self.root(), &facts, |other| other != cover && self.shadowed.has_room(other)) {
+                Some(other) => self.shadowed.note(place, other),
+                None => {
+                    let done = self.add(ROOT, &facts);
+                    self.finish(done)?;
+                    self.shadowed.forget(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of these rules, which are all that a tree has, in order, those that others cover: each under one that is not among them.
+    fn shadows(&self, root: u32, facts: &[Facts]) -> Shadowed {
+        let mut shadowed = Shadowed::default();
+        for facts in facts {
+            let top = |shadowed: &Shadowed, cover| shadowed.by(cover).unwrap_or(cover);
+            let cover = self.cover(root, facts, |cover| shadowed.has_room(top(&shadowed, cover)));
+            if let Some(cover) = cover {
+                let cover = top(&shadowed, cover);
+                shadowed.note(facts.place, cover);
+            }
+        }
+        shadowed
+    }
+
+    /// The place of an earlier rule of a tree that covers one, and is accepted.
+    ///
+    /// In each leaf, the last such rule comes first: of equal rules, the first one may have as many under it as there can be.
+    ///
+    /// It is looked up as a packet is. A rule that covers another leaves open what that leaves open: so it is in each slot that
+    /// the other is in, or in the node's rest.
+    fn cover(&self, root: u32, facts: &Facts, accept: impl Fn(u64) -> bool) -> Option<u64> {
+        let rule = &self.rules[&facts.place].rule;
+        let covers = |place: u64| self.rules[&place].rule.covers(rule);
+        let mut tries = TRIES;
+        let mut accept = |place| {
+            tries -= usize::from(tries > 0);
+            tries == 0 || accept(place)
+        };
+        let mut left = vec![root];
+        let mut found = None;
+        while let Some(reference) = left.pop().filter(|_| found.is_none()) {
+            found = match reference & KINDS {
+                _ if reference == 0 => None,
+                BITS | CUT => {
+                    let block = split(reference).1;
+                    if self.node(block).first.load(Ordering::Relaxed) < facts.place {
+                        left.push(self.rest(reference));
+                        let slot = self.some_slot(reference, facts);
+                        left.extend(slot.map(|word| self.arena.word(word).load(Ordering::Relaxed)));
+                    }
+                    None
+                }
+                DENSE => self
+                    .dense(reference)
+                    .and_then(|dense| dense.both(&rule.corners(), facts.place, |place| covers(place) && accept(place))),
+                LONG => {
+                    let mut places = Vec::new();
+                    self.places(reference, &mut places);
+                    places.into_iter().rev().find(|place| *place < facts.place && covers(*place) && accept(*place))
+                }
+                _ => {
+                    let leaf = self.leaf(reference);
+                    let mut records = leaf.records().iter().rev().map(|record| (self.entry(*record), *record));
+                    let found = records.find(|(entry, record)| {
+                        // SAFETY: a leaf has records of rules that are in the tree.
+                        entry.place < facts.place
+                            && unsafe { facts.are_covered_by::<K>(self.arena.base(), *record) }
+                            && (entry.exact == 0 || covers(entry.place))
+                            && accept(entry.place)
+                    });
+                    found.map(|(entry, _)| entry.place)
+                }
+            };
+        }
+        // The last try is taken as it comes, to end the search.
+        found.filter(|_| tries > 0)
+    }
+
+    /// The word of one of the slots of a node that a rule is in, if it is in any.
+    fn some_slot(&self, reference: u32, facts: &Facts) -> Option<usize> {
+        let (kind, block) = split(reference);
+        let node = self.node(block);
+        if node.open == CHAIN {
+            return Some(block.word(HEADER));
+        }
+        if kind == BITS {
+            let mut some = None;
+            if fits(&facts.known, &node.masks, node.open) {
+                each_slot(&facts.known, &facts.value, &node.masks, |slot| some = some.or(Some(slot)));
+            }
+            return some.map(|slot| block.word(HEADER + 4 * slot));
+        }
+        let (first, last) = self.cut_slots(block, facts);
+        (last - first < 1 << node.open).then(|| block.word(CUT_HEADER + 4 * first))
+    }
+
+    /// The first and the last slot of a node that cuts which a rule's values lead to.
+    fn cut_slots(&self, block: Block, facts: &Facts) -> (usize, usize) {
+        let node = self.node(block);
+        // SAFETY: a cut node has these.
+        let ends = unsafe { &*self.pointer(block).add(HEADER).cast::<[u16; ENDS]>() };
+        slots(&ends[..node.slots as usize - 1], facts.lane(node.masks[0] as usize))
+    }
+
+    /// How a lookup fares in all of the tree, at worst.
+    pub(super) fn worst(&self) -> Shape {
+        self.shape(self.root())
+    }
+
+    /// The same below a reference, as far as it can be told without packets: the worst slot of each node, with its rest.
+    fn shape(&self, mut reference: u32) -> Shape {
+        let mut all = Shape::default();
+        while matches!(reference & KINDS, BITS | CUT) {
+            let mut worst = Shape::default();
+            let mut last = 0;
+            for word in self.slots(reference) {
+                let child = self.arena.word(word).load(Ordering::Relaxed);
+                if child != last && child != 0 {
+                    let shape = self.shape(child);
+                    worst = Shape {
+                        nodes: worst.nodes.max(shape.nodes),
+                        overlapping: worst.overlapping.max(shape.overlapping),
+                        ticks: worst.ticks.max(shape.ticks),
+                    };
+                }
+                last = child;
+            }
+            all = all.and(worst).and(Shape { nodes: 1, overlapping: 0, ticks: ticks::NODE });
+            reference = self.rest(reference);
+        }
+        let (overlapping, ticks) = match reference & KINDS {
+            _ if reference == 0 => (0, 0),
+            LONG => (0, ticks::LONG + ticks::GROUP * self.long(reference).2),
+            DENSE => {
+                let rules = self.count(reference);
+                (rules, ticks::DENSE + ticks::THOUSAND * rules / 1024)
+            }
+            _ => (0, ticks::LEAF + self.leaf_rules(reference) / 2),
+        };
+        all.and(Shape { nodes: 0, overlapping, ticks })
     }
 
     /// Frees what nobody can look at any more.
@@ -218,10 +538,10 @@ impl<K: Address> Tree<K> {
         self.limbo.reclaim_all(&mut self.buddy);
     }
 
-    fn finish(&mut self, done: Result<(), NoRoom>) -> Result<(), NoRoom> {
+    fn finish(&mut self, done: Result<(), Refusal>) -> Result<(), Refusal> {
         match done {
             Ok(()) => self.carry_out(),
-            Err(NoRoom) => self.forget_since(Mark::default()),
+            Err(_) => self.forget_since(Mark::default()),
         }
         let far = self.buddy.used() > FAR;
         if self.table.far.load(Ordering::Relaxed) != far {
@@ -283,7 +603,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// Notes rules, and writes their records, and what lanes will not show of them.
-    fn store(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), NoRoom> {
+    fn store(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         for (place, rule, identity) in rules {
             let exact = if Facts::shows_all(&rule) { 0 } else { self.write_exact(&rule)? };
             let record = self.allocate_order(Order::for_octets(record_octets::<K>()))?;
@@ -315,6 +635,10 @@ impl<K: Address> Tree<K> {
 
     // What there is.
 
+    fn root(&self) -> u32 {
+        self.table.root.load(Ordering::Relaxed)
+    }
+
     fn reference(&self, step: Step) -> u32 {
         match step.word {
             None => self.table.root.load(Ordering::Relaxed),
@@ -341,8 +665,18 @@ impl<K: Address> Tree<K> {
 
     /// The place of the rule that has this record.
     fn place(&self, record: u32) -> u64 {
+        self.entry(record).place
+    }
+
+    fn entry(&self, record: u32) -> Entry {
         // SAFETY: it is a record of a rule that is in the tree.
-        unsafe { (*self.pointer(Block(record)).add(K::RECORD.1).cast::<Entry>()).place }
+        unsafe { *self.pointer(Block(record)).add(K::RECORD.1).cast::<Entry>() }
+    }
+
+    /// How many rules a leaf has that is not long.
+    fn leaf_rules(&self, reference: u32) -> usize {
+        // SAFETY: leaves are written whole before they are referred to.
+        unsafe { leaf::rules_of::<K>(self.pointer(split(reference).1)) }
     }
 
     /// Where groups and entries of a long leaf begin, and how many groups and rules there are.
@@ -475,11 +809,20 @@ impl<K: Address> Tree<K> {
         self.buddy.used() - self.limbo.octets() + self.dense_octets
     }
 
-    fn allocate(&mut self, octets: usize) -> Result<Block, NoRoom> {
+    /// A block for a node. This is where the depth of all trees is bounded: lookups have room for nodes of fewer steps than
+    /// [`DEPTH`], and write past the end of their lists if there are others.
+    fn allocate_node(&mut self, step: Step, octets: usize) -> Result<Block, Refusal> {
+        if step.depth >= DEPTH {
+            return Err(NoRoom);
+        }
+        self.allocate(octets)
+    }
+
+    fn allocate(&mut self, octets: usize) -> Result<Block, Refusal> {
         self.allocate_order(Order::for_octets(octets.max(LEAST)))
     }
 
-    fn allocate_order(&mut self, order: Order) -> Result<Block, NoRoom> {
+    fn allocate_order(&mut self, order: Order) -> Result<Block, Refusal> {
         let room = |tree: &Tree<K>| tree.occupied() + order.octets() <= tree.limit;
         let block = room(self).then(|| self.buddy.allocate(order)).flatten().or_else(|| {
             self.limbo.reclaim_all(&mut self.buddy);
@@ -490,7 +833,7 @@ impl<K: Address> Tree<K> {
         Ok(block)
     }
 
-    fn write_exact(&mut self, rule: &Rule<K>) -> Result<u32, NoRoom> {
+    fn write_exact(&mut self, rule: &Rule<K>) -> Result<u32, Refusal> {
         let block = self.allocate(exact_octets(rule))?;
         let interfaces: Option<Vec<u32>> = rule.interfaces.as_ref().map(|set| set.iter().collect());
         let exact = Exact {
@@ -510,7 +853,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// A long leaf without rules that has room for so many; where its groups and entries begin.
-    fn empty_long(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), NoRoom> {
+    fn empty_long(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), Refusal> {
         let groups = rules.div_ceil(K::RULES);
         if groups > most_groups::<K>() {
             return Err(NoRoom);
@@ -533,7 +876,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// A leaf of any number of rules that a leaf may have, which are in order.
-    fn new_leaf(&mut self, rules: &[&Facts]) -> Result<u32, NoRoom> {
+    fn new_leaf(&mut self, rules: &[&Facts]) -> Result<u32, Refusal> {
         if rules.len() <= leaf::MOST {
             return self.write_leaf(&Leaf::new::<K>(rules));
         }
@@ -548,7 +891,7 @@ impl<K: Address> Tree<K> {
         Ok(reference)
     }
 
-    fn write_leaf(&mut self, leaf: &Leaf) -> Result<u32, NoRoom> {
+    fn write_leaf(&mut self, leaf: &Leaf) -> Result<u32, Refusal> {
         let size = leaf.size::<K>();
         let room = K::LEAVES[size];
         let block = self.allocate(leaf_octets::<K>(room))?;
@@ -557,7 +900,7 @@ impl<K: Address> Tree<K> {
         Ok(join(LEAF + size as u32, block))
     }
 
-    fn new_dense<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, NoRoom> {
+    fn new_dense<'f>(&mut self, rules: impl ExactSizeIterator<Item = &'f Facts>) -> Result<u32, Refusal> {
         let block = self.allocate(LEAST)?;
         let dense =
             Arc::new(Dense::new(rules.map(|facts| (facts.place, &self.rules[&facts.place].rule, facts.identity))));
@@ -584,7 +927,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// A leaf with the rules of another, and one more.
-    fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
+    fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, Refusal> {
         let mut leaf = self.leaf(reference);
         let before = leaf.records().partition_point(|record| self.place(*record) < facts.place);
         // A larger leaf has keys of its own, unless these are good enough.
@@ -599,7 +942,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// A leaf with the rules of another but one; nothing if there is no other.
-    fn leaf_without(&mut self, reference: u32, record: u32) -> Result<u32, NoRoom> {
+    fn leaf_without(&mut self, reference: u32, record: u32) -> Result<u32, Refusal> {
         let mut leaf = self.leaf(reference);
         let rule = leaf.records().iter().position(|there| *there == record);
         rule.into_iter().for_each(|rule| leaf.remove(rule));
@@ -607,7 +950,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// The same for long leaves.
-    fn long_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, NoRoom> {
+    fn long_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, Refusal> {
         let (from, old, _, rules) = self.long(reference);
         let (fresh, to, new) = self.empty_long(rules + 1)?;
         // SAFETY: the fresh block is nobody else's yet; both have as many rules as are asked for.
@@ -625,7 +968,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// A long leaf with the rules of another but one, which are still too many for another leaf.
-    fn long_without(&mut self, reference: u32, place: u64) -> Result<u32, NoRoom> {
+    fn long_without(&mut self, reference: u32, place: u64) -> Result<u32, Refusal> {
         let (from, old, _, rules) = self.long(reference);
         let (fresh, to, new) = self.empty_long(rules - 1)?;
         let mut position = 0;
@@ -643,7 +986,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// What finds these rules, which are in order.
-    fn build(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
+    fn build(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, Refusal> {
         if rules.is_empty() {
             return Ok(0);
         }
@@ -652,11 +995,11 @@ impl<K: Address> Tree<K> {
 
     fn choose(facts: &[Facts], rules: &[u32], step: Step) -> Option<Plan> {
         let small = rules.len() <= leaf::MOST;
-        if small || step.depth + 1 >= DEPTH { None } else { plan::<K>(facts, rules, step.copies) }
+        if small || step.depth + 1 >= PARTED { None } else { plan::<K>(facts, rules, step.copies) }
     }
 
     /// Does what is planned for rules.
-    fn make(&mut self, facts: &[Facts], rules: &[u32], step: Step, plan: Option<Plan>) -> Result<u32, NoRoom> {
+    fn make(&mut self, facts: &[Facts], rules: &[u32], step: Step, plan: Option<Plan>) -> Result<u32, Refusal> {
         let of = |rule: &u32| &facts[*rule as usize];
         match plan {
             None if rules.len() > SOME => self.build_chain(facts, rules, step),
@@ -675,9 +1018,9 @@ impl<K: Address> Tree<K> {
                 // Rules are numbered in their order.
                 parts.sort_unstable();
                 let slots = 1usize << masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
-                let block = self.allocate(HEADER + 4 * slots)?;
-                self.write_head(block, &Head { masks, slots, open, kind: BITS }, facts, rules);
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
+                let block = self.allocate_node(step, HEADER + 4 * slots)?;
+                self.write_head(block, &Head { masks, slots, open, kind: BITS, room: 0 }, facts, rules);
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open, ..step };
                 for part in parts.chunk_by(|one, other| one.0 == other.0) {
                     let rules: Vec<u32> = part.iter().map(|(_, rule)| *rule).collect();
                     let child = self.build(facts, &rules, below)?;
@@ -699,17 +1042,17 @@ impl<K: Address> Tree<K> {
                         false => rest.push(*rule),
                     }
                 }
-                let block = self.allocate(CUT_HEADER + 4 * count)?;
+                let block = self.allocate_node(step, CUT_HEADER + 4 * count)?;
                 let mut masks = [0; 6];
                 masks[0] = lane as u64;
-                let head = Head { masks, slots: count, open, kind: CUT };
+                let head = Head { masks, slots: count, open, kind: CUT, room: 0 };
                 self.write_head(block, &head, facts, rules);
                 // Past the last end, no value is.
                 let mut all = [u16::MAX; ENDS];
                 all[..ends.len()].copy_from_slice(&ends);
                 // SAFETY: the block is nobody else's yet, and has room for the ends.
                 unsafe { self.pointer(block).add(HEADER).cast::<[u16; ENDS]>().write(all) };
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open };
+                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open, ..step };
                 for (part, rules) in parts.iter().enumerate() {
                     let child = self.build(facts, rules, below)?;
                     self.arena.word(block.word(CUT_HEADER + 4 * part)).store(child, Ordering::Relaxed);
@@ -740,24 +1083,31 @@ impl<K: Address> Tree<K> {
     /// a node, which every packet picks, and they are in its rest.
     ///
     /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
-    fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, NoRoom> {
+    fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, Refusal> {
         let (mut root, mut word) = (0, None);
-        let mut rules = rules;
+        let (mut left, mut step) = (rules, step);
         loop {
             let (mut taken, mut plan) = (0, None);
-            let most = self.most_dense(facts, rules, step);
-            while taken < rules.len().min(most) && plan.is_none() {
-                taken = rules.len().min(taken + SOME);
-                plan = Tree::<K>::choose(facts, &rules[taken..], step);
+            let most = self.most_dense(facts, left);
+            while taken < left.len().min(most) && plan.is_none() {
+                taken = left.len().min(taken + SOME);
+                plan = Tree::<K>::choose(facts, &left[taken..], step);
             }
-            let (here, rest) = rules.split_at(taken);
+            let (here, rest) = left.split_at(taken);
+            if !rest.is_empty() && step.links + 1 >= MOST_LINKS && plan.is_none() {
+                let place = |rule: u32| facts[rule as usize].place;
+                self.is_beyond = true;
+                if self.is_bounded {
+                    return Err(Overlap { most: MOST_LINKS * most, places: [place(rules[0]), place(rest[0])] });
+                }
+            }
             let leaf = self.new_dense(here.iter().map(|rule| &facts[*rule as usize]))?;
             let link = if rest.is_empty() {
                 leaf
             } else {
-                let block = self.allocate(LEAST)?;
-                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
-                self.write_head(block, &head, facts, rules);
+                let block = self.allocate_node(step, LEAST)?;
+                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS, room: taken as u32 };
+                self.write_head(block, &head, facts, left);
                 self.arena.word(block.word(HEADER)).store(leaf, Ordering::Relaxed);
                 join(BITS, block)
             };
@@ -769,33 +1119,33 @@ impl<K: Address> Tree<K> {
                 return Ok(root);
             }
             let last = split(link).1.word(at::REST);
-            (word, rules) = (Some(last), rest);
-            if plan.is_some() || rules.len() <= SOME {
-                let rest = self.make(facts, rules, step, plan)?;
+            (word, left) = (Some(last), rest);
+            step.links += 1;
+            if plan.is_some() || left.len() <= SOME {
+                let rest = self.make(facts, left, step, plan)?;
                 self.arena.word(last).store(rest, Ordering::Relaxed);
                 return Ok(root);
             }
         }
     }
 
-    /// How many of these rules a dense leaf may have: it has a whole row for each interface that is named, and where no node may
-    /// be put before it, it is built anew for each rule that comes.
-    fn most_dense(&self, facts: &[Facts], rules: &[u32], step: Step) -> usize {
-        if step.depth + 1 >= DEPTH {
-            return SOME;
-        }
+    /// How many of these rules a dense leaf may have: it has a whole row for all interfaces that the same rules name.
+    fn most_dense(&self, facts: &[Facts], rules: &[u32]) -> usize {
         let first = rules.iter().take(MOST_DENSE).map(|rule| &facts[*rule as usize]).filter(|facts| facts.exact != 0);
-        let (mut sets, mut named) = (HashSet::new(), HashSet::new());
+        let (mut sets, mut rows, mut named) = (HashSet::new(), HashMap::<u32, u64, Folding>::default(), 0);
         for set in first.filter_map(|facts| self.rules[&facts.place].rule.interfaces.as_ref()) {
             // Many rules name the same ones.
             if sets.insert(set) {
-                named.extend(set.iter());
+                let number = (sets.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                set.iter().for_each(|interface| *rows.entry(interface).or_default() ^= number.rotate_left(31) ^ number);
+                named += set.len();
             }
-            if named.len() > MOST_ROWS {
+            if named > MOST_NAMED {
                 return SOME;
             }
         }
-        MOST_DENSE
+        let different = if rows.len() > MOST_ROWS { rows.values().collect::<HashSet<_>>().len() } else { 0 };
+        if different > MOST_ROWS { SOME } else { MOST_DENSE }
     }
 
     fn write_head(&mut self, block: Block, head: &Head, facts: &[Facts], rules: &[u32]) {
@@ -808,7 +1158,7 @@ impl<K: Address> Tree<K> {
             built: rules.len() as u32,
             rules: AtomicU32::new(rules.len() as u32),
             open: head.open,
-            unused: 0,
+            room: head.room,
         };
         // SAFETY: the block is nobody else's yet, and has room for the node.
         unsafe { self.pointer(block).cast::<Node>().write(node) };
@@ -844,7 +1194,7 @@ impl<K: Address> Tree<K> {
         if node.open == CHAIN {
             return vec![self.chain_step(block, step, facts, comes)];
         }
-        let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open };
+        let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open, ..step };
         let mut steps = Vec::new();
         let parted = if kind == BITS {
             let parted = fits(&facts.known, &node.masks, node.open);
@@ -855,10 +1205,7 @@ impl<K: Address> Tree<K> {
             }
             parted
         } else {
-            // SAFETY: a cut node has these.
-            let ends = unsafe { &*self.pointer(block).add(HEADER).cast::<[u16; ENDS]>() };
-            let ends = &ends[..node.slots as usize - 1];
-            let (first, last) = slots(ends, facts.lane(node.masks[0] as usize));
+            let (first, last) = self.cut_slots(block, facts);
             let parted = last - first < 1 << node.open;
             if parted {
                 steps
@@ -881,7 +1228,8 @@ impl<K: Address> Tree<K> {
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
         // Nodes that were built as a chain have rules.
         let is_new = self.node(block).built == 0;
-        let many = leaf::MOST.max(self.count(rest) / NEW);
+        // Before few rules, new ones stay a leaf: another dense one between would take longer to search than both.
+        let many = if self.count(rest) <= SOME { leaf::MOST } else { self.count(rest) / NEW };
         // If there is no room to build it anew, it is asked again when as many more have come.
         let new = self.count(here);
         is_new && rest & KINDS == DENSE && new >= many && new.is_multiple_of(many)
@@ -890,9 +1238,13 @@ impl<K: Address> Tree<K> {
     /// In a chain, a rule is where there was room for it when it came.
     fn chain_step(&self, block: Block, step: Step, facts: &Facts, comes: bool) -> Step {
         let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, ..step };
-        let rest = Step { word: Some(block.word(at::REST)), ..step };
+        let node = self.node(block);
+        // New rules before a leaf go into it before it is full.
+        let links = step.links + usize::from(node.built != 0);
+        let rest = Step { word: Some(block.word(at::REST)), links, ..step };
         let there = self.reference(here);
-        let is_here = if comes { self.count(there) < MOST_DENSE } else { self.has(there, facts) };
+        let has_room = || node.built == 0 || self.count(there) < node.room as usize;
+        let is_here = if comes { has_room() } else { self.has(there, facts) };
         if is_here { here } else { rest }
     }
 
@@ -901,7 +1253,7 @@ impl<K: Address> Tree<K> {
     }
 
     /// Builds what is at a step anew, with the rules there, one more, or one less.
-    fn rebuild(&mut self, step: Step, with: Option<&Facts>, without: Option<u32>) -> Result<(), NoRoom> {
+    fn rebuild(&mut self, step: Step, with: Option<&Facts>, without: Option<u32>) -> Result<(), Refusal> {
         let reference = self.reference(step);
         let mut records = Vec::new();
         self.gather_records(reference, &mut records);
@@ -917,17 +1269,19 @@ impl<K: Address> Tree<K> {
         Ok(())
     }
 
-    fn add(&mut self, mut step: Step, facts: &Facts) -> Result<(), NoRoom> {
+    fn add(&mut self, mut step: Step, facts: &Facts) -> Result<(), Refusal> {
         let mut reference = self.reference(step);
         while matches!(reference & KINDS, BITS | CUT) {
             let block = split(reference).1;
-            let wanted = self.grown(block) | self.is_stuffed(reference);
-            if wanted {
+            let (grown, stuffed) = (self.grown(block), self.is_stuffed(reference));
+            if grown || stuffed {
                 let mark = self.mark();
                 match self.rebuild(step, Some(facts), None) {
                     Ok(()) => return Ok(()),
+                    // New rules before a chain that is full would become as many as the chain has.
+                    Err(full @ Overlap { .. }) if stuffed => return Err(full),
                     // There may be for one rule.
-                    Err(NoRoom) => self.forget_since(mark),
+                    Err(_) => self.forget_since(mark),
                 }
             }
             // Before the rule is linked in: a lookup that does not see this does not see the rule either.
@@ -945,11 +1299,10 @@ impl<K: Address> Tree<K> {
                 self.edit(step, leaf);
                 Ok(())
             }
-            DENSE if step.depth + 1 >= DEPTH => self.rebuild(step, Some(facts), None),
             DENSE => {
                 // It is kept as it is, behind a leaf for rules that are new.
-                let block = self.allocate(LEAST)?;
-                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS };
+                let block = self.allocate_node(step, LEAST)?;
+                let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS, room: 0 };
                 self.write_head(block, &head, &[], &[]);
                 self.node(block).first.store(0, Ordering::Relaxed);
                 self.node(block).rules.store(self.count(reference) as u32 + 1, Ordering::Relaxed);
@@ -981,11 +1334,16 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    fn take(&mut self, mut step: Step, facts: &Facts) -> Result<(), NoRoom> {
+    fn take(&mut self, mut step: Step, facts: &Facts) -> Result<(), Refusal> {
         let mut reference = self.reference(step);
         while matches!(reference & KINDS, BITS | CUT) {
             if self.shrunk(split(reference).1) {
-                return self.rebuild(step, None, Some(facts.record));
+                let mark = self.mark();
+                match self.rebuild(step, None, Some(facts.record)) {
+                    // The rules that are left are found as they lie.
+                    Err(Overlap { .. }) => self.forget_since(mark),
+                    done => return done,
+                }
             }
             let mut steps = self.steps(reference, step, facts, false);
             let last = steps.pop().expect("a rule belongs to a slot, or to the rest");
@@ -1025,6 +1383,7 @@ struct Head {
     slots: usize,
     open: u32,
     kind: u32,
+    room: u32,
 }
 
 fn exact_octets<K: Address>(rule: &Rule<K>) -> usize {

@@ -10,7 +10,7 @@ use super::block::MOST_INTERFACES;
 use super::consulted::{Asking, Consulted};
 use super::rule::Rule;
 use super::table::Table;
-use super::tree::{NoRoom, Tree};
+use super::tree::{Refusal, Shape, Tree};
 use super::{Error, NO_RULE};
 use crate::sav::Set;
 
@@ -85,12 +85,12 @@ impl<K: Address> Writer<K> {
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Error> {
         self.admit(place, &rule, identity, 1)?;
         let asked = Consulted::by(&rule);
-        self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|NoRoom| self.full())?;
+        self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|refusal| self.refused(refusal))?;
         let done = K::insert(&mut self.tree, place, rule, identity);
         if done.is_err() {
             self.asking.remove(place, asked, self.tree.table());
         }
-        done.map_err(|NoRoom| self.full())
+        done.map_err(|refusal| self.refused(refusal))
     }
 
     /// Puts many rules in, by building everything anew: the way to begin.
@@ -108,13 +108,13 @@ impl<K: Address> Writer<K> {
             self.admit(*place, rule, *identity, rules.len())?;
         }
         let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
-        self.asking.add(&listed, self.tree.table()).map_err(|NoRoom| self.full())?;
+        self.asking.add(&listed, self.tree.table()).map_err(|refusal| self.refused(refusal))?;
         let asked = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
         let done = K::load(&mut self.tree, rules);
         if done.is_err() {
             asked.into_iter().for_each(|(place, asked)| self.asking.remove(place, asked, self.tree.table()));
         }
-        done.map_err(|NoRoom| self.full())
+        done.map_err(|refusal| self.refused(refusal))
     }
 
     /// Takes the rule at a place out; gives its identity.
@@ -123,7 +123,7 @@ impl<K: Address> Writer<K> {
     /// If there is no room for what takes the place of a block: then nothing has changed.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
         let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
-        let removed = K::remove(&mut self.tree, place).map_err(|NoRoom| self.full())?;
+        let removed = K::remove(&mut self.tree, place).map_err(|refusal| self.refused(refusal))?;
         if let Some(asked) = asked {
             self.asking.remove(place, asked, self.tree.table());
         }
@@ -138,6 +138,11 @@ impl<K: Address> Writer<K> {
     /// Places, rules and identities, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Rule<K>, u32)> {
         self.tree.rules().iter().map(|(place, stored)| (*place, &stored.rule, stored.identity))
+    }
+
+    /// How a lookup fares at worst. Takes some milliseconds for 100,000 rules.
+    pub fn worst(&self) -> Shape {
+        self.tree.worst()
     }
 
     /// How many rules there are.
@@ -186,8 +191,11 @@ impl<K: Address> Writer<K> {
         Ok(())
     }
 
-    fn full(&self) -> Error {
-        Error::Full { octets: self.limits.bytes, rules: self.len() }
+    fn refused(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::NoRoom => Error::Full { octets: self.limits.bytes, rules: self.len() },
+            Refusal::Overlap { most, places } => Error::Overlap { most, places },
+        }
     }
 }
 

@@ -104,12 +104,16 @@ impl Store {
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
             let edited = AclEdited { added: vec![own], rules: entries.len(), ..AclEdited::default() };
-            if let Some(list) = self.changed(number, entries)
-                && let Ok(beside) = self.beside(input, vec![(number, list)], Vec::new())
-            {
-                self.adopt(beside);
-                return Ok((edited, true));
-            }
+            let anew = self.changed(number, entries).map(|list| self.beside(input, vec![(number, list)], Vec::new()));
+            let full = match anew {
+                Some(Ok(beside)) => {
+                    self.adopt(beside);
+                    return Ok((edited, true));
+                }
+                // This names rules by their places in the list.
+                Some(Err(AclError::NoRoom { full: named @ Error::Overlap { .. }, .. })) => named,
+                _ => full,
+            };
             let mut gone = true;
             for (done, section) in self.sections.iter_mut().enumerate() {
                 gone &= section.undo(number, at, &boxes, done < into);

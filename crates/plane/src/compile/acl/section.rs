@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{Error, Limits, Rule, Upper, Writer};
+use weir_table::classify::{Error, Limits, Rule, Shape, Upper, Writer};
 
 use super::super::boxes::{Bits, boxes};
 use super::List;
@@ -102,6 +102,24 @@ pub(super) fn place(position: usize, place: u64) -> u64 {
     position as u64 * PLACES + place
 }
 
+/// Says which rules of which list overlap, where a classifier says at which of its places they are: places in the list, counted
+/// from 1, and where the rule that is one too many was declared.
+fn named<'l>(error: Error, sequence: &[u32], list: impl Fn(u32) -> &'l List) -> Option<Full> {
+    let Error::Overlap { most, places } = error else { return None };
+    let number = |place: u64| sequence.get(usize::try_from(place / PLACES).ok()?).copied();
+    let index = |place: u64| {
+        // A rule has as many places as boxes.
+        let entries = list(number(place)?).order.iter().take_while(|entry| entry.place <= place % PLACES);
+        entries.count().checked_sub(1)
+    };
+    let (last, of) = (index(places[1])?, number(places[1])?);
+    // Where the first is in a list before it, all of this one are among them.
+    let first = if number(places[0]) == Some(of) { index(places[0])? } else { 0 };
+    let rule = list(of).order.iter().nth(last).map(|entry| list(of).rule(entry).origin);
+    let places = [first, last].map(|index| index as u64 + 1);
+    Some(Full { list: of, rule, error: Error::Overlap { most, places } })
+}
+
 /// Whether a box asks for what only the first fragment of a packet has.
 pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
     !matches!(rule.upper, Upper::Any) || rule.flags.mask() != 0
@@ -159,8 +177,13 @@ impl<K: Bits> Own<K> {
         }
         let full = |error| Full { list: sequence.last().copied().unwrap_or_default(), rule: None, error };
         let mut writer = Writer::new(means.domain, limits).map_err(full)?;
-        writer.load(all).map_err(full)?;
+        writer.load(all).map_err(|error| named(error, sequence, &list).unwrap_or_else(|| full(error)))?;
         Ok(Own { writer, boxes: used, transport })
+    }
+
+    /// How a lookup fares at worst.
+    pub(super) fn worst(&self) -> Shape {
+        self.writer.worst()
     }
 
     /// What the root is to have, where the chain with this number is asked next.

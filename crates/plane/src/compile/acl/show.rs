@@ -138,19 +138,20 @@ impl Store {
     }
 
     fn sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
-        let table = |stats: weir_table::classify::Stats, boxes, transport| AclTableStats {
+        let table = |stats: weir_table::classify::Stats, worst, boxes, transport| AclTableStats {
             boxes,
             lookup_octets: stats.octets,
             control_octets: stats.side_octets,
             needs_transport: transport > 0,
+            worst,
         };
         let section = |Section { lists: Lists { sequence, is_last }, v4, v6 }: &Section| AclSectionStats {
             lists: sequence.iter().filter_map(|&list| Some(self.list(list)?.name.to_string())).collect(),
             is_last: *is_last,
             input: Vec::new(),
             output: Vec::new(),
-            v4: table(v4.writer.stats(), v4.boxes, v4.transport),
-            v6: table(v6.writer.stats(), v6.boxes, v6.transport),
+            v4: table(v4.writer.stats(), v4.worst(), v4.boxes, v4.transport),
+            v6: table(v6.writer.stats(), v6.worst(), v6.boxes, v6.transport),
         };
         let mut sections: Vec<AclSectionStats> = self.sections.iter().map(section).collect();
         let first: HashMap<&[u32], Link> =

@@ -105,6 +105,33 @@ impl Rig {
     }
 }
 
+/// Rules for ranges around one address, the narrowest first: all overlap, none covers a later one, and no field parts them. The
+/// rule of each line after the first.
+fn around(rules: u32) -> Vec<AclRule> {
+    let address = |number: u32| std::net::IpAddr::V4(number.into());
+    let from = |width| Addresses::Range(address((1 << 31) - 1 - width), address((1 << 31) + width));
+    (0..rules).map(|width| AclRule { from: from(width), ..AclRule::all(DENY, Origin(width + 1)) }).collect()
+}
+
+/// The rule that is one too many is named by where it was declared, and by its place in the list.
+#[test]
+fn more_rules_that_overlap_than_a_lookup_can_search_are_refused_by_name() {
+    let mut gateway = model(&[list("deep", &around(49_000))]);
+    name(&mut gateway, 0, &[0], &[]);
+    let mut rig = Rig::of(&gateway);
+    assert_eq!(rig.from(0, "128.0.0.9").action(), Action::Deny);
+    gateway.acls[0] = list("deep", &around(49_200));
+    let refused = rig.compile(&gateway).unwrap_err();
+    assert_eq!((&*refused.table, refused.origin), ("acl deep", Origin(49_153)));
+    assert_eq!(
+        refused.to_string(),
+        "acl deep: more than 49152 rules overlap so that no field tells them apart, and a lookup would have to search them \
+         all: the rule at place 1 is the first of them, and the one at place 49153 is too many"
+    );
+    // What was in force stays.
+    assert_eq!(rig.from(0, "128.0.0.9").action(), Action::Deny);
+}
+
 #[test]
 fn interfaces_that_name_the_same_lists_share_a_chain() {
     let permits = |net| rule(PERMIT, net);

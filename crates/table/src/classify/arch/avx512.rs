@@ -19,9 +19,26 @@ use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::ends::Below;
 use super::super::fields::Fields;
 use super::lists::{self, GROUP, Lists, Raw};
-use super::{Isa, Order};
+use super::{Extract, Isa, Order, has_avx512};
 
-pub(crate) struct Avx512;
+/// A value proves that the CPU has what [`has_avx512`] looks for: only [`detect`](Avx512::detect) makes one.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// Returns the proof if the CPU has the features.
+    pub(crate) fn detect() -> Option<Avx512> {
+        has_avx512().then_some(Avx512(()))
+    }
+}
+
+impl Extract for Avx512 {
+    #[inline(always)]
+    fn extract(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: there is a value of the type only where the CPU has BMI2 and the rest.
+        unsafe { <Avx512 as Isa>::extract(word, mask) }
+    }
+}
 
 /// A bit for each end of an interval.
 const ENDS_MASK: u32 = (1 << ENDS) - 1;

@@ -41,6 +41,12 @@ pub struct View {
     pub(crate) far: bool,
 }
 
+/// Extracts bits by the instruction that a value of the type proves the CPU to have.
+pub(super) trait Extract: Copy {
+    /// The bits of a word that a mask has, side by side.
+    fn extract(self, word: u64, mask: u64) -> u64;
+}
+
 /// What a CPU may have special instructions for.
 pub(super) trait Isa: Below {
     /// Lanes of a packet, as often as a group has rules.

@@ -5,9 +5,18 @@ use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::ends::Below;
 use super::super::fields::Fields;
 use super::lists::{Lists, Raw};
-use super::{Isa, Order};
+use super::{Extract, Isa, Order};
 
+#[derive(Clone, Copy)]
 pub(crate) struct Portable;
+
+impl Extract for Portable {
+    #[inline(always)]
+    fn extract(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: any CPU will do.
+        unsafe { <Portable as Isa>::extract(word, mask) }
+    }
+}
 
 impl Below for Portable {
     #[inline(always)]

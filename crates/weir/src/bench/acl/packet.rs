@@ -47,15 +47,17 @@ pub(super) struct Packet<K> {
     pub(super) ports: (u16, u16),
     /// The flags of TCP or the type of ICMP; else zero.
     pub(super) octet: u8,
+    /// The code of ICMP; else zero.
+    pub(super) code: u8,
 }
 
 impl<K: Ip> Packet<K> {
     /// As ClassBench has fields: with ports whatever the protocol is, and with flags, or the type of ICMP, in the upper octet
-    /// of 16 bits.
+    /// of 16 bits, and its code in the lower one.
     pub(super) fn fields(&self) -> Fields<K> {
         Fields::new(self.source, self.destination, self.protocol)
             .with_ports(self.ports.0, self.ports.1)
-            .with_flags(u16::from(self.octet) << 8)
+            .with_flags(u16::from_be_bytes([self.octet, self.code]))
     }
 
     /// In a frame of [`Ip::SIZE`] octets.
@@ -85,7 +87,7 @@ impl<K: Ip> Packet<K> {
                 Some(udp::CHECKSUM)
             }
             protocol::ICMP | protocol::ICMPV6 => {
-                payload[0] = self.octet;
+                payload[..2].copy_from_slice(&[self.octet, self.code]);
                 Some(if K::BITS == 32 { icmpv4::CHECKSUM } else { icmpv6::CHECKSUM })
             }
             _ => None,
@@ -109,7 +111,7 @@ impl Packet<u32> {
         record[4..8].copy_from_slice(&self.destination.to_be_bytes());
         record[8..10].copy_from_slice(&self.ports.0.to_be_bytes());
         record[10..12].copy_from_slice(&self.ports.1.to_be_bytes());
-        record[12] = self.octet;
+        record[12..14].copy_from_slice(&[self.octet, self.code]);
         record[14] = self.protocol;
         record
     }
@@ -215,6 +217,7 @@ mod tests {
                     protocol,
                     ports: if ported { (1234, 80) } else { (0, 0) },
                     octet: if protocol == protocol::TCP { 0x12 } else { 0 },
+                    code: 0,
                 }
             })
             .collect()
@@ -240,8 +243,8 @@ mod tests {
 
     #[test]
     fn records_hold_the_fields() {
-        let packet =
-            Packet { source: 0x0102_0304, destination: 0x0506_0708, protocol: 6, ports: (0x0a0b, 0x0c0d), octet: 0x12 };
+        let (source, destination, ports) = (0x0102_0304, 0x0506_0708, (0x0a0b, 0x0c0d));
+        let packet = Packet { source, destination, protocol: 6, ports, octet: 0x12, code: 0 };
         assert_eq!(packet.record(), [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 0x12, 0, 6, 0]);
         assert_eq!((packet.fields().flags(), packet.fields().ports()), (Some(0x1200), Some((0x0a0b, 0x0c0d))));
     }

@@ -13,7 +13,7 @@ use weir_base::random::Random;
 use weir_packet::wire::protocol::{self, ICMP, ICMPV6, TCP, UDP};
 use weir_plane::model::{AclAction, AclRule, Addresses, IpFamily, Origin, Ports, TcpFlags, Transport};
 use weir_table::classify::alike::Alike;
-use weir_table::classify::{Masked, Rule, Span, Upper, sample};
+use weir_table::classify::{Masked, Rule, Span, Upper, classbench, sample};
 
 use super::packet::{Ip, Packet, address};
 
@@ -82,7 +82,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, SetError> {
             continue;
         }
         let wrong = |line: String| SetError::Line { path: path.clone(), line };
-        let rules = sample::classbench(&text).map_err(wrong)?;
+        let rules = classbench::rules(&text).map_err(wrong)?;
         if let Some((line, _)) = text.lines().zip(&rules).find(|(_, rule)| transport(rule).is_none()) {
             return Err(wrong(line.to_owned()));
         }
@@ -158,18 +158,24 @@ pub(super) fn text(rules: &[Rule<u32>]) -> String {
 fn transport<K: Ip>(rule: &Rule<K>) -> Option<Transport> {
     let (mask, value) = (rule.flags.mask(), rule.flags.value());
     let [mask, low] = mask.to_be_bytes();
-    let octet = value.to_be_bytes()[0];
+    let [octet, code] = value.to_be_bytes();
+    // A value as a whole, or any.
+    let part = |value: u8, mask: u8| match mask {
+        0 => Some(None),
+        u8::MAX => Some(Some(value..=value)),
+        _ => None,
+    };
     let ports = |span: Span<u16>| match span.low()..=span.high() {
         all if all == (0..=u16::MAX) => Ports::Any,
         range => Ports::from(range),
     };
     match (rule.protocol, rule.upper) {
+        (Some(protocol @ (ICMP | ICMPV6)), Upper::Any) if (mask, low) != (0, 0) => {
+            Some(Transport::Icmp { protocol, icmp_type: part(octet, mask)?, code: part(code, low)? })
+        }
         _ if low != 0 => None,
         (None, Upper::Any) if mask == 0 => Some(Transport::Any),
         (Some(protocol), Upper::Any) if mask == 0 => Some(Transport::Protocol(protocol)),
-        (Some(protocol @ (ICMP | ICMPV6)), Upper::Any) if mask == 0xff => {
-            Some(Transport::Icmp { protocol, icmp_type: Some(octet..=octet), code: None })
-        }
         (Some(protocol @ (TCP | UDP)), upper) if mask == 0 || protocol == protocol::TCP => {
             let (source, destination) = match upper {
                 Upper::Ports { source, destination } => (ports(source), ports(destination)),
@@ -230,8 +236,10 @@ pub(super) fn packet<K: Ip>(rule: &Rule<K>, random: &mut Random) -> Packet<K> {
     let protocol = rule.protocol.unwrap_or(if random.chance(0.5) { TCP } else { UDP });
     let ports = if matches!(protocol, TCP | UDP) { drawn.ports().unwrap_or_default() } else { (0, 0) };
     let has_octet = protocol == TCP || protocol == K::ICMP;
-    let octet = if has_octet { (drawn.flags().unwrap_or_default() >> 8) as u8 } else { 0 };
-    Packet { source: drawn.source(), destination: drawn.destination(), protocol, ports, octet }
+    let [octet, code] = if has_octet { drawn.flags().unwrap_or_default().to_be_bytes() } else { [0; 2] };
+    // Of the codes that a rule leaves open, one is as good as another.
+    let code = if protocol == K::ICMP && rule.flags.mask() as u8 != 0 { code } else { 0 };
+    Packet { source: drawn.source(), destination: drawn.destination(), protocol, ports, octet, code }
 }
 
 #[cfg(test)]
@@ -270,7 +278,7 @@ mod tests {
     fn text_reads_back() {
         for kind in Alike::ALL {
             let set = made::<u32>(kind, 500, 3);
-            assert_eq!(sample::classbench(&text(&set.rules)).unwrap(), set.rules);
+            assert_eq!(classbench::rules(&text(&set.rules)).unwrap(), set.rules);
         }
     }
 
@@ -283,6 +291,23 @@ mod tests {
         let sets = read(directory.path()).unwrap();
         let names: Vec<_> = sets.iter().map(|set| (set.name.as_str(), set.rules.len())).collect();
         assert_eq!(names, [("small, a tenth", 5), ("small", 50)]);
+        // What `acl import` reads is read here: the type and code of ICMP, comments, and lines without flags.
+        let text = "# filters\n\n@1.0.0.0/8 2.0.0.0/8 0 : 65535 0 : 65535 0x01/0xFF 0x0303/0xffff\n\
+                    @1.0.0.0/8 2.0.0.0/8 0 : 65535 53 : 53 0x11/0xFF\n";
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.rotate_left(2);
+        std::fs::write(directory.path().join("small"), lines.join("\n")).unwrap();
+        let sets = read(directory.path()).unwrap();
+        let imported = crate::rules::import::import(text, crate::rules::import::Format::Classbench).unwrap();
+        assert_eq!((sets[1].rules.len(), imported.rules.len()), (2, 2));
+        let unreachable = &sets[1].configured()[0];
+        assert_eq!(
+            unreachable.transport,
+            Transport::Icmp { protocol: ICMP, icmp_type: Some(3..=3), code: Some(3..=3) }
+        );
+        let drawn = packet(&sets[1].rules[0], &mut Random::from_seed(4));
+        assert_eq!((drawn.octet, drawn.code), (3, 3));
+        assert!(sets[1].rules[0].matches(&drawn.fields()));
         // Flags of UDP.
         let line = "@1.0.0.0/8\t2.0.0.0/8\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0200/0x0200";
         std::fs::write(directory.path().join("wrong"), line).unwrap();

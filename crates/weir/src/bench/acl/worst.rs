@@ -109,6 +109,7 @@ fn any<K: Ip>(random: &mut Random) -> Packet<K> {
         protocol: TCP,
         ports: ((ports >> 16) as u16, ports as u16),
         octet: 2,
+        code: 0,
     }
 }
 

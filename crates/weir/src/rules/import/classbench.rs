@@ -1,9 +1,10 @@
-//! Filters of ClassBench (D. Taylor and J. Turner, "ClassBench: A Packet Classification Benchmark", 2007).
+//! Filters of ClassBench as rules.
 
-use std::ops::Range;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
+use weir_table::classify::classbench::{self, Net, Problem as Wrong};
 
 use super::super::acl::{Action, Addresses, Transport};
 use super::super::words::Problem;
@@ -23,62 +24,33 @@ pub(super) fn read(text: &str, importer: &mut Importer<'_>) {
     }
 }
 
-/// The words of a line, and where they stand.
-struct Words<'t> {
-    line: &'t str,
-    base: usize,
-    at: usize,
-}
-
-impl<'t> Words<'t> {
-    /// The next one; empty at the end.
-    fn next(&mut self) -> (&'t str, Range<usize>) {
-        let rest = &self.line[self.at..];
-        let start = self.at + (rest.len() - rest.trim_ascii_start().len());
-        let word = self.line[start..].split_ascii_whitespace().next().unwrap_or_default();
-        self.at = start + word.len();
-        (word, self.base + start..self.base + self.at)
-    }
-
-    fn one<T>(&mut self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
-        let (word, range) = self.next();
-        read(word).ok_or_else(|| expected(what, word, range))
-    }
-
-    /// `low : high`
-    fn ports(&mut self) -> Result<(u16, u16), Failure> {
-        let low: u16 = self.one("a port", |word| word.parse().ok())?;
-        self.one("`:`", |word| (word == ":").then_some(()))?;
-        let (word, range) = self.next();
-        match word.parse() {
-            Ok(high) if low <= high => Ok((low, high)),
-            Ok(_) => Err((range, Problem::new(Kind::Rule, "a range that ends before it begins"))),
-            Err(_) => Err(expected("a port", word, range)),
-        }
-    }
+fn addresses(net: Net) -> Addresses {
+    let of_its_family = "a prefix is no longer than its addresses";
+    Addresses::Net(match net {
+        Net::V4(prefix) => Ipv4Net::new(Ipv4Addr::from(prefix.address()), prefix.len()).expect(of_its_family).into(),
+        Net::V6(prefix) => Ipv6Net::new(Ipv6Addr::from(prefix.address()), prefix.len()).expect(of_its_family).into(),
+    })
 }
 
 fn filter(line: &str, base: usize) -> Result<super::Rule, Failure> {
-    let mut words = Words { line, base, at: 0 };
-    let net = |word: &str| word.parse::<IpNet>().ok().map(|net| Addresses::Net(net.trunc()));
-    let from = words.one("`@` and a prefix", |word| net(word.strip_prefix('@')?))?;
-    let to = words.one("a prefix", net)?;
-    let (source, destination) = (words.ports()?, words.ports()?);
-    let (word, place) = words.next();
-    let (protocol, mask) = masked(word).ok_or_else(|| expected("a protocol and its mask", word, place.clone()))?;
+    let read = classbench::filter(line).map_err(|wrong| {
+        let range = base + wrong.place.start..base + wrong.place.end;
+        match wrong.problem {
+            Wrong::Expected(what) => expected(what, &line[wrong.place], range),
+            other => (range, Problem::new(Kind::Rule, other.to_string())),
+        }
+    })?;
+    let [place, flags_place] = read.places.map(|place| base + place.start..base + place.end);
+    let (from, to) = (addresses(read.source), addresses(read.destination));
+    let [source, destination] = read.ports.map(|span| (span.low(), span.high()));
+    let ((protocol, mask), (value, flags_mask)) = (read.protocol, read.flags);
     let all = source == (0, u16::MAX) && destination == (0, u16::MAX);
     let protocol = match (u8::try_from(protocol), mask) {
         (_, 0) => None,
         (Ok(protocol), 0xff) => Some(protocol),
         _ => return Err((place, Problem::new(Kind::Rule, "rules are about one protocol, or about all"))),
     };
-    let (word, flags_place) = words.next();
-    let flags = if word.is_empty() { Some((0, 0)) } else { masked(word) };
-    let (value, mask) = flags.ok_or_else(|| expected("flags and their mask", word, flags_place.clone()))?;
-    let (word, rest) = words.next();
-    if !word.is_empty() {
-        return Err(expected("the end", word, rest));
-    }
+    let mask = flags_mask;
     let transport = match protocol {
         None if all && mask == 0 => Some(Transport::Any),
         None if all => {
@@ -114,11 +86,4 @@ fn icmp(value: u16, mask: u16) -> Option<Transport> {
     };
     let ([kind, code], [of_kind, of_code]) = (value.to_be_bytes(), mask.to_be_bytes());
     Some(Transport::Icmp { protocol: ICMP, icmp_type: part(kind, of_kind)?, code: part(code, of_code)? })
-}
-
-/// `0x06/0xFF`
-fn masked(word: &str) -> Option<(u16, u16)> {
-    let (value, mask) = word.split_once('/')?;
-    let number = |text: &str| u16::from_str_radix(text.strip_prefix("0x")?, 16).ok();
-    Some((number(value)?, number(mask)?))
 }
