@@ -43,7 +43,7 @@ fn gateway(count: Option<u64>, workers: u16, limit: RateLimit) -> Build {
         .via("::/0", &["wan 2001:db8:b::2"])
         .table("p", &["permit from 10.0.0.0/24 on lan", "permit from 2001:db8:a::/64 on lan"])
         .validate(&["lan"], "p");
-    build.0.workers = Workers { count: workers, cores: Vec::new() };
+    build.0.workers = Workers { count: workers, ..Workers::default() };
     let to =
         |address: &str| Some(NextHop { interface: build.interface("scrub"), address: Some(ip(address)), weight: 1 });
     let redirect = PerFamily { v4: to("192.0.3.2"), v6: to("2001:db8:c::2") };
