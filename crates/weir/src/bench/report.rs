@@ -218,11 +218,16 @@ impl Report for Between {
         for load in &self.loads {
             let [rate, slow, fast] = of(&load.rate_ratio, 1.0, 2);
             let [added, low, high] = of(&load.added_ratio, 1.0, 2);
-            let _ = writeln!(
+            let _ = write!(
                 text,
-                "\n{}, {}: weir forwards {rate} ({slow} … {fast}) times what the kernel does, for {added} ({low} … {high}) times the ticks added",
+                "\n{}, {}: weir forwards {rate} ({slow} … {fast}) times what the kernel does",
                 load.frames, load.sender
             );
+            // Sockets share their CPUs with what is between: what that adds cannot be told from what they do less.
+            if load.sender != "sockets" {
+                let _ = write!(text, ", for {added} ({low} … {high}) times the ticks added");
+            }
+            text.push('\n');
             let nodes: Vec<String> =
                 load.nodes.iter().map(|node| format!("{} {:.1}", node.name, node.ticks.median)).collect();
             let _ = writeln!(text, "ticks in weir's nodes: {}", nodes.join(", "));

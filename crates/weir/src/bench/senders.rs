@@ -245,12 +245,13 @@ pub(super) fn sockets(sender: Sender, to: SocketAddrV4, gauge: &Gauge) -> io::Re
         if due <= sent {
             std::hint::spin_loop();
         }
-        for _ in sent..due.min(sent + 64) {
+        let burst = due.saturating_sub(sent).min(64);
+        for _ in 0..burst {
             // No room at present, or nobody listens yet: a datagram is lost.
             let taken = socket.send(&[0; DATAGRAM]).is_ok();
-            sent += 1;
             gauge.sent.fetch_add(u64::from(taken), Ordering::Relaxed);
         }
+        sent += burst;
     }
     Ok(())
 }
