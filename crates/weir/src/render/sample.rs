@@ -3,7 +3,7 @@
 use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
 
-use super::acl::{Acls, Chain, Hits, List};
+use super::acl::{Acls, Chain, Hits, List, WorstLookup};
 
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {
     let interfaces = |names: &[&str]| names.iter().map(ToString::to_string).collect();
@@ -91,6 +91,7 @@ pub(crate) fn acls() -> Acls {
         bytes: 2048,
         needs_transport: family == "ipv4",
         is_last: true,
+        worst_lookup: WorstLookup { ticks: 7, nodes: 0, overlapping: 0 },
     };
     Acls { lists: vec![list], groups: vec![], chains: vec![chain("ipv4"), chain("ipv6")] }
 }

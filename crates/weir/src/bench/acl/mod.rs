@@ -50,6 +50,8 @@ pub struct Effort {
     pub repeats: usize,
     /// Rules of made sets, at most.
     pub rules: usize,
+    /// Rules of sets that are made to be hard, at most.
+    pub worst_rules: usize,
     /// Rules that come in beside lookups.
     pub adds: usize,
     /// How long nothing changes, and how long rules come and go at least, in turns.
@@ -163,7 +165,7 @@ pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCo
 /// When there is no room.
 pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, AclError> {
     let mut all = Vec::new();
-    for rules in [1_000, 10_000].into_iter().filter(|&rules| rules <= effort.rules) {
+    for rules in [1_000, 10_000, 100_000, 500_000].into_iter().filter(|&rules| rules <= effort.worst_rules) {
         all.push(worst::measure::<u32>(rules, effort)?);
         all.push(worst::measure::<u128>(rules, effort)?);
     }
@@ -223,6 +225,7 @@ mod tests {
             packets: 1024,
             repeats: 2,
             rules: 1000,
+            worst_rules: 1000,
             adds: 300,
             pause: Duration::from_millis(1),
             peers: None,
@@ -269,7 +272,7 @@ mod tests {
         let worst = worst_cases(&little()).unwrap();
         assert_eq!(worst.len(), 2);
         for worst in &worst {
-            assert_eq!(worst.rows.iter().filter(|row| row.hard).count(), 6);
+            assert_eq!(worst.rows.iter().filter(|row| row.hard).count(), 3 * 6);
             for row in &worst.rows {
                 let most = row.matching.max(row.any).max(row.slowest);
                 assert!((row.times - most / worst.usual).abs() < 1e-9 && most > 0.0, "{row:?}");

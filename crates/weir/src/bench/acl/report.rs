@@ -309,7 +309,7 @@ fn hard(worst: &Worst) -> Table {
             format!("{:.1}", row.any),
             format!("{:.1}", row.slowest),
             format!("{:.2}", row.times),
-            row.target.text(),
+            row.target.as_ref().map_or_else(|| "refused".to_owned(), Target::text),
         ]);
     }
     table

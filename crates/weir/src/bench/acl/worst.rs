@@ -6,9 +6,9 @@ use weir_base::reclaim::{Domain, Reader};
 use weir_base::tsc;
 use weir_packet::wire::protocol::TCP;
 use weir_table::classify::alike::Alike;
-use weir_table::classify::{Fields, Table, sample};
+use weir_table::classify::{Error, Fields, Limits, Rule, Table, Writer, sample};
 
-use super::lookup::{VECTOR, load, time};
+use super::lookup::{GAP, VECTOR, time};
 use super::packet::{Ip, Packet};
 use super::sets::{self, Set};
 use super::{AclError, Effort};
@@ -48,37 +48,96 @@ pub struct WorstRow {
     pub slowest: f64,
     /// The most of these, to the usual ticks.
     pub times: f64,
-    /// The target for it.
-    pub target: Target,
+    /// The target for it; none for a set that is refused.
+    pub target: Option<Target>,
+    /// Why the set is refused, if it is: then nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// How rules come to a classifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comes {
+    /// All at once.
+    AtOnce,
+    /// One by one, the first one first.
+    InOrder,
+    /// One by one, the last one first: what covers others comes behind them.
+    LastFirst,
+}
+
+impl Comes {
+    const ALL: [Comes; 3] = [Comes::AtOnce, Comes::InOrder, Comes::LastFirst];
+
+    fn shown(self) -> &'static str {
+        match self {
+            Comes::AtOnce => "",
+            Comes::InOrder => ", grown in order",
+            Comes::LastFirst => ", grown last first",
+        }
+    }
 }
 
 /// Measures hard sets of so many rules.
 pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, AclError> {
-    let mut rows: Vec<(String, bool, [f64; 3])> = Vec::new();
+    let mut rows = Vec::new();
     for kind in Alike::ALL {
         let set: Set<K> = sets::made(kind, rules, 1);
-        let ticks = ticks(&set, effort)?;
+        let ticks = ticks(&set, Comes::AtOnce, effort)?;
         rows.push((set.name, false, ticks));
     }
-    let usual = Figure::of_all(&mut rows.iter().map(|(_, _, [matching, ..])| *matching).collect::<Vec<f64>>()).median;
+    let usual = rows.iter().filter_map(|(_, _, ticks)| ticks.as_ref().ok().map(|[matching, ..]| *matching));
+    let usual = Figure::of_all(&mut usual.collect::<Vec<f64>>()).median;
     for set in sample::Adverse::ALL {
         let mut random = Random::from_seed(3);
         let set = Set { name: format!("{set:?}").to_lowercase(), rules: set.rules::<K>(rules, &mut random) };
-        let ticks = ticks(&set, effort)?;
-        rows.push((set.name, true, ticks));
+        for comes in Comes::ALL {
+            let ticks = ticks(&set, comes, effort)?;
+            rows.push((format!("{}{}", set.name, comes.shown()), true, ticks));
+        }
     }
-    let rows = rows.into_iter().map(|(name, hard, [matching, any, slowest])| {
-        let times = matching.max(any).max(slowest) / usual;
-        WorstRow { name, hard, matching, any, slowest, times, target: Target::at_most(MOST, times) }
+    let rows = rows.into_iter().map(|(name, hard, ticks)| match ticks {
+        Ok([matching, any, slowest]) => {
+            let times = matching.max(any).max(slowest) / usual;
+            let target = Some(Target::at_most(MOST, times));
+            WorstRow { name, hard, matching, any, slowest, times, target, refused: None }
+        }
+        Err(refused) => {
+            let refused = Some(refused);
+            WorstRow { name, hard, matching: 0.0, any: 0.0, slowest: 0.0, times: 0.0, target: None, refused }
+        }
     });
     Ok(Worst { family: K::NAME.to_owned(), rules, usual, rows: rows.collect() })
 }
 
-/// Ticks per lookup of packets that match, of any, and of the slowest.
-fn ticks<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<[f64; 3], AclError> {
+/// A classifier with these rules, or why it refuses them.
+fn fill<K: Ip>(domain: &Domain, rules: &[Rule<K>], comes: Comes) -> Result<Result<Writer<K>, String>, AclError> {
+    let mut writer = Writer::new(domain, Limits { rules: 1 << 20, bytes: 3 << 30 })?;
+    let one = |place: usize| (place as u64 * GAP, rules[place].clone(), place as u32);
+    let mut insert = |place: usize| {
+        let (place, rule, identity) = one(place);
+        writer.insert(place, rule, identity)
+    };
+    let done = match comes {
+        Comes::InOrder => (0..rules.len()).try_for_each(&mut insert),
+        Comes::LastFirst => (0..rules.len()).rev().try_for_each(&mut insert),
+        Comes::AtOnce => writer.load((0..rules.len()).map(one)),
+    };
+    match done {
+        Ok(()) => Ok(Ok(writer)),
+        Err(refused @ Error::Overlap { .. }) => Ok(Err(refused.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ticks per lookup of packets that match, of any, and of the slowest; or why the set is refused.
+fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f64; 3], String>, AclError> {
     let mut random = Random::from_seed(set.rules.len() as u64);
     let domain = Domain::new();
-    let writer = load(&domain, &set.rules)?;
+    let writer = match fill(&domain, &set.rules, comes)? {
+        Ok(writer) => writer,
+        Err(refused) => return Ok(Err(refused)),
+    };
     let (table, mut reader) = (writer.table(), domain.reader()?);
     let matching: Vec<Fields<K>> = (0..effort.packets)
         .map(|_| {
@@ -97,7 +156,7 @@ fn ticks<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<[f64; 3], AclError> {
         let mut ticks: Vec<f64> = (0..effort.repeats).map(|_| time(&table, &guard, packets, &mut found)).collect();
         Figure::of_all(&mut ticks).median
     };
-    Ok([median(&matching), median(&any), median(&slowest)])
+    Ok(Ok([median(&matching), median(&any), median(&slowest)]))
 }
 
 /// A packet that nobody chose.

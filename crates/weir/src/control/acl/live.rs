@@ -15,7 +15,7 @@ use super::read::{self, Changes, MOST_CHANGES, Spot, Text, Wrong};
 use super::{Change, Expect, GroupRequest};
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::{Rule, Rules};
-use crate::render::acl::{Acls, Chain, Group, Hits, List};
+use crate::render::acl::{Acls, Chain, Group, Hits, List, WorstLookup};
 use crate::render::number::plural;
 use crate::render::reloaded;
 use crate::rules::acl::{Role, Rule as Written};
@@ -113,6 +113,11 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
             bytes: (table.lookup_octets + table.control_octets) as u64,
             needs_transport: table.needs_transport,
             is_last: chain.is_last,
+            worst_lookup: WorstLookup {
+                ticks: table.worst.ticks as u64,
+                nodes: table.worst.nodes as u64,
+                overlapping: table.worst.overlapping as u64,
+            },
         })
     };
     Acls {
