@@ -85,8 +85,7 @@ impl Beside<'_> {
                 times
             });
             // Hosts are asked for as long as the operation lasts, and one at least.
-            loop {
-                let Some(host) = hosts.next() else { break };
+            for host in hosts.by_ref() {
                 let time = line.left.enter(|| Echo::new(host).and_then(|mut echo| echo.exchange(56, PATIENCE)));
                 found.0.push(time.unwrap_or_else(|error| panic!("{what}: {host}: {error}")));
                 if ended.load(Ordering::Acquire) {

@@ -489,7 +489,7 @@ mod tests {
         let sources = Sources::new([1, 2]);
         let (done, rows) = (AtomicBool::new(false), AtomicU64::new(0));
         let of = |prefix: u64| {
-            let rest = u128::from(prefix) * 0x1_0001_0001_0001_0001 & ((1 << 80) - 1);
+            let rest = (u128::from(prefix) * 0x1_0001_0001_0001_0001) & ((1 << 80) - 1);
             IpAddr::V6(Ipv6Addr::from_bits(u128::from(prefix) << 80 | rest))
         };
         std::thread::scope(|scope| {

@@ -12,9 +12,9 @@ use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
-use crate::render::acl::Acls;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
+use crate::render::acl::{Acls, Chain};
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
@@ -147,6 +147,10 @@ impl Gateway for Fake {
 
     fn acls(&self) -> Acls {
         sample::acls()
+    }
+
+    fn acl_chains(&self) -> Vec<Chain> {
+        sample::acls().chains
     }
 
     fn acl_rules(&self, list: &str, most: usize) -> Option<Rules> {

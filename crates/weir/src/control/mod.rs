@@ -26,9 +26,9 @@ use weir_plane::model::SavAction;
 use weir_plane::stats;
 
 use crate::config::Loaded;
-use crate::render::acl::Acls;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
+use crate::render::acl::{Acls, Chain};
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
@@ -82,6 +82,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
     /// The access lists, the groups, and what they are compiled to.
     fn acls(&self) -> Acls;
+    /// What sequences of access lists are compiled to.
+    fn acl_chains(&self) -> Vec<Chain>;
     /// The rules of an access list, `most` at most. `None`: there is no such list.
     fn acl_rules(&self, list: &str, most: usize) -> Option<Rules>;
     /// Changes rules of an access list: all changes, or none.

@@ -21,10 +21,10 @@ use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::Report as _;
-use crate::render::acl::Acls;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::number::plural;
+use crate::render::acl::{Acls, Chain};
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
@@ -252,6 +252,10 @@ impl Gateway for Running {
 
     fn acls(&self) -> Acls {
         acl::live::lists(&self.engine)
+    }
+
+    fn acl_chains(&self) -> Vec<Chain> {
+        acl::live::chains(&self.engine)
     }
 
     fn acl_rules(&self, list: &str, most: usize) -> Option<Rules> {

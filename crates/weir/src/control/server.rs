@@ -134,7 +134,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
 }
 
 fn interfaces_with_lists(gateway: &dyn Gateway) -> interfaces::Interfaces {
-    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures()).with_lists(&gateway.acls())
+    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures()).with_lists(&gateway.acl_chains())
 }
 
 fn samplers(gateway: &dyn Gateway) -> Samplers {

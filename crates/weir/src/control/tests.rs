@@ -113,7 +113,7 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/show/errors", &errors::Errors::new(&snapshot, false));
     agrees(&client, "/v1/show/errors?all=true", &errors::Errors::new(&snapshot, true));
     let lists = sample::acls();
-    let interfaces = interfaces::Interfaces::new(&snapshot, vec!["lan: unplugged".into()]).with_lists(&lists);
+    let interfaces = interfaces::Interfaces::new(&snapshot, vec!["lan: unplugged".into()]).with_lists(&lists.chains);
     agrees(&client, "/v1/show/interfaces", &interfaces);
     assert!(interfaces.text().contains("\naccess lists on wan: in edge-in\n"), "{}", interfaces.text());
     agrees(&client, "/v1/acl", &lists);

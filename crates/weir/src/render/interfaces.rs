@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
 use super::Report;
-use super::acl::{Acls, Chain};
+use super::acl::Chain;
 use super::table::{Align, Table};
 
 /// Every interface, in the order of the configuration.
@@ -100,11 +100,11 @@ impl Interfaces {
         Interfaces { interfaces: snapshot.interfaces.iter().map(Interface::new).collect(), failures }
     }
 
-    /// With the access lists of each.
+    /// With the access lists of each, which have these chains.
     #[must_use]
-    pub fn with_lists(mut self, acls: &Acls) -> Self {
+    pub fn with_lists(mut self, chains: &[Chain]) -> Self {
         let lists = |of: fn(&Chain) -> &[String], name: &String| {
-            acls.chains.iter().find(|chain| of(chain).contains(name)).map_or_else(Vec::new, |chain| chain.lists.clone())
+            chains.iter().find(|chain| of(chain).contains(name)).map_or_else(Vec::new, |chain| chain.lists.clone())
         };
         for interface in &mut self.interfaces {
             interface.acl_in = lists(|chain| &chain.input, &interface.name);

@@ -89,19 +89,8 @@ fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
     }
 }
 
-/// All lists.
-pub(crate) fn lists(engine: &Engine) -> Acls {
-    let list = |list: stats::AclListStats| List {
-        name: list.name,
-        default: word(list.default).to_owned(),
-        rules: list.rules,
-        live: list.live,
-        matched: hits(list.matched),
-        unmatched: hits(list.default_matched),
-        input: list.input,
-        output: list.output,
-        origin: list.origin,
-    };
+/// What sequences of access lists are compiled to: without a look at rules, however many there are.
+pub(crate) fn chains(engine: &Engine) -> Vec<Chain> {
     let chain = |chain: stats::AclSectionStats| {
         let (lists, input, output) = (chain.lists, chain.input, chain.output);
         [("ipv4", chain.v4), ("ipv6", chain.v6)].map(|(family, table)| Chain {
@@ -120,6 +109,22 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
             },
         })
     };
+    engine.acl_sections().into_iter().flat_map(chain).collect()
+}
+
+/// All lists.
+pub(crate) fn lists(engine: &Engine) -> Acls {
+    let list = |list: stats::AclListStats| List {
+        name: list.name,
+        default: word(list.default).to_owned(),
+        rules: list.rules,
+        live: list.live,
+        matched: hits(list.matched),
+        unmatched: hits(list.default_matched),
+        input: list.input,
+        output: list.output,
+        origin: list.origin,
+    };
     Acls {
         lists: engine.acl_lists().into_iter().map(list).collect(),
         groups: engine.acl_groups(|gateway, group, said| Group {
@@ -128,7 +133,7 @@ pub(crate) fn lists(engine: &Engine) -> Acls {
             members: member(gateway, &group),
             source: said.map_or_else(|| "file".to_owned(), |said| said.source.to_string()),
         }),
-        chains: engine.acl_sections().into_iter().flat_map(chain).collect(),
+        chains: chains(engine),
     }
 }
 
