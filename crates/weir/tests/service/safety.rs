@@ -108,7 +108,7 @@ fn a_file_is_written_by_one_gateway() {
 #[test]
 fn a_socket_lies_where_nobody_else_may_write() {
     let folder = Folder::new();
-    folder.config(&QUIET);
+    folder.config(QUIET);
     let open = folder.path("open");
     fs::create_dir(&open).unwrap();
     for mode in [0o777, 0o1777, 0o775] {
@@ -128,7 +128,7 @@ fn a_client_looks_at_who_listens() {
         return;
     }
     let folder = Folder::new();
-    folder.config(&QUIET);
+    folder.config(QUIET);
     chown(folder.path(""), Some(USER), Some(GROUP)).unwrap();
     let mut command = folder.command(folder.program());
     command.args(["run", "weir.toml"]).uid(USER).gid(GROUP);
