@@ -158,7 +158,7 @@ fn long_operations_hold_up_neither_neighbors_nor_links_nor_shows() {
 
     let lists = "acl = { in = [\"edge\"] }\naddress = [\"10.1.0.1";
     let config = line.config().replace("address = [\"10.1.0.1", lists)
-        + "\n[acl.edge]\ndefault = \"permit\"\nrules = [\"deny tcp from any to any port 23\"]\n\
+        + "\n[limits]\nroutes = 2000000\n\n[acl.edge]\ndefault = \"permit\"\nrules = [\"deny tcp from any to any port 23\"]\n\
            \n[[interface]]\nname = \"spare\"\nport = { af-packet = \"spare\" }\naddress = \"10.3.0.1/24\"\n";
     let routes = format!("\n[[route-file]]\npath = \"{}\"\nvia = {{ address = \"10.2.0.2\" }}\n", file("long.routes"));
     let weir = Weir::start(&line.gate, &config);
