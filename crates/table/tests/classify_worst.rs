@@ -90,8 +90,8 @@ fn rules_that_name_many_interfaces_nest_no_deeper_than_others() {
     let mut writer = Writer::new(&domain, LIMITS).unwrap();
     writer.load((0..1100).map(|rule| (rule, rules[rule as usize].clone(), rule as u32))).unwrap();
     let mut most = 0;
-    for rule in 1100..rules.len() {
-        match writer.insert(rule as u64, rules[rule].clone(), rule as u32) {
+    for (rule, own) in rules.iter().enumerate().skip(1100) {
+        match writer.insert(rule as u64, own.clone(), rule as u32) {
             Ok(()) => most = most.max(writer.worst().nodes),
             Err(error) => {
                 assert!(matches!(error, Error::Overlap { most: 3072, .. }), "{error}");
