@@ -424,7 +424,6 @@ fn errors_are_sent_where_they_may_be() {
 
 /// RFC 4443, 2.2(a): the answer to a packet for one of our addresses comes from that address.
 #[test]
-#[ignore = "errors come from the primary address of the interface that they leave by, as docs/forwarding.md says"]
 fn answers_come_from_the_address_that_the_packet_was_for() {
     let bench = Bench::new(CONFIG);
     let source: Ipv6Addr = "2001:db8:1::77".parse().expect("an address");

@@ -64,8 +64,20 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
         let to = Ipv6Addr::from(*packet.l3().get(8..)?.first_chunk::<16>()?);
         let address = if to.is_unicast_link_local() { Interface::ipv6_on_link } else { Interface::ipv6 };
         let source = source(context, packet, IpAddr::V6(to), address)?;
-        build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, source, packet.l3()))
+        let root = context.root;
+        build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| {
+            icmp::error_v6(out, error, addressed(root, packet).unwrap_or(source), packet.l3())
+        })
     }
+}
+
+/// Returns the unicast address of ours that an IPv6 packet is for: errors about the packet come from it (RFC 4443, 2.2(a)).
+fn addressed(root: &Root, packet: &Packet) -> Option<Ipv6Addr> {
+    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    let own = Ipv6Addr::from(*packet.l3().get(24..)?.first_chunk::<16>()?);
+    let has = |interface: &Interface| interface.present && interface.has(IpAddr::V6(own));
+    let mut others = root.interfaces.iter().filter(|other| other.vrf == ingress.vrf && !own.is_unicast_link_local());
+    (has(ingress) || others.any(has)).then_some(own)
 }
 
 /// The reset of a connection, in the name of whom the packet is for.
