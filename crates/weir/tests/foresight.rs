@@ -596,7 +596,7 @@ fn entries_of_the_file_and_empty_files_delete_nothing() {
             let other = "is an entry of the source `list`: name that source to delete it";
             fails(&weir(&["sav", "delete", "edge", "203.0.113.0/24"]), 1, other);
             let mapped = weir(&["sav", "add", "edge", "permit from ::ffff:203.0.113.0/120 on cust1"]);
-            fails(&mapped, 3, "has IPv4-mapped addresses, which no packet comes from (write `203.0.113.0/24`)");
+            fails(&mapped, 3, "no packet has an IPv4-mapped address (write `203.0.113.0/24`)");
             let import = |more: &[&str]| weir(&[&["sav", "import", "edge", "/dev/null"], more].concat());
             let named = ["--source", "list", "--format", "rules"];
             fails(&import(&named), 1, "nothing was changed. To delete all of them, use `weir sav clear`");

@@ -453,7 +453,7 @@ fn sources_are_validated_and_entries_change_while_packets_flow() {
     assert!(bad.starts_with(&format!("error: {}: line 3, column 1: ", file.display())), "{bad}");
     assert!(bad.ends_with("nothing was changed\n"), "{bad}");
     let others = gateway.refused(1, &["sav", "delete", "edge", "2001:db8::/32"]);
-    assert!(others.contains("there is no entry of this source"), "{others}");
+    assert!(others.contains("is an entry of the source `customers.csv`: name that source to delete it"), "{others}");
     let all = [
         "10.0.0.0/28 in file",
         "10.0.0.16/28 out api",

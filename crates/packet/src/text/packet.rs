@@ -120,7 +120,7 @@ mod tests {
                 "vlan 7 inner 9 IP4 10.0.0.1 > 192.0.2.9 tcp 1234 > 80 flags syn,ack ttl 64 length 100 dscp 46 df",
             ),
             (
-                "icmp from 10.0.0.1 to 192.0.2.9 ttl 1 type unreachable code 3",
+                "icmp from 10.0.0.1 to 192.0.2.9 ttl 1 type destination-unreachable code 3",
                 "IP4 10.0.0.1 > 192.0.2.9 icmp destination-unreachable code 3 ttl 1 length 28",
             ),
             (

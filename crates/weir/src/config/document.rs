@@ -244,7 +244,15 @@ fn describe(text: &str, chunk: Range<usize>, error: &toml::de::Error) -> SyntaxE
     let mut message = error.message().to_owned();
     let mut related = None;
     let mut help = None;
-    if message.starts_with(UNQUOTED) {
+    // The parser takes a word that begins as `nan` or `inf` does for one of them.
+    let misread = message.starts_with("invalid float, expected `");
+    if misread {
+        let is_word = |c: char| c.is_alphanumeric() || "_-".contains(c);
+        let start = text[..range.start].trim_end_matches(is_word).len();
+        let end = text.len() - text[range.start..].trim_start_matches(is_word).len();
+        range = start..end;
+    }
+    if misread || message.starts_with(UNQUOTED) {
         let written = &text[range.clone()];
         if range.is_empty() {
             message = "a value is missing".to_owned();
@@ -309,6 +317,8 @@ mod tests {
             ("anything = True\n", "`True` is no value of TOML", "write `true`"),
             ("link-check = off\n", "a string must stand in quotes", "write `\"off\"`"),
             ("name = yes\n", "a string must stand in quotes", "write `\"yes\"`"),
+            ("hits = no\n", "`no` is no value of TOML", "write `false`"),
+            ("name = north\n", "a string must stand in quotes", "write `\"north\"`"),
             ("hits = many\n", "a string must stand in quotes", "write `\"many\"`"),
         ] {
             let healed = OnceCell::new();

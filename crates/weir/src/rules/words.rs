@@ -75,7 +75,7 @@ pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Pro
     }
     match prefix::parse(word) {
         Ok((net, _)) if let Some(v4) = prefix::unmapped(net) => {
-            let message = format!("`{word}` has IPv4-mapped addresses, which no packet comes from");
+            let message = format!("`{word}`: no packet has an IPv4-mapped address");
             Err(Problem::new(Kind::Prefix, message).help(format!("write `{v4}`")))
         }
         Ok((net, true)) => Ok((Some(net), None)),
