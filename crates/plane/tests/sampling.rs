@@ -59,7 +59,7 @@ fn what_is_not_valid_is_sampled_whatever_becomes_of_it() {
         (SavAction::Permit, [Treatment::Passed, Treatment::Passed, Treatment::Dropped]),
         (SavAction::Discard, [Treatment::Dropped; 3]),
         (SavAction::Redirect, [Treatment::Redirected, Treatment::Redirected, Treatment::Dropped]),
-        (SavAction::RateLimit, [Treatment::Passed, Treatment::RateLimited, Treatment::Dropped]),
+        (SavAction::RateLimit, [Treatment::Passed, Treatment::RateLimited, Treatment::RateLimited]),
     ] {
         let mut rig = gateway(action, 1).rig();
         rig.harness.take_samples();

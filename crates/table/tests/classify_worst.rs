@@ -56,7 +56,7 @@ fn more_rules_that_overlap_than_a_lookup_can_search_are_refused_at_once() {
     assert!(writer.is_empty() && writer.stats().octets - writer.stats().waiting < 1 << 10);
     writer.load(all(&rules[..49_152])).unwrap();
     let worst = writer.worst();
-    assert!(worst.overlapping == 49_152 && worst.nodes == 2 && worst.ticks < 600, "{worst:?}");
+    assert!(worst.overlapping == 49_152 && worst.nodes == 2 && worst.ticks < 500, "{worst:?}");
     agrees(&domain, &writer, &rules, &mut Random::from_seed(1));
 }
 
@@ -125,7 +125,7 @@ fn equal_rules<K: Packets>(order: impl Iterator<Item = usize>) {
     let mut writer = Writer::new(&domain, LIMITS).unwrap();
     assert_eq!(grow(&mut writer, &rules, order), None);
     let worst = writer.worst();
-    assert!(worst.nodes <= 8 && worst.ticks < 500, "{worst:?}");
+    assert!(worst.nodes <= 8 && worst.ticks < 600, "{worst:?}");
     agrees(&domain, &writer, &rules[..2000], &mut random);
     for place in (0..3000).chain(58_000..60_000) {
         assert_eq!(writer.remove(place), Ok(Some(place as u32)));

@@ -289,8 +289,8 @@ fn explain_prints_a_rule_once_and_as_it_was_written() {
     // How a rule is written, how it prints, and in how many lines it stands: with its line where that does not show it.
     for (written, rule, lines) in [
         (
-            r#""deny icmp from any to any comment \"none, or \\ few\"","#,
-            r#"deny icmp from any to any comment "none, or \ few""#,
+            r#""deny icmp from any to any comment \"none, or \\\\ few\"","#,
+            r#"deny icmp from any to any comment "none, or \\ few""#,
             1,
         ),
         (r#"'deny icmp from any to any comment "none"',"#, r#"deny icmp from any to any comment "none""#, 1),

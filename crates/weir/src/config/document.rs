@@ -244,8 +244,9 @@ fn describe(text: &str, chunk: Range<usize>, error: &toml::de::Error) -> SyntaxE
     let mut message = error.message().to_owned();
     let mut related = None;
     let mut help = None;
-    // The parser takes a word that begins as `nan` or `inf` does for one of them.
-    let misread = message.starts_with("invalid float, expected `");
+    // The parser takes a word for the keyword that begins as it does.
+    let misread =
+        ["invalid float, expected `", "invalid boolean, expected `"].iter().any(|own| message.starts_with(own));
     if misread {
         let is_word = |c: char| c.is_alphanumeric() || "_-".contains(c);
         let start = text[..range.start].trim_end_matches(is_word).len();

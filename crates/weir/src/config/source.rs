@@ -1,6 +1,6 @@
 //! The texts that a configuration was read from, and places in them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -87,6 +87,12 @@ impl Sources {
     /// All texts, in the order they were read.
     pub fn iter(&self) -> impl Iterator<Item = &Source> {
         self.texts.iter()
+    }
+
+    /// Returns for each text, by its number, the first text with the same contents: a file that is read twice is one there.
+    pub(super) fn alike(&self) -> Vec<SourceId> {
+        let mut first: HashMap<&str, SourceId> = HashMap::new();
+        (0..).zip(&self.texts).map(|(id, source)| *first.entry(&source.text).or_insert(SourceId(id))).collect()
     }
 
     /// Where a span lies.

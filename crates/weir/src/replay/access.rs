@@ -208,7 +208,9 @@ impl Filter {
             return None; // one string at most
         }
         // Of several, one may be the rule and the others within it, as a comment is.
-        let text = text.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+        let text = text.trim().trim_end_matches(',');
+        let inside = |quote| text.strip_prefix(quote)?.strip_suffix(quote);
+        let text = inside('"').or_else(|| inside('\'')).unwrap_or(text);
         let is_rule = |text: &str| {
             acl::parse(text, &mut Names::default()).is_ok_and(|(rule, _)| rule.to_string() == self.by.rule)
         };

@@ -116,10 +116,15 @@ impl Resolver<'_> {
         let mut named: Vec<Vec<bool>> = named.collect();
         let mut by_others = by_others(lists, interfaces, &named);
         let places = std::mem::take(&mut self.access.places);
-        for (at, needless) in alone.into_iter().enumerate() {
+        let mut needed = Vec::with_capacity(lists.len());
+        for (at, list) in lists.iter().enumerate() {
+            let by = by_others.get(&at).into_iter().flat_map(|shadowed| shadowed.by.keys());
+            by.for_each(|rule| named[at][*rule] = true);
+            needed.push(needed_for_fragments(&list.rules, &mut named[at]));
+        }
+        self.keep_shared_lines(&places, &mut named);
+        for ((at, needless), needed) in alone.into_iter().enumerate().zip(needed) {
             let Shadowed { by, undecided } = by_others.remove(&at).unwrap_or_default();
-            by.keys().for_each(|rule| named[at][*rule] = true);
-            let needed = needed_for_fragments(&lists[at].rules, &mut named[at]);
             let mut advice: BTreeMap<usize, Advice> = BTreeMap::new();
             for finding in &needless.findings {
                 advice.extend(Advice::new(finding, |rule| Some(places[at][rule])).map(|new| (finding.rule, new)));
@@ -132,12 +137,25 @@ impl Resolver<'_> {
             for rule in needed {
                 advice.entry(rule).and_modify(|advice| advice.needed = true);
             }
+            advice.retain(|rule, advice| named[at][*rule] || advice.needed);
             let undecided = BTreeSet::from_iter(needless.undecided).union(&undecided).count();
             let what = format!("of `{}`", lists[at].name);
             let span = self.declared.access.lists[at].name.span;
             self.advise(advice.into_values().collect(), undecided, &what, span);
         }
         self.access.places = places;
+    }
+
+    /// Keeps a line of a file that stands for several rules, in several lists or twice in one, unless all of them are named.
+    fn keep_shared_lines(&self, places: &[Vec<Span>], named: &mut [Vec<bool>]) {
+        let alike = self.sources.alike();
+        let line = |span: &Span| (alike[span.source.0 as usize], span.start, span.end);
+        let rules = || places.iter().flatten().map(line);
+        let staying: HashSet<_> =
+            rules().zip(named.iter().flatten()).filter(|(_, named)| !**named).map(|(line, _)| line).collect();
+        for (line, named) in rules().zip(named.iter_mut().flatten()) {
+            *named &= !staying.contains(&line);
+        }
     }
 
     /// Reports which rules of a list can be left out, and for how many the search took too long.
