@@ -67,6 +67,8 @@ pub(crate) struct AfPacketPort {
     /// For each receive queue, its socket, and where it finds the next one. The queue alone keeps them: one that is dropped
     /// leaves its group, and the others receive its share.
     inputs: Vec<(Weak<PacketSocket>, Weak<Doorstep>)>,
+    /// The sockets of receive queues, once the port closes.
+    closing: Vec<Arc<PacketSocket>>,
     /// What is sent through.
     outputs: Vec<Arc<PacketSocket>>,
     /// Queues that are not yet given away.
@@ -108,6 +110,7 @@ impl AfPacketPort {
             longest: Arc::new(longest(&device).into()),
             link: link(&device),
             inputs: Vec::new(),
+            closing: Vec::new(),
             outputs: Vec::new(),
             receivers: Vec::new(),
             listening: false,
@@ -290,6 +293,10 @@ impl Port for AfPacketPort {
 
     fn device(&self) -> Option<&str> {
         Some(&self.spec.interface)
+    }
+
+    fn keep_open(&mut self) {
+        self.closing = self.sockets().collect();
     }
 
     fn refresh(&mut self) {

@@ -108,6 +108,10 @@ pub trait Port: Send {
     /// The caller then wakes whoever waits for packets of the port: its queues may have other descriptors.
     fn refresh(&mut self) {}
 
+    /// Called before workers drop the queues of a port that closes: from now on the port keeps open what takes the kernel
+    /// milliseconds to close. It closes with the port, on the control thread, and no worker stalls.
+    fn keep_open(&mut self) {}
+
     /// Becomes what this specification says, if that takes no other queues than it has: all addresses and the MTU of a
     /// device's kernel side can change so. False when it is another port that is wanted; then nothing has changed.
     ///

@@ -58,6 +58,10 @@ impl<L: Layer> Port for Wrapped<L> {
         self.port.refresh();
     }
 
+    fn keep_open(&mut self) {
+        self.port.keep_open();
+    }
+
     fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
         self.port.adjust(spec)
     }

@@ -307,6 +307,9 @@ impl Engine {
         let map = control.take_over(&mut compiler, root, (Arc::clone(&model), map), (opened.places, places), &mut work);
         drop(compiler);
         self.workers.wake();
+        for &number in &opened.gone {
+            control.ports()[number as usize].iter_mut().for_each(|port| port.port.keep_open());
+        }
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
             if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
