@@ -139,7 +139,7 @@ fn prose_keeps_to_the_glossary() {
             here.iter().for_each(|line| {
                 let _ = writeln!(wrong, "  {name}:{line}");
             });
-        } else if here.len() < most {
+        } else if here.len() < most && !writing {
             let _ = writeln!(wrong, "{name}: violations {}, allowed {most}: lower the number", here.len());
         }
         if here.len().min(most) > 0 {
