@@ -5,7 +5,7 @@
 //!        ── s1 ────────────────────────── k1 ──              straight: what sending and receiving cost by themselves
 //! ```
 //!
-//! **Senders** ([`Sender`]). Frames come from memory, as fast as a packet socket takes them or as XDP makes them, and are
+//! **Senders** (`Sender`). Frames come from memory, as fast as a packet socket takes them or as XDP makes them, and are
 //! addressed to a station that is not there, so that the sink's kernel throws them away as soon as they arrive. Or sockets of
 //! TCP and UDP send to others in the sink, which share the CPUs with what is between. The three ways take turns, a window
 //! each, and the figures are medians over the windows.
