@@ -1,6 +1,6 @@
 //! Delivery of IPv6 packets to the node that they are for: its walk over their extension headers (RFC 8200 section 4).
 //!
-//! [`ipv6::walk`](crate::wire::ipv6::walk) finds the transport header of any packet, for the sake of policies. A
+//! [`ipv6::walk`] finds the transport header of any packet, for the sake of policies. A
 //! destination does more. It processes the headers in their order, discards what they ask to have discarded, and reports
 //! what it does not recognise. It walks over no header that it does not implement, such as AH.
 
@@ -42,7 +42,7 @@ fn problem(code: u8, pointer: usize) -> Undeliverable {
 /// Processes the extension headers of a packet that is for this node, and finds its payload. `packet` starts with the IPv6
 /// header and has passed [`crate::parse::ipv6`].
 ///
-/// - Hop-by-hop and destination options: [`options`].
+/// - Hop-by-hop and destination options: `options`.
 /// - Routing headers with segments left are refused, whatever their type (RFC 8200 section 4.4; RFC 5095 for type 0); others
 ///   are ignored.
 /// - An atomic fragment is processed as if its fragment header were not there (RFC 6946).
