@@ -692,8 +692,11 @@ impl Engine {
     /// What was traced.
     pub fn traces(&self) -> Vec<stats::TraceRow> {
         let traces = self.tracer.traces();
-        let (compiler, model, map) = self.control.look();
-        let cause = |cause: &_, root: &_| Some(crate::show::cause(cause, &compiler, (&model, &map), root));
+        // Before the root is read: a commit may wait for readers of roots.
+        let look = (!traces.is_empty()).then(|| self.control.look());
+        let cause = |cause: &_, root: &_| {
+            look.as_ref().map(|(compiler, model, map)| crate::show::cause(cause, compiler, (model, map), root))
+        };
         self.root.with(|root| crate::show::trace_rows(&traces, root, |own| cause(own, root)))
     }
 

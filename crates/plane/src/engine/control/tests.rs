@@ -367,7 +367,7 @@ fn nobody_who_looks_waits_for_an_operation() {
         let compiler = operation.write();
         let engine = &rig.engine;
         scope.spawn(move || {
-            let looks: [(&str, &dyn Fn()); 13] = [
+            let looks: [(&str, &dyn Fn()); 14] = [
                 ("snapshot", &|| assert_eq!(engine.snapshot().tables.len(), tables)),
                 ("neighbors", &|| drop(engine.neighbors())),
                 ("news", &|| drop(engine.news())),
@@ -376,6 +376,7 @@ fn nobody_who_looks_waits_for_an_operation() {
                 ("samplers", &|| drop(engine.samplers())),
                 ("ethertypes", &|| drop(engine.ethertypes())),
                 ("sources", &|| drop(engine.invalid_sources())),
+                ("traces", &|| drop(engine.traces())),
                 ("model", &|| drop(engine.model())),
                 ("generation", &|| assert_eq!(engine.generation(), 1)),
                 ("stuck", &|| drop(engine.stuck())),
@@ -387,7 +388,7 @@ fn nobody_who_looks_waits_for_an_operation() {
                 done.send(what).unwrap();
             }
         });
-        for _ in 0..13 {
+        for _ in 0..14 {
             if ended.recv_timeout(PATIENT).is_err() {
                 drop(compiler);
                 drop(operation);
