@@ -126,7 +126,7 @@
 //! Adds take 0.4 to 2 µs on average in most sets, with all that is built anew; 99 % of 10^5 less than 1 to 12 µs, with a reader on
 //! the other of two CPUs and nothing else running. 50,000 rules are loaded in 45 to 190 ms. Both took two to three times as long
 //! when the planner looked at one bit of one rule after the other, and rules were read from where the writer keeps them whole.
-//! `docs/acl-performance.md` has all sets.
+//! `BENCHMARKING.md` has all sets.
 //! Rules take 95 to 340 octets for lookups; where nothing parts them, up to 0.6 KiB by ranges in two fields, 1.2 KiB by ranges in
 //! four, and 2 KiB by all fields.
 //!
