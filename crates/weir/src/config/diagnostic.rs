@@ -158,7 +158,7 @@ codes! {
     GatewayUnreachable = "gateway-unreachable",
     /// A gateway that is ourselves.
     GatewayIsLocal = "gateway-is-local",
-    /// A gateway whose interface cannot be told from its address.
+    /// A gateway whose interface does not follow from its address.
     GatewayAmbiguous = "gateway-ambiguous",
     /// An interface in two line cards, or twice in one.
     LineCard = "line-card",
@@ -208,7 +208,7 @@ codes! {
     UnusedAllowlist = "unused-allowlist",
     /// Warning: bindings that no interface names.
     UnusedBindings = "unused-bindings",
-    /// Warning: a list that is never asked, because one before it decides about all packets.
+    /// Warning: a list that is never reached, because one before it decides about all packets.
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.
     MissingEthertype = "missing-ethertype",
@@ -216,7 +216,7 @@ codes! {
     RedundantRule = "redundant-rule",
     /// Warning: a rule that decides nothing, but is the last of its list for whose sake fragments wait.
     NeededForFragments = "needed-for-fragments",
-    /// Warning: a list that has rules of which it could not be told in time whether they could be left out.
+    /// Warning: a list with rules that could not be examined in time for whether they could be left out.
     UndecidedRules = "undecided-rules",
     /// Warning: a gateway without interfaces.
     NoInterfaces = "no-interfaces",
