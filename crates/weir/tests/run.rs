@@ -302,11 +302,24 @@ fn the_demonstration_shows_all_that_it_promises() {
         assert!(nodes.iter().any(|name| name == node), "{node} in {nodes:?}");
     }
     let reasons = named("errors", "reason");
-    for reason in
-        ["ttl-expired", "blackhole", "unreachable", "no-route", "mtu-exceeded", "martian-source", "no-neighbor"]
+    for reason in ["ttl-expired", "blackhole", "unreachable", "no-route", "mtu-exceeded", "no-neighbor"]
+        .into_iter()
+        .chain(["sav-table", "sav-special", "acl-deny", "acl-reject"])
     {
         assert!(reasons.iter().any(|name| name == reason), "{reason} in {reasons:?}");
     }
+    for row in summary["sav"].as_array().unwrap() {
+        let packets = |invalid: &Value| invalid["packets"].as_u64().unwrap();
+        assert!(row["invalid"].as_array().unwrap().iter().map(packets).sum::<u64>() > 0, "{row}");
+    }
+    let rules = summary["rules"].as_array().unwrap();
+    let actions = ["permit tcp ", "permit udp ", "reject+icmp tcp ", "reject tcp ", "deny udp ", "permit"];
+    assert_eq!(rules.len(), actions.len(), "{rules:?}");
+    for (rule, action) in rules.iter().zip(actions) {
+        assert!(rule["rule"].as_str().unwrap().starts_with(action), "{action}: {rule}");
+        assert!(rule["packets"].as_u64() > Some(0), "{rule}");
+    }
+    assert!(rules[5]["place"].is_null(), "the default comes last: {}", rules[5]);
     for error in ["no-buffer", "handover-full", "transmit-full", "transmit-failed", "fragment-failed"] {
         assert!(!reasons.iter().any(|name| name == error), "{error} in {reasons:?}");
     }

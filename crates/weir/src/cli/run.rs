@@ -21,7 +21,7 @@ use super::live::Live;
 use super::log;
 use super::output::{colour, print};
 use super::watchdog::Watchdog;
-use crate::control::running::Running;
+use crate::control::running::{Running, Stopped};
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
 use crate::privilege::{self, Account, Dropped};
@@ -112,10 +112,10 @@ impl Run {
         };
         let stopped = running.stop();
         let ended = ended?;
-        let failures = stopped.failures.len() as u64;
-        let summary = Summary::new(&stopped.snapshot, ended, stopped.uptime, stopped.generation, stopped.failures);
+        let Stopped { snapshot, generation, uptime, rules, failures } = stopped;
+        let summary = Summary { rules, ..Summary::new(&snapshot, ended, uptime, generation, failures) };
         print(&if self.json { render::json(&summary) + "\n" } else { summary.text() })?;
-        match failures {
+        match summary.failures.len() as u64 {
             0 => Ok(()),
             n => Err(Error::Failed(format!("{} while running", render::number::plural(n, "port failure")))),
         }

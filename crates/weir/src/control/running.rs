@@ -24,6 +24,7 @@ use crate::render::Report as _;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::matched::Matched;
 use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
@@ -148,8 +149,13 @@ impl Running {
         drop(sampler);
         // Asked now: the last flush of a port may have failed.
         failures.extend(engine.faults());
-        let generation = engine.generation();
-        Stopped { snapshot: engine.snapshot(), generation, uptime: started.elapsed().as_secs_f64(), failures }
+        Stopped {
+            snapshot: engine.snapshot(),
+            generation: engine.generation(),
+            uptime: started.elapsed().as_secs_f64(),
+            rules: acl::live::matched(&engine),
+            failures,
+        }
     }
 
     fn alarms_so_far(&self) -> MutexGuard<'_, Alarms> {
@@ -172,6 +178,8 @@ pub struct Stopped {
     pub generation: u64,
     /// Seconds that it ran.
     pub uptime: f64,
+    /// Every rule of an access list that matched packets.
+    pub rules: Vec<Matched>,
     /// Ports that failed.
     pub failures: Vec<String>,
 }

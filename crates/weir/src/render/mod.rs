@@ -10,6 +10,7 @@ pub mod errors;
 pub mod ethertypes;
 pub mod interfaces;
 pub mod live;
+pub mod matched;
 pub mod neighbors;
 pub mod number;
 pub mod reloaded;

@@ -8,8 +8,10 @@ use weir_plane::stats;
 use super::Report;
 use super::errors::{self, Drop};
 use super::interfaces::{self, Interface, Interfaces};
+use super::matched::{self, Matched};
 use super::number::{plural, ratio, short};
 use super::runtime::{self, Node, Rates};
+use super::sav;
 use super::sum::Sum;
 
 /// A run, from its start to its end.
@@ -33,6 +35,12 @@ pub struct Summary {
     pub nodes: Vec<Node>,
     /// Every drop reason that occurred.
     pub errors: Vec<Drop>,
+    /// Source address validation, by interface and family.
+    #[serde(default)]
+    pub sav: Vec<sav::Interface>,
+    /// Every rule of an access list that matched packets.
+    #[serde(default)]
+    pub rules: Vec<Matched>,
     /// Where all packets went.
     pub conservation: Sum,
     /// Ports that failed.
@@ -62,7 +70,7 @@ impl Ended {
 }
 
 impl Summary {
-    /// Of the last snapshot.
+    /// Summarises the last snapshot. The rules of access lists are not in it: the caller adds them.
     pub fn new(snapshot: &stats::Snapshot, ended: Ended, uptime: f64, generation: u64, failures: Vec<String>) -> Self {
         let per_second = |of: fn(&stats::WorkerStats) -> u64| {
             ratio(snapshot.workers.iter().map(of).sum::<u64>() as f64, snapshot.elapsed)
@@ -82,6 +90,8 @@ impl Summary {
             interfaces: Interfaces::new(snapshot, Vec::new()).interfaces,
             nodes: together(&snapshot.workers).iter().filter(|node| node.calls > 0).map(Node::new).collect(),
             errors: errors::Errors::new(snapshot, false).errors,
+            sav: sav::interfaces(snapshot).into_iter().filter(|interface| interface.checked > 0).collect(),
+            rules: Vec::new(),
             conservation: Sum::new(&snapshot.conservation),
             failures,
         }
@@ -134,6 +144,12 @@ impl Report for Summary {
             text.push('\n');
             text.push_str(&errors::table(&self.errors));
         }
+        let policies =
+            [sav::tables(&self.sav), if self.rules.is_empty() { String::new() } else { matched::table(&self.rules) }];
+        for part in policies.iter().filter(|part| !part.is_empty()) {
+            text.push('\n');
+            text.push_str(part);
+        }
         text.push('\n');
         text.push_str(&self.conservation.text());
         for failure in &self.failures {
@@ -145,6 +161,7 @@ impl Report for Summary {
 
 #[cfg(test)]
 mod tests {
+    use super::super::acl::Hits;
     use super::super::{json, read, sample};
     use super::*;
 
@@ -154,6 +171,13 @@ mod tests {
         let second = stats::WorkerStats { worker: 1, core: None, ..snapshot.workers[0].clone() };
         snapshot.workers.push(second);
         let summary = Summary::new(&snapshot, Ended::Duration, 2.04, 1, vec!["interface lan: gone".into()]);
+        let rule = Matched {
+            list: "edge".into(),
+            place: Some(3),
+            rule: "deny tcp from any to any port 25".into(),
+            hits: Hits { packets: 40, bytes: 2400 },
+        };
+        let summary = Summary { rules: vec![rule], ..summary };
         assert_eq!(
             summary.text(),
             "\
@@ -171,6 +195,17 @@ ethernet-input  active      40     2000         0  2.55e1         50.00
 Count  Node       Reason     Severity  Description
    40  ip-lookup  no-route   warning   No route covers the destination.
    60  ip-lookup  blackhole  info      A blackhole route covers the destination.
+
+Interface  Family  Policy  Exempt  Checked  Unknown  Invalid  Invalid bytes  Limited  Redirected
+wan        ipv4    edge         0     1000       10      100           6400        0           0
+wan        ipv6    -            0        5        0        0              0        0           0
+
+Interface  Family  Mechanism  Invalid  Invalid bytes
+wan        ipv4    table           90           5760
+wan        ipv4    special         10            640
+
+Packets  List  Place  Rule
+     40  edge      3  deny tcp from any to any port 25
 
 received 2000 + created 0 = transmitted 1900 + local 0 + held 0 + dropped 100 + absorbed 0
 every packet is accounted for

@@ -16,6 +16,7 @@ use super::{Change, Expect, GroupRequest};
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::{Rule, Rules};
 use crate::render::acl::{Acls, Chain, Group, Hits, List, WorstLookup};
+use crate::render::matched::Matched;
 use crate::render::number::plural;
 use crate::render::reloaded;
 use crate::rules::acl::{Role, Rule as Written};
@@ -163,6 +164,24 @@ pub(crate) fn rules(engine: &Engine, list: &str, most: usize) -> Option<Rules> {
         total,
         rules,
     })
+}
+
+/// Returns the rules and defaults of all lists that matched packets, in the order of lists and rules.
+pub(crate) fn matched(engine: &Engine) -> Vec<Matched> {
+    let of = |list: stats::AclListStats| {
+        let matched = |place, rule: String, own| {
+            let hits = hits(own);
+            (hits.packets > 0).then(|| Matched { list: list.name.clone(), place, rule, hits })
+        };
+        let row = |gateway: &model::Gateway, row: stats::AclRuleRow| {
+            let rule = if row.matched.packets > 0 { written(gateway, &row.rule) } else { String::new() };
+            matched(Some(row.index + 1), rule, row.matched)
+        };
+        let (rules, _) = engine.acl_rules(&list.name, |_| true, usize::MAX, row).unwrap_or_default();
+        let default = matched(None, word(list.default).to_owned(), list.default_matched);
+        rules.into_iter().chain([default]).flatten().collect::<Vec<_>>()
+    };
+    engine.acl_lists().into_iter().flat_map(of).collect()
 }
 
 /// Parts of what was lost that are told one by one, at most.

@@ -65,11 +65,13 @@ pub struct Invalid {
 impl Sav {
     /// Of the gateway's policies and a snapshot.
     pub fn new(policies: Vec<stats::SavPolicyStats>, snapshot: &stats::Snapshot) -> Self {
-        Sav {
-            policies: policies.into_iter().map(Policy::new).collect(),
-            interfaces: snapshot.sav.iter().map(Interface::new).collect(),
-        }
+        Sav { policies: policies.into_iter().map(Policy::new).collect(), interfaces: interfaces(snapshot) }
     }
+}
+
+/// What each interface counted, by family.
+pub(super) fn interfaces(snapshot: &stats::Snapshot) -> Vec<Interface> {
+    snapshot.sav.iter().map(Interface::new).collect()
 }
 
 impl Interface {
@@ -145,6 +147,13 @@ fn invalid(interfaces: &[Interface]) -> String {
     if any { table.text() } else { String::new() }
 }
 
+/// Formats the counters of interfaces; empty where there are no interfaces.
+pub(super) fn tables(interfaces: &[Interface]) -> String {
+    let mut parts = vec![if interfaces.is_empty() { String::new() } else { counted(interfaces) }, invalid(interfaces)];
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
 impl Report for Sav {
     const SCHEMA: &'static str = "weir.show.sav/1";
 
@@ -153,10 +162,7 @@ impl Report for Sav {
             return "no policy validates sources\n".to_owned();
         }
         let mut parts = policy::text(&self.policies);
-        if !self.interfaces.is_empty() {
-            parts.push(counted(&self.interfaces));
-        }
-        parts.push(invalid(&self.interfaces));
+        parts.push(tables(&self.interfaces));
         parts.retain(|part| !part.is_empty());
         parts.join("\n")
     }
