@@ -215,6 +215,41 @@ fn serves_every_show_and_ends_cleanly_on_sigterm() {
 }
 
 #[test]
+fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
+    let gateway = Gateway::start("stopped", CONFIG);
+    let process = gateway.child.as_ref().unwrap().id();
+    gateway.signal(Signal::STOP);
+    let config = gateway.folder.0.join("weir.toml");
+    let rules = gateway.folder.0.join("edge.rules");
+    fs::write(&rules, "permit ip from any to any\n").unwrap();
+    let rules = rules.to_str().unwrap();
+    for (arguments, changes) in [
+        (&["show", "version"][..], false),
+        (&["show", "acl", "edge", "--rates"], false),
+        (&["sav", "dry-run"], false),
+        (&["acl", "list", "edge"], false),
+        (&["acl", "replace", "edge", rules], true),
+        (&["sav", "import", "edge", rules], true),
+        (&["trace", "add", "drop", "1"], true),
+        (&["clear", "trace"], true),
+        (&["reload"], true),
+    ] {
+        let output = gateway.folder.output(&[arguments, &["--timeout", "1"]].concat());
+        let says = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(4), ""), "{arguments:?}: {says}");
+        assert!(says.contains("control.sock did not answer within 1 second"), "{arguments:?}: {says}");
+        assert!(says.contains(&format!("process {process} is stopped")), "{arguments:?}: {says}");
+        assert!(says.contains("`--timeout SECONDS`"), "{arguments:?}: {says}");
+        assert_eq!(says.contains("may still carry out the request"), changes, "{arguments:?}: {says}");
+    }
+    // It never comes to its socket: the second gateway is refused as ever.
+    let second = gateway.folder.output(&["run", config.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
+    gateway.signal(Signal::CONT);
+    gateway.wait_for(|gateway| gateway.folder.output(&["show", "version"]).status.success());
+}
+
+#[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);
     let first = gateway.generation();

@@ -11,7 +11,7 @@ pub(super) enum Error {
     /// It failed at run time.
     #[error("{0}")]
     Failed(String),
-    /// It was not called as it can be.
+    /// Usage error.
     #[error("{0}")]
     Usage(String),
     /// A packet's text could not be read; the whole message.
@@ -39,8 +39,8 @@ impl Error {
             Error::Usage(_) | Error::Misread(_) => Exit::Usage,
             Error::InvalidConfig | Error::InvalidEntries => Exit::InvalidConfig,
             Error::Client(error) => match error {
-                ClientError::NoGateway { .. } | ClientError::NotOurs(_) => Exit::NoGateway,
-                ClientError::Late { .. } | ClientError::Answer { .. } => Exit::Failed,
+                ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
+                ClientError::Answer { .. } => Exit::Failed,
                 ClientError::Refused(_) if error.invalid_configuration().is_some() => Exit::InvalidConfig,
                 ClientError::Refused(_) => Exit::Failed,
             },

@@ -41,9 +41,9 @@ const AFTER: &str = "\
 Exit codes:
   0  done
   1  failed at run time
-  2  not called as it can be
+  2  usage error
   3  the configuration is invalid
-  4  no gateway to talk to
+  4  no gateway to talk to, or it does not answer in time
 
 Environment:
   WEIR_SOCKET  the control socket, as --socket
@@ -88,11 +88,11 @@ pub enum Exit {
     Done = 0,
     /// Failed at run time.
     Failed = 1,
-    /// It was not called as it can be.
+    /// Usage error.
     Usage = 2,
     /// The configuration is invalid.
     InvalidConfig = 3,
-    /// There is no gateway to talk to.
+    /// There is no gateway to talk to, or it does not answer in time.
     NoGateway = 4,
 }
 

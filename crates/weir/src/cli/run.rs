@@ -15,7 +15,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use weir_plane::model::Sampler;
 
 use super::configuration;
-use super::connection::Connection;
+use super::connection::Place;
 use super::error::Error;
 use super::live::Live;
 use super::log;
@@ -65,7 +65,7 @@ pub struct Run {
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = log::Place::Auto)]
     log: log::Place,
     #[command(flatten)]
-    connection: Connection,
+    place: Place,
 }
 
 /// A positive number of seconds.
@@ -96,7 +96,7 @@ impl Run {
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket =
-            Socket::take(&self.connection.place(), account.as_ref().map(|account| account.user)).map_err(failed)?;
+            Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
