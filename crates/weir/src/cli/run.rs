@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, access};
 use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -141,7 +141,7 @@ impl Run {
             _ => {}
         }
         if let Some(path) = &self.config
-            && let Err(error) = std::fs::File::open(path)
+            && let Err(error) = rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
         {
             tracing::warn!("a reload will not be able to read {}: {error}", path.display());
         }
