@@ -23,6 +23,9 @@ pub(super) enum Error {
     /// Entries are invalid, and what is wrong with them has been shown.
     #[error("the entries are invalid")]
     InvalidEntries,
+    /// A file of entries or rules is not whole; the message says why.
+    #[error("{0}")]
+    InvalidFile(String),
     /// There is no gateway to talk to, or it does not do what it is asked.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -37,7 +40,7 @@ impl Error {
         match self {
             Error::Failed(_) => Exit::Failed,
             Error::Usage(_) | Error::Misread(_) => Exit::Usage,
-            Error::InvalidConfig | Error::InvalidEntries => Exit::InvalidConfig,
+            Error::InvalidConfig | Error::InvalidEntries | Error::InvalidFile(_) => Exit::InvalidConfig,
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
                 ClientError::Answer { .. } => Exit::Failed,

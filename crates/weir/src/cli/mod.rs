@@ -20,6 +20,7 @@ mod run;
 mod sav;
 mod show;
 mod teller;
+mod text;
 mod trace;
 mod watchdog;
 

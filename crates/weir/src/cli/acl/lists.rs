@@ -10,10 +10,9 @@ use super::super::error::Error;
 use super::super::output::print;
 use super::super::query::{escaped, target};
 use super::super::teller::{Source, Teller, rules_of};
-use crate::control::LONGEST_TEXT;
+use super::super::text::Input;
 use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
-use crate::encoding;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
@@ -66,7 +65,7 @@ pub(super) enum Lists {
     Replace {
         /// The list
         list: String,
-        /// Rules, one a line
+        /// Rules, one a line, each with a line end; `-`: those on standard input
         file: PathBuf,
         /// The file may have no rule: then the list loses all of its own
         #[arg(long)]
@@ -79,7 +78,7 @@ pub(super) enum Lists {
     Create {
         /// The list
         list: String,
-        /// Rules, one a line
+        /// Rules, one a line, each with a line end; `-`: those on standard input
         file: Option<PathBuf>,
         #[command(flatten)]
         more: More,
@@ -227,14 +226,13 @@ fn put(
     expect: Expect,
     allow_empty: bool,
 ) -> Result<(), Error> {
-    let name = || -> Result<String, Error> {
-        let Some(file) = file else { return Ok(source::usual()) };
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        source::check(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
-        Ok(name)
+    let input = file.map(Input::of);
+    let source = match (&more.source, input) {
+        (Some(source), _) => source.clone(),
+        (None, Some(input)) => input.source()?,
+        (None, None) => source::usual(),
     };
-    let source = more.source.clone().map_or_else(name, Ok)?;
-    let text = file.map_or(Ok(String::new()), read)?;
+    let text = input.map_or(Ok(String::new()), |input| input.read_whole(true))?;
     let default = more.default.map(|default| default.name().to_owned());
     let query = [
         ("source", Some(source)),
@@ -242,18 +240,7 @@ fn put(
         ("expect", Some(expect.name().to_owned())),
         ("allow-empty", allow_empty.then(|| "true".to_owned())),
     ];
-    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), file)
-}
-
-fn read(file: &Path) -> Result<String, Error> {
-    let octets =
-        std::fs::read(file).map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
-    let text = encoding::decode(&octets).map_err(|wrong| Error::Failed(format!("{}: {wrong}", file.display())))?;
-    if text.len() > LONGEST_TEXT {
-        let file = file.display();
-        return Err(Error::Failed(format!("{file}: rules come in at most {LONGEST_TEXT} octets at a time")));
-    }
-    Ok(text)
+    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), input)
 }
 
 #[cfg(test)]
