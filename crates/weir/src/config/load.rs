@@ -170,14 +170,14 @@ impl<'f> Loader<'f> {
     /// Text of octets that may not be UTF-8, with an error if they are not.
     fn decode(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf) -> SourceId {
         match encoding::decode(&bytes) {
-            Ok(text) => self.sources.add(name, text, folder),
+            Ok(text) => self.sources.add(name, text.to_owned(), folder),
             Err(wrong) => {
                 let (message, help) = (wrong.message(), wrong.help());
                 let first = wrong.text[wrong.at..].chars().next().map_or(0, char::len_utf8);
                 let (start, end) = (wrong.at as u32, (wrong.at + first) as u32);
                 let source = self.sources.add(name, wrong.text, folder);
                 let mut found = Diagnostic::error(Code::NotUtf8, Span { source, start, end }, message);
-                found.help = help.map(str::to_owned);
+                found.help = help;
                 self.diagnostics.push(found);
                 source
             }
