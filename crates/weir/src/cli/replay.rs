@@ -169,8 +169,8 @@ fn stations(replay: &Run) -> String {
     });
     let macs: Vec<String> = macs.collect();
     format!(
-        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`), or take all \
-         frames with --any-mac: {}\n",
+        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`), or, if the \
+         capture holds only what came in, take all frames with --any-mac: {}\n",
         macs.join(", ")
     )
 }

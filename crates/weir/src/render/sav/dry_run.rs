@@ -83,6 +83,9 @@ pub struct Station {
 }
 
 impl Captured {
+    /// The capture has frames of both directions, and nothing says which of them came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub both_ways: bool,
     /// Why packets were not validated, a line for each reason.
     pub fn reasons(&self) -> String {
         let mut text = String::new();
@@ -99,17 +102,26 @@ impl Captured {
             let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(self.cut, "packet"));
         }
         text += &PassedOver { outgoing: self.outgoing, elsewhere: self.elsewhere }.text();
-        for Station { interface, station } in &self.stations {
+        for Station { interface, station, both_ways } in &self.stations {
             let _ = match station {
                 Some(station) => writeln!(text, "{interface}: frames to {station} are taken for frames to the gateway"),
                 None => writeln!(text, "{interface}: frames to any station are taken for frames to the gateway"),
             };
         }
         if self.strangers * 2 > self.packets {
-            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
-                     addresses (`mac`) of the gateway that the capture was taken at, or take all frames with --any-mac\n";
+            text += "most packets are for other stations, and were dropped before: set the hardware addresses (`mac`) of the \
+                     interfaces to those of the gateway that the capture was taken at; if the capture holds only what came in, \
+                     --any-mac takes all frames\n";
         }
         text
+            if *both_ways {
+                let _ = writeln!(
+                    text,
+                    "{interface}: the capture has frames of both directions, and those that the gateway sent count as \
+                     received: set the hardware address (`mac`) of the interface, or capture what comes in alone \
+                     (`tcpdump -Q in`)"
+                );
+            }
     }
 
     /// Packets that were validated.
