@@ -51,6 +51,8 @@ pub(super) struct Monitor {
     merge: Merge,
     read: Read,
     stations: Vec<Station>,
+    /// Why a capture was not read to its end.
+    failure: Option<String>,
 }
 
 impl Monitor {
@@ -108,7 +110,10 @@ impl Monitor {
             progress(Progress { packets: self.read.packets, octets: self.merge.position() });
         }
         match self.merge.failure() {
-            Some(error) => Err(error.into()),
+            Some(error) => {
+                self.failure = Some(error.to_string());
+                Err(error.into())
+            }
             None => Ok(()),
         }
     }

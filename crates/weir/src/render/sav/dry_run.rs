@@ -58,6 +58,9 @@ pub struct Captured {
     pub stations: Vec<Station>,
     /// From the first timestamp to the latest.
     pub seconds: f64,
+    /// Why a capture was not read to its end, if one was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// Packets that were not validated.
@@ -98,6 +101,9 @@ impl Captured {
     /// Where packets were taken from, and which were not.
     pub fn remarks(&self) -> String {
         let mut text = String::new();
+        if let Some(why) = &self.incomplete {
+            let _ = writeln!(text, "incomplete: not all packets were read ({why})");
+        }
         if self.cut > 0 {
             let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(self.cut, "packet"));
         }
@@ -250,6 +256,20 @@ impl DryRun {
         match &self.captured {
             Some(captured) => captured.judged(),
             None => self.interfaces.iter().map(|row| row.checked + row.exempt).sum(),
+        }
+    }
+
+    /// Why nothing can be said, if no packet was validated.
+    pub fn nothing_judged(&self) -> Option<String> {
+        match &self.captured {
+            Some(captured) => captured.nothing_judged(),
+            None if self.interfaces.is_empty() => {
+                Some("nothing was judged: no interface has a policy that validates sources".to_owned())
+            }
+            None if self.judged() == 0 => {
+                Some("nothing was judged: no packet was validated since the counters were cleared".to_owned())
+            }
+            None => None,
         }
     }
 
@@ -432,6 +452,9 @@ impl Report for DryRun {
                 }
                 _ => "\nnothing would be dropped\n".to_owned(),
             };
+                (_, Some(Captured { incomplete: Some(_), .. })) => {
+                    "\nnothing can be said of the packets that were not read\n".to_owned()
+                }
         }
         self.sources.iter().for_each(|entry| source(&mut text, entry));
         text + &self.remarks() + &self.unknown()
