@@ -286,6 +286,8 @@ fn changed(list: &str, source: &str, created: bool, edited: AclEdited, warnings:
         deleted: edited.deleted,
         moved: edited.moved,
         rules: edited.rules,
+        default: None,
+        default_before: None,
         warnings: warnings.shown,
         more_warnings: warnings.more,
     }
@@ -377,10 +379,11 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
     let Some(text) = Text::read(text, None, &mut errors, &mut warnings) else {
         return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
     };
+    let before_default = engine.acl_default(list);
     let create = match expect {
         Some(Expect::New) => true,
         Some(Expect::Existing) => false,
-        None => engine.acl_default(list).is_none(),
+        None => before_default.is_none(),
     };
     if !create && text.is_empty() && !allow_empty {
         let of = engine.acl_lists().into_iter().find(|known| known.name == list);
@@ -427,7 +430,14 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         })
     };
     match edited {
-        Ok(edited) => Ok(changed(list, source, create, edited, warnings)),
+        Ok(edited) => Ok(Changed {
+            default: default.filter(|now| before_default != Some(*now)).map(|now| word(now).to_owned()),
+            default_before: default
+                .and(before_default)
+                .filter(|was| default != Some(*was))
+                .map(|was| word(was).to_owned()),
+            ..changed(list, source, create, edited, warnings)
+        }),
         Err(failed) => Err(failed.refusal(&spots).into()),
     }
 }
