@@ -106,6 +106,10 @@ impl Resolver<'_> {
         }
         for file in &declared.files {
             let Some(source) = file.source else { continue };
+            if file.lines.is_empty() && !self.has_errors(source) {
+                let message = format!("`{}` has no rules", file.path.value);
+                self.report(Diagnostic::warning(Code::EmptyFile, file.path.span, message));
+            }
             for line in &file.lines {
                 let span = Span { source, start: line.start, end: line.end };
                 let origin = self.origin(span);
