@@ -131,6 +131,8 @@ impl Resolver<'_> {
             Takes::Modes(matching) => lists::find(&making.list, interfaces, matching, every),
             Takes::Allowlists => lists::find(&making.list, interfaces, Match::MostSpecific, every),
         };
+        let removable = found.overlaps.iter().filter(|overlap| overlap.kind.is_removable());
+        self.policies.shared.note(removable.map(|overlap| making.places[overlap.rule as usize]));
         let shown = found.overlaps.len().min(SHOWN - making.shown);
         making.more += found.overlaps.len() - shown;
         for overlap in &found.overlaps[..shown] {
@@ -169,6 +171,9 @@ impl Resolver<'_> {
                     Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "its allowlist")
                 }
             });
+            if overlap.kind.is_removable() {
+                self.policies.shared.reported(self.diagnostics.len() - 1, place);
+            }
         }
         let limit = self.declared.settings.limits.sav_prefixes;
         for (count, family) in found.prefixes.into_iter().zip(["IPv4", "IPv6"]) {
