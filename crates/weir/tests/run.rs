@@ -424,6 +424,54 @@ impl Gateway {
         self.ok(&["clear", "interfaces"]);
         self.wait_for(|gateway| gateway.validated().0 > 1000);
         self.validated().1 > 0
+#[test]
+fn a_core_that_cannot_be_used_is_named_with_its_place() {
+    let folder = Folder::new("core");
+    let lines = CONFIG.lines().count();
+    let config = folder.config(&format!("{CONFIG}\n[workers]\ncores = [1023]\n"));
+    let output = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{says}");
+    let place = format!("weir.toml:{}: cannot run a worker on core 1023: this process may use cores ", lines + 3);
+    assert!(says.contains(&place), "{says}");
+    assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
+    let folder = Folder::new("pipe");
+    let (pipe, rules) = (folder.0.join("pipe"), "[acl.edge]\nfiles = [\"pipe\"]\n");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let path = pipe.to_str().unwrap();
+    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe\" }} }}\n");
+    let config = folder.config(&output);
+    let start = Instant::now();
+    let ran = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{says}");
+    assert!(says.contains("pipe: cannot be created: this is a named pipe, and no process reads it"), "{says}");
+    let config = folder.config(&format!("{CONFIG}\n{rules}"));
+    let config = config.to_str().unwrap();
+    let capture = format!("in={path}");
+    for (arguments, code) in [
+        (&["check", path][..], 3),
+        (&["check", config], 3),
+        (&["acl", "import", "--format", "vpp", path], 1),
+        (&["acl", "replace", "edge", path], 1),
+        (&["sav", "import", "edge", path, "--format", "csv"], 1),
+        (&["replay", config, "--in", &capture], 3),
+    ] {
+        let output = folder.output(arguments);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {says}");
+        assert!(says.contains("this is a named pipe, and no process writes to it"), "{arguments:?}: {says}");
+    }
+    let config = folder.config(CONFIG);
+    let replayed = folder.output(&["replay", config.to_str().unwrap(), "--in", &capture]);
+    assert!(text(&replayed.stderr).contains("this is a named pipe, and no process writes to it"));
+    assert!(start.elapsed() < Duration::from_secs(120));
+}
+
     }
 
     /// The entries of `edge`, as text without the times.

@@ -111,7 +111,13 @@ impl<'f> Loader<'f> {
     fn finish(mut self) -> Loaded {
         if self.sources.iter().next().is_none() {
             let service = Service::default();
-            return Loaded { gateway: None, service, diagnostics: self.diagnostics, sources: self.sources };
+            return Loaded {
+                gateway: None,
+                service,
+                cores: None,
+                diagnostics: self.diagnostics,
+                sources: self.sources,
+            };
         }
         self.route_files();
         self.rule_files();
@@ -164,7 +170,8 @@ impl<'f> Loader<'f> {
         ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let service = self.declared.settings.service;
-        Loaded { gateway: gateway.filter(|_| !errors), service, diagnostics, sources: self.sources }
+        let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
+        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources: self.sources }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.
