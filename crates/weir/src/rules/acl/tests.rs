@@ -155,6 +155,14 @@ fn what_is_wrong_is_named_with_its_place() {
             "permit icmp from any to any type echo-requst",
             "column 34: `echo-requst` is no type of ICMP (did you mean `echo-request`?)",
         ),
+        (
+            "permit icmp from any to any type echo",
+            "column 34: `echo` is no type of ICMP (did you mean `echo-request`?)",
+        ),
+        (
+            "permit icmp6 from any to any type echo",
+            "column 35: `echo` is no type of ICMP (did you mean `echo-request`?)",
+        ),
         ("permit icmp6 from any to any type 256", "column 35: `256` is not a type of ICMP: it is at most 255"),
         ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp ask for its flags"),
         (
