@@ -194,7 +194,7 @@ impl Entry {
     }
 
     /// Whether another process, or another port of this one, writes to the file that has the name.
-    fn is_locked(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         // A file that cannot be read cannot be asked; the system decides whether it may be removed.
         self.open(OFlags::RDONLY).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
