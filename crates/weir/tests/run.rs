@@ -249,6 +249,70 @@ fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
     gateway.wait_for(|gateway| gateway.folder.output(&["show", "version"]).status.success());
 }
 
+/// Runs a command that reads this from standard input.
+fn fed(folder: &Folder, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = folder.weir(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn lists_and_tables_are_replaced_by_whole_texts_only() {
+    let tables = "[acl.edge]\nrules = [\"permit ip from any to any\"]\n[sav.table]\nmechanism = \"table\"\n";
+    let gateway = Gateway::start("whole", &format!("{CONFIG}\n{tables}"));
+    let folder = &gateway.folder;
+    let file = |name: &str, text: &[u8]| {
+        let path = folder.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let refused = |output: &Output, code: i32, words: &str| {
+        let says = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), ""), "{says}");
+        assert!(says.contains(words), "{says}");
+    };
+    let (rule, entry) = ("deny ip from any to any\n", "permit from 10.0.0.0/8 on in\n");
+    // Standard input; and a change of the default alone.
+    let replaced = fed(folder, &["acl", "replace", "edge", "-"], rule.as_bytes());
+    let says = text(&replaced.stdout);
+    assert!(says.starts_with("edge: inserted 1 (id ") && says.ends_with("), deleted 1; 1 rule now\n"), "{replaced:?}");
+    let same = file("same.rules", rule.as_bytes());
+    assert_eq!(
+        gateway.ok(&["acl", "replace", "edge", &same, "--default", "reject"]),
+        "edge: inserted 0, deleted 0, default reject (was next); 1 rule now\n"
+    );
+    let json = gateway.json(&["acl", "replace", "edge", &same, "--default", "deny", "--json"]);
+    assert_eq!((json["default"].as_str(), json["default-before"].as_str()), (Some("deny"), Some("reject")));
+    let json = gateway.json(&["acl", "replace", "edge", &same, "--default", "deny", "--json"]);
+    assert_eq!(json.get("default"), None);
+    let imported = fed(folder, &["sav", "import", "table", "-", "--format", "rules"], entry.as_bytes());
+    assert_eq!(text(&imported.stdout), "table: added 1, replaced 0, deleted 0; api has 1 now\n", "{imported:?}");
+    // Cut within a line that can still be read.
+    let cut = "the last line has no line end; the file may be cut short";
+    for (whole, name, command) in
+        [(rule, "cut.rules", &["acl", "replace", "edge"][..]), (entry, "cut.rules", &["sav", "import", "table"])]
+    {
+        let path = file(name, &whole.as_bytes()[..whole.len() - 1]);
+        refused(&folder.output(&[command, &[&path]].concat()), 3, &format!("cut.rules: line 1: {cut}"));
+    }
+    let created = fed(folder, &["acl", "create", "new", "-"], rule.trim_end().as_bytes());
+    refused(&created, 3, &format!("standard input: line 1: {cut}"));
+    // Other encodings, with the right advice from each reader.
+    let wide = file("wide.rules", &entry.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>());
+    for command in [&["acl", "replace", "edge"][..], &["sav", "import", "table"]] {
+        let output = folder.output(&[command, &[&wide]].concat());
+        refused(&output, 1, "the file is UTF-16, not UTF-8 (convert it: `iconv -f UTF-16BE -t UTF-8`)");
+    }
+    // What stands in a file that is none of rules is shown to its reader, and not logged.
+    let secret = file("secret", b"root:$6$secret:1\ndaemon:$6$secret:1\n");
+    refused(&folder.output(&["acl", "replace", "edge", &secret]), 3, "$6$secret");
+    let log = text(&gateway.end(Signal::TERM).stderr);
+    assert!(log.contains("acl edge: nothing changed: invalid rules, the first: line 1, column 1\n"), "{log}");
+    assert!(!log.contains("secret"), "{log}");
+    assert!(!log.contains("nothing was changed"), "{log}");
+}
+
 #[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);
