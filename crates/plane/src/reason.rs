@@ -106,7 +106,7 @@ reasons! {
     SavSpecial "sav-special" Info "ip-sav" "The source is a special address, which the interface's policy denies.";
     SavLink "sav-link" Info "ip-sav" "The source is valid, but the frame does not come from the neighbour whom it is behind.";
     SavRateLimit "sav-rate-limit" Info "ip-sav" "The source is not valid, and more of these packets came than the policy lets pass.";
-    SavRedirect "sav-redirect" Warning "ip-sav" "The source is not valid, and the next hop that the policy sends such packets to can not be reached.";
+    SavRedirect "sav-redirect" Warning "ip-sav" "The source is not valid, and the next hop that the policy sends such packets to cannot be reached.";
     AclDeny "acl-deny" Info "ip-acl" "A rule of the interface's access lists denies the packet, or none permits it.";
     AclReject "acl-reject" Info "ip-acl" "A rule of the interface's access lists rejects the packet, and its source is told.";
     AclRateLimit "acl-rate-limit" Info "ip-acl" "A rule permits the packet, but more have come than it lets pass.";
@@ -122,7 +122,7 @@ reasons! {
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
     MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";
-    FragmentFailed "fragment-failed" Error "ip4-fragment" "The packet can not be cut into fragments that fit the MTU.";
+    FragmentFailed "fragment-failed" Error "ip4-fragment" "The packet cannot be cut into fragments that fit the MTU.";
     LocalUnhandled "local-unhandled" Info "local" "The packet is for the gateway itself, which does not serve it.";
     LocalFragment "local-fragment" Info "local" "A fragment for the gateway itself, of something that it does not serve.";
     BadFragment "bad-fragment" Warning "local" "A fragment that can be part of no datagram: its length, its place or its headers (RFC 8200, 4.5; RFC 7112).";

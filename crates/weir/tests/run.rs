@@ -425,6 +425,54 @@ fn an_invalid_configuration_opens_nothing() {
 }
 
 #[test]
+fn a_core_that_cannot_be_used_is_named_with_its_place() {
+    let folder = Folder::new("core");
+    let lines = CONFIG.lines().count();
+    let config = folder.config(&format!("{CONFIG}\n[workers]\ncores = [1023]\n"));
+    let output = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{says}");
+    let place = format!("weir.toml:{}: cannot run a worker on core 1023: this process may use cores ", lines + 3);
+    assert!(says.contains(&place), "{says}");
+    assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
+    let folder = Folder::new("pipe");
+    let (pipe, rules) = (folder.0.join("pipe"), "[acl.edge]\nfiles = [\"pipe\"]\n");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let path = pipe.to_str().unwrap();
+    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe\" }} }}\n");
+    let config = folder.config(&output);
+    let start = Instant::now();
+    let ran = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{says}");
+    assert!(says.contains("pipe: cannot be created: this is a named pipe, and no process reads it"), "{says}");
+    let config = folder.config(&format!("{CONFIG}\n{rules}"));
+    let config = config.to_str().unwrap();
+    let capture = format!("in={path}");
+    for (arguments, code) in [
+        (&["check", path][..], 3),
+        (&["check", config], 3),
+        (&["acl", "import", "--format", "vpp", path], 1),
+        (&["acl", "replace", "edge", path], 1),
+        (&["sav", "import", "edge", path, "--format", "csv"], 1),
+        (&["replay", config, "--in", &capture], 3),
+    ] {
+        let output = folder.output(arguments);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {says}");
+        assert!(says.contains("this is a named pipe, and no process writes to it"), "{arguments:?}: {says}");
+    }
+    let config = folder.config(CONFIG);
+    let replayed = folder.output(&["replay", config.to_str().unwrap(), "--in", &capture]);
+    assert!(text(&replayed.stderr).contains("this is a named pipe, and no process writes to it"));
+    assert!(start.elapsed() < Duration::from_secs(120));
+}
+
+#[test]
 fn a_port_that_cannot_be_opened_is_named_with_its_place() {
     let folder = Folder::new("port");
     let config = folder.config(
@@ -488,54 +536,6 @@ impl Gateway {
         self.ok(&["clear", "interfaces"]);
         self.wait_for(|gateway| gateway.validated().0 > 1000);
         self.validated().1 > 0
-#[test]
-fn a_core_that_cannot_be_used_is_named_with_its_place() {
-    let folder = Folder::new("core");
-    let lines = CONFIG.lines().count();
-    let config = folder.config(&format!("{CONFIG}\n[workers]\ncores = [1023]\n"));
-    let output = folder.output(&["run", config.to_str().unwrap()]);
-    let says = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{says}");
-    let place = format!("weir.toml:{}: cannot run a worker on core 1023: this process may use cores ", lines + 3);
-    assert!(says.contains(&place), "{says}");
-    assert!(!folder.0.join("control.sock").exists());
-}
-
-#[test]
-fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
-    let folder = Folder::new("pipe");
-    let (pipe, rules) = (folder.0.join("pipe"), "[acl.edge]\nfiles = [\"pipe\"]\n");
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let path = pipe.to_str().unwrap();
-    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe\" }} }}\n");
-    let config = folder.config(&output);
-    let start = Instant::now();
-    let ran = folder.output(&["run", config.to_str().unwrap()]);
-    let says = text(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(1), "{says}");
-    assert!(says.contains("pipe: cannot be created: this is a named pipe, and no process reads it"), "{says}");
-    let config = folder.config(&format!("{CONFIG}\n{rules}"));
-    let config = config.to_str().unwrap();
-    let capture = format!("in={path}");
-    for (arguments, code) in [
-        (&["check", path][..], 3),
-        (&["check", config], 3),
-        (&["acl", "import", "--format", "vpp", path], 1),
-        (&["acl", "replace", "edge", path], 1),
-        (&["sav", "import", "edge", path, "--format", "csv"], 1),
-        (&["replay", config, "--in", &capture], 3),
-    ] {
-        let output = folder.output(arguments);
-        let says = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {says}");
-        assert!(says.contains("this is a named pipe, and no process writes to it"), "{arguments:?}: {says}");
-    }
-    let config = folder.config(CONFIG);
-    let replayed = folder.output(&["replay", config.to_str().unwrap(), "--in", &capture]);
-    assert!(text(&replayed.stderr).contains("this is a named pipe, and no process writes to it"));
-    assert!(start.elapsed() < Duration::from_secs(120));
-}
-
     }
 
     /// The entries of `edge`, as text without the times.
@@ -759,7 +759,7 @@ fn access_lists_change_while_packets_flow() {
     gateway.ok(&["acl", "insert", "edge-in", "deny ip from @new to any"]);
     let id = &gateway.rules("edge-in")[3].0;
     let named = gateway.refused(1, &["acl", "group", "new", "--remove"]);
-    assert_eq!(named, format!("error: group `new` can not go: access list `edge-in` (rule {id}) names it\n"));
+    assert_eq!(named, format!("error: cannot remove group `new`: access list `edge-in` (rule {id}) uses it\n"));
     gateway.ok(&["acl", "delete", "edge-in", id]);
     let json = gateway.json(&["acl", "group", "new", "--remove", "--json"]);
     assert_eq!((&json["schema"], &json["restored"]), (&"weir.acl.regrouped/1".into(), &"removed".into()));

@@ -12,7 +12,7 @@ use crate::render::number::plural;
 use crate::render::sum::Sum;
 use crate::replay::{Input, Line, Options, Replay as Run, ReplayError, Summary};
 
-/// Sends captured packets through the gateway and says what becomes of each
+/// Sends captured packets through the gateway and reports the verdict on each
 #[derive(Debug, Args)]
 pub struct Replay {
     /// The configuration, a TOML file

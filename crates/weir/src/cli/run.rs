@@ -130,8 +130,7 @@ impl Run {
             weir_base::file::set_owner(account.user, account.group);
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
-        let socket =
-            Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
+        let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
@@ -167,10 +166,10 @@ impl Run {
             socket.give_to(account.user, account.group)?;
         }
         match (privilege::drop(account)?, account) {
-            (Dropped::Changed, Some(account)) => tracing::info!("going on as the user {}", account.name),
+            (Dropped::Changed, Some(account)) => tracing::info!("running as the user {}", account.name),
             (Dropped::StillRoot, None) => {
                 tracing::info!(
-                    "going on as root, without its powers: there is no user `weir`, and `[service]` names none"
+                    "running as root, capabilities dropped: there is no user `weir`, and `[service]` names none"
                 );
             }
             _ => {}
@@ -178,7 +177,7 @@ impl Run {
         if let Some(path) = &self.config
             && let Err(error) = rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
         {
-            tracing::warn!("a reload will not be able to read {}: {error}", path.display());
+            tracing::warn!("a reload cannot read {}: {error}", path.display());
         }
         for trouble in sampler::unwritable(samplers) {
             tracing::warn!("{trouble}");
@@ -187,7 +186,7 @@ impl Run {
         if account.is_some()
             && let Err(error @ (Errno::ACCESS | Errno::PERM)) = access(TUN, Access::READ_OK | Access::WRITE_OK)
         {
-            tracing::warn!("a reload will not be able to add taps, tuns or punt devices: {TUN}: {error}");
+            tracing::warn!("a reload cannot add taps, tuns or punt devices: {TUN}: {error}");
         }
         Ok(())
     }
@@ -299,6 +298,7 @@ mod tests {
         for bad in ["0", "-1", "nan", "inf", "1e300", "soon", ""] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+    }
 
     #[test]
     fn cores_that_cannot_be_used_are_named_with_those_that_can() {
@@ -308,6 +308,5 @@ mod tests {
             "cannot run a worker on core 99: this process may use cores 0-2, 8"
         );
         assert!(usable(&[7, 99], &[0]).unwrap_err().starts_with("cannot run a worker on cores 7, 99: "));
-    }
     }
 }

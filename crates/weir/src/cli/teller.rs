@@ -17,7 +17,7 @@ use crate::render::{self, Report};
 /// Who says so.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// Who says so
+    /// The source that the change belongs to
     #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
     pub(super) name: String,
 }

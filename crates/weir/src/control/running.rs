@@ -377,7 +377,7 @@ impl Running {
         let mut loaded = config::load(file);
         let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
-            let what = "the user or group of `[service]` can not change while the gateway runs: restart it";
+            let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
@@ -427,7 +427,9 @@ fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>
         Ok(changed @ Changed { inserted, deleted, moved, rules, .. }) => {
             let (inserted, default) = (inserted.len(), changed.new_default());
             let rules = plural(*rules as u64, "rule");
-            tracing::info!("acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}; {rules}");
+            tracing::info!(
+                "acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}{default}; {rules}"
+            );
         }
         Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.for_log()),
     }

@@ -241,7 +241,7 @@ impl Replay {
         for input in inputs {
             let (taken, own) = if options.any_mac { (Taken::Any, Own::Interface) } else { (Taken::Own, Own::Any) };
             let port = port(&gateway, &input.interface)?;
-            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken });
+            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken, own });
         }
         let mut harness = harness(gateway, options)?;
         let merge = Merge::open(&sources, |port| harness.interface_mac(port).unwrap_or_default())?;

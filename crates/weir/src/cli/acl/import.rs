@@ -13,7 +13,7 @@ use crate::render::acl::imported::Imported;
 use crate::render::{self, Report as _};
 use crate::rules::import::{self, import};
 
-/// Prints rules of others as rules of ours, for a file or for `weir acl replace`; no gateway is asked
+/// Converts rules of other programs to rules of weir, for a file or for `weir acl replace`; needs no gateway
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// How the rules are written

@@ -24,7 +24,7 @@ pub(super) enum Lists {
         /// The list
         list: String,
     },
-    /// Inserts rules into a list: behind all others, unless told where
+    /// Inserts rules into a list: behind all others, unless an option names the place
     Insert {
         /// The list
         list: String,
@@ -40,7 +40,7 @@ pub(super) enum Lists {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show acl LIST` tells them
+        /// Their ids, as `weir show acl LIST` shows them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
         /// The rule at this place, from 1; may be given several times
@@ -53,7 +53,7 @@ pub(super) enum Lists {
     Change {
         /// The list
         list: String,
-        /// The id of the rule that goes, as `weir show acl LIST` tells it
+        /// The id of the rule to replace, as `weir show acl LIST` shows it
         id: u32,
         /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
@@ -125,15 +125,15 @@ pub(super) struct Place {
 /// What there is to a list beside its rules.
 #[derive(Debug, Args)]
 pub(super) struct More {
-    /// What becomes of packets that no rule matches [default: as it was, and `next` for a new list]
+    /// The action for packets that no rule matches [default: unchanged; `next` for a new list]
     #[arg(long, value_enum, value_name = "ACTION")]
     default: Option<Default>,
-    /// Who says so [default: the file's name, or `api`]
+    /// The source that the rules belong to [default: the file's name, or `api`]
     #[arg(long, value_name = "NAME", value_parser = super::super::teller::source_name)]
     source: Option<String>,
 }
 
-/// What becomes of packets that no rule matches.
+/// The action for packets that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Default {
     /// The next list of the interface decides; behind the last one they are denied
@@ -142,7 +142,7 @@ pub(super) enum Default {
     Permit,
     /// They are dropped
     Deny,
-    /// They are dropped, and their sources told
+    /// They are dropped, and their senders notified
     Reject,
 }
 

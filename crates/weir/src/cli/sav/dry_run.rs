@@ -19,10 +19,10 @@ use crate::replay::Input;
 /// Entries that people are shown unless they say how many.
 const SHOWN: usize = 25;
 
-/// What would be dropped if every policy discarded what is not valid
+/// Reports the packets that would be dropped if every policy discarded invalid packets
 #[derive(Debug, Args)]
 pub(super) struct DryRun {
-    /// The configuration, a TOML file; without one, what a running gateway has found is told
+    /// The configuration, a TOML file; without one, the running gateway reports what it has found
     #[arg(requires = "inputs")]
     config: Option<PathBuf>,
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps

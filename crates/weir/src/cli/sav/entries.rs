@@ -39,7 +39,7 @@ pub(super) enum Entries {
         policy: String,
         /// Rules or CSV, each line with a line end, or JSON; `-`: what is on standard input
         file: PathBuf,
-        /// Who says so [default: the file's name; `api` for standard input]
+        /// The source that the entries belong to [default: the file's name; `api` for standard input]
         #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: Option<String>,
         /// How the file is written [default: as its name ends]
@@ -53,7 +53,7 @@ pub(super) enum Entries {
     Clear {
         /// A policy whose mechanism is `table`
         policy: String,
-        /// Who said them
+        /// The source
         #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: String,
     },
@@ -74,7 +74,7 @@ pub(super) struct Rules {
 /// Who says so.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// Who says so; a source changes only what it has said itself
+    /// The source that the entries belong to; a source changes only its own
     #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
     name: String,
 }

@@ -46,7 +46,7 @@ pub(crate) fn default(word: &str) -> Result<AclDefault, String> {
         "reject" => AclDefault::Action(AclAction::Reject(Rejection::Usual)),
         _ => {
             let word = word.escape_debug();
-            return Err(format!("a list can not do `{word}` by default: next, permit, deny or reject"));
+            return Err(format!("`{word}` is no default of a list: write next, permit, deny or reject"));
         }
     })
 }
@@ -389,8 +389,8 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         let of = engine.acl_lists().into_iter().find(|known| known.name == list);
         let Some(of) = of else { return Err(Refusal::of_acl(no_such_list(engine, list), &[]).into()) };
         let message = format!(
-            "no rule was sent: access list `{list}` would lose {}; allow it by `--allow-empty`, or `allow-empty=true` in a \
-             query; nothing was changed",
+            "no rule was sent: access list `{list}` would lose {}; allow it with `--allow-empty` (`allow-empty=true` in a \
+             query); nothing was changed",
             match of.rules {
                 1 => "its only rule".to_owned(),
                 rules => format!("all its {}", plural(rules as u64, "rule")),
@@ -399,7 +399,7 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         return Err(Refusal::new(Kind::Conflict, message).into());
     }
     if create && !is_name(list) {
-        let message = format!("`{}` can not be the name of an access list", list.escape_debug());
+        let message = format!("`{}` cannot be the name of an access list", list.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let groups = groups(engine);
@@ -501,7 +501,7 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         }
     };
     if !is_name(name) {
-        let message = format!("`{}` can not be the name of a group", name.escape_debug());
+        let message = format!("`{}` cannot be the name of a group", name.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let mut warnings = Remarks::default();

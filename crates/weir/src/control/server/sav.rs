@@ -126,8 +126,8 @@ pub(super) async fn import(
         let is_table = || g.sav_policies().iter().any(|known| known.name == policy && known.mechanism == "table");
         if import.entries.is_empty() && !allow_empty && is_table() {
             let message = format!(
-                "there is no entry in what is to replace those of source `{source}`; nothing was changed. To delete all of \
-                 them, use `weir sav clear`, or allow it (--allow-empty, `allow-empty=true`)"
+                "no entry was sent: all entries of source `{source}` would be deleted; use `weir sav clear`, or allow it with \
+                 `--allow-empty` (`allow-empty=true` in a query); nothing was changed"
             );
             return Err(Refused::new(Kind::Conflict, message));
         }
