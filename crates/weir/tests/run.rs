@@ -852,7 +852,7 @@ fn access_lists_change_while_packets_flow() {
     assert_eq!(texts(&gateway), [none, one]);
     gateway.folder.config(&filtering().replace("192.0.2.250 comment", "192.0.2.249 comment"));
     let reloaded = reload(&gateway);
-    assert!(reloaded.contains("! acl edge-in: it was declared anew"), "{reloaded}");
+    assert!(reloaded.contains("! acl edge-in: the configuration declares it anew"), "{reloaded}");
     assert_eq!(texts(&gateway), [none.replace("250", "249")]);
 
     let output = gateway.end(Signal::TERM);
@@ -948,8 +948,7 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('!')).collect();
     let narrowed =
         format!("! acl edge-in: rule {} has lost interface more and goes on with the others: `{narrows}`", rules[1].0);
-    let gone =
-        format!("! acl edge-in: rule {} is gone: none of its interfaces is there any more: `{goes}`", rules[2].0);
+    let gone = format!("! acl edge-in: rule {} is gone: none of its interfaces exists: `{goes}`", rules[2].0);
     let group = "! group others: has lost interface more and goes on with the others";
     assert_eq!(lines, [group, &narrowed, &gone], "{told}");
     let now = gateway.rules("edge-in");

@@ -178,19 +178,19 @@ pub(crate) fn lost(before: &model::Gateway, edits: LostEdits) -> reloaded::Lost 
     let part = |LostRule { number, rule, lost }: &LostRule| {
         let became = match lost {
             RuleLost::Interfaces(gone) => format!("has lost {} and goes on with the others", names(gone)),
-            RuleLost::NoInterface => "is gone: none of its interfaces is there any more".to_owned(),
+            RuleLost::NoInterface => "is gone: none of its interfaces exists".to_owned(),
             RuleLost::NoGroup(group) => {
-                format!("is gone: group `{group}` is not there any more, or as configured again")
+                format!("is gone: group `{group}` does not exist, or is as configured again")
             }
-            RuleLost::NoFamily => "is gone: its groups have no addresses of its family any more".to_owned(),
+            RuleLost::NoFamily => "is gone: its groups have no addresses of its family".to_owned(),
         };
         format!("rule {number} {became}: `{}`", written(before, rule))
     };
     let LostEdits { of, rules, lost } = edits;
     let (parts, more) = match lost {
         Lost::All => (Vec::new(), 0),
-        Lost::NothingLeft => (vec!["nothing that it was given is there any more".to_owned()], 0),
-        Lost::DoesNotGo => (vec!["what it was given does not go with what is declared now".to_owned()], 0),
+        Lost::NothingLeft => (vec!["its live members are gone: the configuration has none of them".to_owned()], 0),
+        Lost::DoesNotGo => (vec!["its live members do not fit the configuration".to_owned()], 0),
         Lost::Members { interfaces, groups } => {
             let own = (!interfaces.is_empty()).then(|| names(&interfaces));
             let all: Vec<String> = own.into_iter().chain(groups.iter().map(|group| format!("group {group}"))).collect();

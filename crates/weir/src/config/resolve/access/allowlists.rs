@@ -85,7 +85,7 @@ impl<'a> Resolver<'a> {
         }
         if prefixes.is_empty() && declared.sources.is_some() && self.is_read(declared) {
             let message =
-                format!("the allowlist `{}` is empty: no source comes in where it is asked", declared.name.value);
+                format!("the allowlist `{}` is empty: interfaces that use it drop all packets", declared.name.value);
             self.report(Diagnostic::warning(Code::NothingValid, declared.name.span, message));
         }
         prefixes

@@ -167,7 +167,7 @@ impl Resolver<'_> {
                     Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "the allowlist")
                 }
                 Kind::NotAsked => {
-                    let message = format!("this rule is not asked on `{name}`, which has an allowlist of its own");
+                    let message = format!("this rule does not apply on `{name}`, which has an allowlist of its own");
                     Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "its allowlist")
                 }
             });
