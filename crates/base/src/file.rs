@@ -24,7 +24,7 @@ use rustix::process::{Gid, Uid, geteuid};
 /// What is in packets is nobody else's business.
 const MODE: Mode = Mode::from_bits_retain(0o640);
 
-/// How long the other end of a named pipe may take to be opened: whoever opens it may have been started just now.
+/// How long the other end of a named pipe may take to be opened: its process may have been started just now.
 const OTHER_END: Duration = Duration::from_secs(1);
 
 /// The time between two looks at the other end.

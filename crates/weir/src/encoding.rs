@@ -9,7 +9,7 @@ pub(crate) struct NotUtf8 {
     pub(crate) text: String,
     /// Where in the text the first wrong character is, in octets.
     pub(crate) at: usize,
-    /// What the octets are, if it is to be seen.
+    /// The encoding of the octets, if it can be recognised.
     is: Option<Wide>,
 }
 
@@ -23,7 +23,7 @@ struct Wide {
 }
 
 impl NotUtf8 {
-    /// What is wrong, in one sentence without a full stop.
+    /// Returns the error in one sentence without a full stop.
     pub(crate) fn message(&self) -> String {
         match self.is {
             Some(Wide { family, .. }) => format!("the file is {family}, not UTF-8"),
@@ -31,7 +31,7 @@ impl NotUtf8 {
         }
     }
 
-    /// What to do about it.
+    /// Returns advice.
     pub(crate) fn help(&self) -> Option<String> {
         self.is.map(|Wide { name, .. }| format!("convert it: `iconv -f {name} -t UTF-8`"))
     }

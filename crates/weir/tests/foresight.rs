@@ -314,15 +314,15 @@ fn captures_of_other_routers_need_no_hardware_addresses() {
     let said = bench.weir(&["sav", "dry-run", "plain.toml", "--any-mac", "--in", "one=link.pcap"]);
     let said = text(&said);
     assert!(said.contains("one: the capture has frames of both directions"), "{said}");
-    let told = without.replacen("name = \"one\"\n", "name = \"one\"\nmac = \"00:1b:21:00:00:01\"\n", 1);
-    std::fs::write(bench.path("told.toml"), told).unwrap();
-    let report = json(&any("told.toml"));
+    let known = without.replacen("name = \"one\"\n", "name = \"one\"\nmac = \"00:1b:21:00:00:01\"\n", 1);
+    std::fs::write(bench.path("known.toml"), known).unwrap();
+    let report = json(&any("known.toml"));
     assert_eq!(report["captured"]["outgoing"], 1, "{report}");
     let sources: Vec<&Value> = report["sources"].as_array().unwrap().iter().map(|row| &row["prefix"]).collect();
     assert_eq!(sources, ["172.16.1.0/24"]);
-    let learned = json(&bench.weir(&["sav", "learn", "told.toml", "--json", "--any-mac", "--in", "one=link.pcap"]));
+    let learned = json(&bench.weir(&["sav", "learn", "known.toml", "--json", "--any-mac", "--in", "one=link.pcap"]));
     assert_eq!(learned["captured"]["outgoing"], 1, "{learned}");
-    let replayed = bench.weir(&["replay", "told.toml", "--any-mac", "--in", "one=link.pcap"]);
+    let replayed = bench.weir(&["replay", "known.toml", "--any-mac", "--in", "one=link.pcap"]);
     assert_eq!(text(&replayed).lines().count(), 1, "{}", text(&replayed));
     // One direction of it is what came in.
     frames(&bench, "in.pcap", &[(ROUTER, CUSTOMER, "172.16.1.1"), (ROUTER, CUSTOMER, "172.16.1.9")]);

@@ -7,7 +7,7 @@ use super::error::Error;
 use crate::control::{LONGEST_TEXT, source};
 use crate::encoding;
 
-/// What stands for standard input.
+/// The path that stands for standard input.
 const STANDARD: &str = "-";
 
 /// A file that a command is given, or standard input.

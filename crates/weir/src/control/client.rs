@@ -27,7 +27,7 @@ const SHOW: Duration = Duration::from_secs(30);
 /// operations wait for each other.
 const CHANGE: Duration = Duration::from_secs(600);
 
-/// After so long a user is told what the command waits for.
+/// After so long a line on standard error says what the command waits for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The type of what is sent, unless it is a text of entries.
@@ -80,7 +80,7 @@ pub enum ClientError {
     },
 }
 
-/// What to do when nobody listens.
+/// Returns advice for a socket that nobody listens on.
 fn absent(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "run the command as the gateway's user or as root",
@@ -88,7 +88,7 @@ fn absent(error: &io::Error) -> &'static str {
     }
 }
 
-/// What to look at when a gateway does not answer.
+/// Returns advice for a gateway that does not answer.
 fn running(process: Option<u32>) -> String {
     match process {
         Some(process) => format!("see whether process {process} is stopped or busy (`ps -o stat,time {process}`)"),

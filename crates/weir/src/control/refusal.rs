@@ -11,7 +11,7 @@ use crate::render::number::plurals;
 use crate::render::remark::Remark;
 use crate::suggest::closest;
 
-/// What a message of a refused change ends with.
+/// The end of the message of a refused change.
 const UNCHANGED: &str = "; nothing was changed";
 
 /// What stands in the way.

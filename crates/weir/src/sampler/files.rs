@@ -378,7 +378,7 @@ mod tests {
             let error = Files::open(spec.clone()).unwrap_err();
             assert_eq!(error.to_string(), "another process writes to this file");
             assert_eq!(read(&spec), [[0, 1, 2]]);
-            // It makes room for its own next file, and for whoever comes when it has ended.
+            // It makes room for its own next file, and for another gateway once it has ended.
             write(&mut first, 3..12, Time(0));
             assert_eq!((first.written().lost, first.failure()), (0, None));
             drop(first);

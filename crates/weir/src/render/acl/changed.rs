@@ -41,7 +41,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// What the default is now and was before, if it is another: `, default deny (was next)`.
+    /// Returns the new and the old default, if they differ: `, default deny (was next)`.
     pub fn new_default(&self) -> String {
         match (&self.default, &self.default_before) {
             (Some(now), Some(before)) => format!(", default {now} (was {before})"),

@@ -8,7 +8,7 @@ use super::super::super::source::{SourceId, Sources, Span};
 /// A line: the first text that has it, of all that are alike, and where it starts.
 type Line = (SourceId, u32);
 
-/// What is known of such lines.
+/// The lines that several policies read, and the advice about them.
 #[derive(Default)]
 pub(super) struct Shared {
     /// By text: the first one that is alike. Only of texts that several policies read.
