@@ -1,22 +1,37 @@
-//! New files, made so that nobody can point their names elsewhere.
+//! New files, made so that nobody can point their names elsewhere, and named pipes that nobody has to wait for.
 //!
 //! A gateway that root starts creates captures and samples in folders that an ordinary user may write to, before it gives
 //! its privileges up. Whoever may write to a folder can lay links there. So root follows no symbolic link, be it the last
 //! part of a path or one before; a new file has mode 0640 and, from its first moment on, the user that the gateway becomes;
 //! and a file that exists is never written to, but makes room.
+//!
+//! open(2) of a named pipe waits until another process opens the other end. A gateway that waits so neither starts nor
+//! answers. So a named pipe is opened only when its other end is open, or opens within [`OTHER_END`]; else it is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags};
 use rustix::process::{Gid, Uid, geteuid};
 
 /// What is in packets is nobody else's business.
 const MODE: Mode = Mode::from_bits_retain(0o640);
+
+/// How long the other end of a named pipe may take to be opened: its process may have been started just now.
+const OTHER_END: Duration = Duration::from_secs(1);
+
+/// The time between two looks at the other end.
+const STEP: Duration = Duration::from_millis(20);
+
+/// The file system of pipes without a name, as a shell makes them for `<(…)`.
+const PIPEFS: i64 = 0x5049_5045;
 
 static OWNER: OnceLock<(Uid, Gid)> = OnceLock::new();
 
@@ -26,10 +41,11 @@ pub fn set_owner(user: Uid, group: Gid) {
 }
 
 /// Creates a file for writing, in place of a regular file of that name. A named pipe or a device that has the name is
-/// opened as it is.
+/// opened as it is; a named pipe is refused unless a process has it open for reading.
 ///
 /// # Errors
-/// When the name is that of a link or a folder, when another process writes to the file, or the system refuses.
+/// When the name is that of a link or a folder, when another process writes to the file, when no process reads the named
+/// pipe, or the system refuses.
 pub fn replace(path: &Path) -> io::Result<File> {
     let entry = Entry::at(path)?;
     match entry.kind()? {
@@ -38,7 +54,8 @@ pub fn replace(path: &Path) -> io::Result<File> {
             return Err(io::Error::new(ErrorKind::ResourceBusy, "another process writes to this file"));
         }
         Some(FileType::RegularFile) => entry.remove()?,
-        Some(FileType::Fifo | FileType::CharacterDevice) => return entry.open(OFlags::WRONLY),
+        Some(FileType::Fifo) => return entry.open_pipe(),
+        Some(FileType::CharacterDevice) => return entry.open(OFlags::WRONLY),
         Some(FileType::Symlink) => {
             return Err(io::Error::other("this is a symbolic link, and is not followed: name the file itself"));
         }
@@ -53,6 +70,60 @@ pub fn replace(path: &Path) -> io::Result<File> {
 /// When there is, or the system refuses.
 pub fn create_new(path: &Path) -> io::Result<File> {
     Entry::at(path)?.create()
+}
+
+/// Opens a file for reading. A named pipe is refused unless a process has it open for writing.
+///
+/// # Errors
+/// When the system refuses, or no process writes to the named pipe.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    let is_named = kind == FileType::Fifo && rustix::fs::fstatfs(&file)?.f_type as i64 != PIPEFS;
+    if is_named && !within(OTHER_END, || is_written(&file))? {
+        return Err(io::Error::other("this is a named pipe, and no process writes to it: start the writer first"));
+    }
+    wait_for_data(&file)?;
+    Ok(file)
+}
+
+/// Reads a file as [`open`] opens it.
+///
+/// # Errors
+/// As for [`open`], or when the file cannot be read to its end.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    open(path)?.read_to_end(&mut octets)?;
+    Ok(octets)
+}
+
+/// Whether a process has a pipe open for writing, or has left something in it. Takes nothing out of it.
+fn is_written(pipe: &File) -> io::Result<bool> {
+    let (_reader, scratch) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    match rustix::pipe::tee(pipe, &scratch, 1, SpliceFlags::NONBLOCK) {
+        Ok(octets) => Ok(octets > 0),
+        Err(Errno::AGAIN) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes reads and writes of a file that was opened without waiting wait again.
+fn wait_for_data(file: &File) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
+}
+
+/// Whether something becomes so within a time.
+fn within(time: Duration, mut is_so: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        match is_so()? {
+            true => return Ok(true),
+            false if start.elapsed() >= time => return Ok(false),
+            false => std::thread::sleep(STEP),
+        }
+    }
 }
 
 /// A name in a folder that is open, so that nobody can put another folder in its place.
@@ -123,7 +194,7 @@ impl Entry {
     }
 
     /// Whether another process, or another port of this one, writes to the file that has the name.
-    fn is_locked(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         // A file that cannot be read cannot be asked; the system decides whether it may be removed.
         self.open(OFlags::RDONLY).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
@@ -135,6 +206,23 @@ impl Entry {
     pub fn open(&self, access: OFlags) -> io::Result<File> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
+    }
+
+    /// Opens a named pipe for writing.
+    fn open_pipe(&self) -> io::Result<File> {
+        let mut opened = None;
+        within(OTHER_END, || match self.open(OFlags::WRONLY | OFlags::NONBLOCK) {
+            Ok(file) => {
+                opened = Some(file);
+                Ok(true)
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(false),
+            Err(error) => Err(error),
+        })?;
+        let none = "this is a named pipe, and no process reads it: start the reader first";
+        let file = opened.ok_or_else(|| io::Error::other(none))?;
+        wait_for_data(&file)?;
+        Ok(file)
     }
 
     /// Creates the file, where nothing has its name, with a lock that lasts as long as it is open.
@@ -267,5 +355,55 @@ mod tests {
         assert!(replace(&folder.0.join("..")).is_err());
         assert_eq!(replace(&folder.0.join("absent/file")).unwrap_err().kind(), ErrorKind::NotFound);
         assert!(replace(Path::new("/dev/null")).unwrap().write_all(b"gone").is_ok());
+    }
+
+    fn pipe(folder: &Folder) -> PathBuf {
+        let path = folder.0.join("pipe");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_named_pipe_without_the_other_end_is_refused() {
+        let folder = Folder::new("alone");
+        let path = pipe(&folder);
+        let start = Instant::now();
+        let (read, written) = (open(&path).unwrap_err().to_string(), replace(&path).unwrap_err().to_string());
+        assert!(read.contains("named pipe, and no process writes to it"), "{read}");
+        assert!(written.contains("named pipe, and no process reads it"), "{written}");
+        assert!(start.elapsed() < 20 * OTHER_END);
+    }
+
+    #[test]
+    fn a_named_pipe_with_the_other_end_is_read_and_written() {
+        let folder = Folder::new("ends");
+        let path = pipe(&folder);
+        // Somebody who takes his time to open it, and again to write.
+        let slow = path.clone();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(OTHER_END / 10);
+            let mut file = fs::OpenOptions::new().write(true).open(slow).unwrap();
+            std::thread::sleep(OTHER_END / 10);
+            file.write_all(b"first ").unwrap();
+            std::thread::sleep(OTHER_END / 10);
+            file.write_all(b"second").unwrap();
+        });
+        assert_eq!(read(&path).unwrap(), b"first second");
+        writer.join().unwrap();
+        let other = path.clone();
+        let reader = std::thread::spawn(move || fs::read(other).unwrap());
+        replace(&path).unwrap().write_all(&[7; 200_000]).unwrap();
+        assert_eq!(reader.join().unwrap().len(), 200_000, "more than a pipe holds: it is waited for");
+    }
+
+    #[test]
+    fn a_pipe_without_a_name_is_read_whatever_became_of_its_writer() {
+        for content in ["", "some"] {
+            let (reader, mut writer) = io::pipe().unwrap();
+            writer.write_all(content.as_bytes()).unwrap();
+            drop(writer);
+            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+            assert_eq!(read(Path::new(&path)).unwrap(), content.as_bytes());
+        }
     }
 }

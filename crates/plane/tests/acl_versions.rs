@@ -708,7 +708,7 @@ fn what_can_not_be_changed_stays_as_it_was() {
     let mut create = |list| compiler.create_acl((gateway, map), list, &said);
     is(create(list("x", &[])).unwrap_err(), "with the name `x` already");
     assert_eq!(create(list("new", std::slice::from_ref(&one))).unwrap().rules, 1);
-    is(compiler.delete_acl((gateway, map), "x").unwrap_err(), "can not go: interface a names it");
+    is(compiler.delete_acl((gateway, map), "x").unwrap_err(), "cannot remove access list `x`: interface a uses it");
     is(compiler.delete_acl((gateway, map), "y").unwrap_err(), "one of the configuration's");
     assert_eq!(rig.numbers("new").len(), 1);
     rig.edit("new", insert(At::End, &[one])).unwrap();
@@ -1262,7 +1262,7 @@ fn what_groups_were_given_is_taken_back() {
     let first: Vec<String> = named[..8].iter().map(u32::to_string).collect();
     let refused = rig.restore("new").unwrap_err();
     let text = format!(
-        "group `new` can not go: access list `x` (rules {} and 2 more), group `more`, group `outer` name it",
+        "cannot remove group `new`: access list `x` (rules {} and 2 more), group `more`, group `outer` use it",
         first.join(", ")
     );
     is(refused, &text);
@@ -1274,7 +1274,7 @@ fn what_groups_were_given_is_taken_back() {
     assert_eq!(rig.restore("more"), Ok(AclRestored { kind: "addresses", members: None, rules: 0 }));
     is(
         rig.restore("new").unwrap_err(),
-        &format!("group `new` can not go: access list `x` (rule {}) names it", named[0]),
+        &format!("cannot remove group `new`: access list `x` (rule {}) uses it", named[0]),
     );
     rig.edit("x", AclEdit::Delete { rules: vec![named[0]] }).unwrap();
     let before = rig.published;

@@ -256,6 +256,8 @@ fn fragments_that_cannot_be() {
     let mut far = v6[2].clone();
     far[14 + 42..14 + 44].copy_from_slice(&0xfff8u16.to_be_bytes());
     rig.drops_frame("lan", &far, Reason::BadFragment); // a later one of ICMPv6 may be part of an error
+    far[14 + 40] = 17;
+    rig.told_frame("lan", &far, Reason::BadFragment).assert_icmp("2001:db8:a::1", 4, 0, 42); // the fragment offset
     // A first one without the whole header of the message (RFC 7112).
     let mut short = v6[0].clone();
     short[14 + 40] = 60;

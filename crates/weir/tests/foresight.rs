@@ -208,7 +208,16 @@ fn what_a_dry_run_cannot_do_is_said() {
     std::fs::write(bench.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
     let output = run("one=cut.pcap");
     fails(&output, 1, "cut.pcap: truncated");
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with("1 packet in "));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("1 packet in ") && said.contains("\nincomplete: not all packets were read ("), "{said}");
+    assert!(!said.contains("would be dropped"), "of what was not read nothing is known: {said}");
+    let output = bench.weir(&["sav", "dry-run", "gate.toml", "--json", "--in", "one=cut.pcap"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["captured"]["incomplete"].as_str().unwrap().contains("cut.pcap: truncated"), "{report}");
+    let learned = bench.weir(&["sav", "learn", "gate.toml", "--in", "one=cut.pcap"]);
+    fails(&learned, 1, "cut.pcap: truncated");
+    let learned = String::from_utf8_lossy(&learned.stdout);
+    assert!(learned.contains("\n# incomplete: not all packets were read ("), "{learned}");
     // A capture of another station says nothing, and that is said.
     bench.capture("two.pcap", 2, &["10.1.7.1", "172.16.1.1"]);
     let output = run("one=two.pcap");
@@ -275,7 +284,7 @@ fn captures_of_other_routers_need_no_hardware_addresses() {
     let without = std::fs::read_to_string(bench.path("gate.toml")).unwrap();
     let without: String =
         without.lines().filter(|line| !line.starts_with("mac = ")).map(|line| format!("{line}\n")).collect();
-    std::fs::write(bench.path("plain.toml"), without).unwrap();
+    std::fs::write(bench.path("plain.toml"), &without).unwrap();
     let run = |input: &str| bench.weir(&["sav", "dry-run", "plain.toml", "--json", "--in", input]);
     // Two customers' hosts send to the router, which answers: only the former came in.
     frames(
@@ -292,12 +301,29 @@ fn captures_of_other_routers_need_no_hardware_addresses() {
     let report = json(&run("one=router.pcap"));
     let station = &report["captured"]["stations"][0];
     assert_eq!((&station["interface"], &station["station"]), (&"one".into(), &"00:1b:21:00:00:01".into()));
-    assert_eq!(report["captured"]["strangers"], 2);
+    // What the router sent did not come in.
+    assert_eq!((&report["captured"]["strangers"], &report["captured"]["outgoing"]), (&0.into(), &2.into()));
     let sources: Vec<&Value> = report["sources"].as_array().unwrap().iter().map(|row| &row["prefix"]).collect();
     assert_eq!(sources, ["172.16.1.0/24"]);
     // On a link of two, both directions look alike.
     frames(&bench, "link.pcap", &[(ROUTER, CUSTOMER, "172.16.1.1"), (CUSTOMER, ROUTER, "8.8.8.8")]);
     fails(&run("one=link.pcap"), 1, "link.pcap: has frames from 00:1b:21:00:00:01 to 00:1b:21:00:00:02 and back");
+    // With all frames taken, that is said; with the address, the gateway's own frames are passed over.
+    let any = |config: &str| bench.weir(&["sav", "dry-run", config, "--json", "--any-mac", "--in", "one=link.pcap"]);
+    assert_eq!(json(&any("plain.toml"))["captured"]["stations"][0]["both-ways"], true);
+    let said = bench.weir(&["sav", "dry-run", "plain.toml", "--any-mac", "--in", "one=link.pcap"]);
+    let said = text(&said);
+    assert!(said.contains("one: the capture has frames of both directions"), "{said}");
+    let known = without.replacen("name = \"one\"\n", "name = \"one\"\nmac = \"00:1b:21:00:00:01\"\n", 1);
+    std::fs::write(bench.path("known.toml"), known).unwrap();
+    let report = json(&any("known.toml"));
+    assert_eq!(report["captured"]["outgoing"], 1, "{report}");
+    let sources: Vec<&Value> = report["sources"].as_array().unwrap().iter().map(|row| &row["prefix"]).collect();
+    assert_eq!(sources, ["172.16.1.0/24"]);
+    let learned = json(&bench.weir(&["sav", "learn", "known.toml", "--json", "--any-mac", "--in", "one=link.pcap"]));
+    assert_eq!(learned["captured"]["outgoing"], 1, "{learned}");
+    let replayed = bench.weir(&["replay", "known.toml", "--any-mac", "--in", "one=link.pcap"]);
+    assert_eq!(text(&replayed).lines().count(), 1, "{}", text(&replayed));
     // One direction of it is what came in.
     frames(&bench, "in.pcap", &[(ROUTER, CUSTOMER, "172.16.1.1"), (ROUTER, CUSTOMER, "172.16.1.9")]);
     assert_eq!(json(&run("one=in.pcap"))["sources"][0]["packets"], 2);
@@ -401,6 +427,33 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_gateway_that_has_validated_nothing_makes_no_claim() {
+    let bench = Bench::new("");
+    let quiet = |line: &str| {
+        if line.starts_with("port = { generator") { "port = \"null\"\n".to_owned() } else { format!("{line}\n") }
+    };
+    std::fs::write(bench.path("run.toml"), RUNNING.lines().map(quiet).collect::<String>()).unwrap();
+    let socket = bench.path("control.sock");
+    let weir = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(arguments).current_dir(bench.0.path()).env("WEIR_SOCKET", &socket).env_remove("WEIR_LOG");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let _running = Running(weir(&["run", "run.toml"]).spawn().unwrap());
+    let start = Instant::now();
+    while !weir(&["show", "version"]).output().unwrap().status.success() {
+        assert!(start.elapsed() < Duration::from_secs(120), "the gateway does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for arguments in [&["sav", "dry-run"][..], &["sav", "dry-run", "--json"], &["sav", "learn"]] {
+        let output = weir(arguments).output().unwrap();
+        fails(&output, 1, "nothing was judged: no packet was validated");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("would be dropped"), "{output:?}");
     }
 }
 

@@ -215,6 +215,105 @@ fn serves_every_show_and_ends_cleanly_on_sigterm() {
 }
 
 #[test]
+fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
+    let gateway = Gateway::start("stopped", CONFIG);
+    let process = gateway.child.as_ref().unwrap().id();
+    gateway.signal(Signal::STOP);
+    let config = gateway.folder.0.join("weir.toml");
+    let rules = gateway.folder.0.join("edge.rules");
+    fs::write(&rules, "permit ip from any to any\n").unwrap();
+    let rules = rules.to_str().unwrap();
+    for (arguments, changes) in [
+        (&["show", "version"][..], false),
+        (&["show", "acl", "edge", "--rates"], false),
+        (&["sav", "dry-run"], false),
+        (&["acl", "list", "edge"], false),
+        (&["acl", "replace", "edge", rules], true),
+        (&["sav", "import", "edge", rules], true),
+        (&["trace", "add", "drop", "1"], true),
+        (&["clear", "trace"], true),
+        (&["reload"], true),
+    ] {
+        let output = gateway.folder.output(&[arguments, &["--timeout", "1"]].concat());
+        let says = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(4), ""), "{arguments:?}: {says}");
+        assert!(says.contains("control.sock did not answer within 1 second"), "{arguments:?}: {says}");
+        assert!(says.contains(&format!("process {process} is stopped")), "{arguments:?}: {says}");
+        assert!(says.contains("`--timeout SECONDS`"), "{arguments:?}: {says}");
+        assert_eq!(says.contains("may still carry out the request"), changes, "{arguments:?}: {says}");
+    }
+    // It never comes to its socket: the second gateway is refused as ever.
+    let second = gateway.folder.output(&["run", config.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
+    gateway.signal(Signal::CONT);
+    gateway.wait_for(|gateway| gateway.folder.output(&["show", "version"]).status.success());
+}
+
+/// Runs a command that reads this from standard input.
+fn fed(folder: &Folder, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = folder.weir(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn lists_and_tables_are_replaced_by_whole_texts_only() {
+    let tables = "[acl.edge]\nrules = [\"permit ip from any to any\"]\n[sav.table]\nmechanism = \"table\"\n";
+    let gateway = Gateway::start("whole", &format!("{CONFIG}\n{tables}"));
+    let folder = &gateway.folder;
+    let file = |name: &str, text: &[u8]| {
+        let path = folder.0.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let refused = |output: &Output, code: i32, words: &str| {
+        let says = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), ""), "{says}");
+        assert!(says.contains(words), "{says}");
+    };
+    let (rule, entry) = ("deny ip from any to any\n", "permit from 10.0.0.0/8 on in\n");
+    // Standard input; and a change of the default alone.
+    let replaced = fed(folder, &["acl", "replace", "edge", "-"], rule.as_bytes());
+    let says = text(&replaced.stdout);
+    assert!(says.starts_with("edge: inserted 1 (id ") && says.ends_with("), deleted 1; 1 rule now\n"), "{replaced:?}");
+    let same = file("same.rules", rule.as_bytes());
+    assert_eq!(
+        gateway.ok(&["acl", "replace", "edge", &same, "--default", "reject"]),
+        "edge: inserted 0, deleted 0, default reject (was next); 1 rule now\n"
+    );
+    let json = gateway.json(&["acl", "replace", "edge", &same, "--default", "deny", "--json"]);
+    assert_eq!((json["default"].as_str(), json["default-before"].as_str()), (Some("deny"), Some("reject")));
+    let json = gateway.json(&["acl", "replace", "edge", &same, "--default", "deny", "--json"]);
+    assert_eq!(json.get("default"), None);
+    let imported = fed(folder, &["sav", "import", "table", "-", "--format", "rules"], entry.as_bytes());
+    assert_eq!(text(&imported.stdout), "table: added 1, replaced 0, deleted 0; api has 1 now\n", "{imported:?}");
+    // Cut within a line that can still be read.
+    let cut = "the last line has no line end; the file may be cut short";
+    for (whole, name, command) in
+        [(rule, "cut.rules", &["acl", "replace", "edge"][..]), (entry, "cut.rules", &["sav", "import", "table"])]
+    {
+        let path = file(name, &whole.as_bytes()[..whole.len() - 1]);
+        refused(&folder.output(&[command, &[&path]].concat()), 3, &format!("cut.rules: line 1: {cut}"));
+    }
+    let created = fed(folder, &["acl", "create", "new", "-"], rule.trim_end().as_bytes());
+    refused(&created, 3, &format!("standard input: line 1: {cut}"));
+    // Other encodings, with the right advice from each reader.
+    let wide = file("wide.rules", &entry.encode_utf16().flat_map(u16::to_be_bytes).collect::<Vec<u8>>());
+    for command in [&["acl", "replace", "edge"][..], &["sav", "import", "table"]] {
+        let output = folder.output(&[command, &[&wide]].concat());
+        refused(&output, 1, "the file is UTF-16, not UTF-8 (convert it: `iconv -f UTF-16BE -t UTF-8`)");
+    }
+    // What stands in a file that is none of rules is shown to its reader, and not logged.
+    let secret = file("secret", b"root:$6$secret:1\ndaemon:$6$secret:1\n");
+    refused(&folder.output(&["acl", "replace", "edge", &secret]), 3, "$6$secret");
+    let log = text(&gateway.end(Signal::TERM).stderr);
+    assert!(log.contains("acl edge: nothing changed: invalid rules, the first: line 1, column 1\n"), "{log}");
+    assert!(!log.contains("secret"), "{log}");
+    assert!(!log.contains("nothing was changed"), "{log}");
+}
+
+#[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);
     let first = gateway.generation();
@@ -336,6 +435,54 @@ fn an_invalid_configuration_opens_nothing() {
     let output = folder.output(&["run", "--json", config]);
     assert_eq!((output.status.code(), output.stdout), (Some(3), folder.output(&["check", "--json", config]).stdout));
     assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn a_core_that_cannot_be_used_is_named_with_its_place() {
+    let folder = Folder::new("core");
+    let lines = CONFIG.lines().count();
+    let config = folder.config(&format!("{CONFIG}\n[workers]\ncores = [1023]\n"));
+    let output = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{says}");
+    let place = format!("weir.toml:{}: cannot run a worker on core 1023: this process may use cores ", lines + 3);
+    assert!(says.contains(&place), "{says}");
+    assert!(!folder.0.join("control.sock").exists());
+}
+
+#[test]
+fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
+    let folder = Folder::new("pipe");
+    let (pipe, rules) = (folder.0.join("pipe"), "[acl.edge]\nfiles = [\"pipe\"]\n");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let path = pipe.to_str().unwrap();
+    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe\" }} }}\n");
+    let config = folder.config(&output);
+    let start = Instant::now();
+    let ran = folder.output(&["run", config.to_str().unwrap()]);
+    let says = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{says}");
+    assert!(says.contains("pipe: cannot be created: this is a named pipe, and no process reads it"), "{says}");
+    let config = folder.config(&format!("{CONFIG}\n{rules}"));
+    let config = config.to_str().unwrap();
+    let capture = format!("in={path}");
+    for (arguments, code) in [
+        (&["check", path][..], 3),
+        (&["check", config], 3),
+        (&["acl", "import", "--format", "vpp", path], 1),
+        (&["acl", "replace", "edge", path], 1),
+        (&["sav", "import", "edge", path, "--format", "csv"], 1),
+        (&["replay", config, "--in", &capture], 3),
+    ] {
+        let output = folder.output(arguments);
+        let says = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {says}");
+        assert!(says.contains("this is a named pipe, and no process writes to it"), "{arguments:?}: {says}");
+    }
+    let config = folder.config(CONFIG);
+    let replayed = folder.output(&["replay", config.to_str().unwrap(), "--in", &capture]);
+    assert!(text(&replayed.stderr).contains("this is a named pipe, and no process writes to it"));
+    assert!(start.elapsed() < Duration::from_secs(120));
 }
 
 #[test]
@@ -625,7 +772,7 @@ fn access_lists_change_while_packets_flow() {
     gateway.ok(&["acl", "insert", "edge-in", "deny ip from @new to any"]);
     let id = &gateway.rules("edge-in")[3].0;
     let named = gateway.refused(1, &["acl", "group", "new", "--remove"]);
-    assert_eq!(named, format!("error: group `new` can not go: access list `edge-in` (rule {id}) names it\n"));
+    assert_eq!(named, format!("error: cannot remove group `new`: access list `edge-in` (rule {id}) uses it\n"));
     gateway.ok(&["acl", "delete", "edge-in", id]);
     let json = gateway.json(&["acl", "group", "new", "--remove", "--json"]);
     assert_eq!((&json["schema"], &json["restored"]), (&"weir.acl.regrouped/1".into(), &"removed".into()));
@@ -718,7 +865,7 @@ fn access_lists_change_while_packets_flow() {
     assert_eq!(texts(&gateway), [none, one]);
     gateway.folder.config(&filtering().replace("192.0.2.250 comment", "192.0.2.249 comment"));
     let reloaded = reload(&gateway);
-    assert!(reloaded.contains("! acl edge-in: it was declared anew"), "{reloaded}");
+    assert!(reloaded.contains("! acl edge-in: the configuration declares it anew"), "{reloaded}");
     assert_eq!(texts(&gateway), [none.replace("250", "249")]);
 
     let output = gateway.end(Signal::TERM);
@@ -814,8 +961,7 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('!')).collect();
     let narrowed =
         format!("! acl edge-in: rule {} has lost interface more and goes on with the others: `{narrows}`", rules[1].0);
-    let gone =
-        format!("! acl edge-in: rule {} is gone: none of its interfaces is there any more: `{goes}`", rules[2].0);
+    let gone = format!("! acl edge-in: rule {} is gone: none of its interfaces exists: `{goes}`", rules[2].0);
     let group = "! group others: has lost interface more and goes on with the others";
     assert_eq!(lines, [group, &narrowed, &gone], "{told}");
     let now = gateway.rules("edge-in");

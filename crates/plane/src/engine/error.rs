@@ -60,7 +60,7 @@ pub enum EngineError {
     #[error(transparent)]
     TableFull(#[from] TableFull),
     /// What was changed can only change at a start.
-    #[error("{what} can not change while the gateway runs: restart it")]
+    #[error("{what} cannot change while the gateway runs: restart it")]
     NeedsRestart {
         /// What was changed.
         what: &'static str,
@@ -77,10 +77,10 @@ pub enum EngineError {
         source: io::Error,
     },
     /// The thread that keeps neighbours could not be started.
-    #[error("the keeper of neighbours: {0}")]
+    #[error("cannot start the thread of neighbours: {0}")]
     Keeper(#[source] io::Error),
     /// The kernel does not tell of its devices, and ports need to know.
-    #[error("no word from the kernel of its devices (netlink): {0}")]
+    #[error("cannot read the kernel's devices (netlink): {0}")]
     Monitor(#[source] io::Error),
     /// More workers than readers of the root.
     #[error(transparent)]
@@ -89,7 +89,7 @@ pub enum EngineError {
 
 /// There is no node of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no node is called `{name}`; there are {}", Node::ALL.iter().map(|node| node.name()).collect::<Vec<_>>().join(", "))]
+#[error("there is no node `{name}`; there are {}", Node::ALL.iter().map(|node| node.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownNode {
     /// What was asked for.
     pub name: String,

@@ -84,7 +84,7 @@ impl Reader<File> {
 }
 
 fn open(path: &Path) -> Result<File, CaptureError> {
-    File::open(path).map_err(|source| CaptureError::Open { path: path.to_owned(), source })
+    weir_base::file::open(path).map_err(|source| CaptureError::Open { path: path.to_owned(), source })
 }
 
 impl<R: Read> Reader<R> {

@@ -16,7 +16,7 @@ use crate::bench::sav::{self, Sav, accuracy};
 use crate::bench::{forward, plot};
 use crate::render::{self, Report as _};
 
-/// Measures what forwarding costs on this machine
+/// Measures the cost of forwarding on this machine
 #[derive(Debug, Args)]
 pub struct Bench {
     #[command(subcommand)]

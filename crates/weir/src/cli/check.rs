@@ -9,7 +9,7 @@ use weir_plane::model::Gateway;
 use super::Exit;
 use crate::config::{self, plural};
 
-/// Says everything that is wrong with a configuration
+/// Reports every error in a configuration
 #[derive(Debug, Args)]
 pub struct Check {
     /// The configuration, a TOML file

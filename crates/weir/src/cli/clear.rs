@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::error::Error;
 use crate::control::{Clear as What, ClearRequest};
 
-/// Sets the counters of a running gateway back to zero
+/// Clears the counters of a running gateway
 #[derive(Debug, Args)]
 pub struct Clear {
     /// What to clear

@@ -11,7 +11,7 @@ pub(super) enum Error {
     /// It failed at run time.
     #[error("{0}")]
     Failed(String),
-    /// It was not called as it can be.
+    /// Usage error.
     #[error("{0}")]
     Usage(String),
     /// A packet's text could not be read; the whole message.
@@ -23,6 +23,9 @@ pub(super) enum Error {
     /// Entries are invalid, and what is wrong with them has been shown.
     #[error("the entries are invalid")]
     InvalidEntries,
+    /// A file of entries or rules is not whole; the message says why.
+    #[error("{0}")]
+    InvalidFile(String),
     /// There is no gateway to talk to, or it does not do what it is asked.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -37,10 +40,10 @@ impl Error {
         match self {
             Error::Failed(_) => Exit::Failed,
             Error::Usage(_) | Error::Misread(_) => Exit::Usage,
-            Error::InvalidConfig | Error::InvalidEntries => Exit::InvalidConfig,
+            Error::InvalidConfig | Error::InvalidEntries | Error::InvalidFile(_) => Exit::InvalidConfig,
             Error::Client(error) => match error {
-                ClientError::NoGateway { .. } | ClientError::NotOurs(_) => Exit::NoGateway,
-                ClientError::Late { .. } | ClientError::Answer { .. } => Exit::Failed,
+                ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
+                ClientError::Answer { .. } => Exit::Failed,
                 ClientError::Refused(_) if error.invalid_configuration().is_some() => Exit::InvalidConfig,
                 ClientError::Refused(_) => Exit::Failed,
             },

@@ -13,7 +13,7 @@ use super::output::{colour, print};
 use crate::replay::Options;
 use crate::replay::explanation::explain;
 
-/// Says what becomes of a packet, and which line of the configuration decides
+/// Reports the verdict on a packet, and the line of the configuration that decides
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The configuration, a TOML file

@@ -77,7 +77,7 @@ pub(super) fn alarm(event: &alarm::Event) {
             policy,
             rate,
             threshold,
-            "{interface}: {rate} packets/s are not valid by sav {policy}, more than {threshold}"
+            "{interface}: {rate} invalid packets/s (policy {policy}, threshold {threshold})"
         );
     } else {
         tracing::info!(
@@ -85,7 +85,7 @@ pub(super) fn alarm(event: &alarm::Event) {
             policy,
             rate,
             threshold,
-            "{interface}: {rate} packets/s are not valid by sav {policy}: the alarm is over"
+            "{interface}: alarm cleared, {rate} invalid packets/s (policy {policy}, threshold {threshold})"
         );
     }
 }

@@ -20,6 +20,7 @@ mod run;
 mod sav;
 mod show;
 mod teller;
+mod text;
 mod trace;
 mod watchdog;
 
@@ -36,14 +37,14 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What stands below the long help and in the manual.
+/// The text below the long help and in the manual.
 const AFTER: &str = "\
 Exit codes:
   0  done
   1  failed at run time
-  2  not called as it can be
+  2  usage error
   3  the configuration is invalid
-  4  no gateway to talk to
+  4  no gateway to talk to, or it does not answer in time
 
 Environment:
   WEIR_SOCKET  the control socket, as --socket
@@ -53,27 +54,27 @@ Environment:
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Says everything that is wrong with a configuration
+    /// Reports every error in a configuration
     Check(check::Check),
     /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
     Run(run::Run),
-    /// Sends captured packets through the gateway and says what becomes of each
+    /// Sends captured packets through the gateway and reports the verdict on each
     Replay(replay::Replay),
-    /// Says what becomes of a packet, and which line of the configuration decides
+    /// Reports the verdict on a packet, and the line of the configuration that decides
     Explain(explain::Explain),
-    /// Makes the running gateway read its configuration again, all of it or nothing
+    /// Reloads the configuration of the running gateway, all of it or nothing
     Reload(reload::Reload),
-    /// Shows what a running gateway does
+    /// Shows the state of a running gateway
     Show(show::Show),
-    /// Tries source address validation before it is on, and changes its entries in a running gateway
+    /// Previews source address validation, and changes its entries in a running gateway
     Sav(sav::Sav),
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
-    /// Follows packets through the graph of a running gateway
+    /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
-    /// Sets the counters of a running gateway back to zero
+    /// Clears the counters of a running gateway
     Clear(clear::Clear),
-    /// Measures what forwarding costs on this machine
+    /// Measures the cost of forwarding on this machine
     Bench(bench::Bench),
     /// Prints the manual page, or writes one page for each command
     Man(man::Man),
@@ -88,11 +89,11 @@ pub enum Exit {
     Done = 0,
     /// Failed at run time.
     Failed = 1,
-    /// It was not called as it can be.
+    /// Usage error.
     Usage = 2,
     /// The configuration is invalid.
     InvalidConfig = 3,
-    /// There is no gateway to talk to.
+    /// There is no gateway to talk to, or it does not answer in time.
     NoGateway = 4,
 }
 

@@ -11,7 +11,7 @@ use crate::control::ReloadRequest;
 use crate::render::Report as _;
 use crate::render::reloaded::Reloaded;
 
-/// Makes the running gateway read its configuration again, all of it or nothing
+/// Reloads the configuration of the running gateway, all of it or nothing
 #[derive(Debug, Args)]
 pub struct Reload {
     #[command(flatten)]

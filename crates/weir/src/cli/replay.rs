@@ -12,7 +12,7 @@ use crate::render::number::plural;
 use crate::render::sum::Sum;
 use crate::replay::{Input, Line, Options, Replay as Run, ReplayError, Summary};
 
-/// Sends captured packets through the gateway and says what becomes of each
+/// Sends captured packets through the gateway and reports the verdict on each
 #[derive(Debug, Args)]
 pub struct Replay {
     /// The configuration, a TOML file
@@ -169,8 +169,8 @@ fn stations(replay: &Run) -> String {
     });
     let macs: Vec<String> = macs.collect();
     format!(
-        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`), or take all \
-         frames with --any-mac: {}\n",
+        "most packets are for other stations; to take another gateway's place, set its hardware addresses (`mac`), or, if the \
+         capture holds only what came in, take all frames with --any-mac: {}\n",
         macs.join(", ")
     )
 }

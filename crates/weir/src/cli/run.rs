@@ -6,21 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, access};
 use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use weir_base::affinity;
 use weir_plane::model::Sampler;
 
 use super::configuration;
-use super::connection::Connection;
+use super::connection::Place;
 use super::error::Error;
 use super::live::Live;
 use super::log;
 use super::output::{colour, print};
 use super::watchdog::Watchdog;
+use crate::config::Position;
 use crate::control::running::{Running, Stopped};
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
@@ -65,7 +67,33 @@ pub struct Run {
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = log::Place::Auto)]
     log: log::Place,
     #[command(flatten)]
-    connection: Connection,
+    place: Place,
+}
+
+/// Checks that a process that may use these cores can run a worker on each core of the configuration.
+///
+/// # Errors
+/// Says which cores it cannot use, and which it can.
+fn usable(cores: &[u16], allowed: &[usize]) -> Result<(), String> {
+    let missing: Vec<usize> = cores.iter().map(|&core| core.into()).filter(|core| !allowed.contains(core)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = if missing.len() == 1 { "core" } else { "cores" };
+    Err(format!("cannot run a worker on {what} {}: this process may use cores {}", ranges(&missing), ranges(allowed)))
+}
+
+/// Numbers in ascending order as ranges: `0-3, 8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |(first, last)| if first == last { format!("{first}") } else { format!("{first}-{last}") };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// A positive number of seconds.
@@ -83,11 +111,18 @@ impl Run {
         let level = if live.is_some() { LevelFilter::WARN } else { LevelFilter::INFO };
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
-        let service = loaded.service.clone();
+        let (service, cores) = (loaded.service.clone(), loaded.cores.clone());
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
             return Err(failed(missing));
+        }
+        if let Some(cores) = &cores {
+            let allowed = affinity::allowed().map_err(failed)?;
+            usable(&gateway.workers.cores, &allowed).map_err(|wrong| {
+                let Position { file, line, .. } = cores;
+                Error::Failed(format!("{file}:{line}: {wrong}"))
+            })?;
         }
         let root = rustix::process::geteuid().is_root();
         let account = if root { Account::of(&service).map_err(failed)? } else { None };
@@ -95,8 +130,7 @@ impl Run {
             weir_base::file::set_owner(account.user, account.group);
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
-        let socket =
-            Socket::take(&self.connection.place(), account.as_ref().map(|account| account.user)).map_err(failed)?;
+        let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
@@ -132,18 +166,18 @@ impl Run {
             socket.give_to(account.user, account.group)?;
         }
         match (privilege::drop(account)?, account) {
-            (Dropped::Changed, Some(account)) => tracing::info!("going on as the user {}", account.name),
+            (Dropped::Changed, Some(account)) => tracing::info!("running as the user {}", account.name),
             (Dropped::StillRoot, None) => {
                 tracing::info!(
-                    "going on as root, without its powers: there is no user `weir`, and `[service]` names none"
+                    "running as root, capabilities dropped: there is no user `weir`, and `[service]` names none"
                 );
             }
             _ => {}
         }
         if let Some(path) = &self.config
-            && let Err(error) = std::fs::File::open(path)
+            && let Err(error) = rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
         {
-            tracing::warn!("a reload will not be able to read {}: {error}", path.display());
+            tracing::warn!("a reload cannot read {}: {error}", path.display());
         }
         for trouble in sampler::unwritable(samplers) {
             tracing::warn!("{trouble}");
@@ -152,7 +186,7 @@ impl Run {
         if account.is_some()
             && let Err(error @ (Errno::ACCESS | Errno::PERM)) = access(TUN, Access::READ_OK | Access::WRITE_OK)
         {
-            tracing::warn!("a reload will not be able to add taps, tuns or punt devices: {TUN}: {error}");
+            tracing::warn!("a reload cannot add taps, tuns or punt devices: {TUN}: {error}");
         }
         Ok(())
     }
@@ -264,5 +298,15 @@ mod tests {
         for bad in ["0", "-1", "nan", "inf", "1e300", "soon", ""] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn cores_that_cannot_be_used_are_named_with_those_that_can() {
+        assert_eq!(usable(&[1, 0], &[0, 1, 2]), Ok(()));
+        assert_eq!(
+            usable(&[0, 99], &[0, 1, 2, 8]).unwrap_err(),
+            "cannot run a worker on core 99: this process may use cores 0-2, 8"
+        );
+        assert!(usable(&[7, 99], &[0]).unwrap_err().starts_with("cannot run a worker on cores 7, 99: "));
     }
 }

@@ -29,7 +29,7 @@ use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::render::{self, Report};
 
-/// Shows what a running gateway does
+/// Shows the state of a running gateway
 #[derive(Debug, Args)]
 pub struct Show {
     #[command(subcommand)]
@@ -55,7 +55,7 @@ enum What {
         #[arg(long)]
         all: bool,
     },
-    /// What interfaces are, and what passed them
+    /// Interfaces: kind, addresses and counters
     Interfaces,
     /// The forwarding tables
     Routes {
@@ -68,7 +68,7 @@ enum What {
     },
     /// Addresses on links and their hardware addresses
     Neighbors,
-    /// Validation of sources: policies, what interfaces counted, or the entries of a policy
+    /// Source address validation: policies and counters of interfaces, or the entries of a policy
     Sav {
         /// The entries of this policy
         policy: Option<String>,
@@ -79,7 +79,7 @@ enum What {
         #[arg(long, value_name = "N", requires = "policy")]
         limit: Option<usize>,
     },
-    /// Access lists: what they matched and who asks them, or the rules of one
+    /// Access lists: hits and the interfaces that use them, or the rules of one
     Acl {
         /// The rules of this list
         list: Option<String>,
@@ -96,9 +96,9 @@ enum What {
     Bindings,
     /// Which ethertypes interfaces let pass, and how many frames they refused
     Ethertypes,
-    /// Samples of packets: what was taken, where it went, what was lost
+    /// Samplers: samples taken, written and lost
     Samplers,
-    /// Interfaces that are watched for packets that are not valid, and what happened
+    /// Alarms for invalid packets, by interface, and their history
     Alarms,
     /// Traced packets and the nodes they passed
     Trace,
@@ -106,7 +106,7 @@ enum What {
     Buffers,
     /// Everything that is bounded, and how full it is
     Tables,
-    /// Which gateway answers, and what it runs
+    /// Version, process and configuration of the gateway
     Version,
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
-use std::path::Path;
 
 use clap::Args;
 
 use super::error::Error;
 use super::output::print;
+use super::text::Input;
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::control::source::{self, SOURCE};
@@ -17,7 +17,7 @@ use crate::render::{self, Report};
 /// Who says so.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// Who says so
+    /// The source that the change belongs to
     #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
     pub(super) name: String,
 }
@@ -73,10 +73,10 @@ impl Teller {
     pub(super) fn tell<R: Changed>(
         &self,
         answer: Result<String, ClientError>,
-        file: Option<&Path>,
+        file: Option<Input<'_>>,
     ) -> Result<(), Error> {
         let remark = |remark: &dyn Display| match file {
-            Some(file) => format!("{}: {remark}", file.display()),
+            Some(file) => format!("{}: {remark}", file.name()),
             None => remark.to_string(),
         };
         let mut stderr = std::io::stderr();

@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::error::Error;
 use crate::control::TraceRequest;
 
-/// Follows packets through the graph of a running gateway
+/// Traces packets through the graph of a running gateway
 #[derive(Debug, Args)]
 pub struct Trace {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ pub struct Trace {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Traces the next packets that come to a node, instead of what was asked for before; `weir show trace` shows them
+    /// Traces the next packets that reach a node, and ends an earlier trace; `weir show trace` shows them
     Add {
         /// The node, as `weir show runtime --all` names it
         node: String,

@@ -111,7 +111,13 @@ impl<'f> Loader<'f> {
     fn finish(mut self) -> Loaded {
         if self.sources.iter().next().is_none() {
             let service = Service::default();
-            return Loaded { gateway: None, service, diagnostics: self.diagnostics, sources: self.sources };
+            return Loaded {
+                gateway: None,
+                service,
+                cores: None,
+                diagnostics: self.diagnostics,
+                sources: self.sources,
+            };
         }
         self.route_files();
         self.rule_files();
@@ -164,20 +170,21 @@ impl<'f> Loader<'f> {
         ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let service = self.declared.settings.service;
-        Loaded { gateway: gateway.filter(|_| !errors), service, diagnostics, sources: self.sources }
+        let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
+        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources: self.sources }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.
     fn decode(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf) -> SourceId {
         match encoding::decode(&bytes) {
-            Ok(text) => self.sources.add(name, text, folder),
+            Ok(text) => self.sources.add(name, text.to_owned(), folder),
             Err(wrong) => {
                 let (message, help) = (wrong.message(), wrong.help());
                 let first = wrong.text[wrong.at..].chars().next().map_or(0, char::len_utf8);
                 let (start, end) = (wrong.at as u32, (wrong.at + first) as u32);
                 let source = self.sources.add(name, wrong.text, folder);
                 let mut found = Diagnostic::error(Code::NotUtf8, Span { source, start, end }, message);
-                found.help = help.map(str::to_owned);
+                found.help = help;
                 self.diagnostics.push(found);
                 source
             }

@@ -42,6 +42,8 @@ pub struct Loaded {
     pub gateway: Option<Gateway>,
     /// As whom it is to run; nothing the gateway itself knows of.
     pub service: Service,
+    /// Where the cores of workers stand, if the configuration names any.
+    pub cores: Option<Position>,
     /// What was found, in the order of the files and their lines.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.

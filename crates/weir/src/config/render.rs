@@ -33,7 +33,7 @@ pub fn text(diagnostics: &[Diagnostic], sources: &Sources, colour: bool) -> Stri
 
 /// `1 error`, `2 errors`.
 pub(crate) fn plural(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    crate::render::number::plural(count as u64, what)
 }
 
 fn group<'a>(diagnostic: &'a Diagnostic, sources: &'a Sources) -> Group<'a> {

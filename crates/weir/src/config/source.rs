@@ -167,7 +167,7 @@ pub(super) struct Disk;
 impl Files for Disk {
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
         use std::io::Read as _;
-        let file = std::fs::File::open(path).map_err(ReadError::Io)?;
+        let file = weir_base::file::open(path).map_err(ReadError::Io)?;
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes).map_err(ReadError::Io)?;
         if bytes.len() as u64 > limit { Err(ReadError::TooLarge(limit)) } else { Ok(bytes) }

@@ -84,18 +84,27 @@ impl Reader<'_> {
         unit: Duration,
     ) -> Option<Duration> {
         let DeValue::String(text) = value.get_ref() else {
-            return self.wrong_type(value, &format!("a time such as `\"30s\"` ({what})"));
+            let example = examples(&range, unit).next_back().unwrap_or("30s");
+            return self.wrong_type(value, &format!("a time such as `\"{example}\"` ({what})"));
         };
         let Ok(time) = humantime::parse_duration(text) else {
             let invalid = format!("`{text}` is no time ({what})");
             let invalid = Diagnostic::error(Code::InvalidValue, self.span(value.span()), invalid);
-            self.report(invalid.help("write a number and its unit: `500ms`, `30s`, `10m`, `2h` or `7d`"));
+            self.report(invalid.help(format!(
+                "write a number and its unit: {}",
+                examples(&range, unit).map(|time| format!("`{time}`")).collect::<Vec<_>>().join(", ")
+            )));
             return None;
         };
         let shown = humantime::format_duration;
         if !range.contains(&time) {
             let (least, most) = (shown(*range.start()), shown(*range.end()));
-            self.error(Code::OutOfRange, value, format!("{text} is not within {least} to {most}, the range of {what}"));
+            let message = format!("{text} is not within {least} to {most}, the range of {what}");
+            let found = Diagnostic::error(Code::OutOfRange, self.span(value.span()), message);
+            self.report(found.help(format!(
+                "write a number and its unit: {}",
+                examples(&range, unit).map(|time| format!("`{time}`")).collect::<Vec<_>>().join(", ")
+            )));
             return None;
         }
         if time.as_nanos() % unit.as_nanos() != 0 {
@@ -385,6 +394,21 @@ pub(super) fn invalid_prefix(text: &str, help: String, span: super::source::Span
 pub(super) fn host_bits(text: &str, net: IpNet, span: super::source::Span) -> Diagnostic {
     let message = format!("`{text}` has bits set behind its length; it is taken as {net}");
     Diagnostic::warning(Code::HostBits, span, message).help(format!("write `{net}`"))
+}
+
+/// Times of a range that people write, each with another unit.
+fn examples(range: &RangeInclusive<Duration>, unit: Duration) -> impl DoubleEndedIterator<Item = &'static str> {
+    const TIMES: [(&str, Duration); 7] = [
+        ("100us", Duration::from_micros(100)),
+        ("1ms", Duration::from_millis(1)),
+        ("500ms", Duration::from_millis(500)),
+        ("30s", Duration::from_secs(30)),
+        ("10m", Duration::from_secs(600)),
+        ("2h", Duration::from_secs(7200)),
+        ("7d", Duration::from_secs(7 * 86_400)),
+    ];
+    let fits = move |time: Duration| range.contains(&time) && time.as_nanos().is_multiple_of(unit.as_nanos());
+    TIMES.into_iter().filter(move |(_, time)| fits(*time)).map(|(text, _)| text)
 }
 
 #[cfg(test)]

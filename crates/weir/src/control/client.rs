@@ -1,7 +1,8 @@
 //! The other commands' side of the control socket.
 
-use std::io;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -10,15 +11,24 @@ use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 use super::refusal::{Kind, Refusal};
+use crate::render::number::plural;
 use crate::render::{self, Report};
 
-/// How long a living gateway may take to accept.
+/// How long a running gateway may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long it may take to answer. Tables of a million routes take seconds to be listed or reloaded.
-const ANSWER: Duration = Duration::from_secs(120);
+/// How long it may take to answer a request that changes nothing. A table of a million routes takes seconds to be listed.
+const SHOW: Duration = Duration::from_secs(30);
+
+/// How long it may take to answer a request that changes something. Large tables and lists take minutes to be compiled, and
+/// operations wait for each other.
+const CHANGE: Duration = Duration::from_secs(600);
+
+/// After so long a line on standard error says what the command waits for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The type of what is sent, unless it is a text of entries.
 const JSON: &str = "application/json";
@@ -30,7 +40,7 @@ const ANSWER_LIMIT: usize = 2 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens.
-    #[error("no gateway to talk to on {}: {source}", path.display())]
+    #[error("no gateway to talk to on {}: {source}; {}", path.display(), absent(source))]
     NoGateway {
         /// The socket.
         path: PathBuf,
@@ -44,12 +54,21 @@ pub enum ClientError {
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
     /// It did not answer in time.
-    #[error("the gateway on {} did not answer within {} seconds", path.display(), after.as_secs())]
+    #[error(
+        "the gateway on {} did not answer within {}{}: {}; `--timeout SECONDS` waits longer",
+        path.display(), plural(after.as_secs(), "second"),
+        if *changes { ", and may still carry out the request" } else { "" },
+        running(*process)
+    )]
     Late {
         /// The socket.
         path: PathBuf,
-        /// How long it was waited for.
+        /// The process that listens there, if the system names it.
+        process: Option<u32>,
+        /// How long the client waited.
         after: Duration,
+        /// The request changes something.
+        changes: bool,
     },
     /// The answer makes no sense.
     #[error("the gateway on {} gave an answer that cannot be used: {reason}", path.display())]
@@ -61,16 +80,39 @@ pub enum ClientError {
     },
 }
 
-/// Someone who asks a gateway.
+/// Returns advice for a socket that nobody listens on.
+fn absent(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "run the command as the gateway's user or as root",
+        _ => "start a gateway with `weir run`, or name its socket with `--socket`",
+    }
+}
+
+/// Returns advice for a gateway that does not answer.
+fn running(process: Option<u32>) -> String {
+    match process {
+        Some(process) => format!("see whether process {process} is stopped or busy (`ps -o stat,time {process}`)"),
+        None => "see whether its process is stopped or busy".to_owned(),
+    }
+}
+
+/// A client of the gateway on a control socket.
 #[derive(Debug, Clone)]
 pub struct Client {
     path: PathBuf,
+    timeout: Option<Duration>,
 }
 
 impl Client {
-    /// Asks the gateway on this socket.
+    /// Creates a client of the gateway on this socket.
     pub fn new(path: &Path) -> Self {
-        Client { path: path.to_owned() }
+        Client { path: path.to_owned(), timeout: None }
+    }
+
+    /// Sets how long the gateway may take to answer; `None`: 30 seconds for a request that changes nothing, else 600.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Option<Duration>) -> Self {
+        Client { timeout, ..self }
     }
 
     /// Gets a report as it stands in JSON, its schema checked.
@@ -138,23 +180,47 @@ impl Client {
     ) -> Result<String, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.useless(error))?;
+        let changes = method != Method::GET;
+        let after = self.timeout.unwrap_or(if changes { CHANGE } else { SHOW });
+        let late = |process, after| ClientError::Late { path: self.path.clone(), process, after, changes };
         runtime.block_on(async {
-            let stream = within(CONNECT, self.connect(), &self.path).await??;
-            within(ANSWER, self.exchange(stream, method, target, content_type, body), &self.path).await?
+            let connecting = CONNECT.min(after);
+            let connected = timeout(connecting, self.connect()).await;
+            let (stream, process) = connected.map_err(|_| late(None, connecting))??;
+            let exchange = pin!(self.exchange(stream, method, target, content_type, body));
+            let exchange = self.noted(exchange, after);
+            timeout(after, exchange).await.map_err(|_| late(process, after))?
         })
     }
 
-    async fn connect(&self) -> Result<UnixStream, ClientError> {
+    /// Waits for an answer, and says so on standard error when that takes long.
+    async fn noted<T>(&self, mut answer: Pin<&mut impl Future<Output = T>>, limit: Duration) -> T {
+        if let Ok(answer) = timeout(PATIENCE, answer.as_mut()).await {
+            return answer;
+        }
+        // The answer counts, even if nobody reads this.
+        let _ = writeln!(
+            io::stderr(),
+            "waiting for the gateway on {}, at most {} (`--timeout`)",
+            self.path.display(),
+            plural(limit.as_secs(), "second")
+        );
+        answer.await
+    }
+
+    /// Connects; returns the connection and the process that listens.
+    async fn connect(&self) -> Result<(UnixStream, Option<u32>), ClientError> {
         let path = self.path.clone();
         let absent = |source| ClientError::NoGateway { path: path.clone(), source };
         let stream = UnixStream::connect(&self.path).await.map_err(absent)?;
         // Of the process that listens, whatever has the path by now.
-        let owner = stream.peer_cred().map_err(absent)?.uid();
+        let peer = stream.peer_cred().map_err(absent)?;
+        let owner = peer.uid();
         let we = rustix::process::geteuid().as_raw();
         if we != 0 && owner != 0 && owner != we {
             return Err(ClientError::NotOurs(self.path.clone()));
         }
-        Ok(stream)
+        Ok((stream, peer.pid().and_then(|process| u32::try_from(process).ok())))
     }
 
     async fn exchange(
@@ -201,8 +267,4 @@ impl ClientError {
             _ => None,
         }
     }
-}
-
-async fn within<T>(time: Duration, future: impl Future<Output = T>, path: &Path) -> Result<T, ClientError> {
-    tokio::time::timeout(time, future).await.map_err(|_| ClientError::Late { path: path.to_owned(), after: time })
 }

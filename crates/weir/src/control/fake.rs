@@ -47,6 +47,8 @@ fn changed(list: &str, source: &str, rules: usize) -> Changed {
         deleted: 0,
         moved: 0,
         rules,
+        default: None,
+        default_before: None,
         warnings: vec![],
         more_warnings: 0,
     }

@@ -7,8 +7,12 @@ use weir_plane::compile::{Problem, SavError, StageError};
 use super::remarks::Remarks;
 use super::{ReloadError, UnknownNode};
 use crate::render::Report;
+use crate::render::number::plurals;
 use crate::render::remark::Remark;
 use crate::suggest::closest;
+
+/// The end of the message of a refused change.
+const UNCHANGED: &str = "; nothing was changed";
 
 /// What stands in the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,6 +141,21 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// Says for the log why nothing was changed. The text of rules and entries is left out: it may come from any file that
+    /// the client may read, and readers of the log may not.
+    pub fn for_log(&self) -> String {
+        let what = match self.kind {
+            Kind::InvalidRules => "rule",
+            Kind::InvalidEntries => "entry",
+            _ => return self.message.strip_suffix(UNCHANGED).unwrap_or(&self.message).to_owned(),
+        };
+        match self.problems.as_slice() {
+            [] => format!("invalid {what}"),
+            [one] => format!("invalid {what}: {}", one.place()),
+            [first, ..] => format!("invalid {}, the first: {}", plurals(what), first.place()),
+        }
+    }
+
     /// Of entries that are wrong: nothing of what was sent has happened.
     pub fn of_entries(remarks: Remarks) -> Self {
         Refusal::of_rules(Kind::InvalidEntries, remarks)
@@ -146,8 +165,8 @@ impl Refusal {
     pub fn of_rules(kind: Kind, remarks: Remarks) -> Self {
         let first = remarks.shown.first().map_or_else(String::new, ToString::to_string);
         let message = match remarks.shown.len() + remarks.more {
-            0 | 1 => format!("{first}; nothing was changed"),
-            count => format!("{first}; {} more like this; nothing was changed", count - 1),
+            0 | 1 => format!("{first}{UNCHANGED}"),
+            count => format!("{first}; {} more like this{UNCHANGED}", count - 1),
         };
         Refusal { problems: remarks.shown, ..Refusal::new(kind, message) }
     }
@@ -243,6 +262,26 @@ mod tests {
         let refusal = Refusal::of_sav(gone, |number| Some(number - 1));
         assert_eq!((refusal.kind, refusal.problems[0].change), (Kind::InvalidEntries, Some(2)));
         assert_eq!(refusal.message, "change 2: 10.0.0.0/8: there is no interface `lan`; nothing was changed");
+    }
+
+    #[test]
+    fn the_log_has_places_and_no_text_of_files() {
+        let problem = |line, message: &str| Remark {
+            line: Some(line),
+            column: Some(1),
+            message: message.to_owned(),
+            ..Remark::default()
+        };
+        let secret = "expected `permit`, found `root:$6$x`";
+        let mut remarks = Remarks::default();
+        remarks.shown.push(problem(1, secret));
+        let one = Refusal::of_rules(Kind::InvalidRules, remarks.clone());
+        assert!(one.message.contains(secret));
+        assert_eq!(one.for_log(), "invalid rule: line 1, column 1");
+        remarks.shown.push(problem(2, secret));
+        assert_eq!(Refusal::of_entries(remarks).for_log(), "invalid entries, the first: line 1, column 1");
+        let conflict = Refusal::new(Kind::Conflict, "there is no rule 7; nothing was changed");
+        assert_eq!(conflict.for_log(), "there is no rule 7");
     }
 
     #[test]

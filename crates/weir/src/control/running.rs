@@ -286,7 +286,7 @@ impl Gateway for Running {
         let result = acl::live::remove(&self.engine, list);
         match &result {
             Ok(()) => tracing::info!("acl {list}: removed"),
-            Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.message),
+            Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
         }
         result
     }
@@ -298,7 +298,7 @@ impl Gateway for Running {
                 let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
                 tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
             }
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
+            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -307,7 +307,7 @@ impl Gateway for Running {
         let result = acl::live::restore_group(&self.engine, name);
         match &result {
             Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.message),
+            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -385,7 +385,7 @@ impl Running {
         let mut loaded = config::load(file);
         let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
-            let what = "the user or group of `[service]` can not change while the gateway runs: restart it";
+            let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
@@ -419,9 +419,12 @@ impl Running {
 /// Logs what became of a batch of entries.
 fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>) {
     match result {
-        Ok(Edited { added, replaced, deleted, entries }) => tracing::info!(
-            "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries} entries"
-        ),
+        Ok(Edited { added, replaced, deleted, entries }) => {
+            let entries = plural(*entries as u64, "entry");
+            tracing::info!(
+                "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries}"
+            );
+        }
         Err(error) => tracing::warn!("sav {policy}: nothing changed: {error}"),
     }
 }
@@ -429,12 +432,14 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
 /// Logs what became of changes to rules.
 fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>>) {
     match result {
-        Ok(Changed { inserted, deleted, moved, rules, .. }) => {
-            let inserted = inserted.len();
+        Ok(changed @ Changed { inserted, deleted, moved, rules, .. }) => {
+            let (inserted, default) = (inserted.len(), changed.new_default());
             let rules = plural(*rules as u64, "rule");
-            tracing::info!("acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}; {rules}");
+            tracing::info!(
+                "acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}{default}; {rules}"
+            );
         }
-        Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.message),
+        Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.for_log()),
     }
 }
 

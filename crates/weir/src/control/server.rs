@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::refusal::{Kind, Refusal};
 use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
+use crate::encoding;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
@@ -246,6 +247,11 @@ fn received(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refused> {
         }
         _ => Refused::new(Kind::BadRequest, rejection.body_text()),
     })
+}
+
+/// The text of a body. A text that begins as one of another encoding is refused, too, though it may be UTF-8.
+fn text(body: &[u8]) -> Result<&str, Refused> {
+    encoding::decode(body).map_err(|wrong| Refused::new(Kind::BadRequest, wrong.to_string()))
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {

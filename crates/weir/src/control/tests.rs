@@ -394,6 +394,19 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
 }
 
 #[test]
+fn a_text_of_another_encoding_is_refused_with_what_to_do() {
+    let served = Served::new();
+    // UTF-16 without a mark, of which each octet is one of UTF-8, too.
+    let wide: String = "permit from 10.0.0.0/8 on lan\n".chars().flat_map(|c| ['\0', c]).collect();
+    for target in ["/v1/sav/edge/entries", "/v1/acl/edge-in"] {
+        let refused = refusal(served.client().put(target, "text/plain", wide.clone()).unwrap_err());
+        assert_eq!(refused.kind, Kind::BadRequest);
+        assert!(refused.message.ends_with("(convert it: `iconv -f UTF-16BE -t UTF-8`)"), "{}", refused.message);
+    }
+    assert!(served.told().is_empty());
+}
+
+#[test]
 fn a_million_entries_come_in_one_request_and_hold_nobody_up() {
     // A machine that has much else to do may hold up anybody, but not each time.
     assert!((0..10).any(|_| holds_nobody_up()), "a request waits for a second, each time");

@@ -11,7 +11,7 @@ use weir_plane::model::Gateway;
 use weir_plane::reason::Reason;
 
 use crate::render::sav::dry_run::{Captured, Forgotten, Station, Table, Unjudged};
-use crate::replay::merge::{Merge, PassedOver, Source, Taken};
+use crate::replay::merge::{Merge, Own, PassedOver, Source, Taken};
 use crate::replay::sink::{self, Nowhere};
 use crate::replay::station::{Undecided, station};
 use crate::replay::{self, Input, Options, ReplayError, port};
@@ -51,6 +51,8 @@ pub(super) struct Monitor {
     merge: Merge,
     read: Read,
     stations: Vec<Station>,
+    /// Why a capture was not read to its end.
+    failure: Option<String>,
 }
 
 impl Monitor {
@@ -64,12 +66,14 @@ impl Monitor {
         for input in inputs {
             let port = port(&gateway, &input.interface)?;
             let is_told = gateway.interfaces[port as usize].mac.is_some();
-            let taken = if any_mac { Taken::Any } else { taken(input, is_told)? };
+            let (taken, own) = taken(input, is_told, any_mac)?;
             if taken != Taken::Own {
                 let station = if let Taken::Station(mac) = taken { Some(MacAddress(mac).to_string()) } else { None };
-                stations.push(Station { interface: input.interface.clone(), station });
+                let both_ways = own.is_none();
+                stations.push(Station { interface: input.interface.clone(), station, both_ways });
             }
-            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken });
+            let own = own.unwrap_or(Own::Interface);
+            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken, own });
         }
         let mut harness = replay::harness(gateway, Options::default())?;
         let merge = Merge::open(&sources, |port| harness.interface_mac(port).unwrap_or_default())?;
@@ -80,7 +84,7 @@ impl Monitor {
             indices.resize(indices.len().max(number + 1), u32::MAX);
             indices[number] = index;
         }
-        Ok(Monitor { harness, indices, merge, read: Read::default(), stations })
+        Ok(Monitor { harness, indices, merge, read: Read::default(), stations, failure: None })
     }
 
     /// Sends everything through the graph: `seen` is given each packet whose source was validated, `progress` is told now and
@@ -106,7 +110,10 @@ impl Monitor {
             progress(Progress { packets: self.read.packets, octets: self.merge.position() });
         }
         match self.merge.failure() {
-            Some(error) => Err(error.into()),
+            Some(error) => {
+                self.failure = Some(error.to_string());
+                Err(error.into())
+            }
             None => Ok(()),
         }
     }
@@ -154,8 +161,8 @@ impl Monitor {
         }
         unjudged.sort_by_key(|row| std::cmp::Reverse(row.packets));
         let PassedOver { outgoing, elsewhere } = self.merge.passed_over();
-        let stations = self.stations.clone();
-        Captured { packets, cut, unasked, unjudged, strangers, outgoing, elsewhere, stations, seconds }
+        let (stations, incomplete) = (self.stations.clone(), self.failure.clone());
+        Captured { packets, cut, unasked, unjudged, strangers, outgoing, elsewhere, stations, seconds, incomplete }
     }
 
     /// How full the table of sources was, as reports have it.
@@ -180,18 +187,23 @@ impl Monitor {
 }
 
 /// Which frames of an input are taken for frames to the gateway: those to the interface's hardware address where the
-/// configuration has it, or else to that of the machine that captured them.
-fn taken(input: &Input, is_told: bool) -> Result<Taken, ReplayError> {
+/// configuration has it, or else to that of the machine that captured them; all of them with `any_mac`. And which address that
+/// machine has; `None`: the capture has frames of both directions, and nothing says which came in.
+fn taken(input: &Input, is_told: bool, any_mac: bool) -> Result<(Taken, Option<Own>), ReplayError> {
+    let taken = |otherwise| if any_mac { Taken::Any } else { otherwise };
     // What is no file can be read only once.
     let is_file = std::fs::metadata(&input.path).is_ok_and(|data| data.is_file());
     if is_told || !is_file {
-        return Ok(Taken::Own);
+        return Ok((taken(Taken::Own), Some(Own::Interface)));
     }
-    station(&input.path)?.map_err(|Undecided(stations)| ReplayError::Stations {
-        path: input.path.clone(),
-        interface: input.interface.clone(),
-        stations,
-    })
+    match station(&input.path)? {
+        Ok(Taken::Station(station)) => Ok((taken(Taken::Station(station)), Some(Own::Station(station)))),
+        Ok(found) => Ok((taken(found), Some(Own::Interface))),
+        Err(_) if any_mac => Ok((Taken::Any, None)),
+        Err(Undecided(stations)) => {
+            Err(ReplayError::Stations { path: input.path.clone(), interface: input.interface.clone(), stations })
+        }
+    }
 }
 
 /// The reason is one of the nodes before validation.

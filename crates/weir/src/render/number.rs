@@ -47,7 +47,17 @@ pub fn ratio(part: f64, whole: f64) -> f64 {
 
 /// `1 packet`, `2 packets`.
 pub fn plural(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == 1 { format!("1 {what}") } else { format!("{count} {}", plurals(what)) }
+}
+
+/// The plural of a noun: `entries`, `prefixes`, `rules`.
+pub fn plurals(what: &str) -> String {
+    let vowels = ["a", "e", "i", "o", "u"];
+    match what.strip_suffix('y') {
+        Some(stem) if !vowels.iter().any(|vowel| stem.ends_with(vowel)) => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| what.ends_with(end)) => format!("{what}es"),
+        _ => format!("{what}s"),
+    }
 }
 
 #[cfg(test)]
@@ -65,5 +75,21 @@ mod tests {
         assert_eq!([0, 1023, 1024, 1_572_864].map(octets), ["0 B", "1023 B", "1.00 KiB", "1.50 MiB"]);
         assert_eq!(ratio(1.0, 0.0), 0.0);
         assert_eq!(plural(1, "packet") + &plural(0, "packet"), "1 packet0 packets");
+    }
+
+    #[test]
+    fn nouns_have_plurals() {
+        for (one, several) in [
+            ("packet", "packets"),
+            ("entry", "entries"),
+            ("more prefix", "more prefixes"),
+            ("address", "addresses"),
+            ("batch", "batches"),
+            ("key", "keys"),
+        ] {
+            assert_eq!(plural(1, one), format!("1 {one}"));
+            assert_eq!(plural(2, one), format!("2 {several}"));
+            assert_eq!(plural(0, one), format!("0 {several}"));
+        }
     }
 }

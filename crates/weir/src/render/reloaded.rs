@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Report;
+use super::number::plural;
 use crate::config::Loaded;
 
 /// The outcome of a reload that succeeded.
@@ -95,10 +96,9 @@ impl Lost {
         if parts.is_empty() {
             let gone = match rules {
                 0 => String::new(),
-                1 => ", and 1 rule with them".to_owned(),
-                rules => format!(", and {rules} rules with them"),
+                rules => format!(", among them {}", plural(*rules as u64, "rule")),
             };
-            return vec![format!("{of}: it was declared anew; what was changed while the gateway ran is gone{gone}")];
+            return vec![format!("{of}: the configuration declares it anew; its live edits are lost{gone}")];
         }
         let more = (*more > 0).then(|| format!("{of}: and {more} more rule{}", if *more == 1 { "" } else { "s" }));
         parts.iter().map(|part| format!("{of}: {part}")).chain(more).collect()
@@ -131,8 +131,8 @@ generation 3, routes 0 (before: 0)
 + interface lan
 - interface dmz
 ~ interface wan
-! acl edge-in: it was declared anew; what was changed while the gateway ran is gone, and 3 rules with them
-! group web: it was declared anew; what was changed while the gateway ran is gone
+! acl edge-in: the configuration declares it anew; its live edits are lost, among them 3 rules
+! group web: the configuration declares it anew; its live edits are lost
 ! acl spare: rule 7 is gone
 ! acl spare: and 1 more rule
 ";

@@ -24,18 +24,22 @@ pub struct Remark {
     pub help: Option<String>,
 }
 
+impl Remark {
+    /// Returns where it is, as in `line 3, column 5`; empty if it is nowhere in particular.
+    pub fn place(&self) -> String {
+        let (line, column) = (self.line.map(|line| line as usize), self.column.map(|column| column as usize));
+        let places = [("change", self.change), ("member", self.member), ("line", line), ("column", column)];
+        let places = places.into_iter().filter_map(|(what, number)| Some(format!("{what} {}", number?)));
+        places.collect::<Vec<_>>().join(", ")
+    }
+}
+
 impl std::fmt::Display for Remark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut colon = "";
-        let line = self.line.map(|line| line as usize);
-        let places = [("change", self.change), ("member", self.member), ("line", line)];
-        for (what, number) in places.into_iter().chain([("column", self.column.map(|column| column as usize))]) {
-            if let Some(number) = number {
-                write!(f, "{}{what} {number}", if colon.is_empty() { "" } else { ", " })?;
-                colon = ": ";
-            }
+        match self.place() {
+            place if place.is_empty() => write!(f, "{}", self.message)?,
+            place => write!(f, "{place}: {}", self.message)?,
         }
-        write!(f, "{colon}{}", self.message)?;
         match &self.help {
             Some(help) => write!(f, " ({help})"),
             None => Ok(()),

@@ -239,7 +239,7 @@ impl Fragment {
             (_, Some(first)) => format!("for the lists on {interface} it has what the first fragment says: {first}"),
             ("waits", None) if waits => format!("waits for the first fragment of its packet: {of_lists}"),
             ("waits", None) => format!("waited for the first fragment of its packet, in vain: {of_lists}"),
-            ("no-room", None) => format!("can not wait for the first fragment of its packet: {of_lists}"),
+            ("no-room", None) => format!("cannot wait for the first fragment of its packet: {of_lists}"),
             _ => {
                 let why = "it and another one do not go together, or a header is not whole";
                 format!("refused before the lists on {interface}: {why}")

@@ -22,6 +22,8 @@ struct Capture {
     /// The hardware address of that interface.
     mac: [u8; 6],
     taken: Taken,
+    /// The hardware addresses of the machine that captured: frames from these did not come in.
+    own: Vec<[u8; 6]>,
     /// The interface of the capture whose packets are meant; of a cooked capture that of its first packet, unless named.
     interface: Option<u32>,
     /// It was named.
@@ -40,6 +42,19 @@ pub(crate) struct Source<'a> {
     pub(crate) interface: Option<u32>,
     /// Which of them are for the gateway.
     pub(crate) taken: Taken,
+    /// Frames that the machine sent that captured are passed over, as far as its address is known.
+    pub(crate) own: Own,
+}
+
+/// The hardware address of the machine that captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// It does not matter.
+    Any,
+    /// That of the interface.
+    Interface,
+    /// That of the interface, or this one.
+    Station([u8; 6]),
 }
 
 /// Which unicast frames of a capture come to the gateway's own hardware address.
@@ -92,9 +107,15 @@ impl Merge {
     /// Opens captures up to their first packets; `mac` gives the hardware address of an interface.
     pub(crate) fn open(sources: &[Source<'_>], mac: impl Fn(u32) -> [u8; 6]) -> Result<Merge, CaptureError> {
         let mut captures = Vec::new();
-        for &Source { port, path, interface, taken } in sources {
+        for &Source { port, path, interface, taken, own } in sources {
             let (reader, is_named) = (Reader::open_cooked(path)?, interface.is_some());
-            captures.push(Capture { port, mac: mac(port), taken, interface, is_named, reader });
+            let mac = mac(port);
+            let own = match own {
+                Own::Any => vec![],
+                Own::Interface => vec![mac],
+                Own::Station(station) => vec![mac, station],
+            };
+            captures.push(Capture { port, mac, taken, own, interface, is_named, reader });
         }
         let mut merge = Merge { captures, failure: None, passed_over: PassedOver::default() };
         (0..sources.len()).for_each(|input| merge.read(input));
@@ -108,7 +129,9 @@ impl Merge {
         loop {
             match capture.reader.read() {
                 Ok(Some(record)) => {
-                    if record.sent == Some(Sent::ByUs) {
+                    let from = record.frame.get(6..12);
+                    let is_own = record.sent.is_none() && capture.own.iter().any(|own| from == Some(&own[..]));
+                    if record.sent == Some(Sent::ByUs) || is_own {
                         passed_over.outgoing += 1;
                         continue;
                     }

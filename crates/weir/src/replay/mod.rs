@@ -34,7 +34,7 @@ use weir_port::pcap::CaptureError;
 
 use crate::render::time::utc;
 pub use line::Line;
-use merge::{Merge, PassedOver, Source, Taken};
+use merge::{Merge, Own, PassedOver, Source, Taken};
 use sink::{Files, Nowhere};
 use validation::Validation;
 
@@ -87,8 +87,8 @@ pub enum ReplayError {
     Capture(#[from] CaptureError),
     /// Nothing says which of the stations of a capture the gateway is to be.
     #[error(
-        "{}: has frames from {} to {} and back, and nothing says which of them came in by `{interface}`: give the interface \
-         the hardware address (`mac`) of the gateway that the capture was taken at, or take all frames with --any-mac",
+        "{}: has frames from {} to {} and back, and nothing says which of them came in by `{interface}`: set the hardware \
+         address (`mac`) of the interface to that of the gateway that the capture was taken at",
         path.display(), stations[0], stations[1]
     )]
     Stations {
@@ -239,9 +239,9 @@ impl Replay {
     ) -> Result<Replay, ReplayError> {
         let mut sources = Vec::new();
         for input in inputs {
-            let taken = if options.any_mac { Taken::Any } else { Taken::Own };
+            let (taken, own) = if options.any_mac { (Taken::Any, Own::Interface) } else { (Taken::Own, Own::Any) };
             let port = port(&gateway, &input.interface)?;
-            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken });
+            sources.push(Source { port, path: &input.path, interface: input.captured_on, taken, own });
         }
         let mut harness = harness(gateway, options)?;
         let merge = Merge::open(&sources, |port| harness.interface_mac(port).unwrap_or_default())?;

@@ -210,6 +210,10 @@ impl Files {
             Some(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
                 return Err(io::Error::other("this is no regular file"));
             }
+            // A file of our own is open; one that is not belongs to another gateway, or to another sampler.
+            Some(_) if self.file.is_none() && entry.is_locked() => {
+                return Err(io::Error::new(ErrorKind::ResourceBusy, "another process writes to this file"));
+            }
             Some(found) if found.st_size > 0 && !is_capture(&entry, &start)? => {
                 return Err(io::Error::other("this is no capture, and is left alone"));
             }
@@ -362,6 +366,27 @@ mod tests {
         fewer.set_bounds(&SampleFiles { max_files: 1, ..spec.clone() });
         assert_eq!(read(&spec), [[0]]);
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_another_gateway_writes_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for max_files in [1, 3] {
+            let spec = spec(folder.path(), 24 + 8 * 116, max_files);
+            let mut first = Files::open(spec.clone()).unwrap();
+            write(&mut first, 0..3, Time(0));
+            let error = Files::open(spec.clone()).unwrap_err();
+            assert_eq!(error.to_string(), "another process writes to this file");
+            assert_eq!(read(&spec), [[0, 1, 2]]);
+            // It makes room for its own next file, and for another gateway once it has ended.
+            write(&mut first, 3..12, Time(0));
+            assert_eq!((first.written().lost, first.failure()), (0, None));
+            drop(first);
+            assert!(Files::open(spec.clone()).is_ok());
+            for number in 0..max_files {
+                let _ = fs::remove_file(if number == 0 { spec.path.clone() } else { older(&spec.path, number) });
+            }
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ punt = 'host'
     let given = ["--groups", "7,8", "--inh-caps", "+net_raw,+sys_admin", "--ambient-caps", "+net_raw,+sys_admin"];
     let command = by_setpriv(&folder, &gate, &given);
     let gateway = Gateway::start_by(folder, command);
-    assert!(gateway.log().contains(&format!("going on as the user {USER}")), "{}", gateway.log());
+    assert!(gateway.log().contains(&format!("running as the user {USER}")), "{}", gateway.log());
     assert!(!gateway.log().contains("WARN"), "{}", gateway.log());
     holds_two_capabilities(gateway.pid(), USER, GROUP, "", KEPT);
     let socket = fs::metadata(gateway.folder.path("control.sock")).unwrap();
@@ -152,7 +152,7 @@ fn root_that_stays_root_has_no_more_power() {
     let reload = gateway.folder.weir(&["reload"]);
     assert_eq!(reload.status.code(), Some(1));
     assert!(
-        text(&reload.stderr).contains("the user or group of `[service]` can not change"),
+        text(&reload.stderr).contains("the user or group of `[service]` cannot change"),
         "{}",
         text(&reload.stderr)
     );

@@ -161,7 +161,7 @@ pub enum AclError {
         list: String,
     },
     /// Interfaces name the list.
-    #[error("access list `{list}` can not go: interface{} {} names it", if interfaces.len() > 1 { "s" } else { "" }, interfaces.join(", "))]
+    #[error("cannot remove access list `{list}`: {} it", used_by(interfaces))]
     InUse {
         /// The list.
         list: String,
@@ -169,13 +169,13 @@ pub enum AclError {
         interfaces: Vec<String>,
     },
     /// The list is one of the configuration's.
-    #[error("access list `{list}` is one of the configuration's: take it out there")]
+    #[error("access list `{list}` is declared in the configuration: remove it there")]
     Declared {
         /// The list.
         list: String,
     },
     /// Rules or other groups name the group.
-    #[error("group `{group}` can not go: {} it", named_by(rules, groups))]
+    #[error("cannot remove group `{group}`: {} it", named_by(rules, groups))]
     GroupInUse {
         /// The group.
         group: String,
@@ -185,7 +185,7 @@ pub enum AclError {
         groups: Vec<String>,
     },
     /// The group is one of the configuration's, and nobody changed it since.
-    #[error("group `{group}` is one of the configuration's, and as it says: take it out there")]
+    #[error("group `{group}` is declared in the configuration, and as it says there: remove it there")]
     GroupDeclared {
         /// The group.
         group: String,
@@ -203,6 +203,12 @@ pub enum AclError {
 /// Rules of a list that an error names one by one, at most.
 const NAMED: usize = 8;
 
+/// The interfaces that use a list, as the subject of a sentence, and its verb.
+fn used_by(interfaces: &[String]) -> String {
+    let (s, uses) = if interfaces.len() == 1 { ("", "uses") } else { ("s", "use") };
+    format!("interface{s} {} {uses}", interfaces.join(", "))
+}
+
 /// Who names a group, as the subject of a sentence, and that they do.
 fn named_by(rules: &[(String, Vec<u32>)], groups: &[String]) -> String {
     let of_list = |(list, numbers): &(String, Vec<u32>)| {
@@ -215,7 +221,7 @@ fn named_by(rules: &[(String, Vec<u32>)], groups: &[String]) -> String {
     };
     let all: Vec<String> =
         rules.iter().map(of_list).chain(groups.iter().map(|group| format!("group `{group}`"))).collect();
-    format!("{} name{}", all.join(", "), if all.len() > 1 { "" } else { "s" })
+    format!("{} use{}", all.join(", "), if all.len() > 1 { "" } else { "s" })
 }
 
 /// What a change did.

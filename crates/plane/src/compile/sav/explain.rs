@@ -282,7 +282,13 @@ impl Kept {
         let said = closest.map(|(who, key, said)| (key.prefix, of_said(key, who, said)));
         let (prefix, named) = configured.chain(said).max_by_key(|(prefix, _)| common(prefix.addr(), source))?;
         let bits = common(prefix.addr(), source).min(u32::from(prefix.prefix_len()));
-        Some(Nearest { named, why: format!("it has {bits} bits in common with the source, and does not cover it") })
+        Some(Nearest {
+            named,
+            why: format!(
+                "it has {bits} {} in common with the source, and does not cover it",
+                if bits == 1 { "bit" } else { "bits" }
+            ),
+        })
     }
 }
 

@@ -1,20 +1,19 @@
 //! `weir acl import`: rules of others as our own.
 
-use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::super::error::Error;
 use super::super::output::print;
+use super::super::text::Input;
 use crate::control::remarks::Remarks;
-use crate::encoding;
 use crate::render::acl::imported::Imported;
 use crate::render::{self, Report as _};
 use crate::rules::import::{self, import};
 
-/// Prints rules of others as rules of ours, for a file or for `weir acl replace`; no gateway is asked
+/// Converts rules of other programs to rules of weir, for a file or for `weir acl replace`; needs no gateway
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// How the rules are written
@@ -39,16 +38,8 @@ enum Format {
 
 impl Import {
     pub(super) fn run(&self, json: bool) -> Result<(), Error> {
-        let standard = self.file.as_os_str() == "-";
-        let name = if standard { "standard input".to_owned() } else { self.file.display().to_string() };
-        let read = if standard {
-            let mut octets = Vec::new();
-            io::stdin().lock().read_to_end(&mut octets).map(|_| octets)
-        } else {
-            fs::read(&self.file)
-        };
-        let octets = read.map_err(|error| Error::Failed(format!("cannot read {name}: {error}")))?;
-        let text = encoding::decode(&octets).map_err(|wrong| Error::Failed(format!("{name}: {wrong}")))?;
+        let input = Input::of(&self.file);
+        let (name, text) = (input.name(), input.read()?);
         let format = match self.format {
             Format::Classbench => import::Format::Classbench,
             Format::Vpp => import::Format::Vpp,

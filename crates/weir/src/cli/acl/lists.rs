@@ -10,10 +10,9 @@ use super::super::error::Error;
 use super::super::output::print;
 use super::super::query::{escaped, target};
 use super::super::teller::{Source, Teller, rules_of};
-use crate::control::LONGEST_TEXT;
+use super::super::text::Input;
 use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
-use crate::encoding;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
@@ -25,7 +24,7 @@ pub(super) enum Lists {
         /// The list
         list: String,
     },
-    /// Inserts rules into a list: behind all others, unless told where
+    /// Inserts rules into a list: behind all others, unless an option names the place
     Insert {
         /// The list
         list: String,
@@ -41,7 +40,7 @@ pub(super) enum Lists {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show acl LIST` tells them
+        /// Their ids, as `weir show acl LIST` shows them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
         /// The rule at this place, from 1; may be given several times
@@ -54,7 +53,7 @@ pub(super) enum Lists {
     Change {
         /// The list
         list: String,
-        /// The id of the rule that goes, as `weir show acl LIST` tells it
+        /// The id of the rule to replace, as `weir show acl LIST` shows it
         id: u32,
         /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
@@ -66,7 +65,7 @@ pub(super) enum Lists {
     Replace {
         /// The list
         list: String,
-        /// Rules, one a line
+        /// Rules, one a line, each with a line end; `-`: those on standard input
         file: PathBuf,
         /// The file may have no rule: then the list loses all of its own
         #[arg(long)]
@@ -79,7 +78,7 @@ pub(super) enum Lists {
     Create {
         /// The list
         list: String,
-        /// Rules, one a line
+        /// Rules, one a line, each with a line end; `-`: those on standard input
         file: Option<PathBuf>,
         #[command(flatten)]
         more: More,
@@ -126,15 +125,15 @@ pub(super) struct Place {
 /// What there is to a list beside its rules.
 #[derive(Debug, Args)]
 pub(super) struct More {
-    /// What becomes of packets that no rule matches [default: as it was, and `next` for a new list]
+    /// The action for packets that no rule matches [default: unchanged; `next` for a new list]
     #[arg(long, value_enum, value_name = "ACTION")]
     default: Option<Default>,
-    /// Who says so [default: the file's name, or `api`]
+    /// The source that the rules belong to [default: the file's name, or `api`]
     #[arg(long, value_name = "NAME", value_parser = super::super::teller::source_name)]
     source: Option<String>,
 }
 
-/// What becomes of packets that no rule matches.
+/// The action for packets that no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Default {
     /// The next list of the interface decides; behind the last one they are denied
@@ -143,7 +142,7 @@ pub(super) enum Default {
     Permit,
     /// They are dropped
     Deny,
-    /// They are dropped, and their sources told
+    /// They are dropped, and their senders notified
     Reject,
 }
 
@@ -227,14 +226,13 @@ fn put(
     expect: Expect,
     allow_empty: bool,
 ) -> Result<(), Error> {
-    let name = || -> Result<String, Error> {
-        let Some(file) = file else { return Ok(source::usual()) };
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        source::check(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
-        Ok(name)
+    let input = file.map(Input::of);
+    let source = match (&more.source, input) {
+        (Some(source), _) => source.clone(),
+        (None, Some(input)) => input.source()?,
+        (None, None) => source::usual(),
     };
-    let source = more.source.clone().map_or_else(name, Ok)?;
-    let text = file.map_or(Ok(String::new()), read)?;
+    let text = input.map_or(Ok(String::new()), |input| input.read_whole(true))?;
     let default = more.default.map(|default| default.name().to_owned());
     let query = [
         ("source", Some(source)),
@@ -242,18 +240,7 @@ fn put(
         ("expect", Some(expect.name().to_owned())),
         ("allow-empty", allow_empty.then(|| "true".to_owned())),
     ];
-    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), file)
-}
-
-fn read(file: &Path) -> Result<String, Error> {
-    let octets =
-        std::fs::read(file).map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
-    let text = encoding::decode(&octets).map_err(|wrong| Error::Failed(format!("{}: {wrong}", file.display())))?;
-    if text.len() > LONGEST_TEXT {
-        let file = file.display();
-        return Err(Error::Failed(format!("{file}: rules come in at most {LONGEST_TEXT} octets at a time")));
-    }
-    Ok(text)
+    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), input)
 }
 
 #[cfg(test)]

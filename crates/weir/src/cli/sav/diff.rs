@@ -11,7 +11,7 @@ use crate::foresight::diff::Diff as Run;
 use crate::render::sav::diff::{Json, Text};
 use crate::replay::ReplayError;
 
-/// Which sources get another verdict when one configuration takes the place of another, as prefixes, by interface
+/// Lists the sources whose verdict differs between two configurations, as prefixes, by interface
 #[derive(Debug, Args)]
 pub(super) struct Diff {
     /// The configuration that is in force, a TOML file

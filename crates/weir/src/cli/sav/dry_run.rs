@@ -19,10 +19,10 @@ use crate::replay::Input;
 /// Entries that people are shown unless they say how many.
 const SHOWN: usize = 25;
 
-/// What would be dropped if every policy discarded what is not valid
+/// Reports the packets that would be dropped if every policy discarded invalid packets
 #[derive(Debug, Args)]
 pub(super) struct DryRun {
-    /// The configuration, a TOML file; without one, what a running gateway has found is told
+    /// The configuration, a TOML file; without one, the running gateway reports what it has found
     #[arg(requires = "inputs")]
     config: Option<PathBuf>,
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
@@ -45,7 +45,8 @@ impl DryRun {
         let Some(config) = &self.config else {
             let target = target("/v1/sav/dry-run", [("top", (top != usize::MAX).then(|| top.to_string()))]);
             let (report, _) = connection.client().show(&target)?;
-            return self.tell(&report, json);
+            self.tell(&report, json)?;
+            return report.nothing_judged().map_or(Ok(()), |nothing| Err(Error::Failed(nothing)));
         };
         let mut run = Run::new(configuration::load(config, json)?, &self.inputs, self.any_mac)?;
         let mut bar = Bar::new(&self.inputs);
@@ -54,10 +55,7 @@ impl DryRun {
         let report = run.report(top);
         self.tell(&report, json)?;
         done?;
-        match report.captured.and_then(|captured| captured.nothing_judged()) {
-            Some(nothing) => Err(Error::Failed(nothing)),
-            None => Ok(()),
-        }
+        report.nothing_judged().map_or(Ok(()), |nothing| Err(Error::Failed(nothing)))
     }
 
     fn tell(&self, report: &Report, json: bool) -> Result<(), Error> {

@@ -1,7 +1,6 @@
 //! `weir sav add`, `replace`, `delete`, `import` and `clear`: entries of source address validation while the gateway runs.
 //! Each call is one batch: all of it happens, or nothing.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,9 +9,9 @@ use super::super::connection::Connection;
 use super::super::error::Error;
 use super::super::query::{escaped, target};
 use super::super::teller::{Teller, rules_of, source_name};
-use crate::control::LONGEST_TEXT;
+use super::super::text::Input;
 use crate::control::sav::batch::{BatchRequest, Change};
-use crate::control::source::{self, SOURCE};
+use crate::control::source::SOURCE;
 use crate::render::sav::changed::Changed;
 use crate::rules::Format;
 
@@ -38,9 +37,9 @@ pub(super) enum Entries {
     Import {
         /// A policy whose mechanism is `table`
         policy: String,
-        /// Rules, one a line, or CSV, or JSON
+        /// Rules or CSV, each line with a line end, or JSON; `-`: what is on standard input
         file: PathBuf,
-        /// Who says so [default: the file's name]
+        /// The source that the entries belong to [default: the file's name; `api` for standard input]
         #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: Option<String>,
         /// How the file is written [default: as its name ends]
@@ -54,7 +53,7 @@ pub(super) enum Entries {
     Clear {
         /// A policy whose mechanism is `table`
         policy: String,
-        /// Who said them
+        /// The source
         #[arg(long, value_name = "NAME", value_parser = source_name)]
         source: String,
     },
@@ -75,7 +74,7 @@ pub(super) struct Rules {
 /// Who says so.
 #[derive(Debug, Args)]
 pub(super) struct Source {
-    /// Who says so; a source changes only what it has said itself
+    /// The source that the entries belong to; a source changes only its own
     #[arg(long = "source", value_name = "NAME", default_value = SOURCE, value_parser = source_name)]
     name: String,
 }
@@ -137,14 +136,6 @@ fn entries(policy: &str, source: &str, allow_empty: bool) -> String {
     target(&format!("/v1/sav/{}/entries", escaped(policy)), query)
 }
 
-/// What makes one think that a file of a line for each entry was cut short.
-fn cut_short(written: Written, text: &str) -> Option<&'static str> {
-    let is_cut = written != Written::Json && !text.is_empty() && !text.ends_with('\n');
-    is_cut.then_some(
-        "the last line does not end: if the file was cut short, its last entry and those behind it are missing",
-    )
-}
-
 struct Changes {
     teller: Teller,
 }
@@ -164,30 +155,14 @@ impl Changes {
         written: Option<Written>,
         allow_empty: bool,
     ) -> Result<(), Error> {
-        let source = match source {
-            Some(source) => source.to_owned(),
-            None => {
-                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                source::check(&name).map_err(|wrong| Error::Usage(format!("{wrong}; name one with --source")))?;
-                name
-            }
-        };
+        let input = Input::of(file);
+        let source = source.map_or_else(|| input.source(), |source| Ok(source.to_owned()))?;
         let written = written.or_else(|| of_name(file)).ok_or_else(|| {
-            let file = file.display();
-            Error::Usage(format!("`{file}` does not say how it is written: name it with --format"))
+            Error::Usage(format!("{} does not say how it is written: name it with --format", input.name()))
         })?;
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Error::Failed(format!("{} cannot be read: {error}", file.display())))?;
-        if text.len() > LONGEST_TEXT {
-            let file = file.display();
-            return Err(Error::Failed(format!("{file}: entries come in at most {LONGEST_TEXT} octets at a time")));
-        }
-        if let Some(why) = cut_short(written, &text) {
-            // There is nobody left to tell when this fails.
-            let _ = writeln!(std::io::stderr(), "warning: {}: {why}", file.display());
-        }
+        let text = input.read_whole(written != Written::Json)?;
         let answer = self.teller.client.put(&entries(policy, &source, allow_empty), written.content_type(), text);
-        self.teller.tell::<Changed>(answer, Some(file))
+        self.teller.tell::<Changed>(answer, Some(input))
     }
 }
 
@@ -207,20 +182,5 @@ mod tests {
     fn names_are_escaped() {
         assert_eq!(entries("edge", "a&b=é", false), "/v1/sav/edge/entries?source=a%26b%3D%C3%A9");
         assert!(entries("edge", "api", true).ends_with("?source=api&allow-empty=true"));
-    }
-
-    #[test]
-    fn a_file_whose_last_line_does_not_end_may_be_cut_short() {
-        for (written, text, cut) in [
-            (Written::Rules, "permit from 10.0.0.0/8 on cust1, cu", true),
-            (Written::Rules, "permit from 10.0.0.0/8 on cust1\n", false),
-            (Written::Csv, "prefix,interfaces\n10.0.0.0/8,cust1", true),
-            (Written::Csv, "prefix,interfaces\r\n10.0.0.0/8,cust1\r\n", false),
-            (Written::Rules, "", false),
-            // One that is cut is none.
-            (Written::Json, "[]", false),
-        ] {
-            assert_eq!(cut_short(written, text).is_some(), cut, "{text:?}");
-        }
     }
 }

@@ -14,6 +14,7 @@ use super::super::query::target;
 use super::super::replay::input;
 use super::progress::Bar;
 use crate::foresight::learn::Learn as Run;
+use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::{self, Report as _};
 use crate::replay::Input;
@@ -52,8 +53,12 @@ impl Learn {
     pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
         let Some(config) = &self.config else {
             let target = target("/v1/sav/learn", [("min-packets", Some(self.min_packets.to_string()))]);
-            let (learned, _) = connection.client().show(&target)?;
-            return self.tell(&learned, json);
+            let client = connection.client();
+            let (learned, _) = client.show(&target)?;
+            // The counters say whether there was anything to learn from.
+            let (counted, _) = client.show::<DryRun>("/v1/sav/dry-run?top=0")?;
+            self.tell(&learned, json)?;
+            return counted.nothing_judged().map_or(Ok(()), |nothing| Err(Error::Failed(nothing)));
         };
         // Before the work: it is done in vain where a file is in the way.
         if let Some(path) = self.out.as_deref().filter(|path| path.exists()) {

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use super::connection::Connection;
 use super::error::Error;
 
-/// Tries source address validation before it is on, and changes its entries in a running gateway
+/// Previews source address validation, and changes its entries in a running gateway
 #[derive(Debug, Args)]
 pub struct Sav {
     #[command(subcommand)]

@@ -15,7 +15,7 @@ use crate::render::sav::stage::Staged;
 pub(super) struct Stage {
     /// A policy of the running gateway
     policy: String,
-    /// What becomes of packets that are not valid
+    /// The action for invalid packets
     #[arg(value_enum)]
     stage: Word,
 }
@@ -26,11 +26,11 @@ enum Word {
     Monitor,
     /// As many pass as the policy's rate limit lets
     RateLimit,
-    /// They go where the policy's redirect says
+    /// They go to the next hop of the policy's redirect
     Redirect,
     /// They are dropped
     Discard,
-    /// What the policy's action says
+    /// The action that the configuration sets
     Configured,
 }
 

@@ -58,6 +58,10 @@ impl Resolver<'_> {
             let Some(target) = &list.target else { continue };
             let made = self.target(vrf, target, &mut used);
             let Some(source) = list.source else { continue };
+            if list.routes.is_empty() && !self.has_errors(source) {
+                let message = format!("`{}` has no routes", list.path.value);
+                self.report(Diagnostic::warning(Code::EmptyFile, list.path.span, message));
+            }
             if let Some(first) = list.routes.iter().find(|route| route.prefix.addr().is_ipv6()) {
                 self.families(target, first.prefix, self.line_span(source, first.line));
             }

@@ -7,6 +7,7 @@ mod lists;
 mod overlaps;
 mod redirect;
 mod rules;
+mod shared;
 mod valid;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::At;
 use super::Resolver;
 use rules::{Lists, Takes};
+use shared::Shared;
 
 /// Policies by name, and what is known of them so far.
 #[derive(Default)]
@@ -28,6 +30,8 @@ pub(super) struct Policies<'a> {
     index_of: Vec<Option<SavIndex>>,
     /// Some interface names it.
     used: Vec<bool>,
+    /// Lines of files that several policies read.
+    shared: Shared,
 }
 
 impl<'a> Resolver<'a> {
@@ -94,6 +98,7 @@ impl<'a> Resolver<'a> {
     pub(super) fn sav(&mut self, interfaces: Option<&[Interface]>) -> Vec<SavPolicy> {
         let declared = self.declared;
         let interfaces = interfaces.unwrap_or_default();
+        self.policies.shared = Shared::of(&declared.sav, self.sources);
         let mut lists = Lists::default();
         let mut policies = Vec::new();
         for (at, policy) in declared.sav.iter().enumerate() {
@@ -140,6 +145,10 @@ impl<'a> Resolver<'a> {
                 special: policy.special,
                 ..SavPolicy::new(policy.name.value.clone(), mechanism, origin)
             });
+        }
+        let wrong: Vec<usize> = self.policies.shared.wrong().collect();
+        for at in wrong {
+            self.diagnostics.remove(at);
         }
         policies
     }

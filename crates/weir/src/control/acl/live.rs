@@ -47,7 +47,7 @@ pub(crate) fn default(word: &str) -> Result<AclDefault, String> {
         "reject" => AclDefault::Action(AclAction::Reject(Rejection::Usual)),
         _ => {
             let word = word.escape_debug();
-            return Err(format!("a list can not do `{word}` by default: next, permit, deny or reject"));
+            return Err(format!("`{word}` is no default of a list: write next, permit, deny or reject"));
         }
     })
 }
@@ -197,19 +197,19 @@ pub(crate) fn lost(before: &model::Gateway, edits: LostEdits) -> reloaded::Lost 
     let part = |LostRule { number, rule, lost }: &LostRule| {
         let became = match lost {
             RuleLost::Interfaces(gone) => format!("has lost {} and goes on with the others", names(gone)),
-            RuleLost::NoInterface => "is gone: none of its interfaces is there any more".to_owned(),
+            RuleLost::NoInterface => "is gone: none of its interfaces exists".to_owned(),
             RuleLost::NoGroup(group) => {
-                format!("is gone: group `{group}` is not there any more, or as configured again")
+                format!("is gone: group `{group}` does not exist, or is as configured again")
             }
-            RuleLost::NoFamily => "is gone: its groups have no addresses of its family any more".to_owned(),
+            RuleLost::NoFamily => "is gone: its groups have no addresses of its family".to_owned(),
         };
         format!("rule {number} {became}: `{}`", written(before, rule))
     };
     let LostEdits { of, rules, lost } = edits;
     let (parts, more) = match lost {
         Lost::All => (Vec::new(), 0),
-        Lost::NothingLeft => (vec!["nothing that it was given is there any more".to_owned()], 0),
-        Lost::DoesNotGo => (vec!["what it was given does not go with what is declared now".to_owned()], 0),
+        Lost::NothingLeft => (vec!["its live members are gone: the configuration has none of them".to_owned()], 0),
+        Lost::DoesNotGo => (vec!["its live members do not fit the configuration".to_owned()], 0),
         Lost::Members { interfaces, groups } => {
             let own = (!interfaces.is_empty()).then(|| names(&interfaces));
             let all: Vec<String> = own.into_iter().chain(groups.iter().map(|group| format!("group {group}"))).collect();
@@ -305,6 +305,8 @@ fn changed(list: &str, source: &str, created: bool, edited: AclEdited, warnings:
         deleted: edited.deleted,
         moved: edited.moved,
         rules: edited.rules,
+        default: None,
+        default_before: None,
         warnings: warnings.shown,
         more_warnings: warnings.more,
     }
@@ -396,17 +398,18 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
     let Some(text) = Text::read(text, None, &mut errors, &mut warnings) else {
         return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
     };
+    let before_default = engine.acl_default(list);
     let create = match expect {
         Some(Expect::New) => true,
         Some(Expect::Existing) => false,
-        None => engine.acl_default(list).is_none(),
+        None => before_default.is_none(),
     };
     if !create && text.is_empty() && !allow_empty {
         let of = engine.acl_lists().into_iter().find(|known| known.name == list);
         let Some(of) = of else { return Err(Refusal::of_acl(no_such_list(engine, list), &[]).into()) };
         let message = format!(
-            "no rule was sent: access list `{list}` would lose {}; allow it by `--allow-empty`, or `allow-empty=true` in a \
-             query; nothing was changed",
+            "no rule was sent: access list `{list}` would lose {}; allow it with `--allow-empty` (`allow-empty=true` in a \
+             query); nothing was changed",
             match of.rules {
                 1 => "its only rule".to_owned(),
                 rules => format!("all its {}", plural(rules as u64, "rule")),
@@ -415,7 +418,7 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         return Err(Refusal::new(Kind::Conflict, message).into());
     }
     if create && !is_name(list) {
-        let message = format!("`{}` can not be the name of an access list", list.escape_debug());
+        let message = format!("`{}` cannot be the name of an access list", list.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let groups = groups(engine);
@@ -446,7 +449,14 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         })
     };
     match edited {
-        Ok(edited) => Ok(changed(list, source, create, edited, warnings)),
+        Ok(edited) => Ok(Changed {
+            default: default.filter(|now| before_default != Some(*now)).map(|now| word(now).to_owned()),
+            default_before: default
+                .and(before_default)
+                .filter(|was| default != Some(*was))
+                .map(|was| word(was).to_owned()),
+            ..changed(list, source, create, edited, warnings)
+        }),
         Err(failed) => Err(failed.refusal(&spots).into()),
     }
 }
@@ -510,7 +520,7 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         }
     };
     if !is_name(name) {
-        let message = format!("`{}` can not be the name of a group", name.escape_debug());
+        let message = format!("`{}` cannot be the name of a group", name.escape_debug());
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let mut warnings = Remarks::default();

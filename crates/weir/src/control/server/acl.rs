@@ -12,8 +12,7 @@ use super::super::acl::{BatchRequest, Expect, GroupRequest};
 use super::super::refusal::{Kind, Refusal};
 use super::super::source;
 use super::body::Room;
-use super::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
-use crate::encoding;
+use super::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received, text};
 use crate::suggest::closest;
 
 /// The query of a list's rules.
@@ -91,10 +90,7 @@ pub(super) async fn put(
     let default = default.map_err(|wrong| Refused::new(Kind::BadRequest, wrong))?;
     let long = room.take(request.into_body()).await?;
     apart(gateway, move |g| {
-        let text = std::str::from_utf8(&long.octets).map_err(|_| {
-            let why = encoding::decode(&long.octets).err().map_or_else(String::new, |wrong| wrong.to_string());
-            Refused::new(Kind::BadRequest, why)
-        })?;
+        let text = text(&long.octets)?;
         let put = Put { source: &source, text, default, expect, allow_empty };
         let changed = g.put_acl(&list, &put).map_err(Refused::from)?;
         Ok(document(200, &changed))

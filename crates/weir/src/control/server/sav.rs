@@ -13,7 +13,7 @@ use super::super::remarks::Remarks;
 use super::super::sav::{batch, import};
 use super::super::source;
 use super::body::Room;
-use super::{Answer, Refused, Shared, apart, asked, document, parsed, show};
+use super::{Answer, Refused, Shared, apart, asked, document, parsed, show, text};
 use crate::render::sav::changed::Changed;
 use crate::render::sav::entries::{Entries, Filter};
 use crate::rules::Format;
@@ -119,18 +119,15 @@ pub(super) async fn import(
     let format = self::format(format.as_deref(), request.headers())?;
     let long = room.take(request.into_body()).await?;
     apart(gateway, move |g| {
-        let text = std::str::from_utf8(&long.octets).map_err(|error| {
-            let message = format!("the entries are no UTF-8 behind octet {}", error.valid_up_to());
-            Refused::new(Kind::BadRequest, message)
-        })?;
+        let text = text(&long.octets)?;
         let import = import::read(format, text, &interfaces(g));
         let import = import.map_err(|wrong| Refused::from(Refusal::of_entries(wrong)))?;
         // Of a policy that has no table, that is said first.
         let is_table = || g.sav_policies().iter().any(|known| known.name == policy && known.mechanism == "table");
         if import.entries.is_empty() && !allow_empty && is_table() {
             let message = format!(
-                "there is no entry in what is to replace those of source `{source}`; nothing was changed. To delete all of \
-                 them, use `weir sav clear`, or allow it (--allow-empty, `allow-empty=true`)"
+                "no entry was sent: all entries of source `{source}` would be deleted; use `weir sav clear`, or allow it with \
+                 `--allow-empty` (`allow-empty=true` in a query); nothing was changed"
             );
             return Err(Refused::new(Kind::Conflict, message));
         }

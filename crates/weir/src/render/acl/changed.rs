@@ -26,12 +26,29 @@ pub struct Changed {
     pub moved: usize,
     /// Rules of the list from now on.
     pub rules: usize,
+    /// The list's default, if it is another than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// The default that it had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_before: Option<String>,
     /// What is odd about what was sent, if anything is: the first of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_warnings: usize,
+}
+
+impl Changed {
+    /// Returns the new and the old default, if they differ: `, default deny (was next)`.
+    pub fn new_default(&self) -> String {
+        match (&self.default, &self.default_before) {
+            (Some(now), Some(before)) => format!(", default {now} (was {before})"),
+            (Some(now), None) => format!(", default {now}"),
+            (None, _) => String::new(),
+        }
+    }
 }
 
 /// The outcome of a group's change.
@@ -88,7 +105,8 @@ impl Report for Changed {
         };
         let moved = if *moved == 0 { String::new() } else { format!(", moved {moved}") };
         let rules = plural(*rules as u64, "rule");
-        format!("{list}{new}: inserted {}{ids}, deleted {deleted}{moved}; {rules} now\n", inserted.len())
+        let default = self.new_default();
+        format!("{list}{new}: inserted {}{ids}, deleted {deleted}{moved}{default}; {rules} now\n", inserted.len())
     }
 }
 
@@ -124,6 +142,8 @@ mod tests {
             deleted: 0,
             moved: 0,
             rules: 7,
+            default: None,
+            default_before: None,
             warnings: vec![],
             more_warnings: 0,
         };
@@ -152,6 +172,9 @@ mod tests {
         assert!(!json(&changed).contains("moved"));
         (changed.created, changed.moved, changed.rules) = (false, 3, 1);
         assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, moved 3; 1 rule now\n");
+        assert!(!json(&changed).contains("default"));
+        (changed.moved, changed.default, changed.default_before) = (0, Some("deny".into()), Some("next".into()));
+        assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, default deny (was next); 1 rule now\n");
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
     }
 

@@ -146,8 +146,11 @@ impl Report for Rules {
         if self.rules.len() < self.total {
             let _ = writeln!(text, "{} of {}", self.rules.len(), plural(self.total as u64, "rule"));
         }
-        let of = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let _ = writeln!(text, "asked by: in {}; out {}", of(&self.input), of(&self.output));
+        let input = self.input.iter().map(|name| format!("{name} (in)"));
+        let output = self.output.iter().map(|name| format!("{name} (out)"));
+        let uses: Vec<String> = input.chain(output).collect();
+        let uses = if uses.is_empty() { "no interface".to_owned() } else { uses.join(", ") };
+        let _ = writeln!(text, "applied to: {uses}");
         text
     }
 }
@@ -197,7 +200,7 @@ Place  Id  Packets  Bytes  Source  Since                 Rule
     1   7       12   1200  file    edge.toml:41          permit tcp from any to 192.0.2.0/24 port 443 comment \"web\"
     2  31        0      0  api     2025-11-21T09:46:41Z  deny ip from 198.51.100.0/24 to any
     -   -        5    300  -       -                     deny by default
-asked by: in wan; out none
+applied to: wan (in)
 "
         );
         assert_eq!(read::<Rules>(&json(&rules)).unwrap(), rules);

@@ -58,6 +58,9 @@ pub struct Captured {
     pub stations: Vec<Station>,
     /// From the first timestamp to the latest.
     pub seconds: f64,
+    /// Why a capture was not read to its end, if one was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 /// Packets that were not validated.
@@ -80,6 +83,9 @@ pub struct Station {
     pub interface: String,
     /// The hardware address that frames were sent to; `None`: any.
     pub station: Option<String>,
+    /// The capture has frames of both directions, and nothing says which of them came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub both_ways: bool,
 }
 
 impl Captured {
@@ -95,19 +101,31 @@ impl Captured {
     /// Where packets were taken from, and which were not.
     pub fn remarks(&self) -> String {
         let mut text = String::new();
+        if let Some(why) = &self.incomplete {
+            let _ = writeln!(text, "incomplete: not all packets were read ({why})");
+        }
         if self.cut > 0 {
             let _ = writeln!(text, "{} captured only in part, and taken as they are", plural(self.cut, "packet"));
         }
         text += &PassedOver { outgoing: self.outgoing, elsewhere: self.elsewhere }.text();
-        for Station { interface, station } in &self.stations {
+        for Station { interface, station, both_ways } in &self.stations {
             let _ = match station {
                 Some(station) => writeln!(text, "{interface}: frames to {station} are taken for frames to the gateway"),
                 None => writeln!(text, "{interface}: frames to any station are taken for frames to the gateway"),
             };
+            if *both_ways {
+                let _ = writeln!(
+                    text,
+                    "{interface}: the capture has frames of both directions, and those that the gateway sent count as \
+                     received: set the hardware address (`mac`) of the interface, or capture what comes in alone \
+                     (`tcpdump -Q in`)"
+                );
+            }
         }
         if self.strangers * 2 > self.packets {
-            text += "most packets are for other stations, and were dropped before: give the interfaces the hardware \
-                     addresses (`mac`) of the gateway that the capture was taken at, or take all frames with --any-mac\n";
+            text += "most packets are for other stations, and were dropped before: set the hardware addresses (`mac`) of the \
+                     interfaces to those of the gateway that the capture was taken at; if the capture holds only what came in, \
+                     --any-mac takes all frames\n";
         }
         text
     }
@@ -241,6 +259,20 @@ impl DryRun {
         }
     }
 
+    /// Why nothing can be said, if no packet was validated.
+    pub fn nothing_judged(&self) -> Option<String> {
+        match &self.captured {
+            Some(captured) => captured.nothing_judged(),
+            None if self.interfaces.is_empty() => {
+                Some("nothing was judged: no interface has a policy that validates sources".to_owned())
+            }
+            None if self.judged() == 0 => {
+                Some("nothing was judged: no packet was validated since the counters were cleared".to_owned())
+            }
+            None => None,
+        }
+    }
+
     /// The sources as CSV (RFC 4180), with a header. Of several rules that decided together the first is named.
     pub fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -297,7 +329,7 @@ impl DryRun {
         };
         let mut text = format!("{} in {:.3} s of captured time", plural(captured.packets, "packet"), captured.seconds);
         if captured.unasked > 0 {
-            let _ = write!(text, ", of which {} not validated", captured.unasked);
+            let _ = write!(text, ", {} of them not validated", captured.unasked);
         }
         text += "\n";
         text += &captured.reasons();
@@ -353,17 +385,23 @@ impl DryRun {
         let mut text = String::new();
         if self.more_sources > 0 {
             let (sources, packets) = (plural(self.more_sources, "more prefix"), plural(self.more_packets, "packet"));
-            let _ = writeln!(text, "\nand {}, of {packets}", sources.replace("prefixs", "prefixes"));
+            let _ = writeln!(text, "\nand {sources}, of {packets}");
         }
         if self.table.made_room > 0 {
             let Table { limit, made_room, forgotten, .. } = &self.table;
             let _ = writeln!(
                 text,
-                "\nthe table of sources was full ({limit} entries): {made_room} with the fewest packets made room for \
-                 others, so that figures by source are lower bounds; by interface they are exact"
+                "\nthe table of sources was full ({limit} entries): {} with the fewest packets made room for others; figures by \
+                 source are lower bounds, figures by interface are exact",
+                plural(*made_room, "entry")
             );
             for Forgotten { interface, packets, bytes } in forgotten {
-                let _ = writeln!(text, "  {interface}: {packets} packets, {bytes} bytes of sources that are not told");
+                let _ = writeln!(
+                    text,
+                    "  {interface}: {}, {} of sources that are not shown",
+                    plural(*packets, "packet"),
+                    plural(*bytes, "byte")
+                );
             }
         }
         text
@@ -414,6 +452,9 @@ impl Report for DryRun {
         if self.sources.is_empty() && self.more_sources == 0 {
             text += &match (self.judged(), &self.captured) {
                 (0, Some(_)) => "\nnothing was judged\n".to_owned(),
+                (_, Some(Captured { incomplete: Some(_), .. })) => {
+                    "\nnothing can be said of the packets that were not read\n".to_owned()
+                }
                 (0, None) => "\nnothing was validated since then\n".to_owned(),
                 (judged, Some(captured)) if captured.unasked > 0 => {
                     format!("\nof {} validated, none would be dropped\n", plural(judged, "packet"))
@@ -527,8 +568,8 @@ lan  192.0.2.0/24  12 packets  1200 bytes
 
 and 1 more prefix, of 1 packet
 
-the table of sources was full (4096 entries): 7 with the fewest packets made room for others, so that figures by source are lower bounds; by interface they are exact
-  lan: 7 packets, 440 bytes of sources that are not told
+the table of sources was full (4096 entries): 7 entries with the fewest packets made room for others; figures by source are lower bounds, figures by interface are exact
+  lan: 7 packets, 440 bytes of sources that are not shown
 
 unknown sources, which pass as the rules are not complete:
   lan  172.16.1.0/24  10 packets  600 bytes, as from 172.16.1.7

@@ -129,7 +129,7 @@ impl Learned {
             None => format!("learned {rules} from what the running gateway has found not valid"),
         };
         if let Some(unasked) = self.captured.as_ref().map(|read| read.unasked).filter(|unasked| *unasked > 0) {
-            let _ = write!(text, ", of which {unasked} were not looked at");
+            let _ = write!(text, ", {unasked} of them not validated");
         }
         text += "\n";
         if let Some(captured) = &self.captured {
@@ -162,14 +162,14 @@ impl Learned {
             );
         }
         for Forgotten { interface, packets, .. } in forgotten {
-            let _ = writeln!(text, "  {interface}: {packets} packets of these");
+            let _ = writeln!(text, "  {interface}: {} of these", plural(*packets, "packet"));
         }
         text
     }
 }
 
 fn prefixes(count: usize) -> String {
-    if count == 1 { "1 prefix".to_owned() } else { format!("{count} prefixes") }
+    plural(count as u64, "prefix")
 }
 
 impl Report for Learned {

@@ -199,7 +199,14 @@ fn icmp_type(line: &mut Line<'_, '_, '_>, protocol: u8) -> Result<RangeInclusive
     if !word.starts_with(|c: char| c.is_ascii_digit()) {
         let problem = Problem::new(Kind::Rule, format!("`{}` is no type of ICMP", shown(word)));
         let problem = problem.help("types without a name here are written as their numbers");
-        return Err((range, problem.suggest(word, &words::icmp_types(protocol))));
+        let problem = problem.suggest(word, &words::icmp_types(protocol));
+        return Err((
+            range,
+            match words::icmp_type_begun(protocol, word) {
+                Some(name) => problem.help(format!("did you mean `{name}`?")),
+                None => problem,
+            },
+        ));
     }
     let (first, last) = span(word, &range, "a type of ICMP", 255)?;
     Ok(first as u8..=last as u8)

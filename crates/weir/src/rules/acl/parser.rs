@@ -261,7 +261,7 @@ fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Re
         return Ok(Addresses::Group(group));
     }
     let wrong = |help: &str| {
-        let problem = Problem::new(Kind::Prefix, format!("`{}` are no addresses", shown(word)));
+        let problem = Problem::new(Kind::Prefix, format!("`{}` is not an address, prefix or range", shown(word)));
         Err((place.clone(), problem.help(help)))
     };
     // No packet has an IPv4-mapped address: those that come with one are dropped as martians.

@@ -115,15 +115,15 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit ip from to any", "column 16: expected addresses or `any`, found `to`"),
         (
             "permit ip from 10.0.0.0/33 to any",
-            "column 16: `10.0.0.0/33` are no addresses (the length of an IPv4 prefix is 0 to 32)",
+            "column 16: `10.0.0.0/33` is not an address, prefix or range (the length of an IPv4 prefix is 0 to 32)",
         ),
         (
             "permit ip from 10.0.0.9-10.0.0.1 to any",
-            "column 16: `10.0.0.9-10.0.0.1` are no addresses (write `10.0.0.1-10.0.0.9`)",
+            "column 16: `10.0.0.9-10.0.0.1` is not an address, prefix or range (write `10.0.0.1-10.0.0.9`)",
         ),
         (
             "permit ip from 10.0.0.9-::1 to any",
-            "column 16: `10.0.0.9-::1` are no addresses (both ends are of one family)",
+            "column 16: `10.0.0.9-::1` is not an address, prefix or range (both ends are of one family)",
         ),
         ("permit ip from 10.0.0.0/8 to ::/0", "column 30: `::/0` is of another family than `10.0.0.0/8`"),
         ("permit ip6 from 10.0.0.0/8 to any", "column 17: `10.0.0.0/8` is of another family than `ip6`"),
@@ -154,6 +154,14 @@ fn what_is_wrong_is_named_with_its_place() {
         (
             "permit icmp from any to any type echo-requst",
             "column 34: `echo-requst` is no type of ICMP (did you mean `echo-request`?)",
+        ),
+        (
+            "permit icmp from any to any type echo",
+            "column 34: `echo` is no type of ICMP (did you mean `echo-request`?)",
+        ),
+        (
+            "permit icmp6 from any to any type echo",
+            "column 35: `echo` is no type of ICMP (did you mean `echo-request`?)",
         ),
         ("permit icmp6 from any to any type 256", "column 35: `256` is not a type of ICMP: it is at most 255"),
         ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp ask for its flags"),

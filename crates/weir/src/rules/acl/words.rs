@@ -26,6 +26,13 @@ pub(super) fn icmp_types(protocol: u8) -> Vec<&'static str> {
     if protocol == ICMP6 { icmpv6::names().collect() } else { icmpv4::names().collect() }
 }
 
+/// The type whose name begins with a word, as others write it: of `echo`, the request.
+pub(super) fn icmp_type_begun(protocol: u8, word: &str) -> Option<&'static str> {
+    let begun = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'));
+    let names: Vec<&str> = icmp_types(protocol).into_iter().filter(begun).collect();
+    names.iter().copied().find(|name| name.ends_with("-request")).or(names.first().copied())
+}
+
 pub(super) fn dscps() -> Vec<&'static str> {
     weir_packet::wire::dscp::names().collect()
 }

@@ -116,8 +116,8 @@ fn printed(text: &str, importer: &mut Importer<'_>) {
     let Some((Head { count, .. }, place)) = head else { return };
     if rules < count {
         let here = if rules == 1 { "1 is here".to_owned() } else { format!("{rules} are here") };
-        let problem =
-            Problem::new(Kind::Rule, format!("the list has {}, of which {here}", plural(count as u64, "rule")));
+        let message = format!("the list has {}, of which {here}", plural(count as u64, "rule"));
+        let problem = Problem::new(Kind::Rule, message);
         importer.sink.error(place, problem.help("the end of the text is missing"));
     }
 }

@@ -30,6 +30,10 @@ impl<'a> Resolver<'a> {
                 places.extend(inline.iter().map(|prefix| (prefix.value, prefix.span)));
                 for file in files {
                     let Some(id) = file.source else { continue };
+                    if file.prefixes.is_empty() && !self.has_errors(id) {
+                        let message = format!("`{}` has no prefixes", file.path.value);
+                        self.report(Diagnostic::warning(Code::EmptyFile, file.path.span, message));
+                    }
                     let source = self.sources.source(id);
                     places.extend(file.prefixes.iter().map(|line| {
                         let range = source.line_range(line.line);
@@ -81,7 +85,7 @@ impl<'a> Resolver<'a> {
         }
         if prefixes.is_empty() && declared.sources.is_some() && self.is_read(declared) {
             let message =
-                format!("the allowlist `{}` is empty: no source comes in where it is asked", declared.name.value);
+                format!("the allowlist `{}` is empty: interfaces that use it drop all packets", declared.name.value);
             self.report(Diagnostic::warning(Code::NothingValid, declared.name.span, message));
         }
         prefixes

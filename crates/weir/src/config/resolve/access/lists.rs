@@ -89,7 +89,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether errors were found in a text.
-    fn has_errors(&self, source: SourceId) -> bool {
+    pub(in super::super) fn has_errors(&self, source: SourceId) -> bool {
         let is_of = |found: &&Diagnostic| found.primary.as_ref().is_some_and(|place| place.span.source == source);
         self.diagnostics.iter().filter(is_of).any(|found| found.severity == Severity::Error)
     }

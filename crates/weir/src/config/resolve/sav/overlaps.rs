@@ -24,6 +24,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The rule can be left out.
+    pub(super) fn is_removable(self) -> bool {
+        matches!(self, Kind::Duplicate | Kind::Shadowed | Kind::Overruled)
+    }
+
     /// A rule for every source is of this kind only if it is so for both families.
     fn is_of_all(self) -> bool {
         matches!(self, Kind::Duplicate | Kind::Shadowed)

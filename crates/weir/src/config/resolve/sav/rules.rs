@@ -106,6 +106,10 @@ impl Resolver<'_> {
         }
         for file in &declared.files {
             let Some(source) = file.source else { continue };
+            if file.lines.is_empty() && !self.has_errors(source) {
+                let message = format!("`{}` has no rules", file.path.value);
+                self.report(Diagnostic::warning(Code::EmptyFile, file.path.span, message));
+            }
             for line in &file.lines {
                 let span = Span { source, start: line.start, end: line.end };
                 let origin = self.origin(span);
@@ -127,6 +131,8 @@ impl Resolver<'_> {
             Takes::Modes(matching) => lists::find(&making.list, interfaces, matching, every),
             Takes::Allowlists => lists::find(&making.list, interfaces, Match::MostSpecific, every),
         };
+        let removable = found.overlaps.iter().filter(|overlap| overlap.kind.is_removable());
+        self.policies.shared.note(removable.map(|overlap| making.places[overlap.rule as usize]));
         let shown = found.overlaps.len().min(SHOWN - making.shown);
         making.more += found.overlaps.len() - shown;
         for overlap in &found.overlaps[..shown] {
@@ -161,10 +167,13 @@ impl Resolver<'_> {
                     Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "the allowlist")
                 }
                 Kind::NotAsked => {
-                    let message = format!("this rule is not asked on `{name}`, which has an allowlist of its own");
+                    let message = format!("this rule does not apply on `{name}`, which has an allowlist of its own");
                     Diagnostic::warning(Code::ConflictingRules, place, message).related(other, "its allowlist")
                 }
             });
+            if overlap.kind.is_removable() {
+                self.policies.shared.reported(self.diagnostics.len() - 1, place);
+            }
         }
         let limit = self.declared.settings.limits.sav_prefixes;
         for (count, family) in found.prefixes.into_iter().zip(["IPv4", "IPv6"]) {
