@@ -1,5 +1,17 @@
 //! The data plane: the graph and its nodes, the root they read, the workers that run them, and the engine that starts,
 //! changes and stops it all.
+//!
+//! Folders and files import from left to right only; `tests/imports.rs` checks this:
+//!
+//! `model` → `node`, `reason`, `stats` → `root` → `graph` → `compile` → `neighbor` → `engine`
+//!
+//! - [`model`]: the wanted configuration, as values.
+//! - [`node`], [`reason`], [`stats`]: names of nodes, drop reasons, and rows of statistics.
+//! - [`root`]: the configuration in force, as nodes read it.
+//! - [`graph`]: nodes, workers, held packets, traces and the record of fates.
+//! - [`compile`]: turns a model into a root, and applies changes to it.
+//! - [`neighbor`]: the neighbour table and its control loop.
+//! - [`engine`]: threads, ports, counters; the harness and the bench run the same graph without threads.
 
 #![forbid(unsafe_code)]
 
@@ -7,42 +19,20 @@
 #[cfg(test)]
 extern crate self as weir_plane;
 
-pub mod acl;
-mod adjacency;
-pub mod alarm;
-pub mod allow;
-pub mod bench;
-pub mod bindings;
-mod collect;
 pub mod compile;
-pub mod counters;
-pub mod ecmp;
 pub mod engine;
-mod events;
-mod fragments;
-pub mod harness;
-mod hold;
-pub mod keeper;
+pub mod graph;
 #[cfg(test)]
 #[path = "../tests/kit/mod.rs"]
 mod kit;
-pub mod limiter;
 pub mod model;
 pub mod neighbor;
 pub mod node;
-mod nodes;
-mod outlet;
-mod peer;
-mod pending;
 pub mod reason;
-mod reassembly;
-pub mod record;
-pub mod rib;
 pub mod root;
-pub mod sample;
-pub mod sav;
-mod show;
 pub mod stats;
-mod streams;
-pub mod trace;
-mod worker;
+
+pub use compile::rib;
+pub use engine::{alarm, bench, harness};
+pub use graph::{record, sample, trace};
+pub use root::{acl, allow, bindings, ecmp, sav};

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use kit::*;
 use weir_packet::wire::{MacAddress, arp, icmpv6, ipv6, nd, protocol};
 use weir_plane::harness::Verdict;
-use weir_plane::keeper::News;
 use weir_plane::neighbor::State;
+use weir_plane::neighbor::control::News;
 
 const SECOND: u64 = 1_000_000_000;
 const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x77]);

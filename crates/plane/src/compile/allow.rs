@@ -12,11 +12,15 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::{self, Full, Prefix, Value, Writer};
 use weir_table::sav::NoRoom;
 
-use super::{Compiler, Map, Rubbish, TableFull, most_bytes, prefix_v4, prefix_v6};
-use crate::allow::{AllowCounters, Allowlists, List, Sequence, Sources};
+use super::map::Map;
+use super::prefix::{prefix_v4, prefix_v6};
+use super::rib::Rib;
+use super::rubbish::Rubbish;
+use super::table_full::{TableFull, most_bytes};
 use crate::model::{AllowedSources, Allowlist, AllowlistIndex, Gateway, Origin, PerFamily};
 use crate::root::Interface;
-use crate::sav::Family;
+use crate::root::allow::{AllowCounters, Allowlists, List, Sequence, Sources};
+use crate::root::sav::Family;
 
 /// What prefixes of a list have for a value: any will do.
 const THERE: Value = Value::new(1).expect("1 is a value");
@@ -243,17 +247,18 @@ pub struct Listed {
     pub contains: bool,
 }
 
-impl Compiler {
-    /// What the allowlists of an interface (its number) say of a source, in their order: up to the one that refused it.
-    /// `gateway` is the model in force.
-    pub fn allow_decision(
-        &self,
-        gateway: &Gateway,
-        map: &Map,
-        interface: u32,
-        source: IpAddr,
-        refused_by: Option<u16>,
-    ) -> Vec<Listed> {
+/// The routes that allowlists may name, and the numbers of what a model names.
+#[derive(Clone, Copy)]
+pub(super) struct InForce<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) map: &'a Map,
+    pub(super) ribs: &'a [Rib],
+}
+
+impl InForce<'_> {
+    /// Returns the answers of the allowlists of an interface (its number) for a source, up to the one that refused it.
+    pub(super) fn listed(self, interface: u32, source: IpAddr, refused_by: Option<u16>) -> Vec<Listed> {
+        let InForce { gateway, map, ribs } = self;
         let Some(index) = map.interfaces.iter().position(|&number| number == interface) else { return Vec::new() };
         let allow = &gateway.interfaces[index].access.allow;
         let named = if source.is_ipv4() { &allow.v4 } else { &allow.v6 };
@@ -265,7 +270,7 @@ impl Compiler {
                     covering.max_by_key(|(net, _)| net.prefix_len()).copied()
                 }
                 AllowedSources::Vrf(vrf) => {
-                    let rib = self.ribs.get(usize::from(map.vrfs[usize::from(vrf.0)]));
+                    let rib = ribs.get(usize::from(map.vrfs[usize::from(vrf.0)]));
                     rib.and_then(|rib| rib.covering(source)).map(|(net, entry)| (net, entry.origin))
                 }
             };
@@ -273,23 +278,25 @@ impl Compiler {
         };
         named[..until].iter().map(of).collect()
     }
+}
 
+impl Store {
     /// How full the tables of an allowlist are; `None`: it has none.
-    pub fn allow_occupancy(&self, name: &str) -> Option<PerFamily<lpm::Stats>> {
-        let tables = self.allow.get(name)?.tables.as_ref()?;
+    pub(super) fn occupancy(&self, name: &str) -> Option<PerFamily<lpm::Stats>> {
+        let tables = self.get(name)?.tables.as_ref()?;
         Some(PerFamily { v4: tables.v4.stats(), v6: tables.v6.stats() })
     }
 
     /// Packets whose sources were in an allowlist, and packets that it refused, over all workers.
-    pub fn allow_counts(&self, name: &str) -> (u64, u64) {
-        let Some(kept) = self.allow.get(name) else { return (0, 0) };
+    pub(super) fn counts(&self, name: &str) -> (u64, u64) {
+        let Some(kept) = self.get(name) else { return (0, 0) };
         let (passed, refused) = kept.counted();
         (passed - kept.cleared.0, refused - kept.cleared.1)
     }
 
-    /// Has all allowlists asked about nothing.
-    pub fn clear_allowlists(&mut self) {
-        for kept in &mut self.allow.kept {
+    /// Clears what all allowlists counted.
+    pub(super) fn clear(&mut self) {
+        for kept in &mut self.kept {
             kept.cleared = kept.counted();
         }
     }

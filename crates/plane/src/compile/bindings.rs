@@ -11,11 +11,13 @@ use weir_table::classify::{Limits, Rule, Span, Upper, Writer};
 use weir_table::sav::NoRoom;
 
 use super::boxes::Bits;
-use super::{Compiler, Map, Rubbish, TableFull};
-use crate::acl::{PAGE, Page, Pages};
-use crate::bindings::{Bind, Bindings, Bound, Verdict};
+use super::map::Map;
+use super::rubbish::Rubbish;
+use super::table_full::TableFull;
 use crate::model::{self, Binding, BindingsIndex, Gateway};
 use crate::root::Interface;
+use crate::root::acl::{PAGE, Page, Pages};
+use crate::root::bindings::{Bind, Bindings, Bound, Verdict};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a list (the classifier says what
 /// rules take).
@@ -140,7 +142,7 @@ impl Store {
                 lists.push(Bound { place, v4: kept.v4.table(), v6: kept.v6.table() });
                 Some(lists.len() - 1)
             });
-            interfaces[number as usize].bindings = known.map_or(crate::bindings::NONE, |at| at as u16);
+            interfaces[number as usize].bindings = known.map_or(crate::root::bindings::NONE, |at| at as u16);
         }
         self.current = Bindings { lists: lists.into(), pages };
     }
@@ -233,10 +235,9 @@ pub struct BindingDecision {
     pub mac: MacAddress,
 }
 
-impl Compiler {
-    /// What the bindings of an interface (its number) say, of which the rule with this number decided about a hardware
-    /// address. `gateway` is the model in force.
-    pub fn binding_decision(
+impl Store {
+    /// Returns the decision of the rule with this number, of the bindings of an interface (its number).
+    pub(super) fn decision(
         &self,
         (gateway, map): (&Gateway, &Map),
         interface: u32,
@@ -247,21 +248,20 @@ impl Compiler {
         let index = map.interfaces.iter().position(|&other| other == interface)?;
         let list = gateway.interfaces[index].access.bindings?;
         let declared = &gateway.bindings[usize::from(list.0)];
-        let at = self.bindings.get(&declared.name)?.numbers.iter().position(|&other| other == number)?;
+        let at = self.get(&declared.name)?.numbers.iter().position(|&other| other == number)?;
         Some(BindingDecision { list, rule: Some(at).filter(|&at| at < declared.rules.len()), permit, mac })
     }
 
-    /// Packets and octets that each rule of a list of bindings has matched, in their order, and then those that none has,
-    /// over all workers; and the octets of its tables.
-    pub fn binding_counts(&self, name: &str) -> (Vec<(u64, u64)>, usize) {
-        let Some(kept) = self.bindings.get(name) else { return Default::default() };
+    /// Returns the matches of each rule of a list, in packets and octets, then of no rule; and the octets of its tables.
+    pub(super) fn counts(&self, name: &str) -> (Vec<(u64, u64)>, usize) {
+        let Some(kept) = self.get(name) else { return Default::default() };
         let octets = [kept.v4.stats(), kept.v6.stats()].iter().map(|of| of.octets + of.side_octets).sum();
-        (kept.numbers.iter().map(|&number| self.bindings.matched(number)).collect(), octets)
+        (kept.numbers.iter().map(|&number| self.matched(number)).collect(), octets)
     }
 
     /// Has the rules of all bindings matched nothing.
-    pub fn clear_bindings(&mut self) {
-        let Store { numbers, current, .. } = &mut self.bindings;
+    pub(super) fn clear(&mut self) {
+        let Store { numbers, current, .. } = self;
         for (number, before) in (0..).zip(&mut numbers.before) {
             *before = current.pages.matched(number);
         }

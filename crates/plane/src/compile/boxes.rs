@@ -9,7 +9,7 @@ use weir_table::classify::{Address, Fragment, Fragments, Masked, Rule, Span, Upp
 use weir_table::sav::Set;
 
 use crate::model::{AclRule, Addresses, InterfaceIndex, IpFamily, Ports, Transport};
-use crate::sav::Family;
+use crate::root::sav::Family;
 
 /// An address family, as rules have its addresses.
 pub trait Bits: Family + Address {

@@ -10,11 +10,13 @@ use std::sync::{Arc, PoisonError};
 use ipnet::IpNet;
 use weir_table::lpm::{self, Prefix, Table, Value, Writer};
 
+use super::compiler::Compiler;
 use super::numbers::Key;
 use super::pass::Stations;
-use super::{Compiler, Learned, is_link_local, prefix_v4, prefix_v6};
+use super::prefix::{is_link_local, prefix_v4, prefix_v6};
+use super::stations::Learned;
+use crate::compile::rib::{Entry, Source};
 use crate::model::Address;
-use crate::rib::{Entry, Source};
 use crate::root::{Adjacency, Kind, Root};
 
 /// Something that was learned.

@@ -6,12 +6,13 @@ use ipnet::{IpNet, Ipv4Net};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 
+use super::map::Map;
 use super::numbers::{Key, Numbers, Paths};
+use super::prefix::is_link_local;
 use super::stations::{Fixed, LearnedSet};
-use super::{Map, is_link_local};
-use crate::ecmp;
+use crate::compile::rib::{Entry, Rib, Source};
 use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, PerFamily, Route, RouteTarget, Tag};
-use crate::rib::{Entry, Rib, Source};
+use crate::root::ecmp;
 use crate::root::{Adjacencies, Adjacency, Forwarding, Interface, Kind, MAX_L2};
 
 /// What routes lead to.

@@ -1,11 +1,15 @@
 //! What is learned step by step comes to the same as compiling with all of it at once.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+
 use proptest::prelude::*;
-use weir_base::reclaim::Reader;
+use weir_base::reclaim::{Domain, Reader};
 
 use super::*;
 use crate::kit::*;
-use crate::root::Kind;
+use crate::model::{self, Gateway, InterfaceKind};
+use crate::root::{Adjacency, Kind, Root};
 
 /// Models that differ in routes, addresses, static neighbours and VRFs, over the same three interfaces.
 fn model(variant: u8) -> Gateway {

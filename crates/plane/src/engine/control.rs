@@ -3,7 +3,7 @@
 //! An *operation* (a reload, an edit, new links) may take seconds. Operations come one after the other, and an operation alone
 //! changes the compiler. Neighbours, links and what is shown never wait for one: they go by the *state*, whose lock is held
 //! for moments. The root in force follows from the compiler's last root and from what the state knows beyond it
-//! ([`crate::pending`]):
+//! ([`crate::compile::pending`]):
 //!
 //! - What is learned while no operation is under way goes through the compiler at once.
 //! - What is learned during an operation is noted, and a root follows without the compiler. The operation tells the compiler
@@ -26,17 +26,17 @@ use weir_base::wake::Waker;
 use weir_port::Link;
 use weir_port::links::Change;
 
-use super::Baseline;
 use super::crew::Mouth;
 use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
+use super::report::Baseline;
+use crate::compile::pending::Unknown;
 use crate::compile::{Compiler, Map, Places, PortPlace};
-use crate::keeper::{self, Keeper, News, Work};
+use crate::graph::worker::Order;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor;
-use crate::pending::Unknown;
+use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::root::Root;
 use crate::stats::TableStats;
-use crate::worker::Order;
 
 /// News that nobody has asked for yet, at most: older ones are forgotten.
 const NEWS: usize = 1024;
@@ -315,7 +315,7 @@ impl Control {
     /// Tells the compiler what it was not told of; gives whether a version followed, which is in force then.
     fn tell(&self, state: &mut State, compiler: &mut Compiler) -> bool {
         let mut work = Work { changes: state.unknown.take(), ..Work::default() };
-        let new = keeper::change(compiler, &mut state.keeper, self.clock.now(), &mut work);
+        let new = control::change(compiler, &mut state.keeper, self.clock.now(), &mut work);
         state.report(work.news);
         let published = new.is_some();
         if let Some(root) = new {
@@ -453,7 +453,7 @@ impl Control {
         };
         let told = |error: &dyn std::fmt::Display| format!("after a change of links: {error}");
         self.state().untold.extend(refused.iter().map(|error| told(error)));
-        let prepared = keeper::prepare(
+        let prepared = control::prepare(
             &operation.read(),
             |links| self.state().keeper.unusable(links),
             &model,

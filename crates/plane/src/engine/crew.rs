@@ -19,15 +19,15 @@ use weir_packet::packet::Packet;
 
 use super::EngineError;
 use super::pace::Pace;
-use crate::counters::WorkerCounters;
-use crate::events;
+use crate::graph::counters::WorkerCounters;
+use crate::graph::events;
+use crate::graph::events::Event;
+use crate::graph::peer::Peer;
+use crate::graph::sample::{self, Sample};
+use crate::graph::trace::Tracer;
+use crate::graph::worker::{Order, Round, Shared, Worker};
 use crate::model;
-use crate::neighbor::Event;
-use crate::peer::Peer;
 use crate::root::Root;
-use crate::sample::{self, Sample};
-use crate::trace::Tracer;
-use crate::worker::{Order, Round, Shared, Worker};
 
 /// Packets that a ring between two workers holds.
 const RING: usize = 4096;

@@ -1,31 +1,9 @@
 //! Whether workers still go round, and the keeper of neighbours is there.
 
-use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
-use super::Engine;
-
-/// How often each worker had gone round when it was last looked at.
-#[derive(Default)]
-pub(super) struct Rounds(Mutex<Vec<u64>>);
-
-/// A thread without which the gateway does not do its work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stuck {
-    /// The worker of this number.
-    Worker(usize),
-    /// The one that keeps neighbours and links.
-    Keeper,
-}
-
-impl fmt::Display for Stuck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Stuck::Worker(number) => write!(f, "worker {number}"),
-            Stuck::Keeper => f.write_str("the keeper of neighbours"),
-        }
-    }
-}
+use super::running::Engine;
+use super::stuck::Stuck;
 
 impl Engine {
     /// The workers that have not gone round since the last call, and all threads that ended by mistake. Workers are woken,

@@ -14,9 +14,9 @@ use weir_base::wake::{Sleeper, Waker};
 use weir_port::links::Monitor;
 
 use super::control::Control;
-use crate::events;
-use crate::keeper::Work;
-use crate::neighbor::Event;
+use crate::graph::events;
+use crate::graph::events::Event;
+use crate::neighbor::control::Work;
 
 /// The least time between two versions of the root that follow from what was learned: what comes meanwhile goes into one.
 /// The first is never late.

@@ -13,8 +13,8 @@ use weir_port::{Link, OpenError, Port};
 
 use super::EngineError;
 use crate::compile::{Places, PortPlace};
-use crate::keeper::{News, Work};
 use crate::model::{self, InterfaceKind};
+use crate::neighbor::control::{News, Work};
 use crate::root::derived_mac;
 
 pub(super) struct OpenPort {

@@ -3,19 +3,47 @@
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
 
-use super::Reloaded;
+use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
-use crate::collect;
-use crate::compile::{Compiler, MOST_BINDINGS, Map};
-use crate::fragments::{self, Fragments};
-use crate::hold::Hold;
+use crate::compile::rib::Rib;
+use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
+use crate::graph::fragments::{self, Fragments};
+use crate::graph::hold::Hold;
+use crate::graph::reassembly::Reassembly;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::Table;
-use crate::reassembly::Reassembly;
-use crate::rib::Rib;
 use crate::root::Root;
-use crate::sav::{PLACES, Sources};
-use crate::stats;
+use crate::root::sav::{PLACES, Sources};
+use crate::stats::{self, Snapshot};
+
+/// What a reload changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reloaded {
+    /// The version now in force.
+    pub generation: u64,
+    /// Interfaces that came.
+    pub added: Vec<String>,
+    /// Interfaces that went.
+    pub removed: Vec<String>,
+    /// Interfaces that were changed.
+    pub changed: Vec<String>,
+    /// Routes in force now, and before.
+    pub routes: (usize, usize),
+    /// Changes to access lists and their groups that were made while the gateway ran, and ended: these are declared
+    /// otherwise now.
+    pub lost: Vec<LostEdits>,
+}
+
+/// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.
+#[derive(Clone, Default)]
+pub(super) struct Baseline {
+    pub(super) runtime: Snapshot,
+    pub(super) errors: Snapshot,
+    pub(super) interfaces: Snapshot,
+    pub(super) sav: Vec<stats::SavInterfaceStats>,
+    pub(super) ethertypes: RefusedEthertypes,
+    pub(super) since: u64,
+}
 
 pub(super) fn count(compiler: &Compiler) -> usize {
     compiler.ribs().iter().map(Rib::len).sum()
@@ -125,7 +153,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             });
         }
     }
-    for policy in crate::show::sav_policies(model, compiler) {
+    for policy in crate::engine::show::sav_policies(model, compiler) {
         for table in &policy.tables {
             rows.push(stats::TableStats {
                 name: format!("sav {} {}", table.family, policy.name),
@@ -136,7 +164,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             });
         }
     }
-    for list in crate::show::allowlists(model, compiler).iter().filter(|list| list.vrf.is_none()) {
+    for list in crate::engine::show::allowlists(model, compiler).iter().filter(|list| list.vrf.is_none()) {
         rows.push(stats::TableStats {
             name: format!("allowlist {}", list.name),
             used: (list.prefixes.0 + list.prefixes.1) as u64,
@@ -145,7 +173,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             when_full: "the reload that adds prefixes is refused as a whole",
         });
     }
-    for list in crate::show::bindings(model, compiler) {
+    for list in crate::engine::show::bindings(model, compiler) {
         rows.push(stats::TableStats {
             name: format!("mac-ip {}", list.name),
             used: list.rules.len() as u64,

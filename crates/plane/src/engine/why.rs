@@ -5,11 +5,12 @@ use std::sync::PoisonError;
 
 use ipnet::IpNet;
 
-use super::Engine;
+use super::answers::{Answer, answers};
+use super::running::Engine;
 use crate::compile::Decision;
+use crate::compile::rib::Source;
 use crate::model::Place;
-use crate::rib::Source;
-use crate::sav::{self, Answer, Family};
+use crate::root::sav::Family;
 
 /// Why a source is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Engine {
         let (prefix, entry) = rib.covering_more(source)?;
         let paths = self.root.with(|root| {
             let all = std::iter::once(&entry).chain(rib.alternates(prefix));
-            all.flat_map(|entry| crate::show::paths(*entry, &compiler, root)).collect::<Vec<_>>()
+            all.flat_map(|entry| crate::engine::show::paths(*entry, &compiler, root)).collect::<Vec<_>>()
         });
         let over = paths.into_iter().find(|path| path.interface == interface);
         let route = over.map(|path| match path.address {
@@ -68,13 +69,13 @@ impl Engine {
         let index = model.interfaces.iter().position(|own| own.name == interface)?;
         let policy = (*K::of(&model.interfaces[index].sav))?.0;
         let number = *map.interfaces.get(index)?;
-        let mut answers = Vec::new();
+        let mut said = Vec::new();
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let guard = reader.pin();
         let root = self.root.load(&guard);
-        sav::answers::<K>(root, &guard, number, &[source], &mut answers);
-        let [Answer::Said(said)] = answers[..] else { return None };
-        if answers[0].passes() {
+        answers::<K>(root, &guard, number, &[source], &mut said);
+        let [answer @ Answer::Said(said)] = said[..] else { return None };
+        if answer.passes() {
             return None;
         }
         let facts = (&*model, &*map, root);

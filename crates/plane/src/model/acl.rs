@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{InterfaceIndex, Origin, RateUnit, Sampling, VrfIndex};
+use super::index::{InterfaceIndex, VrfIndex};
+use super::origin::Origin;
+use super::rate::RateUnit;
+use super::sample::Sampling;
 
 /// Index of a list in [`Gateway::acls`](super::Gateway::acls).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

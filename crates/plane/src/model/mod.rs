@@ -3,11 +3,14 @@
 //! indices are in range, names unique, families consistent.
 
 mod acl;
+mod index;
+mod origin;
+mod rate;
+mod route;
 mod sample;
 mod sav;
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -19,94 +22,15 @@ pub use acl::{
     Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
+pub use index::{InterfaceIndex, VrfIndex};
+pub use origin::{Origin, Origins, Place, SourceIndex};
+pub use rate::{RateLimit, RatePer, RateUnit};
+pub use route::{NextHop, Route, RouteTarget};
 pub use sample::{SampleFiles, Sampler, SamplerIndex, Sampling};
 pub use sav::{
-    Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, RateLimit, RatePer, RateUnit, SavAction,
-    SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
+    Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy,
+    SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
-
-/// Where an object came from: an index into [`Origins`]. `Origin(0)` is weir itself (built-in behaviour).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Origin(pub u32);
-
-/// The places that [`Origin`] values stand for, e.g. `edge.toml:12`. A million of them cost a few octets each: the text
-/// of a source is held once, and a line is cut out of it when someone asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origins {
-    sources: Vec<SourceText>,
-    lines: Vec<LineStart>,
-}
-
-/// Index of a source in [`Origins`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SourceIndex(u32);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct SourceText {
-    name: Arc<str>,
-    text: Arc<str>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LineStart {
-    source: SourceIndex,
-    line: u32,
-    offset: u32,
-}
-
-/// A place in a source of configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file as the user named it, or the name of another source.
-    pub file: Arc<str>,
-    /// The line, counted from 1.
-    pub line: u32,
-    /// The text of that line, trimmed, for `explain`.
-    pub text: Arc<str>,
-}
-
-impl Origins {
-    /// Adds a source: a file and its text, or another source (its texts may be empty).
-    pub fn add_source(&mut self, name: Arc<str>, text: Arc<str>) -> SourceIndex {
-        self.sources.push(SourceText { name, text });
-        SourceIndex(u32::try_from(self.sources.len() - 1).expect("fewer than 2^32 sources"))
-    }
-
-    /// Records a line of a source, counted from 1, that starts at `offset` of its text; returns what stands for it.
-    pub fn add_line(&mut self, source: SourceIndex, line: u32, offset: u32) -> Origin {
-        self.lines.push(LineStart { source, line, offset });
-        Origin(u32::try_from(self.lines.len()).expect("a configuration of fewer than 2^32 objects"))
-    }
-
-    /// Records a place that belongs to no source added before.
-    pub fn add(&mut self, place: Place) -> Origin {
-        let source = self.add_source(place.file, place.text);
-        self.add_line(source, place.line, 0)
-    }
-
-    /// The place of an origin; `None` for what is built in.
-    pub fn place(&self, origin: Origin) -> Option<Place> {
-        let start = (origin.0 as usize).checked_sub(1).and_then(|index| self.lines.get(index))?;
-        let source = &self.sources[start.source.0 as usize];
-        let rest = source.text.get(start.offset as usize..).unwrap_or_default();
-        let text = rest.lines().next().unwrap_or_default().trim();
-        Some(Place { file: Arc::clone(&source.name), line: start.line, text: Arc::from(text) })
-    }
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)
-    }
-}
-
-/// Index of a VRF in [`Gateway::vrfs`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct VrfIndex(pub u16);
-
-/// Index of an interface in [`Gateway::interfaces`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InterfaceIndex(pub u32);
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -268,47 +192,6 @@ pub struct Tag {
     pub tpid: u16,
     /// 1 ..= 4094.
     pub vid: u16,
-}
-
-/// A static route.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
-    /// Its routing domain.
-    pub vrf: VrfIndex,
-    /// Destination prefix, host bits clear; unique per domain and metric.
-    pub prefix: IpNet,
-    /// Of several routes for one prefix the one of the lowest metric counts that has a path whose link is up. The others are
-    /// alternates: [`UrpfMode::Feasible`] takes sources by them, too.
-    pub metric: u32,
-    /// What happens to packets for it.
-    pub target: RouteTarget,
-    /// Where it was declared.
-    pub origin: Origin,
-}
-
-/// What a route does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RouteTarget {
-    /// Forward over one of these, by flow hash and weight; not empty. Routes read from one list share it.
-    Via(Arc<[NextHop]>),
-    /// Discard silently.
-    Blackhole,
-    /// Discard and say so (ICMP unreachable).
-    Unreachable,
-    /// For the gateway itself.
-    Local,
-}
-
-/// One path of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NextHop {
-    /// Egress interface.
-    pub interface: InterfaceIndex,
-    /// The gateway's address; `None`: the destination is on the link. A path of an IPv4 route may name an IPv6
-    /// gateway (RFC 8950); the reverse is refused.
-    pub address: Option<IpAddr>,
-    /// Share of flows relative to the other paths, 1 ..= 255.
-    pub weight: u8,
 }
 
 /// A static neighbour: an address on a link, and its hardware address.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::Origin;
+use super::origin::Origin;
 
 /// Index of a sampler in [`Gateway::samplers`](super::Gateway::samplers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

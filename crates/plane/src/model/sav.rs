@@ -5,7 +5,12 @@ use std::sync::Arc;
 use ipnet::IpNet;
 pub use weir_table::sav::{Match, Mode, Order};
 
-use super::{AclRule, InterfaceIndex, NextHop, Origin, Sampling, VrfIndex};
+use super::acl::AclRule;
+use super::index::{InterfaceIndex, VrfIndex};
+use super::origin::Origin;
+use super::rate::RateLimit;
+use super::route::NextHop;
+use super::sample::Sampling;
 
 /// Index of a policy in [`Gateway::sav`](super::Gateway::sav).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -229,38 +234,6 @@ impl SavAction {
             SavAction::Redirect => "redirect",
         }
     }
-}
-
-/// How many packets pass that are not valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RateLimit {
-    /// What is counted.
-    pub unit: RateUnit,
-    /// Units in a second, 1 or more.
-    pub rate: u64,
-    /// Units at once at most, 1 or more. Of bits: as many as the longest packet has that is to pass.
-    pub burst: u64,
-    /// What has a limit of its own.
-    pub per: RatePer,
-}
-
-/// What a rate is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RateUnit {
-    /// Packets.
-    Packets,
-    /// Bits of frames without padding.
-    Bits,
-}
-
-/// What has a limit of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RatePer {
-    /// Each interface, both families together.
-    Interface,
-    /// Each prefix that has rules: the most specific that covers the source, on whatever interface; sources that none covers
-    /// have one limit together. Of an `acl` or a merged `table`.
-    Rule,
 }
 
 /// What is asked of source hardware addresses: whether they are those of the neighbour that the route back to the source leads

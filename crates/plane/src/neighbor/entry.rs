@@ -1,95 +1,15 @@
-//! Neighbours and their states (RFC 4861, 7.3 and appendix C), the same for both families.
+//! Neighbours and how their states change (RFC 4861, 7.3 and appendix C), the same for both families.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
-use super::eviction::{Class, Place};
+use super::action::Action;
+use super::eviction::Class;
+use super::state::{Entry, Key, Known, State};
+use super::table::Table;
 use super::timers::Timer;
-use super::{Action, Table};
-
-/// Which neighbour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
-    /// Number of the interface.
-    pub(super) interface: u32,
-    /// Its address.
-    pub(super) address: IpAddr,
-}
-
-/// What is known of a neighbour (RFC 4861, 7.3.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It was asked for its hardware address and has not answered yet.
-    Incomplete,
-    /// It answered a question of ours lately.
-    Reachable,
-    /// It has not been confirmed for long, and nobody minds.
-    Stale,
-    /// It has not been confirmed for long, and is in use: somebody may confirm it before we ask.
-    Delay,
-    /// It was asked whether it is still there.
-    Probe,
-}
-
-impl State {
-    /// As `show neighbors` names it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            State::Incomplete => "incomplete",
-            State::Reachable => "reachable",
-            State::Stale => "stale",
-            State::Delay => "delay",
-            State::Probe => "probe",
-        }
-    }
-}
-
-/// A neighbour as others see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// Number of the interface.
-    pub interface: u32,
-    /// Its address.
-    pub address: IpAddr,
-    /// Its hardware address, unless it is incomplete.
-    pub mac: Option<MacAddress>,
-    /// What is known of it.
-    pub state: State,
-    /// Since when it is in this state.
-    pub since: Time,
-    /// When it last answered a question of ours.
-    pub confirmed: Option<Time>,
-}
-
-pub(super) struct Entry {
-    pub(super) key: Key,
-    mac: MacAddress,
-    pub(super) state: State,
-    since: Time,
-    pub(super) confirmed: Option<Time>,
-    /// Questions in this state.
-    asked: u8,
-    /// Until when an answer is one to a question of ours.
-    answerable: Time,
-    deadline: Option<Time>,
-    place: Place,
-    /// Hardware address and staleness, as the workers were told. What nobody has wanted yet is not told: hearing of a
-    /// million stations changes no table of theirs.
-    told: Option<(MacAddress, bool)>,
-}
-
-impl Entry {
-    fn class(&self) -> Class {
-        match (self.state, self.confirmed) {
-            (State::Incomplete, _) | (State::Delay | State::Probe, None) => Class::Incomplete,
-            (_, None) => Class::Unconfirmed,
-            (State::Stale, Some(_)) => Class::Idle,
-            (_, Some(_)) => Class::Busy,
-        }
-    }
-}
 
 impl Table {
     /// Every neighbour, in no particular order.

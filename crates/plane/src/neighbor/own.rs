@@ -6,8 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
+use super::action::Action;
+use super::state::{Own, Phase};
+use super::table::Table;
 use super::timers::Timer;
-use super::{Action, Table};
 
 /// Announcements of an address, and milliseconds between them (RFC 5227, 1.1: ANNOUNCE_NUM, ANNOUNCE_INTERVAL).
 const ANNOUNCEMENTS: u8 = 2;
@@ -16,28 +18,6 @@ const ANNOUNCE_INTERVAL: u32 = 2000;
 const MAX_DELAY: u32 = 1000;
 /// Nanoseconds between two defences of an address (RFC 5227, 1.1: DEFEND_INTERVAL).
 const DEFEND_INTERVAL: u64 = 10_000_000_000;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Not tested yet.
-    Tentative,
-    /// Nobody has said yet that he has it.
-    Probed,
-    /// Ours.
-    Usable,
-    /// Somebody else's.
-    Duplicate,
-}
-
-/// One of our addresses.
-#[derive(Debug)]
-pub(super) struct Own {
-    phase: Phase,
-    /// Announcements still to be made.
-    announcements: u8,
-    defended: Option<Time>,
-    deadline: Option<Time>,
-}
 
 impl Table {
     /// Whether we may send from this address of ours, and answer for it.

@@ -2,9 +2,10 @@
 
 use weir_base::clock::Time;
 
+use super::action::Action;
 use super::link::Link;
+use super::table::Table;
 use super::timers::Timer;
-use super::{Action, Table};
 use crate::model::RouterAdvertisement;
 
 /// The first few come soon after another, these milliseconds apart at most (MAX_INITIAL_RTR_ADVERTISEMENTS,
@@ -15,15 +16,6 @@ const INITIAL_INTERVAL: u64 = 16_000;
 const ANSWER_DELAY: u64 = 500;
 /// Milliseconds between any two (MIN_DELAY_BETWEEN_RAS).
 const LEAST_INTERVAL: u32 = 3000;
-
-/// What is going on at an interface that advertises.
-#[derive(Debug, Default)]
-pub(super) struct Router {
-    deadline: Option<Time>,
-    /// Of the first few, how many are still to come.
-    initial: u8,
-    last: Option<Time>,
-}
 
 fn settings(link: &Link) -> Option<RouterAdvertisement> {
     link.router.filter(|_| link.up)

@@ -10,14 +10,13 @@ use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_packet::wire::{arp, nd};
 
-use super::entry::{Entry, Key};
+use super::action::Action;
 use super::eviction::{Class, Order};
 use super::link::Link;
-use super::own::Own;
-use super::router::Router;
+use super::state::{Entry, Key, Own, Router};
 use super::timers::{Timer, Timers};
-use super::{Action, Event};
-use crate::limiter::Limiter;
+use crate::graph::events::Event;
+use crate::graph::limiter::Limiter;
 use crate::model::NeighborDiscovery;
 use crate::stats::NeighborStats;
 

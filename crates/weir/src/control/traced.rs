@@ -1,8 +1,8 @@
 //! What decided that a traced packet is dropped, in words.
 
 use weir_plane::compile::Named;
+use weir_plane::engine::TraceCause;
 use weir_plane::model::{Gateway, Origin};
-use weir_plane::stats::TraceCause;
 
 use crate::replay::access::acl_rule;
 use crate::replay::validation::Rule;

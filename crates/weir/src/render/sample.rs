@@ -1,5 +1,6 @@
 //! A made-up snapshot for tests of rendering.
 
+use weir_plane::engine::{TraceRow, TraceStep};
 use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use weir_plane::stats;
+use weir_plane::engine::{TraceCause, TraceRow, TraceStep};
 
 use super::Report;
 
@@ -45,14 +45,14 @@ pub struct Step {
 
 impl Traces {
     /// Of the gateway's rows; `by` says in words what decided that a packet is dropped.
-    pub fn new(rows: Vec<stats::TraceRow>, by: impl Fn(&stats::TraceCause) -> String) -> Self {
+    pub fn new(rows: Vec<TraceRow>, by: impl Fn(&TraceCause) -> String) -> Self {
         Traces { packets: rows.into_iter().map(|row| Packet::new(row, &by)).collect() }
     }
 }
 
 impl Packet {
-    fn new(row: stats::TraceRow, by: impl Fn(&stats::TraceCause) -> String) -> Self {
-        let step = |step: stats::TraceStep| Step {
+    fn new(row: TraceRow, by: impl Fn(&TraceCause) -> String) -> Self {
+        let step = |step: TraceStep| Step {
             node: step.node.to_owned(),
             interface: step.interface,
             packet: step.packet,
@@ -118,7 +118,7 @@ Packet 1, thread 1, 01:02:03.000000042
         assert_eq!(read::<Traces>(&json(&traces)).unwrap(), traces);
         assert_eq!(Traces::new(vec![], |_| "".into()).text(), "no packet was traced\n");
         let mut rows = sample::traces();
-        rows[0].steps[1].cause = Some(stats::TraceCause::Gone);
+        rows[0].steps[1].cause = Some(TraceCause::Gone);
         let traces = Traces::new(rows, |_| "edge-in, edge.toml:14: deny ip from any to any".into());
         assert!(traces.text().ends_with(
             "\

@@ -9,11 +9,11 @@ use weir_packet::parse;
 use weir_packet::text::{self, Macs, PacketText};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
+use weir_plane::engine::TraceStep;
 use weir_plane::harness::{Harness, Outcome, RouteTaken, Verdict};
 use weir_plane::model::{Gateway, InterfaceIndex, Place};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
-use weir_plane::stats::TraceStep;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::sink::{self, Memory, Sent};

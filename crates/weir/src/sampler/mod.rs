@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{Access, access};
 use weir_base::clock::Time;
 use weir_base::wake::Waker;
+use weir_plane::engine::SampleReader as Reader;
 use weir_plane::model::{Origin, Sampler};
-use weir_plane::sample::Reader;
 
 pub use files::Written;
 pub(crate) use files::older;

@@ -7,19 +7,11 @@ use weir_table::classify::Error;
 
 use super::super::boxes::count_of;
 use super::cut::{Cuts, Room, cut};
-use super::in_place::Changed;
-use super::section::{Full, Lists, Means, Section, Sequence};
-use super::{List, Store};
-use crate::acl::NONE;
+use super::list::List;
+use super::section::{Full, Link, Lists, Means, Section, Sequence};
+use super::store::{Changed, Store};
 use crate::model::{AclDefault, IpFamily};
-
-/// A chain: a section, and the chain that decides about packets that none of its rules matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Link {
-    pub(super) section: usize,
-    /// [`NONE`] behind the last.
-    pub(super) next: u16,
-}
+use crate::root::acl::NONE;
 
 enum Slot {
     /// That at this place of the store.

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::arrange::Arranged;
-use super::edit::{AclChange, AclEdited, AclError, At};
+use super::change::{AclChange, AclEdited, At};
+use super::error::AclError;
+use super::list::{List, width};
 use super::nested::Live;
 use super::order::{Entry, Order, Own, Said, Text};
 use super::same::Known;
 use super::section::Full;
-use super::{Input, List, Store, width};
+use super::store::{Input, Store};
 use crate::model::{AclDefault, AclRule};
 
 /// Lists as they are to be, with the sections that they are in: made while those that run can be looked at.

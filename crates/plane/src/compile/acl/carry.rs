@@ -9,12 +9,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::groups::{self, All};
+use super::groups;
+use super::list::{List, table, width};
 use super::lost::{Lost, LostEdits, LostRule, RuleLost};
 use super::nested::{Changed, Live, reach};
 use super::order::{Entry, Order, Own, Text};
+use super::resolve::All;
 use super::same::same_rule;
-use super::{List, width};
+use crate::compile::boxes::count;
 use crate::model::{AclList, AclRule, Groups, InterfaceIndex, Interfaces};
 
 /// How what was changed while the gateway ran goes over to another model.
@@ -52,7 +54,7 @@ impl Carried {
     pub(super) fn lost(&self, list: &List) -> Option<LostEdits> {
         let Carried::Changed(_, lost) = self else { return None };
         let rules = lost.iter().filter(|rule| rule.lost.is_gone()).count();
-        let of = super::stage::table(&list.name);
+        let of = table(&list.name);
         (!lost.is_empty()).then(|| LostEdits { of, rules, lost: Lost::Rules(lost.clone()) })
     }
 }
@@ -123,7 +125,7 @@ impl Carry<'_> {
         }
         match self.groups.resolve(&rule) {
             Err(group) => (None, Some(RuleLost::NoGroup(group))),
-            Ok(rule) if super::count(&rule) == 0 => (None, Some(RuleLost::NoFamily)),
+            Ok(rule) if count(&rule) == 0 => (None, Some(RuleLost::NoFamily)),
             Ok(rule) => (Some(rule), lost),
         }
     }

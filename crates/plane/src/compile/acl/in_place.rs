@@ -7,31 +7,23 @@ use weir_base::reclaim::Domain;
 use weir_table::classify::{Error, Rule};
 
 use super::super::boxes::{Bits, count};
-use super::edit::{AclEdited, AclError};
+use super::change::AclEdited;
+use super::error::AclError;
 use super::numbers;
 use super::order::{Entry, Own, Said, Text};
 use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
-use super::{Input, Store, special};
+use super::store::{Changed, Input, Store, special};
 use crate::model::AclRule;
 
-/// What changed last.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Changed {
-    /// Sections, which came with a root.
-    Sections,
-    /// A list, by its number, in place.
-    List(u32),
-}
-
 /// A rule of one box that is to go in.
-pub(super) struct Pending {
+pub(in crate::compile) struct Pending {
     list: u32,
     index: usize,
     number: u32,
     place: u64,
     own: Arc<Own>,
     /// There is something that readers have to know first.
-    pub(super) tell: bool,
+    pub(in crate::compile) tell: bool,
 }
 
 impl Store {
@@ -83,7 +75,11 @@ impl Store {
     }
 
     /// Puts a rule in, which readers are ready for; gives whether the next root has to come for it.
-    pub(super) fn insert(&mut self, input: Input<'_>, pending: Pending) -> Result<(AclEdited, bool), AclError> {
+    pub(in crate::compile) fn insert(
+        &mut self,
+        input: Input<'_>,
+        pending: Pending,
+    ) -> Result<(AclEdited, bool), AclError> {
         let Pending { list: number, index, number: own, place: at, own: text, .. } = pending;
         self.in_order(input.domain, number);
         let boxes = Boxes::of(input.means(), &text.rule);

@@ -5,15 +5,23 @@ use std::sync::Arc;
 use weir_table::classify::Error;
 
 use super::beside::{Beside, new_entry};
-use super::edit::{AclEdited, AclError, AclRestored};
-use super::groups::{self, All};
+use super::change::{AclEdited, AclRestored};
+use super::error::AclError;
+use super::groups;
+use super::list::{List, choice, width};
 use super::nested::{AclMembers, Live, Wrong};
 use super::order::{Entry, Order, Own, Said, Text};
-use super::{Input, List, Store, choice, width};
+use super::resolve::All;
+use super::store::{Input, Store};
 use crate::model::{AclList, AclRule};
 
 impl Store {
-    pub(super) fn replace_group(&self, input: Input<'_>, members: AclMembers, said: &Said) -> Result<Beside, AclError> {
+    pub(in crate::compile) fn replace_group(
+        &self,
+        input: Input<'_>,
+        members: AclMembers,
+        said: &Said,
+    ) -> Result<Beside, AclError> {
         let name = Arc::clone(members.own.name());
         let known = self.groups(&input.gateway.groups).find(&name);
         if known.is_some_and(|known| known.kind() != members.own.kind()) {
@@ -27,7 +35,7 @@ impl Store {
     }
 
     /// Takes back what a group was given.
-    pub(super) fn restore_group(&mut self, input: Input<'_>, name: &str) -> Result<AclRestored, AclError> {
+    pub(in crate::compile) fn restore_group(&mut self, input: Input<'_>, name: &str) -> Result<AclRestored, AclError> {
         self.numbers.settle(input.domain);
         let groups = &input.gateway.groups;
         let declared = groups::declared(groups, name);
@@ -118,7 +126,12 @@ impl Store {
         Ok(Beside { groups: Some(live), edited, ..self.beside(input, lists, Vec::new())? })
     }
 
-    pub(super) fn create(&mut self, input: Input<'_>, list: AclList, said: &Said) -> Result<AclEdited, AclError> {
+    pub(in crate::compile) fn create(
+        &mut self,
+        input: Input<'_>,
+        list: AclList,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
         self.numbers.settle(input.domain);
         if self.named(&list.name).is_ok() {
             return Err(AclError::Exists { list: list.name });
@@ -156,7 +169,7 @@ impl Store {
         Ok(AclEdited { rules: added.len(), added, ..AclEdited::default() })
     }
 
-    pub(super) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {
+    pub(in crate::compile) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {
         self.numbers.settle(input.domain);
         let number = self.named(name)?;
         let index = self.indices.iter().position(|&own| own == number);

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Said;
 use super::groups::{AclGroup, all, declared};
+use super::order::Said;
 use super::same::Indices;
 use crate::model::{Groups, InterfaceIndex, Nested};
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::reclaim::{Domain, Stamp};
 
-use crate::acl::{MOST_NUMBERS, PAGE, Page, Pages, Special};
+use crate::root::acl::{MOST_NUMBERS, PAGE, Page, Pages, Special};
 
 /// Numbers that rest: so many others are given up before one is given again, as long as there are any that nobody has had.
 /// A page of counters for each thousand is what that costs.
@@ -319,7 +319,7 @@ mod tests {
         assert!(Arc::ptr_eq(&next.0[0], &pages.0[0]) && !Arc::ptr_eq(&next.0[1], &pages.0[1]));
         pages.counter(1, PAGE as u32).unwrap().packets.add(1);
         assert_eq!(next.matched(PAGE as u32).0, 1, "counters are the same");
-        let found = |special| crate::acl::Found::new(PAGE as u32, crate::acl::Action::Reject, special);
+        let found = |special| crate::root::acl::Found::new(PAGE as u32, crate::root::acl::Action::Reject, special);
         assert!(next.special(found(true)).is_some() && pages.special(found(true)).is_none());
         numbers.set_special(first[0], None);
         assert!(numbers.are_shown(), "nothing has changed");

@@ -6,10 +6,10 @@ use weir_base::reclaim::Domain;
 use weir_table::classify::{Error, Limits, Rule, Shape, Upper, Writer};
 
 use super::super::boxes::{Bits, boxes};
-use super::List;
+use super::list::List;
 use super::order::{DEFAULT, PLACES};
-use crate::acl::{Action, Chain, Found};
 use crate::model::{AclAction, AclDefault, AclRule, InterfaceIndex, Origin};
+use crate::root::acl::{Action, Chain, Found};
 
 /// Octets of lookups' memory that a rule may take on average before a classifier counts as full, and the least that one may
 /// take: rules that nothing parts take the most, up to 2 KiB, and a third more while some of them have gone.
@@ -18,6 +18,14 @@ const LEAST_OCTETS: usize = 16 << 20;
 
 /// Lists by their numbers, in the order in which they are asked.
 pub(super) type Sequence = Arc<[u32]>;
+
+/// A chain: a section, and the chain that decides about packets that none of its rules matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Link {
+    pub(super) section: usize,
+    /// [`NONE`] behind the last.
+    pub(super) next: u16,
+}
 
 /// What sections are told apart by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -4,34 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::boxes::asks_transport;
-use super::super::{Compiler, Map};
-use super::arrange::{Link, asked};
+use super::arrange::asked;
+use super::decision::AclDecision;
 use super::groups::{self, AclGroup, declared as declared_group};
+use super::list::List;
 use super::nested::Live;
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
-use super::section::{Lists, Section};
-use super::{List, Store};
-use crate::acl::{Action, Found};
+use super::section::{Link, Lists, Section};
+use super::store::{Store, sequence};
+use crate::compile::map::Map;
 use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, IpFamily, Origin};
+use crate::root::acl::Found;
 use crate::stats::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats, Traffic};
-
-/// What a list decided about a packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AclDecision {
-    /// The list.
-    pub list: String,
-    /// The number of the rule, or of the list's default.
-    pub number: u32,
-    /// Where in the list the rule is, counted from 0, and the rule; `None`: no rule matched, and the default decided.
-    pub rule: Option<(usize, AclRule)>,
-    /// What became of the packet.
-    pub action: Action,
-    /// Where the rule, or the list, was declared.
-    pub origin: Origin,
-    /// Who said the rule, if it came while the gateway ran.
-    pub said: Option<Said>,
-}
 
 impl List {
     /// Where a rule was declared, and who said it if it was not.
@@ -72,7 +57,7 @@ fn output(interface: &Interface) -> &[AclIndex] {
 }
 
 impl Store {
-    fn decision(&self, found: Found) -> Option<AclDecision> {
+    pub(in crate::compile) fn decision(&self, found: Found) -> Option<AclDecision> {
         let (list, place) = match self.numbers.means(found.number()) {
             Means::Nothing => return None,
             Means::Rule(list, place) => (self.list(list)?, Some(place)),
@@ -137,7 +122,7 @@ impl Store {
         }
     }
 
-    fn sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
+    pub(in crate::compile) fn sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
         let table = |stats: weir_table::classify::Stats, worst, boxes, transport| AclTableStats {
             boxes,
             lookup_octets: stats.octets,
@@ -158,7 +143,7 @@ impl Store {
             self.sequences.iter().map(|own| &**own).zip(self.chains.iter().copied()).collect();
         for interface in &gateway.interfaces {
             let mut add = |named: &[AclIndex], names: fn(&mut AclSectionStats) -> &mut Vec<String>| {
-                let sequence = super::sequence(named, |index| self.indices[usize::from(index.0)]);
+                let sequence = sequence(named, |index| self.indices[usize::from(index.0)]);
                 for link in self.links(first.get(&*sequence).copied()) {
                     names(&mut sections[link.section]).push(interface.name.clone());
                 }
@@ -170,15 +155,9 @@ impl Store {
     }
 }
 
-impl Compiler {
-    /// What decided about a packet, where a node found this.
-    pub fn acl_decision(&self, found: Found) -> Option<AclDecision> {
-        self.acl.decision(found)
-    }
-
-    /// Where the first rule was declared, of the lists that an interface asks packets of a family in or out, that asks for what
-    /// only the first fragment of a packet says. It has all other fragments wait, whether it would match them or not.
-    pub(crate) fn acl_asks_transport(
+impl Store {
+    /// Returns the origin of the first rule that needs what only first fragments have.
+    pub(in crate::compile) fn asks_transport(
         &self,
         (gateway, map): (&Gateway, &Map),
         interface: u32,
@@ -188,8 +167,8 @@ impl Compiler {
         let index = map.interfaces.iter().position(|&number| number == interface)?;
         let access = &gateway.interfaces[index].access;
         let named = if output { &access.acl_out } else { &access.acl_in };
-        let sequence = super::sequence(named, |index| self.acl.indices[usize::from(index.0)]);
-        let list = |number| self.acl.list(number).expect("a chain's list");
+        let sequence = sequence(named, |index| self.indices[usize::from(index.0)]);
+        let list = |number| self.list(number).expect("a chain's list");
         asked(&sequence, list).iter().find_map(|&number| {
             let list = list(number);
             let entry = list.order.iter().find(|entry| asks_transport(list.rule(entry), family))?;
@@ -197,46 +176,44 @@ impl Compiler {
         })
     }
 
-    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
-    pub fn acl_lists(&self, gateway: &Gateway) -> Vec<AclListStats> {
-        let declared = self.acl.indices.iter().copied();
-        let others = (0..self.acl.lists.len() as u32).filter(|number| !self.acl.indices.contains(number));
-        let all = declared.chain(others).filter_map(|number| Some((number, self.acl.list(number)?)));
-        all.map(|(number, list)| self.acl.list_stats(gateway, number, list)).collect()
+    /// Returns a row for each list.
+    pub(in crate::compile) fn list_rows(&self, gateway: &Gateway) -> Vec<AclListStats> {
+        let declared = self.indices.iter().copied();
+        let others = (0..self.lists.len() as u32).filter(|number| !self.indices.contains(number));
+        let all = declared.chain(others).filter_map(|number| Some((number, self.list(number)?)));
+        all.map(|(number, list)| self.list_stats(gateway, number, list)).collect()
     }
 
-    /// The rules of a list in their order: those that are wanted, `most` at most, and how many of these there are in all.
-    /// `None`: there is no such list.
-    pub fn acl_rules(
+    /// Returns the rows of the rules of a list, and their number in all.
+    pub(in crate::compile) fn rule_rows(
         &self,
         gateway: &Gateway,
         list: &str,
         wanted: impl Fn(&AclRule) -> bool,
         most: usize,
     ) -> Option<(Vec<AclRuleRow>, usize)> {
-        let (_, number) = self.acl.names().find(|(name, _)| **name == *list)?;
-        let list = self.acl.list(number)?;
+        let (_, number) = self.names().find(|(name, _)| **name == *list)?;
+        let list = self.list(number)?;
         let mut total = 0;
         let mut rows = Vec::new();
         for (index, entry) in list.order.iter().enumerate().filter(|(_, entry)| wanted(list.rule(entry))) {
             total += 1;
             if rows.len() < most {
-                rows.push(self.acl.row(gateway, list, index, entry));
+                rows.push(self.row(gateway, list, index, entry));
             }
         }
         Some((rows, total))
     }
 
-    /// What a list does with packets that no rule of it matches.
-    pub fn acl_default(&self, list: &str) -> Option<AclDefault> {
-        let (_, number) = self.acl.names().find(|(name, _)| **name == *list)?;
-        self.acl.list(number).map(|list| list.default)
+    /// Returns the default of a list.
+    pub(in crate::compile) fn default_of(&self, list: &str) -> Option<AclDefault> {
+        let (_, number) = self.names().find(|(name, _)| **name == *list)?;
+        self.list(number).map(|list| list.default)
     }
 
-    /// The groups that rules may name, as they are now: those of the configuration, addresses, ports and interfaces, then
-    /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
-    pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
-        let Live { changed, now } = &self.acl.live_groups;
+    /// Returns the groups, as they are now.
+    pub(in crate::compile) fn group_rows(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
+        let Live { changed, now } = &self.live_groups;
         let mut new: Vec<&Arc<str>> =
             changed.keys().filter(|name| declared_group(&gateway.groups, name).is_none()).collect();
         new.sort_unstable();
@@ -248,24 +225,14 @@ impl Compiler {
         groups::all(&gateway.groups).chain(new).map(is_now).collect()
     }
 
-    /// The sections that lists are compiled to.
-    pub fn acl_sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
-        self.acl.sections(gateway)
+    /// Returns the number of rules, and the octets of what is kept for each.
+    pub(in crate::compile) fn occupancy(&self) -> (usize, usize) {
+        let orders: usize = self.lists.iter().flatten().map(|list| list.order.octets()).sum();
+        (self.rules, orders + self.numbers.octets())
     }
 
-    /// Rules of all lists, and octets of what is kept for each rule beside classifiers.
-    pub fn acl_occupancy(&self) -> (usize, usize) {
-        let orders: usize = self.acl.lists.iter().flatten().map(|list| list.order.octets()).sum();
-        (self.acl.rules, orders + self.acl.numbers.octets())
-    }
-
-    /// Frees what readers of classifiers have passed.
-    pub fn collect_acl(&mut self) {
-        self.acl.collect();
-    }
-
-    /// Has all rules matched nothing.
-    pub fn clear_acl(&mut self) {
-        self.acl.numbers.clear();
+    /// Clears the counters of all rules.
+    pub(in crate::compile) fn clear(&mut self) {
+        self.numbers.clear();
     }
 }

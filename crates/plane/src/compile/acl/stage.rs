@@ -6,18 +6,21 @@ use std::sync::Arc;
 use weir_table::classify::Error;
 use weir_table::sav::NoRoom;
 
-use super::super::TableFull;
-use super::super::boxes::count;
 use super::arrange::{Arranged, next_number};
 use super::carry::{Carried, Carry, Narrowed};
-use super::groups::{self, All};
+use super::groups;
+use super::list::{List, table, width};
+use super::lost::{Lost, LostEdits};
 use super::nested::{AclMembers, Changed, Live};
 use super::order::{Entry, Order, Own, Text};
+use super::resolve::All;
 use super::same::{Known, same_list};
 use super::section::{Full, Sequence};
-use super::{Input, List, Lost, LostEdits, Store, sequence, width};
-use crate::acl::NONE;
+use super::store::{Input, Store, sequence};
+use crate::compile::boxes::count;
+use crate::compile::table_full::TableFull;
 use crate::model::{AclIndex, AclList, AclRule, Origin};
+use crate::root::acl::NONE;
 
 /// What [`Store::prepare`] made: to be put into force, or given back.
 #[derive(Default)]
@@ -272,11 +275,6 @@ impl Store {
         staged.interfaces = interfaces;
         Ok(())
     }
-}
-
-/// What the table of a list is called.
-pub(super) fn table(list: &str) -> String {
-    format!("acl {list}")
 }
 
 fn too_many_sequences(list: &AclList) -> TableFull {

@@ -7,13 +7,13 @@ use weir_base::reclaim::{Domain, Reader};
 use weir_table::classify::Fields;
 
 use super::super::{Compiler, Places, Settings, TableFull};
-use crate::acl::{Access, Action, Found, NONE};
 use crate::kit::*;
 use crate::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Gateway, Group, InterfaceIndex, Interfaces,
     Origin, Place, RateUnit, Rejection, Sampler, SamplerIndex, Sampling, Transport,
 };
 use crate::root::Root;
+use crate::root::acl::{Access, Action, Found, NONE};
 
 const PERMIT: AclAction = AclAction::Permit;
 const DENY: AclAction = AclAction::Deny;
@@ -215,7 +215,7 @@ fn large_lists_are_kept_once_for_all_that_name_them() {
     let before: Vec<_> = rig.access().v4.iter().map(|chain| Arc::clone(&chain.table)).collect();
     gateway.acls[1].rules = [rule(PERMIT, "10.0.9.0/28")].into();
     rig.compile(&gateway).unwrap();
-    let is_kept = |(chain, before): (&crate::acl::Chain<u32>, &Arc<_>)| Arc::ptr_eq(&chain.table, before);
+    let is_kept = |(chain, before): (&crate::root::acl::Chain<u32>, &Arc<_>)| Arc::ptr_eq(&chain.table, before);
     let kept: Vec<bool> = rig.access().v4.iter().zip(&before).map(is_kept).collect();
     assert_eq!(kept.iter().filter(|kept| !**kept).count(), 1);
     assert!(!kept[0]);

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Input, Store};
+use super::input::Input;
 use crate::model::{Gateway, IpFamily, PerFamily, RateLimit, RatePer, SavAction, SavPolicy};
-use crate::sav::Meters;
+use crate::root::sav::Meters;
 
 /// An action in the place of the one that is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ const fn family_name(family: IpFamily) -> &'static str {
 }
 
 /// Whether a policy has what an action needs.
-fn can(gateway: &Gateway, place: usize, action: SavAction) -> Result<(), StageError> {
+pub(super) fn can(gateway: &Gateway, place: usize, action: SavAction) -> Result<(), StageError> {
     let policy = &gateway.sav[place];
     let name = || policy.name.clone();
     let validates = |of: fn(&PerFamily<Option<crate::model::SavIndex>>) -> Option<crate::model::SavIndex>| {
@@ -76,18 +76,18 @@ fn can(gateway: &Gateway, place: usize, action: SavAction) -> Result<(), StageEr
 /// What stays with policies, by name, beside their tables.
 #[derive(Default)]
 pub(super) struct Actions {
-    stages: HashMap<String, Stage>,
-    buckets: HashMap<String, Buckets>,
+    pub(super) stages: HashMap<String, Stage>,
+    pub(super) buckets: HashMap<String, Buckets>,
     /// Policies whose stages ended because they could not go on.
-    ended: Vec<String>,
+    pub(super) ended: Vec<String>,
 }
 
 /// The buckets of a policy: the same for both families where interfaces have them.
 #[derive(Clone)]
-struct Buckets {
+pub(super) struct Buckets {
     limit: RateLimit,
-    v4: Arc<Meters>,
-    v6: Arc<Meters>,
+    pub(super) v4: Arc<Meters>,
+    pub(super) v6: Arc<Meters>,
 }
 
 impl Actions {
@@ -148,58 +148,6 @@ fn buckets(input: Input<'_>, limit: RateLimit, before: Option<Buckets>) -> Bucke
             let v4 = make(count, false, before.as_ref().map(|before| &before.v4));
             Buckets { limit, v4, v6: make(count, false, before.as_ref().map(|before| &before.v6)) }
         }
-    }
-}
-
-impl Store {
-    /// Puts an action into force in the place of the one that is configured; `None`: the one that is. The validators follow.
-    pub(in crate::compile) fn stage(
-        &mut self,
-        gateway: &Gateway,
-        name: &str,
-        action: Option<SavAction>,
-        time: u64,
-    ) -> Result<(), StageError> {
-        let Some(place) = gateway.sav.iter().position(|policy| policy.name == name) else {
-            let policies = gateway.sav.iter().map(|policy| policy.name.clone()).collect();
-            return Err(StageError::NoSuchPolicy { policy: name.to_owned(), policies });
-        };
-        match action {
-            Some(action) => {
-                can(gateway, place, action)?;
-                let before = self.actions.stage(name);
-                if before.is_none_or(|before| before.action != action) {
-                    self.actions.stages.insert(name.to_owned(), Stage { action, since: time });
-                }
-            }
-            None => drop(self.actions.stages.remove(name)),
-        }
-        let action = self.actions.action(&gateway.sav[place]);
-        let is_own = |policy: u16| usize::from(policy) == place;
-        for validator in Arc::make_mut(&mut self.validators.v4).iter_mut().filter(|own| is_own(own.policy)) {
-            validator.action = action;
-        }
-        for validator in Arc::make_mut(&mut self.validators.v6).iter_mut().filter(|own| is_own(own.policy)) {
-            validator.action = action;
-        }
-        Ok(())
-    }
-
-    /// The stage of a policy.
-    pub(in crate::compile) fn stage_of(&self, policy: &str) -> Option<Stage> {
-        self.actions.stage(policy)
-    }
-
-    /// Policies whose stages ended since the last call, as they are gone or lack what the stage needs.
-    pub(in crate::compile) fn ended_stages(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.actions.ended)
-    }
-
-    /// Octets of the buckets of a policy.
-    pub(in crate::compile) fn meter_octets(&self, policy: &str) -> usize {
-        let Some(buckets) = self.actions.buckets.get(policy) else { return 0 };
-        let both = !Arc::ptr_eq(&buckets.v4, &buckets.v6);
-        buckets.v4.octets() + if both { buckets.v6.octets() } else { 0 }
     }
 }
 

@@ -9,12 +9,15 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::{Folding, Prefix};
 use weir_table::sav::{NoRoom, Set};
 
+use super::decision::{self, of_rule, of_said};
 use super::dynamic::{Dynamic, Edit, Entries, EntryKey, MAX_SOURCES, Names, Said};
 use super::engine::{self, Meaning, Shape};
-use super::explain::{self, of_rule, of_said};
+use super::fill::entries;
+use super::kept::{Kept, Own, Store};
 use super::lists::are_of_other_modes;
+use super::named::{NamedSets, Numbers};
 use super::rules::{Family, Sets};
-use super::{Kept, NamedSets, Numbers, Own, Rubbish, Store, entries};
+use crate::compile::rubbish::Rubbish;
 use crate::model::{Gateway, Mechanism, Mode, Place, SavLayout};
 
 /// Why a batch was refused. Nothing of it has happened.
@@ -366,12 +369,12 @@ impl Kept {
     fn absent(&self, gateway: &Gateway, key: EntryKey) -> Problem {
         let configured = self.rules.at(key.prefix).map(|(_, rule)| rule).find(|rule| rule.mode() == key.mode);
         if let Some(rule) = configured {
-            let explain::Named { text, origin, .. } = of_rule(gateway, rule);
+            let decision::Named { text, origin, .. } = of_rule(gateway, rule);
             return Problem::OfConfiguration { rule: text, place: gateway.origins.place(origin) };
         }
         match self.dynamic.said(key.prefix).find(|(_, said, _)| *said == key) {
             Some((source, _, said)) => {
-                let explain::Named { text, .. } = of_said(key, source, said);
+                let decision::Named { text, .. } = of_said(key, source, said);
                 Problem::OfAnother { rule: text, source_name: source.to_string() }
             }
             None => Problem::NotThere,

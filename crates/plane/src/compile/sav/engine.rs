@@ -7,7 +7,7 @@ use weir_table::sav::{
 };
 
 use crate::model::SavLayout;
-use crate::sav::Check;
+use crate::root::sav::Check;
 
 /// What a table is for. Tables of equal shape hold the same rules in the same way.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use weir_table::sav::NoRoom;
 
 use super::super::boxes::{Bits, boxes};
 use crate::model::{AclAction, AclRule, PerFamily, SavPolicy};
-use crate::sav::Exempt;
+use crate::root::sav::Exempt;
 
 /// The exemptions of a policy.
 #[derive(Clone)]

@@ -5,85 +5,14 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_table::sav::{Match, Verdict};
 
-use super::dynamic::{EntryKey, Said};
-use super::{Kept, Meaning, Store, unknown_is_valid};
-use crate::compile::Map;
-use crate::model::{Gateway, Mechanism, Mode, Origin, SavAction, SavPolicy, SavRule, Scope, Urpf, UrpfMode};
-use crate::record;
-use crate::rib::{Rib, Source};
+use super::decision::{Candidate, Decision, Facts, Named, Nearest, of_policy};
+use super::engine::Meaning;
+use super::explain_lists::by_lists;
+use super::kept::{Kept, Store, unknown_is_valid};
+use crate::compile::rib::Source;
+use crate::graph::record;
+use crate::model::{Mechanism, SavAction, SavPolicy, Urpf, UrpfMode};
 use crate::root::{Forwarding, Root};
-
-/// What was decided about a packet's source, and by what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    /// The policy.
-    pub policy: String,
-    /// Its mechanism, or `special` where the class of the source decided, `link` where its hardware address did, `exempt`
-    /// where nothing was asked.
-    pub mechanism: &'static str,
-    /// The interface that the packet came in by.
-    pub interface: String,
-    /// Its source.
-    pub source: IpAddr,
-    /// `valid`, `invalid`, `unknown` where no rule knows the source and that is no fault, or `exempt` where it was not asked
-    /// about.
-    pub verdict: &'static str,
-    /// It may go on.
-    pub passes: bool,
-    /// Why, in words.
-    pub why: String,
-    /// What decided: rules or a route, most often one.
-    pub by: Vec<Named>,
-    /// What came nearest to permitting the packet and did not, if anything did.
-    pub nearest: Option<Nearest>,
-}
-
-/// A rule, a route or a policy, and where it is from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    /// Itself.
-    pub text: String,
-    /// Where it was declared.
-    pub origin: Origin,
-    /// Who said it, and when in seconds of the Unix epoch, if it came while the gateway ran.
-    pub said: Option<(String, u64)>,
-}
-
-/// What did not decide.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nearest {
-    /// The rule or route.
-    pub named: Named,
-    /// Why it did not.
-    pub why: String,
-}
-
-/// What decisions are told from.
-#[derive(Clone, Copy)]
-pub(in crate::compile) struct Facts<'a> {
-    pub(in crate::compile) gateway: &'a Gateway,
-    pub(in crate::compile) map: &'a Map,
-    pub(in crate::compile) ribs: &'a [Rib],
-    pub(in crate::compile) root: &'a Root,
-}
-
-/// A rule at a prefix, as far as decisions go.
-pub(super) struct Candidate {
-    pub(super) prefix: IpNet,
-    /// It has the interface of the packet.
-    pub(super) here: bool,
-    pub(super) mode: Mode,
-    /// Its place in the list; none of what came later has one.
-    place: Option<usize>,
-    pub(super) named: Named,
-}
-
-impl Candidate {
-    /// It came near, but was not what decided.
-    pub(super) fn near(&self, why: String) -> Nearest {
-        Nearest { named: self.named.clone(), why }
-    }
-}
 
 impl Store {
     /// What was decided about a source that came in by an interface (its number), where this was found.
@@ -152,14 +81,7 @@ impl Store {
                     let kept = self.place(&policy.name).map(|place| &self.kept[place])?;
                     match kept.shape.meaning {
                         Meaning::Modes(matching) => {
-                            super::explain_lists::by_lists(
-                                &mut decision,
-                                kept,
-                                facts,
-                                policy,
-                                (source, interface),
-                                matching,
-                            );
+                            by_lists(&mut decision, kept, facts, policy, (source, interface), matching);
                         }
                         _ => by_rules(&mut decision, kept, facts, policy, source),
                     }
@@ -177,10 +99,6 @@ fn of_stranger(record::Strange { from, known }: record::Strange) -> String {
         Some((neighbor, mac)) => format!("the frame came from {from}, the neighbour {neighbor} has {mac}"),
         None => format!("the frame came from {from}, and no neighbour is known here who the source is behind"),
     }
-}
-
-pub(super) fn of_policy(policy: &SavPolicy) -> Named {
-    Named { text: format!("[sav.{}]", policy.name), origin: policy.origin, said: None }
 }
 
 fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &SavPolicy, source: IpAddr) {
@@ -245,80 +163,6 @@ fn by_rules(decision: &mut Decision, kept: &Kept, facts: Facts<'_>, policy: &Sav
     }
 }
 
-impl Kept {
-    /// The rules that cover a source, the most specific first.
-    pub(super) fn covering(&self, gateway: &Gateway, source: IpAddr, interface: &str) -> Vec<Candidate> {
-        let longest = if source.is_ipv4() { 32 } else { 128 };
-        let nets = (0..=longest).rev().filter_map(|len| Some(IpNet::new(source, len).ok()?.trunc()));
-        nets.flat_map(|net| self.candidates(gateway, net, interface)).collect()
-    }
-
-    fn candidates(&self, gateway: &Gateway, net: IpNet, interface: &str) -> Vec<Candidate> {
-        let name = |index: &crate::model::InterfaceIndex| gateway.interfaces[index.0 as usize].name.as_str();
-        let configured = self.rules.at(net).map(|(place, rule)| Candidate {
-            prefix: net,
-            here: rule.interfaces.iter().any(|index| name(index) == interface),
-            mode: rule.mode(),
-            place: Some(place),
-            named: of_rule(gateway, rule),
-        });
-        let said = self.dynamic.said(net).map(|(source, key, said)| Candidate {
-            prefix: net,
-            here: said.interfaces.iter().any(|name| **name == *interface),
-            mode: key.mode,
-            place: None,
-            named: of_said(key, source, said),
-        });
-        configured.chain(said).collect()
-    }
-
-    /// The rule that permits and has most bits in common with a source that none covers.
-    pub(super) fn beside(&self, gateway: &Gateway, source: IpAddr) -> Option<Nearest> {
-        let configured = self.rules.beside(IpNet::from(source)).map(|rule| (rule.prefix, of_rule(gateway, rule)));
-        let configured = configured.filter(|(prefix, _)| prefix.addr().is_ipv4() == source.is_ipv4());
-        let permits = |key: &EntryKey| key.mode.permits() && key.prefix.addr().is_ipv4() == source.is_ipv4();
-        let said = self.dynamic.iter().filter(|(_, key, _)| permits(key));
-        let closest = said.max_by_key(|(_, key, _)| common(key.prefix.addr(), source));
-        let said = closest.map(|(who, key, said)| (key.prefix, of_said(key, who, said)));
-        let (prefix, named) = configured.chain(said).max_by_key(|(prefix, _)| common(prefix.addr(), source))?;
-        let bits = common(prefix.addr(), source).min(u32::from(prefix.prefix_len()));
-        Some(Nearest {
-            named,
-            why: format!(
-                "it has {bits} {} in common with the source, and does not cover it",
-                if bits == 1 { "bit" } else { "bits" }
-            ),
-        })
-    }
-}
-
-/// The leading bits that two addresses of a family have in common.
-fn common(a: IpAddr, b: IpAddr) -> u32 {
-    match (a, b) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
-        _ => 0,
-    }
-}
-
-pub(super) fn of_rule(gateway: &Gateway, rule: &SavRule) -> Named {
-    let names: Vec<_> =
-        rule.interfaces.iter().map(|index| gateway.interfaces[index.0 as usize].name.as_str()).collect();
-    Named { text: text(rule.prefix, rule.mode(), &names), origin: rule.origin, said: None }
-}
-
-/// A rule in its own words.
-fn text(prefix: IpNet, mode: Mode, interfaces: &[&str]) -> String {
-    let list = if Scope::of(mode) == Scope::Interface { "interface " } else { "" };
-    let does = if mode.permits() { "permit" } else { "deny" };
-    format!("{list}{does} from {prefix} on {}", interfaces.join(", "))
-}
-
-pub(super) fn of_said(EntryKey { prefix, mode }: EntryKey, source: &str, said: &Said) -> Named {
-    let names: Vec<_> = said.interfaces.iter().map(|name| &**name).collect();
-    Named { text: text(prefix, mode, &names), origin: Origin::default(), said: Some((source.to_owned(), said.time)) }
-}
-
 fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u32, source: IpAddr) {
     let own = facts.root.interfaces.get(interface as usize).map_or(0, |interface| interface.vrf);
     let vrf = urpf.vrf.map_or(own, |vrf| facts.map.vrfs[usize::from(vrf.0)]);
@@ -333,7 +177,7 @@ fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u3
         decision.why = "no route covers the source".into();
         return;
     };
-    let named = |prefix: IpNet, entry: &crate::rib::Entry| {
+    let named = |prefix: IpNet, entry: &crate::compile::rib::Entry| {
         let text = format!("route {prefix} {}", leads(facts.root, entry.forwarding));
         Named { text, origin: entry.origin, said: None }
     };
@@ -363,8 +207,8 @@ fn leads(root: &Root, forwarding: u32) -> String {
     match Forwarding(forwarding).set() {
         None => describe(forwarding).unwrap_or_default(),
         Some(set) => {
-            let start = set as usize * crate::ecmp::BUCKETS;
-            let mut all = root.buckets.get(start..start + crate::ecmp::BUCKETS).unwrap_or_default().to_vec();
+            let start = set as usize * crate::root::ecmp::BUCKETS;
+            let mut all = root.buckets.get(start..start + crate::root::ecmp::BUCKETS).unwrap_or_default().to_vec();
             all.sort_unstable();
             all.dedup();
             all.into_iter().filter_map(describe).collect::<Vec<_>>().join(" and ")

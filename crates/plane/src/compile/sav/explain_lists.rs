@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use weir_table::sav::Match;
 
-use super::Kept;
-use super::explain::{Candidate, Decision, Facts, Nearest, of_policy};
+use super::decision::{Candidate, Decision, Facts, Nearest, of_policy};
+use super::kept::Kept;
 use crate::model::{Mode, SavPolicy};
 
 /// Lists that cover a source, the most specific first.

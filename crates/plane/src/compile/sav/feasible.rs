@@ -2,19 +2,19 @@
 //! interfaces of each prefix's routes. Made only for VRFs that some policy looks up so.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
 use weir_table::lpm::Prefix;
 use weir_table::sav::{Limits, Merged, MostSpecific, NoRoom, Set};
 
+use super::input::Input;
 use super::rules::Family;
-use super::{Input, Store};
-use crate::compile::TableFull;
 use crate::compile::pass::Routing;
+use crate::compile::rib::{Entry, Rib, Source};
+use crate::compile::table_full::TableFull;
 use crate::model::{Mechanism, Origin, Urpf, UrpfMode};
-use crate::rib::{Entry, Rib, Source};
 use crate::root::Forwarding;
 
 /// The tables of a VRF.
@@ -24,44 +24,42 @@ pub(super) struct Feasible {
     limits: Limits,
 }
 
-impl Store {
-    /// Brings the tables of the VRFs that are looked up so into line with their routes. Those that are looked up so no
-    /// more are dropped.
-    pub(super) fn feasible(&self, input: Input<'_>) -> Result<(), TableFull> {
-        let mut wanted = vec![false; input.ribs.len()];
-        for interface in &input.gateway.interfaces {
-            for policy in [interface.sav.v4, interface.sav.v6].into_iter().flatten() {
-                if let Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, vrf, .. }) =
-                    input.gateway.sav[usize::from(policy.0)].mechanism
-                {
-                    let vrf = input.map.vrfs[usize::from(vrf.unwrap_or(interface.vrf).0)];
-                    wanted[usize::from(vrf)] = true;
-                }
+/// Brings the tables of the VRFs that are looked up so into line with their routes. Those that are looked up so no
+/// more are dropped.
+pub(super) fn bring_up(all: &Mutex<Vec<Option<Feasible>>>, input: Input<'_>) -> Result<(), TableFull> {
+    let mut wanted = vec![false; input.ribs.len()];
+    for interface in &input.gateway.interfaces {
+        for policy in [interface.sav.v4, interface.sav.v6].into_iter().flatten() {
+            if let Mechanism::Urpf(Urpf { mode: UrpfMode::Feasible, vrf, .. }) =
+                input.gateway.sav[usize::from(policy.0)].mechanism
+            {
+                let vrf = input.map.vrfs[usize::from(vrf.unwrap_or(interface.vrf).0)];
+                wanted[usize::from(vrf)] = true;
             }
         }
-        let mut feasible = self.feasible.lock().unwrap_or_else(PoisonError::into_inner);
-        feasible.resize_with(input.ribs.len(), || None);
-        let limits = input.limits(input.gateway.limits.routes, false);
-        let full = |full| TableFull {
-            table: "routes for urpf-feasible".into(),
-            prefix: String::new(),
-            origin: Origin::default(),
-            full,
-        };
-        for ((slot, rib), wanted) in feasible.iter_mut().zip(input.ribs).zip(wanted) {
-            if !wanted {
-                *slot = None;
-                continue;
-            }
-            if slot.as_ref().is_none_or(|kept| kept.limits != limits) {
-                *slot = Some(Feasible::new(input.domain, limits).map_err(full)?);
-            }
-            if let Some(kept) = slot {
-                kept.adopt(rib, input.routing, input.sets).map_err(full)?;
-            }
-        }
-        Ok(())
     }
+    let mut feasible = all.lock().unwrap_or_else(PoisonError::into_inner);
+    feasible.resize_with(input.ribs.len(), || None);
+    let limits = input.limits(input.gateway.limits.routes, false);
+    let full = |full| TableFull {
+        table: "routes for urpf-feasible".into(),
+        prefix: String::new(),
+        origin: Origin::default(),
+        full,
+    };
+    for ((slot, rib), wanted) in feasible.iter_mut().zip(input.ribs).zip(wanted) {
+        if !wanted {
+            *slot = None;
+            continue;
+        }
+        if slot.as_ref().is_none_or(|kept| kept.limits != limits) {
+            *slot = Some(Feasible::new(input.domain, limits).map_err(full)?);
+        }
+        if let Some(kept) = slot {
+            kept.adopt(rib, input.routing, input.sets).map_err(full)?;
+        }
+    }
+    Ok(())
 }
 
 impl Feasible {

@@ -6,9 +6,11 @@ use ipnet::IpNet;
 use weir_table::lpm::Prefix;
 use weir_table::sav::{Lists, Set};
 
-use super::engine::Entries;
-use super::rules::{Family, Sets};
-use super::{EntryKey, Kept, Meaning, NamedSets, Numbers, Rules, dynamic::Dynamic};
+use super::dynamic::{Dynamic, EntryKey};
+use super::engine::{Entries, Meaning};
+use super::kept::Kept;
+use super::named::{NamedSets, Numbers};
+use super::rules::{Family, Rules, Sets};
 use crate::model::Mode;
 
 /// Some rules or entries are of other modes than allowlists of prefixes, so that a table has to keep them apart.

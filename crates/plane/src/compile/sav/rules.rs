@@ -5,21 +5,15 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_table::lpm::Prefix;
-use weir_table::sav::{Merged, MostSpecific, Rule, Set};
+use weir_table::sav::{Rule, Set};
 
 use super::engine::Entries;
-use super::feasible::Feasible;
-use super::{Kept, Own};
 use crate::model::{InterfaceIndex, Mode, PerFamily, SavRule};
 
 /// A prefix of one family.
 pub(super) trait Family: super::exempt::OfFamily {
     /// The prefix, if it is of this family.
     fn prefix(net: IpNet) -> Option<Prefix<Self>>;
-    /// The tables of a policy.
-    fn own(kept: &Kept) -> &Own<Self>;
-    /// The table of routes back.
-    fn feasible(both: &Feasible) -> &Merged<Self, MostSpecific>;
     /// What is said of this family.
     fn number_of<T>(both: &mut PerFamily<T>) -> &mut T;
 }
@@ -28,14 +22,6 @@ impl Family for u32 {
     fn prefix(net: IpNet) -> Option<Prefix<u32>> {
         let IpNet::V4(net) = net else { return None };
         Prefix::new(net.network().into(), net.prefix_len())
-    }
-
-    fn own(kept: &Kept) -> &Own<u32> {
-        &kept.v4
-    }
-
-    fn feasible(both: &Feasible) -> &Merged<u32, MostSpecific> {
-        &both.v4
     }
 
     fn number_of<T>(both: &mut PerFamily<T>) -> &mut T {
@@ -47,14 +33,6 @@ impl Family for u128 {
     fn prefix(net: IpNet) -> Option<Prefix<u128>> {
         let IpNet::V6(net) = net else { return None };
         Prefix::new(net.network().into(), net.prefix_len())
-    }
-
-    fn own(kept: &Kept) -> &Own<u128> {
-        &kept.v6
-    }
-
-    fn feasible(both: &Feasible) -> &Merged<u128, MostSpecific> {
-        &both.v6
     }
 
     fn number_of<T>(both: &mut PerFamily<T>) -> &mut T {

@@ -16,8 +16,8 @@ use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use super::*;
-use crate::collect;
 use crate::compile::{Compiler, PortPlace, Settings};
+use crate::engine::collect;
 use crate::kit::*;
 use crate::reason::Reason;
 use crate::stats::Conservation;

@@ -1,0 +1,89 @@
+//! Changes to access lists, and what they did.
+
+use crate::model::{AclDefault, AclRule};
+
+/// A change to a list. Rules that are named by their numbers are those that `show` tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AclEdit {
+    /// Rules come, one behind the other.
+    Insert {
+        /// Where.
+        at: At,
+        /// The rules.
+        rules: Vec<AclRule>,
+    },
+    /// Rules go.
+    Delete {
+        /// Their numbers.
+        rules: Vec<u32>,
+    },
+    /// The list has these rules from now on, and no others. Those that it has already go on counting.
+    Replace {
+        /// The rules.
+        rules: Vec<AclRule>,
+        /// What becomes of packets that none of them matches; `None`: what became of them so far.
+        default: Option<AclDefault>,
+    },
+    /// Several changes, one after the other.
+    Batch(Vec<AclChange>),
+}
+
+impl AclEdit {
+    /// Whether it changes nothing: then the list is as it was declared if it was so before.
+    pub(super) fn is_nothing(&self) -> bool {
+        match self {
+            AclEdit::Delete { rules } => rules.is_empty(),
+            AclEdit::Batch(changes) => changes.is_empty(),
+            // A place may be wrong.
+            AclEdit::Insert { .. } | AclEdit::Replace { .. } => false,
+        }
+    }
+}
+
+/// One of several changes to a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AclChange {
+    /// Rules come, one behind the other.
+    Insert(At, Vec<AclRule>),
+    /// The rule with this number goes.
+    Delete(u32),
+    /// Other rules come in the place of that with this number, one behind the other.
+    Replace(u32, Vec<AclRule>),
+}
+
+/// Where in a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Before the rule with this index, counted from 0; the number of rules: behind all of them.
+    Index(usize),
+    /// Behind all rules.
+    End,
+    /// Before the rule with this number.
+    Before(u32),
+    /// Behind the rule with this number.
+    After(u32),
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AclEdited {
+    /// Numbers of the rules that are new, in their order.
+    pub added: Vec<u32>,
+    /// Rules that are gone.
+    pub deleted: usize,
+    /// Rules that were there and stand elsewhere among those that stayed, as few as the change can be told by.
+    pub moved: usize,
+    /// Rules of the list, or of all lists that name the group, from now on.
+    pub rules: usize,
+}
+
+/// What became of a group when what it was given while the gateway ran was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclRestored {
+    /// What is in it: `addresses`, `ports` or `interfaces`.
+    pub kind: &'static str,
+    /// Its members from now on, as it was declared; `None`: it is gone, as it was not.
+    pub members: Option<usize>,
+    /// Rules that name it, or a group that it is in.
+    pub rules: usize,
+}

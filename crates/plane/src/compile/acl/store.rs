@@ -1,0 +1,216 @@
+//! All access lists, and the sections and chains that they are compiled to.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weir_base::reclaim::Domain;
+
+use super::cut::{self, Room};
+use super::list::List;
+use super::lost::LostEdits;
+use super::nested::Live;
+use super::numbers::{self, Numbers};
+use super::resolve::All;
+use super::section::{self, Link, Means, Section, Sequence};
+use crate::compile::map::Map;
+use crate::compile::rubbish::Rubbish;
+use crate::model::{
+    AclAction, AclDefault, AclIndex, AclLimit, AclRule, Gateway, Groups, RateLimit, RatePer, Rejection,
+};
+use crate::root::acl::{Access, Special};
+use crate::root::sampler::Choice;
+use crate::root::sav::Meters;
+
+/// All lists, and what they are compiled to.
+pub(in crate::compile) struct Store {
+    /// By the list's number, which it keeps as long as there is one of its name.
+    pub(super) lists: Vec<Option<List>>,
+    /// By the model's index of a list: its number.
+    pub(super) indices: Vec<u32>,
+    /// By the model's index of an interface: its number.
+    pub(super) interfaces: Vec<u32>,
+    /// Sequences that interfaces name, each once: the first chains are theirs.
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) sections: Vec<Section>,
+    pub(super) chains: Vec<Link>,
+    /// What may come one by one until sections have to be others.
+    pub(super) room: Room,
+    /// Rules of copies that lists may come to before they are kept once.
+    pub(super) most_copied: usize,
+    pub(super) changed: Changed,
+    pub(super) numbers: Numbers,
+    pub(super) access: Access,
+    /// Rules of all lists.
+    pub(super) rules: usize,
+    /// The groups of the model, and those that are not as it has them.
+    pub(super) declared_groups: Groups,
+    pub(super) live_groups: Live,
+    /// What was lost and not asked for yet.
+    pub(super) lost: Vec<LostEdits>,
+    /// What ran before, to be freed when nobody waits.
+    pub(in crate::compile) rubbish: Rubbish,
+}
+
+/// What changed last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Changed {
+    /// Sections, which came with a root.
+    Sections,
+    /// A list, by its number, in place.
+    List(u32),
+}
+
+/// What a version is compiled from.
+#[derive(Clone, Copy)]
+pub(in crate::compile) struct Input<'a> {
+    pub(in crate::compile) domain: &'a Domain,
+    pub(in crate::compile) gateway: &'a Gateway,
+    pub(in crate::compile) map: &'a Map,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn means(&self) -> Means<'a> {
+        Means { domain: self.domain, limit: self.gateway.limits.acl_rules as usize, interfaces: &self.map.interfaces }
+    }
+}
+
+impl Store {
+    pub(in crate::compile) fn new(workers: usize) -> Store {
+        Store {
+            lists: Vec::new(),
+            indices: Vec::new(),
+            interfaces: Vec::new(),
+            sequences: Vec::new(),
+            sections: Vec::new(),
+            chains: Vec::new(),
+            room: Room::default(),
+            most_copied: cut::MOST_COPIED,
+            changed: Changed::Sections,
+            numbers: Numbers::new(workers),
+            access: Access::default(),
+            rules: 0,
+            declared_groups: Groups::default(),
+            live_groups: Live::default(),
+            lost: Vec::new(),
+            rubbish: Rubbish::default(),
+        }
+    }
+
+    /// What the root is to have.
+    pub(in crate::compile) fn current(&self) -> &Access {
+        &self.access
+    }
+
+    /// Sets how many rules of copies lists may come to before they are shared, from the next change on.
+    pub(in crate::compile) fn share(&mut self, most_copied: usize) {
+        self.most_copied = most_copied;
+    }
+
+    /// Takes the changes that ended with the last models.
+    pub(in crate::compile) fn take_lost(&mut self) -> Vec<LostEdits> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Frees what readers have passed.
+    pub(in crate::compile) fn collect(&mut self) {
+        self.sections.iter_mut().for_each(Section::collect);
+    }
+
+    /// Has the next root have what there is now.
+    pub(in crate::compile) fn show(&mut self) {
+        self.show_chains();
+        self.access.pages = self.numbers.pages();
+    }
+
+    pub(super) fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
+        All { live: &self.live_groups, declared }
+    }
+
+    pub(super) fn list(&self, number: u32) -> Option<&List> {
+        self.lists.get(number as usize)?.as_ref()
+    }
+
+    /// Names of lists, with their numbers.
+    pub(super) fn names(&self) -> impl Iterator<Item = (Arc<str>, u32)> {
+        (0..).zip(&self.lists).filter_map(|(number, list)| Some((Arc::clone(&list.as_ref()?.name), number)))
+    }
+
+    /// The numbers that the list of a number has and that another does not have, which is to come in its place.
+    pub(super) fn only_before(&self, number: u32, list: &List) -> Vec<u32> {
+        let Some(before) = self.list(number) else { return Vec::new() };
+        let kept: HashSet<u32> = list.numbers().collect();
+        before.numbers().filter(|number| !kept.contains(number)).collect()
+    }
+
+    /// Puts a list in the place of another, and says what its numbers stand for. Those that only the other had are given up:
+    /// `gone`.
+    pub(super) fn put(&mut self, number: u32, list: List, gone: Vec<u32>) {
+        if self.lists.len() <= number as usize {
+            self.lists.resize_with(number as usize + 1, || None);
+        }
+        self.rules += list.order.len();
+        let before = self.lists[number as usize].replace(list);
+        self.rules -= before.as_ref().map_or(0, |before| before.order.len());
+        self.rubbish.push(before);
+        let Some(list) = &self.lists[number as usize] else { return };
+        for entry in list.order.iter() {
+            self.numbers.give(entry.number, numbers::Means::Rule(number, entry.place));
+        }
+        self.numbers.give(list.number, numbers::Means::Default(number));
+        self.numbers.release(gone);
+        self.refresh_specials(number);
+    }
+
+    /// Forgets a list.
+    pub(super) fn take_out(&mut self, number: u32) {
+        if let Some(list) = self.lists.get_mut(number as usize).and_then(Option::take) {
+            self.rules -= list.order.len();
+            self.numbers.release(list.numbers().collect());
+            self.rubbish.push(list);
+        }
+    }
+
+    /// Says again what the rules of a list ask for beside their verdicts.
+    pub(super) fn refresh_specials(&mut self, number: u32) {
+        let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else { return };
+        for entry in list.order.iter() {
+            let special = special(list.rule(entry), list.choice, self.numbers.special(entry.number));
+            self.numbers.set_special(entry.number, special);
+        }
+        let special = match list.default {
+            AclDefault::Action(action) if section::is_special(action) => {
+                Some(Special { sample: None, meter: None, rejection: rejection(action) })
+            }
+            _ => None,
+        };
+        self.numbers.set_special(list.number, special);
+    }
+}
+
+/// The numbers of lists that an interface names, each once: behind its first place a list matches nothing any more.
+pub(super) fn sequence(named: &[AclIndex], number: impl Fn(AclIndex) -> u32) -> Sequence {
+    let mut sequence: Vec<u32> = Vec::with_capacity(named.len());
+    for number in named.iter().map(|&index| number(index)) {
+        if !sequence.contains(&number) {
+            sequence.push(number);
+        }
+    }
+    sequence.into()
+}
+
+/// What a rule asks for beside its verdict. Its bucket stays as full as it is.
+pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Special>) -> Option<Special> {
+    if !section::found(rule, 0).is_special() {
+        return None;
+    }
+    let meter = rule.limit.map(|AclLimit { unit, rate, burst }| {
+        let limit = RateLimit { unit, rate, burst, per: RatePer::Rule };
+        let kept = before.and_then(|before| before.meter.as_ref()).filter(|meter| meter.limit() == limit);
+        kept.map_or_else(|| Arc::new(Meters::new(limit, 1, false)), Arc::clone)
+    });
+    Some(Special { sample: choice.filter(|_| rule.log), meter, rejection: rejection(rule.action) })
+}
+
+fn rejection(action: AclAction) -> Rejection {
+    if let AclAction::Reject(how) = action { how } else { Rejection::Usual }
+}

@@ -1,0 +1,236 @@
+//! Access lists: edits, decisions and reports.
+
+use crate::compile::acl::{
+    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input, LostEdits, Plan,
+    Said, Step,
+};
+use crate::compile::compiler::Compiler;
+use crate::compile::map::Map;
+use crate::model::{AclDefault, AclList, AclRule, Gateway, IpFamily, Origin};
+use crate::root::Root;
+use crate::root::acl::Found;
+use crate::stats::{AclListStats, AclRuleRow, AclSectionStats};
+
+impl Compiler {
+    /// Changes an access list, at once for all packets; `said` is who says so, and when. `gateway` is the model in force, and
+    /// `map` its numbers. `publish` puts a root into force: it is called once, twice, or not at all where no root has to
+    /// know; the caller is no reader.
+    ///
+    /// # Errors
+    /// When there is no such list, rule or place, a rule can not be had, or there is no room. Then nothing has changed.
+    pub fn edit_acl(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        list: &str,
+        edit: AclEdit,
+        said: &Said,
+        publish: impl FnMut(Root),
+    ) -> Result<AclEdited, AclError> {
+        let plan = self.plan_acl_edit((gateway, map), list, edit, said)?;
+        let edited = self.carry_out_acl_edit((gateway, map), plan, said, publish);
+        drop(self.take_rubbish());
+        edited
+    }
+
+    /// The first part of [`Compiler::edit_acl`], which takes nearly all of its time. The second has to follow before anything
+    /// else changes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_acl_edit(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        list: &str,
+        edit: AclEdit,
+        said: &Said,
+    ) -> Result<AclPlan, AclError> {
+        self.acl.plan(Input { domain: &self.domain, gateway, map }, list, edit, said).map(AclPlan)
+    }
+
+    /// The second part.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn carry_out_acl_edit(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        plan: AclPlan,
+        said: &Said,
+        mut publish: impl FnMut(Root),
+    ) -> Result<AclEdited, AclError> {
+        let domain = self.domain.clone();
+        let input = Input { domain: &domain, gateway, map };
+        match self.acl.carry_out(input, plan.0, said)? {
+            Step::Done(edited) => Ok(edited),
+            Step::Next(edited) => {
+                publish(self.root());
+                Ok(edited)
+            }
+            Step::Insert(pending) => {
+                if pending.tell {
+                    self.acl.show();
+                    publish(self.root());
+                    domain.synchronize();
+                }
+                let (edited, tell) = self.acl.insert(input, pending)?;
+                if tell {
+                    publish(self.root());
+                }
+                Ok(edited)
+            }
+        }
+    }
+
+    /// Gives a group that rules of access lists name other members: all rules that name it, or a group that it is in, have
+    /// them at once. A group that is not there comes.
+    ///
+    /// # Errors
+    /// When it is of another kind, it would have no members or be in itself, a rule would have no addresses of its family, or
+    /// there is no room. Then nothing has changed.
+    pub fn replace_acl_group(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        members: impl Into<AclMembers>,
+        said: &Said,
+        publish: impl FnMut(Root),
+    ) -> Result<AclEdited, AclError> {
+        let plan = self.plan_acl_group((gateway, map), members, said)?;
+        let edited = self.carry_out_acl_edit((gateway, map), plan, said, publish);
+        drop(self.take_rubbish());
+        edited
+    }
+
+    /// The first part of [`Compiler::replace_acl_group`]; the second is [`Compiler::carry_out_acl_edit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_acl_group(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        members: impl Into<AclMembers>,
+        said: &Said,
+    ) -> Result<AclPlan, AclError> {
+        let beside = self.acl.replace_group(Input { domain: &self.domain, gateway, map }, members.into(), said)?;
+        Ok(AclPlan(Plan::Beside(Box::new(beside))))
+    }
+
+    /// From the next change on, lists that several sequences name are kept once, for one lookup more, where their copies would
+    /// come to more rules than this over all sequences but one; unless told, 4,096.
+    pub fn share_acls(&mut self, most_copied: usize) {
+        self.acl.share(most_copied);
+    }
+
+    /// Takes back what a group was given while the gateway ran: one that is declared has the members again that it was declared
+    /// with, in all rules at once; any other is gone. `publish` is called if rules may match other packets.
+    ///
+    /// # Errors
+    /// When there is no such group, it is as it was declared, rules or groups name one that would go, groups would be in
+    /// themselves, a rule would have no addresses of its family, or there is no room. Then nothing has changed.
+    pub fn restore_acl_group(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        group: &str,
+        publish: impl FnOnce(Root),
+    ) -> Result<AclRestored, AclError> {
+        let domain = self.domain.clone();
+        let restored = self.acl.restore_group(Input { domain: &domain, gateway, map }, group)?;
+        drop(self.take_rubbish());
+        if restored.members.is_some() {
+            publish(self.root());
+        }
+        Ok(restored)
+    }
+
+    /// Makes an access list that is not declared, and that stays until it is deleted, or declared.
+    ///
+    /// # Errors
+    /// When there is one of its name, a rule can not be had, or there is no room. Then nothing has changed.
+    pub fn create_acl(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        list: AclList,
+        said: &Said,
+    ) -> Result<AclEdited, AclError> {
+        let domain = self.domain.clone();
+        self.acl.create(Input { domain: &domain, gateway, map }, list, said)
+    }
+
+    /// Deletes an access list that was made while the gateway ran.
+    ///
+    /// # Errors
+    /// When there is no such list, interfaces name it, or it is declared.
+    pub fn delete_acl(&mut self, (gateway, map): (&Gateway, &Map), list: &str) -> Result<AclEdited, AclError> {
+        let domain = self.domain.clone();
+        self.acl.delete(Input { domain: &domain, gateway, map }, list)
+    }
+
+    /// Changes to access lists and groups that ended with the last models; once.
+    pub fn lost_acl_edits(&mut self) -> Vec<LostEdits> {
+        self.acl.take_lost()
+    }
+
+    /// What decided about a packet, where a node found this.
+    pub fn acl_decision(&self, found: Found) -> Option<AclDecision> {
+        self.acl.decision(found)
+    }
+
+    /// Where the first rule was declared, of the lists that an interface asks packets of a family in or out, that asks for what
+    /// only the first fragment of a packet says. It has all other fragments wait, whether it would match them or not.
+    pub(crate) fn acl_asks_transport(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        interface: u32,
+        output: bool,
+        family: IpFamily,
+    ) -> Option<Origin> {
+        self.acl.asks_transport((gateway, map), interface, output, family)
+    }
+
+    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
+    pub fn acl_lists(&self, gateway: &Gateway) -> Vec<AclListStats> {
+        self.acl.list_rows(gateway)
+    }
+
+    /// The rules of a list in their order: those that are wanted, `most` at most, and how many of these there are in all.
+    /// `None`: there is no such list.
+    pub fn acl_rules(
+        &self,
+        gateway: &Gateway,
+        list: &str,
+        wanted: impl Fn(&AclRule) -> bool,
+        most: usize,
+    ) -> Option<(Vec<AclRuleRow>, usize)> {
+        self.acl.rule_rows(gateway, list, wanted, most)
+    }
+
+    /// What a list does with packets that no rule of it matches.
+    pub fn acl_default(&self, list: &str) -> Option<AclDefault> {
+        self.acl.default_of(list)
+    }
+
+    /// The groups that rules may name, as they are now: those of the configuration, addresses, ports and interfaces, then
+    /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
+    pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
+        self.acl.group_rows(gateway)
+    }
+
+    /// The sections that lists are compiled to.
+    pub fn acl_sections(&self, gateway: &Gateway) -> Vec<AclSectionStats> {
+        self.acl.sections(gateway)
+    }
+
+    /// Rules of all lists, and octets of what is kept for each rule beside classifiers.
+    pub fn acl_occupancy(&self) -> (usize, usize) {
+        self.acl.occupancy()
+    }
+
+    /// Frees what readers of classifiers have passed.
+    pub fn collect_acl(&mut self) {
+        self.acl.collect();
+    }
+
+    /// Has all rules matched nothing.
+    pub fn clear_acl(&mut self) {
+        self.acl.clear();
+    }
+}

@@ -1,0 +1,6 @@
+//! Operations of the compiler beside new versions of a model: edits, decisions, counts and what to clear.
+
+mod acl;
+mod allow;
+mod bindings;
+mod sav;

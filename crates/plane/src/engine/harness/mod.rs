@@ -1,0 +1,10 @@
+//! The graph on the calling thread, without ports.
+
+mod outcome;
+mod stepped;
+mod validation;
+
+pub use crate::engine::answers::Answer;
+pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
+pub use stepped::{Harness, HarnessError, Options};
+pub use validation::{Unvalidated, Validated};

@@ -1,0 +1,151 @@
+//! Outcomes of packets, with the decisions about each.
+
+use std::net::IpAddr;
+
+use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::graph::record::Fragmented;
+use crate::model::Origin;
+use crate::reason::Reason;
+
+/// What became of an input packet in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was sent on.
+    Forward,
+    /// It was dropped.
+    Drop(Reason),
+    /// It was delivered to the gateway itself.
+    Local,
+    /// It waits.
+    Held,
+}
+
+impl Verdict {
+    /// As `weir replay` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Forward => "forward",
+            Verdict::Drop(_) => "drop",
+            Verdict::Local => "local",
+            Verdict::Held => "held",
+        }
+    }
+}
+
+/// What became of an input packet, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its number.
+    pub ordinal: u32,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Interfaces by which it left: one for each packet, in order; several when it was cut into fragments.
+    pub out: Vec<u32>,
+    /// Interfaces by which what weir made of it left: ICMP errors about it, replies to it.
+    pub answers: Vec<u32>,
+    /// The interface that lets no frame of its ethertype pass, if one was asked about that.
+    pub unlisted: Option<Unlisted>,
+    /// What was decided about its source, if it was validated.
+    pub sav: Option<Decision>,
+    /// What access lists made of it as a fragment, each time that they had to: of those of the same interface the last.
+    pub fragments: Vec<Piece>,
+    /// What access lists decided about it, in the order in which it came to them.
+    pub acl: Vec<Filtered>,
+    /// What the bindings of its interface say of who sent it: of what they were asked last.
+    pub bindings: Option<BindingDecision>,
+    /// What the allowlists of its interface say of its source, up to the one that refused it; empty: none was asked.
+    pub allow: Vec<Listed>,
+    /// The route that was looked up for it first, if any was.
+    pub route: Option<RouteTaken>,
+    /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
+    /// outcome with its number.
+    pub waits: bool,
+}
+
+impl Outcome {
+    pub(super) fn end(&mut self, verdict: Verdict) {
+        (self.verdict, self.waits) = (verdict, false);
+    }
+
+    /// What became of the packet in all, when this is what became of it until it waited, and `later` is what came then.
+    #[must_use]
+    pub fn and_then(mut self, later: Outcome) -> Outcome {
+        self.out.extend(later.out);
+        self.answers.extend(later.answers);
+        self.acl.extend(later.acl);
+        let asked_again = |piece: &Piece| {
+            later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
+        };
+        self.fragments.retain(|piece| !asked_again(piece));
+        self.fragments.extend(&later.fragments);
+        Outcome {
+            ordinal: self.ordinal,
+            verdict: later.verdict,
+            out: self.out,
+            answers: self.answers,
+            unlisted: later.unlisted.or(self.unlisted),
+            fragments: self.fragments,
+            sav: self.sav.or(later.sav),
+            acl: self.acl,
+            bindings: later.bindings.or(self.bindings),
+            allow: if later.allow.is_empty() { self.allow } else { later.allow },
+            route: self.route.or(later.route),
+            waits: later.waits,
+        }
+    }
+}
+
+/// An interface that does not let a frame pass for its ethertype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The interface's number.
+    pub interface: u32,
+    /// The frame was leaving, not coming in.
+    pub output: bool,
+    /// Where the ethertypes were declared that may pass.
+    pub origin: Origin,
+}
+
+/// What the access lists of an interface decided about a packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filtered {
+    /// The interface's number.
+    pub interface: u32,
+    /// The packet was leaving, not coming in.
+    pub output: bool,
+    /// What was decided.
+    pub decision: AclDecision,
+}
+
+/// What the access lists of an interface made of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The interface's number.
+    pub interface: u32,
+    /// The fragment was leaving, not coming in.
+    pub output: bool,
+    /// What they made of it.
+    pub fragmented: Fragmented,
+    /// Where the first of their rules was declared that asks for what only first fragments say, and so has others wait;
+    /// `None`: none does, and the packet does not even say of which protocol it is; or it does not wait and is not dropped.
+    pub asked_by: Option<Origin>,
+}
+
+/// A route that a packet took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteTaken {
+    /// The packet's destination.
+    pub destination: IpAddr,
+    /// VRF number.
+    pub vrf: u16,
+    /// The route's prefix; `None`: there is no route.
+    pub prefix: Option<ipnet::IpNet>,
+    /// Where the route was declared.
+    pub origin: Origin,
+    /// What it led to, in words.
+    pub to: String,
+    /// The interface that it led to, if it led to one.
+    pub interface: Option<u32>,
+    /// The next hop on that interface; `None`: the destination itself.
+    pub next_hop: Option<IpAddr>,
+}

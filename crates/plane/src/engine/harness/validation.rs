@@ -1,0 +1,115 @@
+//! What source address validation says, without words: of millions of captured packets, and of any source that somebody
+//! asks about. What decided about one of them is told by [`Harness::decision`], which looks for it.
+
+use std::net::IpAddr;
+
+use weir_packet::vector::VECTOR;
+
+use super::stepped::Harness;
+use crate::compile::Decision;
+use crate::compile::rib::Rib;
+use crate::engine::answers::{Answer, answers};
+use crate::graph::record::{Fate, Said};
+use crate::graph::worker::UNASKED;
+use crate::model::VrfIndex;
+use crate::reason::Reason;
+use crate::root::sav::{By, Family};
+
+/// A packet whose source was validated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validated {
+    /// Its number.
+    pub ordinal: u32,
+    /// The number of the interface that it came in by, as [`Harness::interface_number`] has it.
+    pub interface: u32,
+    /// Its source.
+    pub source: IpAddr,
+    /// Octets of its frame without padding.
+    pub octets: u32,
+    /// The policy's place in the model.
+    pub policy: u16,
+    /// What was found.
+    pub said: Said,
+    /// Why it was dropped, if that was for its source.
+    pub refused: Option<Reason>,
+}
+
+/// Packets of a vector that were dropped without having been validated, by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unvalidated([u64; Reason::ALL.len()]);
+
+impl Default for Unvalidated {
+    fn default() -> Self {
+        Unvalidated([0; Reason::ALL.len()])
+    }
+}
+
+impl Unvalidated {
+    /// Each reason for which some were dropped, with their number.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.iter().map(|&reason| (reason, self.0[reason as usize])).filter(|(_, packets)| *packets > 0)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Unvalidated) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+impl Harness {
+    /// Runs the graph over what was injected, as [`Harness::run`] does, and tells of packets whose sources were validated, in
+    /// the order in which that happened. The numbers of what was injected have to follow one another. `told` is room for
+    /// the work, to be handed in again. Returns the packets that were dropped without having been validated, by reason.
+    pub fn run_validated(&mut self, told: &mut Vec<Validated>) -> Unvalidated {
+        self.worker.run_injected();
+        told.clear();
+        let mut unvalidated = Unvalidated::default();
+        let Some(recorder) = &mut self.worker.recorder else { return unvalidated };
+        let mut places = [u16::MAX; VECTOR];
+        for (ordinal, fate) in recorder.fates.drain(..) {
+            if ordinal == UNASKED {
+                continue;
+            }
+            let place = &mut places[ordinal as usize % VECTOR];
+            match fate {
+                Fate::Validated { interface, source, octets, policy, said } if *place == u16::MAX => {
+                    *place = told.len() as u16;
+                    told.push(Validated { ordinal, interface, source, octets, policy, said, refused: None });
+                }
+                Fate::Dropped { reason, created: false } => {
+                    match told.get_mut(usize::from(*place)).filter(|packet| packet.ordinal == ordinal) {
+                        Some(packet) if By::of_reason(reason).is_some() => packet.refused = Some(reason),
+                        Some(_) => {}
+                        None => unvalidated.0[reason as usize] += 1,
+                    }
+                }
+                _ => {}
+            }
+        }
+        unvalidated
+    }
+
+    /// What decided about a source that came in by an interface (its number), where a policy (its place in the model) said
+    /// this.
+    pub fn decision(&self, policy: u16, interface: u32, source: IpAddr, said: Said) -> Option<Decision> {
+        self.root.with(|root| {
+            let facts = (&self.model, &self.map, root);
+            self.compiler.sav_decision(facts, policy, interface, source, said)
+        })
+    }
+
+    /// Sets `said` to the answers for sources of unicast packets that come in by an interface of the model ([`answers`]).
+    pub fn answers<K: Family>(&self, interface: u32, sources: &[K::Octets], said: &mut Vec<Answer>) {
+        said.clear();
+        let mut reader = self.domain.reader().expect("a harness has two readers");
+        let guard = reader.pin();
+        let number = self.interface_number(interface).unwrap_or(interface);
+        answers::<K>(self.root.load(&guard), &guard, number, sources, said);
+    }
+
+    /// The routes of a VRF of the model.
+    pub fn routes(&self, vrf: VrfIndex) -> Option<&Rib> {
+        let number = *self.map.vrfs.get(usize::from(vrf.0))?;
+        self.compiler.ribs().get(usize::from(number))
+    }
+}

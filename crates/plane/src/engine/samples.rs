@@ -1,0 +1,70 @@
+//! The reading ends of all workers' rings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_base::clock::{Clock, Time};
+use weir_base::reclaim::Published;
+use weir_base::ring::Consumer;
+use weir_base::wake::{Sleeper, Waker};
+
+use crate::graph::sample::Sample;
+use crate::root::Root;
+
+/// Reads what the workers of a gateway took, and knows the names behind numbers. For one thread, which may take its time.
+pub struct Reader {
+    rings: Vec<Consumer<Sample>>,
+    sleeper: Sleeper,
+    waker: Waker,
+    root: Arc<Published<Root>>,
+    clock: Clock,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        rings: Vec<Consumer<Sample>>,
+        bed: (Sleeper, Waker),
+        root: Arc<Published<Root>>,
+        clock: Clock,
+    ) -> Reader {
+        let (sleeper, waker) = bed;
+        Reader { rings, sleeper, waker, root, clock }
+    }
+
+    /// Takes up to `limit` samples of each worker, the oldest first, and hands each to `take`; returns how many there were.
+    pub fn read(&mut self, limit: usize, mut take: impl FnMut(Sample)) -> usize {
+        self.rings.iter_mut().map(|ring| ring.pop(limit, &mut take)).sum()
+    }
+
+    /// Waits until there are samples, [`Reader::waker`] is called, or `timeout` is over (`None`: it never is); may end
+    /// earlier. Does not wait where `is_wanted` says, once who calls the waker would be heard, that there is something else
+    /// to do.
+    pub fn wait(&mut self, timeout: Option<Duration>, is_wanted: impl FnOnce() -> bool) {
+        self.sleeper.announce();
+        if is_wanted() || self.rings.iter().any(|ring| !ring.is_empty()) {
+            self.sleeper.stay_up();
+        } else {
+            self.sleeper.sleep(&[], timeout);
+        }
+    }
+
+    /// Ends [`Reader::wait`] from another thread.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// What time it is by the clock that samples are stamped with.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The name of the interface of a number.
+    pub fn interface(&self, number: u32) -> Option<Arc<str>> {
+        self.root.with(|root| root.interfaces.get(number as usize).map(|interface| Arc::clone(&interface.name)))
+    }
+
+    /// The name of the sampler of a number.
+    pub fn sampler(&self, number: u32) -> Option<Arc<str>> {
+        self.root.with(|root| root.samplers.get(number as usize).map(|sampler| Arc::clone(&sampler.name)))
+    }
+}

@@ -1,0 +1,286 @@
+//! Routes, neighbours and traces as people want to see them: names for numbers, shares for buckets.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
+use weir_table::sav::Verdict;
+
+use super::traced::{TraceCause, TraceRow, TraceStep};
+use crate::compile::rib::{Entry, Source};
+use crate::compile::{Compiler, Map, Occupancy, is_distinct};
+use crate::graph::record::Said;
+use crate::graph::trace::{By, Cause, Step, Trace};
+use crate::model::{
+    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, LinkCheck, Match,
+    Mechanism, NextHop, Order, PerFamily, SavLayout, SavPolicy,
+};
+use crate::neighbor::Known;
+use crate::neighbor::control::Keeper;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::ecmp::BUCKETS;
+use crate::root::{Forwarding, Kind, NONE, Root};
+use crate::stats::{
+    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, Traffic,
+};
+
+/// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
+pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Root) -> Vec<RouteRow> {
+    let mut rows = Vec::new();
+    for (vrf, &number) in model.vrfs.iter().zip(&map.vrfs) {
+        let Some(rib) = compiler.ribs().get(usize::from(number)) else { continue };
+        let mut entries: Vec<(IpNet, Entry)> = rib.v4.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
+        entries.sort_unstable_by_key(|&(net, _)| net);
+        let mut v6: Vec<(IpNet, Entry)> = rib.v6.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
+        v6.sort_unstable_by_key(|&(net, _)| net);
+        entries.append(&mut v6);
+        rows.extend(entries.into_iter().map(|(net, entry)| RouteRow {
+            vrf: vrf.name.clone(),
+            prefix: net.to_string(),
+            kind: entry.source.name(),
+            paths: paths(entry, compiler, root),
+            origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
+        }));
+    }
+    rows
+}
+
+pub(crate) fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
+    if !matches!(entry.source, Source::Static | Source::Connected | Source::Neighbor) {
+        return Vec::new();
+    }
+    let (weights, buckets) = match Forwarding(entry.forwarding).set() {
+        None => (vec![(entry.forwarding, 1)], None),
+        Some(set) => {
+            let start = set as usize * BUCKETS;
+            (compiler.paths(set).to_vec(), root.buckets.get(start..start + BUCKETS))
+        }
+    };
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for &adjacency in buckets.unwrap_or_default() {
+        *counts.entry(adjacency).or_default() += 1;
+    }
+    let row = |&(number, weight): &(u32, u32)| {
+        let adjacency = root.adjacencies.get(number as usize)?;
+        let interface = root.interfaces.get(adjacency.interface as usize)?;
+        let share = counts.get(&number).map_or(1000, |&count| count * 1000 / BUCKETS);
+        let [a, b, c, d, e, f, ..] = adjacency.l2;
+        Some(PathRow {
+            interface: interface.name.to_string(),
+            address: adjacency.next_hop,
+            weight: weight.try_into().unwrap_or(u8::MAX),
+            share_permille: share as u16,
+            mac: matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale)
+                .then(|| MacAddress([a, b, c, d, e, f]).to_string()),
+        })
+    };
+    weights.iter().filter_map(row).collect()
+}
+
+/// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
+pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<NeighborRow> {
+    let row = |neighbor: &crate::model::Neighbor| NeighborRow {
+        interface: model.interfaces[neighbor.interface.0 as usize].name.clone(),
+        address: neighbor.address,
+        mac: neighbor.mac.to_string(),
+        state: "static",
+        source: "static",
+        age: None,
+        origin: model.origins.place(neighbor.origin).map_or_else(String::new, |place| place.to_string()),
+    };
+    let mut learned: Vec<Known> = keeper.table.iter().collect();
+    learned.sort_unstable_by_key(|known| (known.interface, known.address));
+    let learned = learned.into_iter().map(|known| NeighborRow {
+        interface: keeper.name(known.interface),
+        address: known.address,
+        mac: known.mac.map_or_else(String::new, |mac| mac.to_string()),
+        state: known.state.name(),
+        source: "dynamic",
+        age: known.confirmed.map(|time| Duration::from_nanos(now.since(time))),
+        origin: String::new(),
+    });
+    model.neighbors.iter().map(row).chain(learned).collect()
+}
+
+/// The policies of source address validation, in the order of the configuration.
+pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolicyStats> {
+    let target = |family, hop: NextHop| {
+        let interface = model.interfaces.get(hop.interface.0 as usize);
+        (family, hop.address, interface.map_or_else(String::new, |interface| interface.name.clone()))
+    };
+    let row = |policy: &SavPolicy| {
+        let limits = (model.limits.sav_prefixes as usize, model.limits.sav_sets as usize);
+        let rules = policy.mechanism.rules();
+        let table = |family, of: Occupancy| SavTableStats {
+            family,
+            prefixes: (of.prefixes, limits.0),
+            sets: (of.sets, if is_distinct(policy) { limits.0 } else { limits.1 }),
+            lookup_octets: of.lookup_octets,
+            control_octets: of.control_octets,
+        };
+        let occupancy = compiler.sav_occupancy(&policy.name);
+        let (said, dynamic_octets, hits_octets) = compiler.sav_sources(&policy.name);
+        let configured = rules.map(|rules| ("file".to_owned(), rules.list.len()));
+        let (matching, layout) = match policy.mechanism {
+            Mechanism::Table { matching, layout, .. } => (Some(matching), Some(layout)),
+            _ => (None, None),
+        };
+        SavPolicyStats {
+            name: policy.name.clone(),
+            mechanism: policy.mechanism.name(),
+            action: policy.action.name(),
+            stage: compiler.sav_stage(&policy.name).map(|stage| (stage.action.name(), stage.since)),
+            matching: matching.map(|matching| match matching {
+                Match::MostSpecific => "most-specific",
+                Match::AnyCovering => "any-covering",
+            }),
+            layout: layout.map(|layout| match layout {
+                SavLayout::Merged => "merged",
+                SavLayout::Cards(Order::Serial) => "cards-serial",
+                SavLayout::Cards(Order::Parallel) => "cards-parallel",
+            }),
+            incremental: rules.is_some_and(|rules| rules.incremental),
+            rules: matching.and(rules).map(|rules| {
+                let mut counts = [0; 4];
+                rules.list.iter().for_each(|rule| counts[rule.mode() as usize - 1] += 1);
+                counts
+            }),
+            rate_limit: policy.rate_limit,
+            redirect: [("ipv4", policy.redirect.v4), ("ipv6", policy.redirect.v6)]
+                .into_iter()
+                .filter_map(|(family, hop)| hop.map(|hop| target(family, hop)))
+                .collect(),
+            sample: policy.sample.and_then(|sampling| {
+                Some((sampling.one_in, model.samplers.get(usize::from(sampling.to.0))?.name.clone()))
+            }),
+            exempt: policy.exempt.len(),
+            link_check: match policy.link_check {
+                LinkCheck::Off => "off",
+                LinkCheck::Known => "known",
+                LinkCheck::Strict => "strict",
+            },
+            alarm: policy.alarm,
+            origin: model.origins.place(policy.origin).map_or_else(String::new, |place| place.to_string()),
+            tables: occupancy.into_iter().flat_map(|of| [table("ipv4", of.v4), table("ipv6", of.v6)]).collect(),
+            sources: configured.into_iter().chain(said).collect(),
+            dynamic_octets,
+            hits_octets,
+            limit_octets: compiler.sav_meter_octets(&policy.name),
+        }
+    };
+    model.sav.iter().map(row).collect()
+}
+
+/// The bindings of hardware addresses, in the order of the configuration.
+pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStats> {
+    let origin = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
+    let row = |(place, list): (u16, &Bindings)| {
+        let named = |interface: &&Interface| interface.access.bindings == Some(BindingsIndex(place));
+        let (counts, octets) = compiler.binding_counts(&list.name);
+        let mut counts = counts.into_iter().map(|(packets, bytes)| Traffic { packets, bytes });
+        let rules = list.rules.iter().map(|rule| BindingRow {
+            permit: rule.permit,
+            mac: MacAddress(rule.mac).to_string(),
+            mac_length: rule.mac_length,
+            from: rule.from,
+            matched: counts.next().unwrap_or_default(),
+            origin: origin(rule.origin),
+        });
+        BindingsStats {
+            name: list.name.clone(),
+            interfaces: model.interfaces.iter().filter(named).map(|interface| interface.name.clone()).collect(),
+            rules: rules.collect(),
+            unmatched: counts.next().unwrap_or_default(),
+            octets,
+            origin: origin(list.origin),
+        }
+    };
+    (0..).zip(&model.bindings).map(row).collect()
+}
+
+/// The allowlists, in the order of the configuration.
+pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistStats> {
+    let row = |(place, list): (u16, &Allowlist)| {
+        let names = |of: fn(&PerFamily<Vec<AllowlistIndex>>) -> &Vec<AllowlistIndex>| {
+            let named = model.interfaces.iter().filter(|own| of(&own.access.allow).contains(&AllowlistIndex(place)));
+            named.map(|interface| interface.name.clone()).collect()
+        };
+        let tables = compiler.allow_occupancy(&list.name);
+        let (passed, refused) = compiler.allow_counts(&list.name);
+        AllowlistStats {
+            name: list.name.clone(),
+            vrf: match list.sources {
+                AllowedSources::Vrf(vrf) => Some(model.vrfs[usize::from(vrf.0)].name.clone()),
+                AllowedSources::Prefixes(_) => None,
+            },
+            prefixes: tables.map_or((0, 0), |of| (of.v4.routes, of.v6.routes)),
+            octets: tables.map_or(0, |of| [of.v4, of.v6].iter().map(|of| of.bytes + of.writer_bytes).sum()),
+            interfaces: PerFamily { v4: names(|both| &both.v4), v6: names(|both| &both.v6) },
+            passed,
+            refused,
+            origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
+        }
+    };
+    (0..).zip(&model.allowlists).map(row).collect()
+}
+
+/// What decided that a traced packet is dropped, in the words of the model in force. Numbers of rules mean the same for long;
+/// places in the model do so in one model; entries of policies may change with each version.
+pub(crate) fn cause(cause: &Cause, compiler: &Compiler, (model, map): (&Gateway, &Map), root: &Root) -> TraceCause {
+    let is_same_model = cause.model == root.model;
+    let of = |number: u32| {
+        let index = map.interfaces.iter().position(|&other| other == number).filter(|_| is_same_model)?;
+        model.interfaces.get(index)
+    };
+    let found = match cause.by {
+        By::Acl(found) => compiler.acl_decision(found).map(TraceCause::Acl),
+        By::Bindings { interface, mac, rule } => of(interface)
+            .and_then(|_| compiler.binding_decision((model, map), interface, mac, rule, false))
+            .map(TraceCause::Bindings),
+        By::Allowlist { interface, source, list } => of(interface)
+            .and_then(|_| compiler.allow_decision(model, map, interface, source, Some(list)).pop())
+            .map(TraceCause::Allowlist),
+        By::Ethertypes { interface } => of(interface)
+            .and_then(|interface| interface.access.ethertypes_in.as_ref())
+            .map(|declared| TraceCause::Ethertypes(declared.origin)),
+        By::Sav { interface, source, reason } => of(interface).and_then(|own| {
+            let index = if source.is_ipv4() { own.sav.v4 } else { own.sav.v6 }?;
+            let policy = model.sav.get(usize::from(index.0))?;
+            let by_mechanism =
+                !matches!(reason, Reason::SavSpecial | Reason::SavLink | Reason::SavRateLimit | Reason::SavRedirect);
+            let said = Said::Mechanism(Verdict::Invalid);
+            let decision = (by_mechanism && cause.version == root.generation)
+                .then(|| compiler.sav_decision((model, map, root), index.0, interface, source, said))
+                .flatten();
+            Some(TraceCause::Sav { policy: policy.name.clone(), origin: policy.origin, decision })
+        }),
+    };
+    found.unwrap_or(TraceCause::Gone)
+}
+
+/// Traces, with names for numbers, and what decided that packets are dropped, as far as `cause` knows.
+pub(crate) fn trace_rows(traces: &[Trace], root: &Root, cause: impl Fn(&Cause) -> Option<TraceCause>) -> Vec<TraceRow> {
+    let interface = |step: &Step| {
+        let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
+        let port = root.ports.get(step.interface as usize).map(|port| port.untagged);
+        let number = if before_parsing { port.unwrap_or(NONE) } else { step.interface };
+        root.interfaces.get(number as usize).map_or_else(String::new, |interface| interface.name.to_string())
+    };
+    let step = |step: &Step| TraceStep {
+        node: step.node.name(),
+        interface: interface(step),
+        packet: step.packet.clone(),
+        note: step.note.clone(),
+        cause: step.cause.as_ref().and_then(&cause),
+    };
+    let row = |(number, trace): (u32, &Trace)| TraceRow {
+        number,
+        worker: trace.worker,
+        time: trace.time.0,
+        steps: trace.steps.iter().map(step).collect(),
+    };
+    (1..).zip(traces).map(row).collect()
+}

@@ -1,0 +1,56 @@
+//! Traced packets as values, with what decided about each.
+
+use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::model::Origin;
+
+/// A traced packet, as `show trace` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceRow {
+    /// Number of the trace, from 1.
+    pub number: u32,
+    /// Worker.
+    pub worker: usize,
+    /// When it was received: nanoseconds of the gateway's clock.
+    pub time: u64,
+    /// The nodes it passed, in order.
+    pub steps: Vec<TraceStep>,
+}
+
+/// A node that a traced packet passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceStep {
+    /// Node.
+    pub node: &'static str,
+    /// Interface that the packet came in on.
+    pub interface: String,
+    /// The packet at that node, on one line.
+    pub packet: String,
+    /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
+    pub note: String,
+    /// What decided that the packet is dropped, where it is and rules or lists did.
+    pub cause: Option<TraceCause>,
+}
+
+/// What decided that a traced packet is dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TraceCause {
+    /// A rule of an access list, or its default.
+    Acl(AclDecision),
+    /// A rule of bindings, or that none matches.
+    Bindings(BindingDecision),
+    /// An allowlist.
+    Allowlist(Listed),
+    /// A policy of source address validation.
+    Sav {
+        /// Its name.
+        policy: String,
+        /// Where it was declared.
+        origin: Origin,
+        /// Which of its entries; `None`: something has changed since, or none did.
+        decision: Option<Decision>,
+    },
+    /// The ethertypes that an interface lets in; where they were declared.
+    Ethertypes(Origin),
+    /// It is not in force any more.
+    Gone,
+}

@@ -1,0 +1,109 @@
+//! Counters of a worker and of its nodes.
+
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::counters::Counter;
+use crate::root::sav::Sources;
+
+/// What a node counts on one worker.
+#[derive(Debug, Default)]
+pub struct NodeCounters {
+    /// Vectors.
+    pub calls: Counter,
+    /// Packets in them.
+    pub packets: Counter,
+    /// Ticks.
+    pub ticks: Counter,
+}
+
+/// What a worker counts.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct WorkerCounters {
+    /// By node.
+    pub nodes: [NodeCounters; Node::COUNT],
+    /// Drops by reason.
+    pub drops: [Counter; Reason::COUNT],
+    /// From ports.
+    pub received: Counter,
+    /// Made here.
+    pub created: Counter,
+    /// To ports.
+    pub transmitted: Counter,
+    /// Delivered to the gateway itself.
+    pub local: Counter,
+    /// Handed to other workers.
+    pub handed_out: Counter,
+    /// Taken over from other workers.
+    pub handed_in: Counter,
+    /// Gone into others.
+    pub absorbed: Counter,
+    /// Put into the queue of a neighbour.
+    pub queued: Counter,
+    /// Taken out of the queue of a neighbour.
+    pub dequeued: Counter,
+    /// Taken by ports that send later.
+    pub entrusted: Counter,
+    /// Of these, those that were sent or lost.
+    pub settled: Counter,
+    /// Fragments that were set aside until the first of their datagram comes.
+    pub set_aside: Counter,
+    /// Of these, those that went on, or were given up.
+    pub taken_up: Counter,
+    /// Datagrams whose fragments are remembered for rules.
+    pub remembered: Counter,
+    /// Datagrams of which a fragment for us has come.
+    pub begun: Counter,
+    /// Of these, those that are whole, or given up.
+    pub ended: Counter,
+    /// Where packets come from that are not valid.
+    pub spoofed: Sources,
+    /// Where packets come from that pass although no rule knows their source.
+    pub unknown: Sources,
+    /// Events that the control side had no room for.
+    pub events_lost: Counter,
+    /// Rounds of the main loop.
+    pub loops: Counter,
+    /// Rounds that found nothing.
+    pub idle_loops: Counter,
+    /// Times it went to sleep.
+    pub sleeps: Counter,
+}
+
+impl Default for WorkerCounters {
+    fn default() -> Self {
+        WorkerCounters {
+            nodes: std::array::from_fn(|_| NodeCounters::default()),
+            drops: std::array::from_fn(|_| Counter::default()),
+            received: Counter::default(),
+            created: Counter::default(),
+            transmitted: Counter::default(),
+            local: Counter::default(),
+            handed_out: Counter::default(),
+            handed_in: Counter::default(),
+            absorbed: Counter::default(),
+            queued: Counter::default(),
+            dequeued: Counter::default(),
+            entrusted: Counter::default(),
+            settled: Counter::default(),
+            set_aside: Counter::default(),
+            taken_up: Counter::default(),
+            remembered: Counter::default(),
+            begun: Counter::default(),
+            ended: Counter::default(),
+            spoofed: Sources::default(),
+            unknown: Sources::default(),
+            events_lost: Counter::default(),
+            loops: Counter::default(),
+            idle_loops: Counter::default(),
+            sleeps: Counter::default(),
+        }
+    }
+}
+
+impl WorkerCounters {
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(Counter::value).sum()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a worker tells the control side of neighbours: through a bounded ring, never waiting. What finds the ring full is
+//! counted and forgotten; whatever matters happens again.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_base::clock::Time;
+use weir_base::ring::Producer;
+use weir_base::wake::Waker;
+use weir_packet::wire::{arp, nd};
+
+use crate::root::counters::Counter;
+
+/// What a worker saw.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A packet waits for this neighbour's hardware address, or went to one that has not been confirmed for long.
+    Wanted {
+        /// Number of the interface.
+        interface: u32,
+        /// The neighbour.
+        address: IpAddr,
+    },
+    /// An ARP packet arrived, addressed to us or to all. Requests for our addresses have been answered.
+    Arp {
+        /// Number of the interface.
+        interface: u32,
+        /// What it says.
+        packet: arp::Fields,
+    },
+    /// A neighbour discovery message arrived. Solicitations for our addresses have been answered.
+    Nd {
+        /// Number of the interface.
+        interface: u32,
+        /// Who sent it; the unspecified address in duplicate address detection.
+        source: Ipv6Addr,
+        /// What it says.
+        packet: nd::Fields,
+    },
+}
+
+/// Events that wait for the control side at most, per worker.
+pub(crate) const RING: usize = 4096;
+
+/// How long nothing is told again of an adjacency in use, in nanoseconds.
+const QUIET: u64 = 100_000_000;
+
+/// A worker's end of the ring.
+pub(crate) struct Events {
+    /// `None`: there is nobody to tell (replays).
+    ring: Option<Producer<Event>>,
+    /// Wakes the control side, if it is a thread.
+    waker: Option<Waker>,
+    told: bool,
+    /// What was told lately of neighbours in use: number of the adjacency, and when.
+    lately: [(u32, Time); 64],
+}
+
+impl Events {
+    /// Tells nobody.
+    pub(crate) fn unheard() -> Events {
+        Events { ring: None, waker: None, told: false, lately: [(u32::MAX, Time(0)); 64] }
+    }
+
+    /// Tells by this ring from now on, and wakes who reads it.
+    pub(crate) fn connect(&mut self, ring: Producer<Event>, waker: Option<Waker>) {
+        (self.ring, self.waker) = (Some(ring), waker);
+    }
+
+    /// Tells of an event; false when there was no room.
+    pub(crate) fn tell(&mut self, event: Event, lost: &Counter) -> bool {
+        let Some(ring) = &mut self.ring else { return true };
+        self.told = true;
+        let told = ring.push(event).is_ok();
+        if !told {
+            lost.add(1);
+        }
+        told
+    }
+
+    /// Whether the use of an adjacency is to be told now: once per vector (whose packets share one time) at most, and not
+    /// again before long.
+    pub(crate) fn is_news(&mut self, adjacency: u32, now: Time) -> bool {
+        let entry = &mut self.lately[adjacency as usize % 64];
+        let news = if entry.0 == adjacency { now.since(entry.1) >= QUIET } else { entry.1 != now };
+        if news {
+            *entry = (adjacency, now);
+        }
+        news
+    }
+
+    /// Shows the control side what was told, and wakes it: not for nodes, as this may be a system call.
+    pub(crate) fn flush(&mut self) {
+        if std::mem::take(&mut self.told)
+            && let Some(ring) = &mut self.ring
+        {
+            ring.flush();
+            if let Some(waker) = &self.waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_base::ring::ring;
+
+    use super::*;
+
+    fn wanted(interface: u32) -> Event {
+        Event::Wanted { interface, address: std::net::Ipv4Addr::LOCALHOST.into() }
+    }
+
+    #[test]
+    fn a_full_ring_loses_events_and_counts_them() {
+        let (producer, mut consumer) = ring(4);
+        let (mut events, lost) = (Events::unheard(), Counter::default());
+        assert!(events.tell(wanted(0), &lost), "nobody listens");
+        events.connect(producer, None);
+        assert_eq!((1..10).filter(|&number| events.tell(wanted(number), &lost)).count(), 4);
+        assert_eq!(lost.value(), 5);
+        assert!(consumer.is_empty());
+        events.flush();
+        let mut seen = Vec::new();
+        consumer.pop(10, |event| seen.push(event));
+        assert_eq!(seen, [1, 2, 3, 4].map(wanted));
+    }
+
+    #[test]
+    fn use_is_news_now_and_then() {
+        let mut events = Events::unheard();
+        let mut news = |adjacency, ms: u64| events.is_news(adjacency, Time(ms * 1_000_000));
+        assert!(news(1, 5) && news(2, 5));
+        assert!(!news(1, 5) && !news(65, 5), "once per vector, even where two share a place");
+        assert!(!news(1, 104) && news(1, 105));
+        assert!(news(65, 106) && news(1, 107) && !news(1, 108));
+    }
+}

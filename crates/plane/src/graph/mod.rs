@@ -1,0 +1,17 @@
+//! The graph: nodes, the workers that run them, the packets that they hold, and the records of what they did.
+
+pub mod counters;
+pub(crate) mod events;
+mod flags;
+pub(crate) mod fragments;
+pub(crate) mod hold;
+pub mod limiter;
+mod nodes;
+mod outlet;
+pub(crate) mod peer;
+pub(crate) mod reassembly;
+pub mod record;
+pub mod sample;
+pub(crate) mod streams;
+pub mod trace;
+pub(crate) mod worker;

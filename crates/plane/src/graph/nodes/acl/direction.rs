@@ -1,0 +1,63 @@
+//! Direction: ingress or egress.
+
+use weir_packet::packet::Packet;
+
+use super::super::stage::{self, Stage};
+use crate::model::PerFamily;
+use crate::node::Node;
+use crate::root::{Interface, NONE, Root, View};
+
+/// On which of its ways lists are asked about a packet.
+pub(in crate::graph::nodes) trait Direction {
+    const OUTPUT: bool;
+    /// The number of the interface whose lists are asked.
+    fn interface(adjacencies: View<'_>, packet: &Packet) -> u32;
+    /// The chains of an interface.
+    fn chains(interface: &Interface) -> &PerFamily<u16>;
+    /// Where packets go that pass.
+    fn next(root: &Root, v4: bool) -> Node;
+}
+
+/// In: by the interface that it came by.
+pub(in crate::graph::nodes) struct Input;
+
+impl Direction for Input {
+    const OUTPUT: bool = false;
+
+    #[inline(always)]
+    fn interface(_: View<'_>, packet: &Packet) -> u32 {
+        packet.interface()
+    }
+
+    #[inline(always)]
+    fn chains(interface: &Interface) -> &PerFamily<u16> {
+        &interface.acl_in
+    }
+
+    #[inline]
+    fn next(root: &Root, v4: bool) -> Node {
+        stage::node(root, Stage::Allow, v4)
+    }
+}
+
+/// Out: by the interface that its adjacency names.
+pub(in crate::graph::nodes) struct Output;
+
+impl Direction for Output {
+    const OUTPUT: bool = true;
+
+    #[inline(always)]
+    fn interface(adjacencies: View<'_>, packet: &Packet) -> u32 {
+        adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface)
+    }
+
+    #[inline(always)]
+    fn chains(interface: &Interface) -> &PerFamily<u16> {
+        &interface.acl_out
+    }
+
+    #[inline]
+    fn next(_: &Root, v4: bool) -> Node {
+        if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }
+    }
+}

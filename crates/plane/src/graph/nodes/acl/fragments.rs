@@ -1,0 +1,159 @@
+//! Fragments, where rules ask about transport headers: later ones are given what the first of their datagram says, and wait
+//! for it where it has not come ([`crate::graph::fragments`]).
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::reassembly::Piece;
+use weir_packet::wire::{protocol, tcp};
+use weir_table::classify::{Address, Fields, Fragment};
+
+use super::super::{Context, local};
+use super::direction::Direction;
+use super::family::Ip;
+use crate::graph::flags::{ADMITTED, BOUND, ORIGINATED, VALIDATED};
+use crate::graph::fragments::{First, Later, Upper};
+use crate::graph::record::{Fate, Fragmented};
+use crate::reason::Reason;
+use crate::root::acl::Chain;
+
+/// What becomes of a fragment.
+pub(super) enum Way {
+    /// Rules see it as it is.
+    Ask,
+    /// Rules see it with what the first fragment of its datagram says.
+    Given(First),
+    /// It waits for the first fragment of its datagram, which this is about.
+    Wait(Piece),
+    /// It is dropped.
+    Refuse,
+}
+
+/// What rules see of a fragment; `None` if it waits, or is dropped.
+#[cold]
+#[inline(never)]
+pub(super) fn take<F: Ip, D: Direction>(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    place: u8,
+    chain: &Chain<F::Key>,
+    fields: Fields<F::Key>,
+) -> Option<Fields<F::Key>> {
+    let way = way(context, packet, chain, fields);
+    note::<F, D>(context, packet, &way);
+    match way {
+        Way::Ask => return Some(fields),
+        Way::Given(first) => return Some(given(fields, first)),
+        Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
+        Way::Wait(piece) => {
+            // What has been asked about it already is not asked again.
+            let done = if D::OUTPUT { VALIDATED | ADMITTED } else { VALIDATED | BOUND };
+            packet.set_flags(packet.flags() | done);
+            match context.fragments.wait(piece.key, packet.take(), context.now) {
+                Ok(()) => context.counters.set_aside.add(1),
+                Err(refused) => {
+                    *packet = refused;
+                    record::<F, D>(context, packet, Fragmented::NoRoom);
+                    context.next.refuse(packet, place, Reason::AclFragment);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// What rules see of a fragment that can not wait, as others would have to wait for it; `None` if it is dropped.
+pub(super) fn at_once<F: Ip, D: Direction>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    chain: &Chain<F::Key>,
+    fields: Fields<F::Key>,
+) -> Option<Fields<F::Key>> {
+    let way = way(context, packet, chain, fields);
+    match way {
+        Way::Wait(_) => record::<F, D>(context, packet, Fragmented::NoRoom),
+        _ => note::<F, D>(context, packet, &way),
+    }
+    match way {
+        Way::Ask => Some(fields),
+        Way::Given(first) => Some(given(fields, first)),
+        Way::Wait(_) | Way::Refuse => None,
+    }
+}
+
+fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
+    let fragmented = match way {
+        Way::Ask => return,
+        Way::Given(first) => Fragmented::Given(first.protocol, first.upper),
+        Way::Wait(_) => Fragmented::Waits,
+        Way::Refuse => Fragmented::Refused,
+    };
+    record::<F, D>(context, packet, fragmented);
+}
+
+fn record<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
+    // What is told of a packet does not go on about our answer to it.
+    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+        let interface = D::interface(context.root.adjacencies.view(), packet);
+        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: F::IS_V4, fragmented });
+    }
+}
+
+/// What is to become of a fragment.
+fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, chain: &Chain<K>, fields: Fields<K>) -> Way {
+    let piece = Piece::new(&packet.parsed(), packet.l3());
+    // In IPv6 a later fragment may not even know its protocol.
+    let hidden = piece.as_ref().is_ok_and(|piece| !piece.is_v4() && protocol::is_extension(piece.protocol));
+    if !chain.needs_transport && !hidden {
+        return Way::Ask;
+    }
+    let Ok(piece) = piece else { return Way::Refuse };
+    let piece = local::scoped(context, packet, piece);
+    if !packet.flags().contains(ParseFlags::LATER_FRAGMENT) {
+        let first = first(packet, &piece, fields);
+        let taken = first.and_then(|first| context.fragments.first(piece.key, first, context.now).ok());
+        return taken.map_or(Way::Refuse, |()| Way::Ask);
+    }
+    match context.fragments.later(&piece.key, piece.offset, context.now) {
+        Later::Of(first) => Way::Given(first),
+        Later::Wait => Way::Wait(piece),
+        Later::Refuse => Way::Refuse,
+    }
+}
+
+/// What a first fragment says. `None` if the header is not whole that rules ask about: the rest of it would come where no
+/// rule looks (RFC 1858, 3).
+fn first<K: Address>(packet: &Packet, piece: &Piece, fields: Fields<K>) -> Option<First> {
+    let flags = packet.flags();
+    let upper = if let Some((from, to)) = fields.ports() {
+        Upper::Ports(from, to, fields.flags().map(|flags| flags as u8)) // they were given as an octet
+    } else if let Some((kind, code)) = fields.icmp() {
+        Upper::Icmp(kind, code)
+    } else {
+        Upper::Bare
+    };
+    let (needed, there) = match packet.protocol() {
+        protocol::TCP => (tcp::LENGTH, flags.contains(ParseFlags::L4_HEADER)),
+        other if protocol::has_ports(other) => (4, flags.contains(ParseFlags::L4)),
+        protocol::ICMP if piece.is_v4() => (2, flags.contains(ParseFlags::L4)),
+        protocol::ICMPV6 if !piece.is_v4() => (2, flags.contains(ParseFlags::L4)),
+        _ => (0, true),
+    };
+    let data = packet.l3_offset() + usize::from(piece.headers);
+    let end = packet.l4_offset().checked_sub(data).map_or(0, |at| at + needed);
+    // Headers lie within the packet.
+    there.then_some(First { protocol: packet.protocol(), upper, end: end as u16 })
+}
+
+/// A later fragment as rules see it, with what the first says.
+fn given<K: Address>(fields: Fields<K>, first: First) -> Fields<K> {
+    let own = Fields::new(fields.source(), fields.destination(), first.protocol)
+        .with_interface(fields.interface())
+        .with_dscp(fields.dscp())
+        .with_fragment(Fragment::Later);
+    match first.upper {
+        Upper::Ports(from, to, None) => own.with_ports(from, to),
+        Upper::Ports(from, to, Some(flags)) => own.with_ports(from, to).with_flags(flags.into()),
+        Upper::Icmp(kind, code) => own.with_icmp(kind, code),
+        Upper::Bare => own,
+    }
+}

@@ -1,0 +1,185 @@
+//! `ip4-acl-in`, `ip6-acl-in`, `ip4-acl-out`, `ip6-acl-out`: may a packet come in by its interface, and leave by the other?
+//!
+//! Packets are grouped by chain, not by interface: most gateways have the same lists on many interfaces, so that most
+//! vectors are looked up as one. Packets of one interface keep their order.
+//!
+//! On the way out, each packet is asked about once, whatever it waited for: the lookup sends here what leaves, and what has
+//! to wait for its next hop's address comes by the lookup again. What the gateway makes itself is asked about as well.
+
+mod direction;
+mod family;
+mod fragments;
+mod sentence;
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_table::classify::{Fields, NO_RULE};
+
+use super::Context;
+use crate::reason::Reason;
+use crate::root::Root;
+use crate::root::acl::{self, Chain, Found, PAGE};
+
+use direction::Direction;
+pub(super) use direction::{Input, Output};
+use family::Ip;
+pub(super) use family::{V4, V6};
+
+pub(super) fn run<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = group::<F, D>(context, vector, frame);
+    while !others.is_empty() {
+        others = group::<F, D>(context, vector, &others);
+    }
+}
+
+/// Asks about one packet that does not come by the nodes: what stays on its link and is for the host. Why it is dropped, if
+/// it is. Nobody is told: it was not sent to us alone.
+#[cold]
+pub(super) fn one_in(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    match packet.flags().contains(ParseFlags::IP4) {
+        true => one::<V4, Input>(context, packet),
+        false => one::<V6, Input>(context, packet),
+    }
+}
+
+fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    let root = context.root;
+    let interface = D::interface(root.adjacencies.view(), packet);
+    let chain = F::chains(root).get(usize::from(number::<F, D>(root, interface)))?;
+    let mut fields = Fields::default();
+    F::fields(packet, &mut fields);
+    if packet.flags().contains(ParseFlags::FRAGMENT) {
+        // Others would have to wait for it, too, before the host may have it.
+        match fragments::at_once::<F, D>(context, packet, chain, fields) {
+            Some(given) => fields = given,
+            None => return Some(Reason::AclFragment),
+        }
+    }
+    let mut found = [NO_RULE];
+    chain.lookup_each(F::chains(root), context.guard, &[fields], &mut found);
+    tally(context, &found, &[octets(packet)]);
+    sentence::of_one::<D>(context, packet, Found::of(found[0]))
+}
+
+/// Octets of a packet from its IP header on.
+#[inline(always)]
+fn octets(packet: &Packet) -> u32 {
+    (packet.len() - packet.l3_offset()) as u32
+}
+
+/// The chain of an interface, [`acl::NONE`] without one.
+#[inline]
+fn number<F: Ip, D: Direction>(root: &Root, interface: u32) -> u16 {
+    root.interfaces.get(interface as usize).map_or(acl::NONE, |interface| F::of(D::chains(interface)))
+}
+
+/// Packets that are looked up together, as rules see them.
+struct Asked<K> {
+    places: Frame,
+    fields: [Fields<K>; VECTOR],
+    /// Octets of their IP packets.
+    octets: [u32; VECTOR],
+}
+
+/// Asks about the packets that have the same chain as the first; gives the others.
+#[inline(always)]
+fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let adjacencies = root.adjacencies.view();
+    let mut others = Frame::new();
+    let Some(&first) = frame.places().first() else { return others };
+    let mut interface = D::interface(adjacencies, &vector[first]);
+    let mut own = number::<F, D>(root, interface);
+    let lead = own;
+    let chain = F::chains(root).get(usize::from(lead));
+    let mut asked = Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let by = D::interface(adjacencies, packet);
+        if by != interface {
+            (interface, own) = (by, number::<F, D>(root, by));
+        }
+        if own != lead {
+            others.push(place);
+            continue;
+        }
+        let index = asked.places.len();
+        F::fields(packet, &mut asked.fields[index]);
+        if packet.flags().contains(ParseFlags::FRAGMENT)
+            && let Some(chain) = chain
+        {
+            let fields = asked.fields[index];
+            match fragments::take::<F, D>(context, &mut vector[place], place, chain, fields) {
+                Some(fields) => asked.fields[index] = fields,
+                None => continue,
+            }
+        }
+        let packet = &vector[place];
+        asked.octets[index] = octets(packet);
+        asked.places.push(place);
+    }
+    match chain {
+        Some(chain) => ask::<F, D>(context, vector, &asked, chain),
+        None => context.next.extend(D::next(root, F::IS_V4), &asked.places),
+    }
+    others
+}
+
+/// Asks a chain about packets, counts what its rules matched, and sends each packet where it goes.
+#[inline(always)]
+fn ask<F: Ip, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    asked: &Asked<F::Key>,
+    chain: &Chain<F::Key>,
+) {
+    let count = asked.places.len();
+    let mut found = [NO_RULE; VECTOR];
+    let chains = F::chains(context.root);
+    chain.lookup_each(chains, context.guard, &asked.fields[..count], &mut found[..count]);
+    let found = &found[..count];
+    let passes = tally(context, found, &asked.octets[..count]);
+    // In the usual case nothing else is looked at.
+    if passes & context.recorder.is_none() {
+        context.next.extend(D::next(context.root, F::IS_V4), &asked.places);
+    } else {
+        sentence::pass::<F, D>(context, vector, &asked.places, found);
+    }
+}
+
+/// Counts what rules matched; whether all packets just pass.
+#[inline(always)]
+fn tally(context: &Context<'_>, found: &[u32], octets: &[u32]) -> bool {
+    let Some(&first) = found.first() else { return true };
+    let pages = &context.root.acl.pages;
+    // In one look at a time, without a branch for each packet.
+    let (mut differ, mut sum) = (0, 0);
+    for (&found, &octets) in found.iter().zip(octets) {
+        differ |= found ^ first;
+        sum += u64::from(octets);
+    }
+    if differ == 0 {
+        if let Some(rule) = pages.counter(context.worker, Found::of(first).number()) {
+            rule.packets.add(found.len() as u64);
+            rule.octets.add(sum);
+        }
+        return Found::of(first).just_permits();
+    }
+    let mut passes = true;
+    let (mut number, mut page) = (usize::MAX, &[][..]);
+    for (&found, &octets) in found.iter().zip(octets) {
+        let found = Found::of(found);
+        passes &= found.just_permits();
+        let rule = found.number() as usize;
+        if rule / PAGE != number {
+            number = rule / PAGE;
+            page = pages.of(context.worker, number);
+        }
+        if let Some(rule) = page.get(rule % PAGE) {
+            rule.packets.add(1);
+            rule.octets.add(u64::from(octets));
+        }
+    }
+    passes
+}

@@ -1,0 +1,97 @@
+//! What becomes of packets that do not just pass: they are dropped, their sources perhaps told; or offered to a sampler, or
+//! pass as far as the limit of their rule lets them.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::protocol;
+
+use super::super::Context;
+use super::direction::Direction;
+use super::family::Ip;
+use crate::graph::flags::{ORIGINATED, RESET};
+use crate::graph::record::Fate;
+use crate::graph::sample::{About, Cause, Treatment};
+use crate::model::Rejection;
+use crate::reason::Reason;
+use crate::root::acl::{Action, Found, Special};
+
+/// Sends each packet where what was found for it says.
+#[inline(never)]
+pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, found: &[u32]) {
+    let mut usual = Frame::new();
+    for (&place, &found) in frame.places().iter().zip(found) {
+        let packet = &mut vector[place];
+        let found = Found::of(found);
+        match of_one::<D>(context, packet, found) {
+            None => usual.push(place),
+            Some(Reason::AclReject) => {
+                packet.set_forwarding(found.identity());
+                if is_reset(context, packet, found) {
+                    packet.set_flags(packet.flags() | RESET);
+                }
+                context.next.refuse_aloud(packet, place, Reason::AclReject);
+            }
+            Some(reason) => {
+                // Where it would have gone matters no more: a trace says which rule dropped it.
+                packet.set_forwarding(found.identity());
+                context.next.refuse(packet, place, reason);
+            }
+        }
+    }
+    context.next.extend(D::next(context.root, F::IS_V4), &usual);
+}
+
+/// Why a packet is dropped, if it is.
+pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
+    // What is told of a packet does not go on about our answer to it.
+    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+        let interface = D::interface(context.root.adjacencies.view(), packet);
+        context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
+    }
+    if found.just_permits() {
+        return None;
+    }
+    let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
+    let refused = match found.action() {
+        Action::Permit => special.and_then(|special| limited(context, packet, special)),
+        Action::Deny => Some(Reason::AclDeny),
+        Action::Reject => Some(Reason::AclReject),
+    };
+    // What the gateway makes itself is no frame yet that could be shown.
+    if let Some(choice) = special.and_then(|special| special.sample)
+        && packet.l3_offset() > 0
+    {
+        let treatment = match refused {
+            None => Treatment::Passed,
+            Some(Reason::AclRateLimit) => Treatment::RateLimited,
+            Some(_) => Treatment::Dropped,
+        };
+        let about = About { cause: Cause::Logged { rule: found.number(), output: D::OUTPUT }, treatment };
+        context.samples.offer(context.root, context.now, packet, choice, about);
+    }
+    refused
+}
+
+/// A packet that is permitted is dropped for it where others have used up what may pass.
+fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<Reason> {
+    let meter = special.meter.as_ref()?;
+    let mut over = false;
+    let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
+    meter.take(0, meter.clock(context.now), octets, |_, passes| over = !passes);
+    if over {
+        meter.refuse();
+    }
+    over.then_some(Reason::AclRateLimit)
+}
+
+/// The source of a packet that is rejected is told by a reset, if at all. Who sends fragments is told by ICMP unless the
+/// rule asks for resets.
+fn is_reset(context: &Context<'_>, packet: &Packet, found: Found) -> bool {
+    let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
+    match special.map_or(Rejection::Usual, |special| special.rejection) {
+        Rejection::Usual => packet.protocol() == protocol::TCP && !packet.flags().intersects(ParseFlags::FRAGMENT),
+        Rejection::Reset => true,
+        Rejection::Icmp => false,
+    }
+}

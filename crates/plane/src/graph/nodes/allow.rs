@@ -1,0 +1,141 @@
+//! `ip4-allow`, `ip6-allow`: is a packet's source in each of the allowlists of the interface that it came in by?
+//!
+//! Packets whose interfaces name the same lists are looked up together. Not asked are those for which another node
+//! answers, ARP and neighbour discovery; what weir makes itself; and what has passed before it had to wait.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+
+use super::Context;
+use super::sav::Ip;
+use super::stage::{self, Stage};
+use crate::graph::record::Fate;
+use crate::model::PerFamily;
+use crate::reason::Reason;
+use crate::root::Root;
+use crate::root::allow::{self, Allowed, Sequence};
+use crate::root::sav::Family;
+
+pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = part::<F>(context, vector, frame);
+    while !others.is_empty() {
+        others = part::<F>(context, vector, &others);
+    }
+}
+
+/// The lists that an interface names, by their number.
+#[inline]
+fn number<K: Family>(root: &Root, interface: u32) -> u16 {
+    let named: Option<&PerFamily<u16>> = root.interfaces.get(interface as usize).map(|interface| &interface.allow);
+    named.map_or(allow::NONE, |named| *K::of(named))
+}
+
+/// Asks about the packets that are asked the same as the first; gives the others.
+#[inline(always)]
+fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let Some(&first) = frame.places().first() else { return others };
+    let mut interface = vector[first].interface();
+    let wanted = number::<F::Key>(root, interface);
+    let mut is_mine = true;
+    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if packet.interface() != interface {
+            interface = packet.interface();
+            is_mine = number::<F::Key>(root, interface) == wanted;
+        }
+        if !is_mine {
+            others.push(place);
+            continue;
+        }
+        sources[mine.len()] = *F::source(packet);
+        mine.push(place);
+    }
+    match F::Key::sequences(&root.allow).get(usize::from(wanted)) {
+        Some(sequence) => judge::<F>(context, vector, mine, sequence, &mut sources),
+        None => context.next.extend(stage::node(context.root, Stage::Lookup, F::IS_V4), &mine),
+    }
+    others
+}
+
+/// Sends those on whose sources are in each list, and refuses the others.
+#[inline(always)]
+fn judge<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    mut frame: Frame,
+    sequence: &Sequence<F::Key>,
+    sources: &mut [<F::Key as Family>::Octets; VECTOR],
+) {
+    for list in &*sequence.0 {
+        let count = frame.len();
+        let mut words = [0; VECTOR];
+        let words = &mut words[..count];
+        list.look_up(context.root.routes(), context.guard, &sources[..count], words);
+        if words.contains(&0) {
+            frame = refuse::<F>(context, vector, &frame, list.place, sources, words);
+        }
+        if let Some(counters) = list.counters.get(context.worker) {
+            counters.passed.add(frame.len() as u64);
+            counters.refused.add((count - frame.len()) as u64);
+        }
+    }
+    if context.recorder.is_some() {
+        frame.places().iter().for_each(|&place| note::<F>(context, &vector[place], None));
+    }
+    context.next.extend(stage::node(context.root, Stage::Lookup, F::IS_V4), &frame);
+}
+
+/// Refuses packets of whose sources a list says that it does not contain them; gives the others, with their sources.
+#[inline(never)]
+fn refuse<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    list: u16,
+    sources: &mut [<F::Key as Family>::Octets; VECTOR],
+    words: &[u32],
+) -> Frame {
+    let mut passed = Frame::new();
+    for (index, (&place, &word)) in frame.places().iter().zip(words).enumerate() {
+        if word == 0 {
+            note::<F>(context, &vector[place], Some(list));
+            // A trace says which list it was; 0 stands for none.
+            vector[place].set_forwarding(u32::from(list) + 1);
+            context.next.refuse(&mut vector[place], place, Reason::NotAllowed);
+        } else {
+            sources[passed.len()] = sources[index];
+            passed.push(place);
+        }
+    }
+    passed
+}
+
+/// Asks about one packet that does not come by the node, as it stays on its link: the reason why it is to be dropped.
+#[cold]
+pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    let root = context.root;
+    let number = number::<F::Key>(root, packet.interface());
+    let sequence = F::Key::sequences(&root.allow).get(usize::from(number))?;
+    for list in &*sequence.0 {
+        let mut word = [0];
+        list.look_up(root.routes(), context.guard, &[*F::source(packet)], &mut word);
+        let counters = list.counters.get(context.worker);
+        if word == [0] {
+            counters.inspect(|counters| counters.refused.add(1));
+            note::<F>(context, packet, Some(list.place));
+            return Some(Reason::NotAllowed);
+        }
+        counters.inspect(|counters| counters.passed.add(1));
+    }
+    note::<F>(context, packet, None);
+    None
+}
+
+#[cold]
+fn note<F: Ip>(context: &mut Context<'_>, packet: &Packet, refused_by: Option<u16>) {
+    let (interface, source) = (packet.interface(), (*F::source(packet)).into());
+    context.record(packet, Fate::Allowed { interface, source, refused_by });
+}

@@ -1,0 +1,30 @@
+//! `drop`: counts.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, Vector};
+
+use super::Context;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::record::Fate;
+use crate::reason::Reason;
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &vector[place];
+        // A packet without a reason here would be our own mistake; it is counted all the same.
+        let reason = Reason::of(packet.reason()).unwrap_or(Reason::InterfaceGone);
+        discard(context, packet, reason);
+    }
+}
+
+/// Counts a packet as dropped. Its buffer is recycled with the vector's.
+#[inline]
+pub(crate) fn discard(context: &mut Context<'_>, packet: &Packet, reason: Reason) {
+    context.counters.drops[reason as usize].add(1);
+    let created = packet.flags().contains(ORIGINATED);
+    // What weir made itself was not received anywhere.
+    if !created && let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        interface.counters[context.worker].dropped.add(1, packet.len() as u64);
+    }
+    context.record(packet, Fate::Dropped { reason, created });
+}

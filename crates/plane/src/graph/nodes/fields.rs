@@ -1,0 +1,85 @@
+//! What rules on fields ask of a parsed packet.
+//!
+//! Fields are written where they are to be, each from a register. What is built elsewhere and moved there is read back as a
+//! whole right after it was written in parts, which stalls the CPU: that cost 20 ticks a packet.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::wire::{ipv4, ipv6, protocol, tcp};
+use weir_table::classify::{Address, Fields, Fragment};
+
+use crate::graph::flags::ORIGINATED;
+use crate::root::NONE;
+
+/// The fields of an IPv4 packet. Fragments other than the first have neither ports nor types nor flags.
+#[inline(always)]
+pub(super) fn ipv4(packet: &Packet, fields: &mut Fields<u32>) {
+    // Parsed packets have a whole header.
+    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else { return *fields = Fields::default() };
+    let [_, tos, .., a, b, c, d, e, f, g, h] = *header;
+    let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    write(packet, (addresses >> 32) as u32, addresses as u32, tos >> 2, fields);
+}
+
+/// As of IPv4.
+#[inline(always)]
+pub(super) fn ipv6(packet: &Packet, fields: &mut Fields<u128>) {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return *fields = Fields::default() };
+    let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
+    // Version, eight bits of traffic class of which the upper six count, flow label.
+    let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
+    write(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION), dscp, fields);
+}
+
+/// The interface that a packet came by. What the gateway made itself came by none, whichever packet it answers. Without a
+/// branch, as answers and others are mixed on their way out.
+#[inline(always)]
+fn came_by(packet: &Packet) -> u32 {
+    const { assert!(NONE == u32::MAX) };
+    let own = packet.flags().contains(ORIGINATED);
+    packet.interface() | 0u32.wrapping_sub(own.into())
+}
+
+/// All of them.
+#[inline(always)]
+fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
+    let (flags, protocol) = (packet.flags(), packet.protocol());
+    let whole = flags.contains(ParseFlags::L4_HEADER) && !flags.contains(ParseFlags::FRAGMENT);
+    let is_tcp = protocol == protocol::TCP;
+    if whole
+        && (is_tcp || protocol == protocol::UDP)
+        && let Some(&[a, b, c, d]) = packet.l4_header()
+    {
+        // Without a branch on the protocol, which no CPU can guess where both are mixed.
+        let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
+        *fields = Fields::new(source, destination, protocol)
+            .with_interface(came_by(packet))
+            .with_dscp(dscp)
+            .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+            .with_flags_if(is_tcp, own.into());
+    } else {
+        unusual(packet, source, destination, dscp, fields);
+    }
+}
+
+/// The same of any packet.
+#[cold]
+#[inline(never)]
+fn unusual<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
+    let (parsed, frame) = (packet.parsed(), packet.data());
+    let mut own = Fields::new(source, destination, packet.protocol()).with_interface(came_by(packet)).with_dscp(dscp);
+    if let Some((from, to)) = parsed.ports(frame) {
+        own = own.with_ports(from, to);
+        if let Some(flags) = parsed.tcp_flags(frame) {
+            own = own.with_flags(flags.0.into());
+        }
+    } else if let Some((kind, code)) = parsed.icmp(frame) {
+        own = own.with_icmp(kind, code);
+    }
+    if parsed.flags.contains(ParseFlags::LATER_FRAGMENT) {
+        own = own.with_fragment(Fragment::Later);
+    } else if parsed.flags.contains(ParseFlags::FRAGMENT) {
+        own = own.with_fragment(Fragment::First);
+    }
+    *fields = own;
+}

@@ -1,0 +1,165 @@
+//! `ip4-fragment`, `ip6-fragment`: cut packets to the MTU of the next link (RFC 791, 3.2), and send the pieces. In IPv6
+//! only the source may do that (RFC 8200, 5): packets of our own.
+//!
+//! The pieces travel in a vector of their own, which leaves whenever it is full: a datagram of 64 KiB on a link of 68
+//! octets makes more of them than a vector holds.
+
+use weir_base::random::SecureRandom;
+use weir_packet::buffer::Cache;
+use weir_packet::checksum;
+use weir_packet::fragment::{Cannot, Fragmenter, SourceFragmenter};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::ipv4;
+
+use super::rewrite::{self, Family};
+use super::{Context, output};
+use crate::graph::flags::ORIGINATED;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::Adjacency;
+
+/// `pieces` is empty before and after.
+pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        send_earlier(context, vector, place);
+        let packet = &mut vector[place];
+        let Some(adjacency) = context.root.adjacencies.get(packet.forwarding() as usize) else {
+            context.next.refuse(packet, place, Reason::NoRoute);
+            continue;
+        };
+        // Its checksum covers all pieces: nobody could complete it later.
+        checksum::complete(packet);
+        if packet.flags().contains(ORIGINATED) {
+            allow(packet, context.random);
+        }
+        let mtu = F::mtu(packet, adjacency);
+        let fragments = if packet.flags().contains(ParseFlags::IP4) {
+            Fragmenter::new(packet.l3(), mtu).map(Fragments::V4)
+        } else {
+            // Random, and not to be predicted (RFC 7739, 5.2).
+            SourceFragmenter::new(packet.l3(), mtu, context.random.next() as u32).map(Fragments::V6)
+        };
+        match fragments {
+            Ok(fragments) => match send::<F>(context, pieces, packet, adjacency, fragments) {
+                Ok(()) => context.counters.absorbed.add(1),
+                Err(reason) => context.next.refuse(packet, place, reason),
+            },
+            Err(Cannot::Option(_)) => context.next.refuse_aloud(packet, place, Reason::BadOptions),
+            Err(_) => context.next.refuse(packet, place, Reason::FragmentFailed),
+        }
+    }
+}
+
+/// The fragments of a packet.
+pub(super) enum Fragments<'a> {
+    V4(Fragmenter<'a>),
+    V6(SourceFragmenter<'a>),
+}
+
+impl Fragments<'_> {
+    /// The next one as a packet without a link-layer header; `None` after the last.
+    pub(super) fn piece(&mut self, cache: &mut Cache) -> Result<Option<Packet>, Reason> {
+        let (length, family) = match self {
+            Fragments::V4(fragmenter) => (fragmenter.next_length(), ParseFlags::IP4),
+            Fragments::V6(fragmenter) => (fragmenter.next_length(), ParseFlags::IP6),
+        };
+        let Some(length) = length else { return Ok(None) };
+        let mut piece = Packet::new(cache, length).ok_or(Reason::NoBuffer)?;
+        let written = match self {
+            Fragments::V4(fragmenter) => fragmenter.next(piece.data_mut()),
+            Fragments::V6(fragmenter) => fragmenter.next(piece.data_mut()),
+        };
+        if written != Some(length) {
+            piece.recycle(cache);
+            return Err(Reason::FragmentFailed);
+        }
+        piece.set_parsed(&Parsed { flags: family | ParseFlags::FRAGMENT, ..Parsed::default() });
+        Ok(Some(piece))
+    }
+}
+
+/// What we made ourselves we may cut, whatever it said to others. A datagram that said so has no identification to speak
+/// of (RFC 6864, 4.1), so it gets one.
+fn allow(packet: &mut Packet, random: &mut SecureRandom) {
+    let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return };
+    let word = u16::from_be_bytes([header[ipv4::FRAGMENT], header[ipv4::FRAGMENT + 1]]);
+    if header[ipv4::VERSION_IHL] != 0x45 || word & ipv4::DONT_FRAGMENT == 0 {
+        return;
+    }
+    header[ipv4::FRAGMENT..][..2].copy_from_slice(&(word & !ipv4::DONT_FRAGMENT).to_be_bytes());
+    header[ipv4::IDENTIFICATION..][..2].copy_from_slice(&(random.next() as u16).to_be_bytes());
+    header[ipv4::CHECKSUM..][..2].fill(0);
+    let checksum = checksum::of(header);
+    header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Sends what came before a packet and waits for `output`: its fragments must not overtake packets of its own flow.
+fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
+    let (mut waiting, mut earlier, mut later) = (Frame::new(), Frame::new(), Frame::new());
+    context.next.take(Node::Output, &mut waiting);
+    for &other in waiting.places() {
+        if other < place { earlier.push(other) } else { later.push(other) }
+    }
+    context.next.extend(Node::Output, &later);
+    if !earlier.is_empty() {
+        context.counters.nodes[Node::Output as usize].packets.add(earlier.len() as u64);
+        output::run(context, vector, &earlier);
+    }
+}
+
+/// Sends all fragments of a packet. When buffers run out, those made so far have left and the packet counts as dropped.
+fn send<F: Family>(
+    context: &mut Context<'_>,
+    pieces: &mut Vector,
+    packet: &Packet,
+    adjacency: &Adjacency,
+    mut fragments: Fragments<'_>,
+) -> Result<(), Reason> {
+    let mut outcome = Ok(());
+    loop {
+        let piece = fragments.piece(context.cache).and_then(|piece| {
+            let Some(mut piece) = piece else { return Ok(None) };
+            finish::<F>(&mut piece, packet, adjacency)?;
+            Ok(Some(piece))
+        });
+        match piece {
+            Ok(Some(piece)) => {
+                if pieces.room() == 0 {
+                    flush(context, pieces, adjacency.port);
+                }
+                // There is room now.
+                let _ = pieces.push(piece);
+                context.counters.created.add(1);
+            }
+            Ok(None) => break,
+            Err(reason) => {
+                outcome = Err(reason);
+                break;
+            }
+        }
+    }
+    flush(context, pieces, adjacency.port);
+    outcome
+}
+
+/// Makes a frame of a fragment's octets.
+fn finish<F: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
+    piece.inherit(packet);
+    if packet.flags().contains(ORIGINATED) {
+        piece.set_flags(piece.flags() | ORIGINATED);
+    } else {
+        checksum::decrement_ttl(piece.l3_mut());
+    }
+    piece.set_forwarding(packet.forwarding());
+    rewrite::put_link_layer::<F>(piece, adjacency).map_err(|()| Reason::NoHeadroom)
+}
+
+fn flush(context: &mut Context<'_>, pieces: &mut Vector, port: u32) {
+    let mut frame = Frame::new();
+    frame.fill(pieces.len());
+    output::transmit(context, pieces, &frame, port as usize);
+    pieces.filled().iter_mut().for_each(|piece| piece.recycle(context.cache));
+    pieces.clear();
+}

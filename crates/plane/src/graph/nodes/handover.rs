@@ -1,0 +1,65 @@
+//! `handover`: gives each packet to the worker that owns its flow.
+//!
+//! The owner is a hash of the flow that both directions share, so that whatever a flow's state will be, one worker has
+//! all of it and takes no lock. Rings are single-producer single-consumer and keep the order of a flow.
+//!
+//! The flows of a worker that failed belong to the next one that goes on.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse;
+use weir_packet::vector::{Frame, Vector};
+
+use super::{Context, stage};
+use crate::graph::peer::Peer;
+use crate::reason::Reason;
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let workers = context.peers.len() as u64;
+    let mut handed = 0;
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let hash = parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed);
+        // The upper bits of the product: unbiased enough for a handful of workers, and no division.
+        let owner = ((u64::from(hash) * workers) >> 32) as usize;
+        if owner == context.worker {
+            context.next.push(stage::entry(context.root, packet), place);
+        } else if let Some(peer) = &mut context.peers[owner] {
+            match peer.push(packet.take()) {
+                Ok(()) => handed += 1,
+                Err(refused) => {
+                    *packet = refused;
+                    handed += u64::from(give_up(context, packet, place, owner));
+                }
+            }
+        } else {
+            context.next.refuse(packet, place, Reason::HandoverFull);
+        }
+    }
+    if handed > 0 {
+        context.counters.handed_out.add(handed);
+        context.peers.iter_mut().flatten().for_each(Peer::show);
+    }
+}
+
+/// Drops a packet that its owner has no room for, or gives it to the owner's heir if the owner has failed. Returns whether
+/// it was handed over.
+#[cold]
+fn give_up(context: &mut Context<'_>, packet: &mut Packet, place: u8, owner: usize) -> bool {
+    let workers = context.peers.len();
+    // This worker is among them, and goes on.
+    for heir in (0..workers).map(|step| (owner + step) % workers) {
+        let Some(peer) = &mut context.peers[heir] else {
+            context.next.push(stage::entry(context.root, packet), place);
+            return false;
+        };
+        match peer.push(packet.take()) {
+            Ok(()) => return true,
+            Err(refused) => *packet = refused,
+        }
+        if !peer.is_gone() {
+            break;
+        }
+    }
+    context.next.refuse(packet, place, Reason::HandoverFull);
+    false
+}

@@ -1,0 +1,211 @@
+//! `icmp-error`: drops packets and tells their sources why, within a rate, and never about an error (RFC 792, RFC 1812
+//! 4.3.2, RFC 4443 2.4). Who is to be told by a reset of his connection gets one, within the same rate.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_packet::checksum;
+use weir_packet::icmp::{self, ErrorV4, ErrorV6, MAX_ERROR_V4, MAX_ERROR_V6};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags, Parsed};
+use weir_packet::reassembly::Piece;
+use weir_packet::reset::{MAX_RESET, Reset};
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
+
+use super::{Context, discard, lookup};
+use crate::graph::flags::{ORIGINATED, REDIRECTED, RESET};
+use crate::reason::Reason;
+use crate::root::{Forwarding, Interface, Kind, Root};
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let reason = Reason::of(packet.reason()).unwrap_or(Reason::NoRoute);
+        discard(context, packet, reason);
+        let Some(mut error) = answer(context, packet, reason) else { continue };
+        error.inherit(packet);
+        context.counters.created.add(1);
+        std::mem::swap(packet, &mut error);
+        error.recycle(context.cache);
+        context.next.push(lookup::node(packet), place);
+    }
+}
+
+/// The error that is due about a packet, if one is and may be sent.
+fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
+    if packet.flags().intersects(ORIGINATED | REDIRECTED) {
+        return None;
+    }
+    // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some
+    // do not exist yet, and their checksum is quoted as it came.
+    checksum::complete(packet);
+    let packet = &*packet;
+    if packet.flags().contains(RESET) {
+        reset(context, packet)
+    } else if packet.flags().contains(ParseFlags::IP4) {
+        let error = error_v4(context.root, packet, reason)?;
+        icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
+        if is_directed_broadcast(context, packet) {
+            return None;
+        }
+        let to = ipv4::Header::new(packet.l3()).ok()?.source();
+        let source = source(context, packet, IpAddr::V4(to), Interface::ipv4)?;
+        build(context, ParseFlags::IP4, MAX_ERROR_V4, |out| icmp::error_v4(out, error, source, packet.l3()))
+    } else {
+        let malformed = parse::ipv6(packet.data(), packet.l3_offset()).err();
+        let error = match malformed {
+            Some(malformed) => ErrorV6::of_malformed(malformed)?,
+            None => error_v6(context.root, packet, reason)?,
+        };
+        if malformed.is_some() {
+            icmp::may_answer_malformed_v6(packet.data(), packet.l3_offset() as u16, packet.flags(), error).ok()?;
+        } else {
+            icmp::may_answer_v6(&packet.parsed(), packet.data(), error).ok()?;
+        }
+        let to = Ipv6Addr::from(*packet.l3().get(8..)?.first_chunk::<16>()?);
+        let address = if to.is_unicast_link_local() { Interface::ipv6_on_link } else { Interface::ipv6 };
+        let source = source(context, packet, IpAddr::V6(to), address)?;
+        let root = context.root;
+        build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| {
+            icmp::error_v6(out, error, addressed(root, packet).unwrap_or(source), packet.l3())
+        })
+    }
+}
+
+/// Returns the unicast address of ours that an IPv6 packet is for: errors about the packet come from it (RFC 4443, 2.2(a)).
+fn addressed(root: &Root, packet: &Packet) -> Option<Ipv6Addr> {
+    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    let own = Ipv6Addr::from(*packet.l3().get(24..)?.first_chunk::<16>()?);
+    let has = |interface: &Interface| interface.present && interface.has(IpAddr::V6(own));
+    let mut others = root.interfaces.iter().filter(|other| other.vrf == ingress.vrf && !own.is_unicast_link_local());
+    (has(ingress) || others.any(has)).then_some(own)
+}
+
+/// The reset of a connection, in the name of whom the packet is for.
+fn reset(context: &mut Context<'_>, packet: &Packet) -> Option<Packet> {
+    let reset = Reset::about(&packet.parsed(), packet.data())?;
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    if v4 && is_directed_broadcast(context, packet) {
+        return None;
+    }
+    source(context, packet, reset.destination(), |_| Some(()))?;
+    build(context, if v4 { ParseFlags::IP4 } else { ParseFlags::IP6 }, MAX_RESET, |out| reset.write(out))
+}
+
+/// Whether a packet went to the broadcast address of one of our links, of which nobody is told anything (RFC 1812,
+/// 4.3.2.7). Its lookup would have said so, but it was refused before.
+fn is_directed_broadcast(context: &Context<'_>, packet: &Packet) -> bool {
+    let root = context.root;
+    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    let Some(tables) = root.vrfs.get(usize::from(vrf)) else { return false };
+    let Ok(header) = ipv4::Header::new(packet.l3()) else { return false };
+    let value = tables.v4.lookup(context.guard, u32::from(header.destination()));
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize);
+    adjacency.is_some_and(|adjacency| adjacency.kind == Kind::Broadcast)
+}
+
+/// The limit is asked last, so that only errors that are sent count against it.
+fn build(
+    context: &mut Context<'_>,
+    family: ParseFlags,
+    room: usize,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<Packet> {
+    if !context.limits.error.admit(context.now) {
+        return None;
+    }
+    let mut error = Packet::new(context.cache, room)?;
+    let Some(length) = write(error.data_mut()) else {
+        error.recycle(context.cache);
+        return None;
+    };
+    error.truncate(length);
+    let parsed = match family {
+        ParseFlags::IP4 => parse::ipv4(error.data(), 0),
+        _ => parse::ipv6(error.data(), 0),
+    };
+    let parsed = parsed.unwrap_or(Parsed { flags: family, ..Parsed::default() });
+    error.set_parsed(&Parsed { flags: parsed.flags | ORIGINATED, ..parsed });
+    Some(error)
+}
+
+fn mtu(root: &Root, packet: &Packet) -> Option<u32> {
+    root.adjacencies.get(packet.forwarding() as usize).map(|adjacency| adjacency.mtu)
+}
+
+fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
+    use icmpv4::{time_exceeded, unreachable};
+    Some(match reason {
+        Reason::TtlExpired => ErrorV4::TimeExceeded { code: time_exceeded::TRANSIT },
+        Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: mtu(root, packet)? },
+        Reason::ReassemblyTimeout => ErrorV4::TimeExceeded { code: time_exceeded::REASSEMBLY },
+        Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
+        Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
+        // RFC 1812, 5.2.7.1.
+        Reason::AclReject => ErrorV4::Unreachable { code: unreachable::PROHIBITED },
+        Reason::LocalUnhandled => match packet.protocol() {
+            protocol::UDP | protocol::UDP_LITE => ErrorV4::Unreachable { code: unreachable::PORT },
+            // Here it is a reset that refuses; and what ICMP says is never answered by an error.
+            protocol::TCP | protocol::ICMP => return None,
+            _ => ErrorV4::Unreachable { code: unreachable::PROTOCOL },
+        },
+        Reason::BadOptions => {
+            let length = ipv4::Header::new(packet.l3()).ok()?.header_length();
+            let bad = ipv4::options(packet.l3().get(..length)?).find_map(Result::err)?;
+            ErrorV4::ParameterProblem { pointer: bad.pointer }
+        }
+        _ => return None,
+    })
+}
+
+fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
+    use icmpv6::{time_exceeded, unreachable};
+    Some(match reason {
+        Reason::TtlExpired => ErrorV6::TimeExceeded { code: time_exceeded::TRANSIT },
+        Reason::MtuExceeded => ErrorV6::PacketTooBig { mtu: mtu(root, packet)? },
+        Reason::ReassemblyTimeout => ErrorV6::TimeExceeded { code: time_exceeded::REASSEMBLY },
+        Reason::BadFragment => {
+            let bad = Piece::new(&packet.parsed(), packet.l3()).err()?;
+            let (code, pointer) = bad.parameter_problem()?;
+            ErrorV6::ParameterProblem { code, pointer }
+        }
+        Reason::NoRoute => ErrorV6::Unreachable { code: unreachable::NO_ROUTE },
+        Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
+        Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
+        // RFC 4443, 3.1.
+        Reason::AclReject => ErrorV6::Unreachable { code: unreachable::PROHIBITED },
+        Reason::LocalUnhandled => ErrorV6::of_unserved(packet.l3())?,
+        Reason::LinkLocal => ErrorV6::Unreachable { code: unreachable::BEYOND_SCOPE },
+        _ => return None,
+    })
+}
+
+/// Our address on the interface that the error leaves by (RFC 1812, 4.3.2.4); when it has none, on the one that the
+/// packet came in on; else any in the VRF. `None` also where nothing can go back: no error is made for nobody.
+fn source<A>(
+    context: &Context<'_>,
+    packet: &Packet,
+    to: IpAddr,
+    address: impl Fn(&Interface) -> Option<A>,
+) -> Option<A> {
+    let root = context.root;
+    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    let tables = root.vrfs.get(usize::from(ingress.vrf))?;
+    let value = match to {
+        IpAddr::V4(to) => tables.v4.lookup(context.guard, u32::from(to)),
+        // Back by the link that the packet came by.
+        IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
+        IpAddr::V6(to) => tables.v6.lookup(context.guard, u128::from(to)),
+    };
+    // Any path of a multipath set will do: which one the error takes is decided by its hash, which needs its source.
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
+    if !matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor) {
+        return None;
+    }
+    let egress = root.interfaces.get(adjacency.interface as usize);
+    let any = || {
+        let mut rest = root.interfaces.iter().filter(|other| other.present && other.vrf == ingress.vrf);
+        rest.find_map(&address)
+    };
+    egress.and_then(&address).or_else(|| address(ingress)).or_else(any)
+}

@@ -1,0 +1,254 @@
+//! `local`: what is for the gateway itself. Echo requests of any size are answered, put together first where they come in
+//! fragments; all else is the host's business.
+
+use std::net::IpAddr;
+
+use weir_packet::checksum;
+use weir_packet::fragment::{Fragmenter, SourceFragmenter};
+use weir_packet::icmp::{self, NotAnswered};
+use weir_packet::offload::Offload;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::reassembly::Piece;
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
+
+use super::fragment::Fragments;
+use super::{Context, discard, lookup, punt};
+use crate::graph::flags::{ORIGINATED, PIECEMEAL};
+use crate::graph::reassembly::{Begun, Taken, Whole};
+use crate::graph::record::Fate;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::{Interface, NONE};
+
+/// `pieces` is empty before and after.
+pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let flags = packet.flags();
+        if flags.contains(ORIGINATED) {
+            context.next.push(Node::Punt, place); // an answer to ourselves
+        } else if flags.contains(ParseFlags::FRAGMENT) {
+            take_in(context, pieces, packet, place);
+        } else {
+            let served = serve(context, packet);
+            conclude(context, packet, place, served);
+        }
+    }
+}
+
+/// Sends on what a packet for us has become.
+fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8, served: Result<(), Reason>) {
+    match served {
+        Ok(()) => {
+            // The request ends here and the reply begins, in the same buffer.
+            context.counters.local.add(1);
+            context.counters.created.add(1);
+            context.record(packet, Fate::Local);
+            packet.set_flags(packet.flags() | ORIGINATED);
+            context.next.push(lookup::node(packet), place);
+        }
+        Err(Reason::LocalUnhandled) => context.next.push(Node::Punt, place),
+        Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Turns an echo request into its reply.
+fn serve(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Reason> {
+    let kind = packet.parsed().icmp(packet.data()).map(|(kind, _)| kind);
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let request = match packet.protocol() {
+        protocol::ICMP => v4 && kind == Some(icmpv4::kind::ECHO_REQUEST),
+        protocol::ICMPV6 => !v4 && kind == Some(icmpv6::kind::ECHO_REQUEST),
+        _ => false,
+    };
+    if !request {
+        return Err(Reason::LocalUnhandled);
+    }
+    if !context.limits.echo.admit(context.now) {
+        return Err(Reason::EchoLimited);
+    }
+    checksum::complete(packet);
+    let reply =
+        if v4 { icmp::echo_reply_v4(packet.l3_mut()).map(|()| 0) } else { icmp::echo_reply_v6(packet.l3_mut()) };
+    let start = reply.map_err(|refused| match refused {
+        NotAnswered::BadChecksum => Reason::LocalBadChecksum,
+        _ => Reason::LocalUnhandled,
+    })?;
+    if !v4 {
+        leave_out_headers(packet, start);
+        not_from_anycast(context, packet);
+    }
+    // What was known of the request says nothing of the reply.
+    packet.set_offload(Offload::default());
+    Ok(())
+}
+
+/// Has a reply begin where its IPv6 header is, so many octets behind the extension headers of its request.
+fn leave_out_headers(packet: &mut Packet, octets: usize) {
+    if octets == 0 {
+        return;
+    }
+    let parsed = packet.parsed();
+    // Where the message starts was in 16 bits, and this is in front of it.
+    let l3 = parsed.l3 + octets as u16;
+    let flags = parsed.flags.without(ParseFlags::OPTIONS);
+    packet.set_parsed(&Parsed { l3, flags, ..parsed });
+}
+
+/// An echo reply to an address that several routers share comes from one of the interface's own (RFC 4443, 4.2).
+fn not_from_anycast(context: &Context<'_>, packet: &mut Packet) {
+    let Ok(header) = ipv6::Fields::parse(packet.l3()) else { return };
+    let (own, to) = (header.source, header.destination);
+    // Such an address is the first of a prefix of at most 126 bits.
+    if own.to_bits() & 3 != 0 {
+        return;
+    }
+    let interfaces = &context.root.interfaces;
+    if interfaces.iter().any(|interface| interface.has(IpAddr::V6(own)))
+        || !interfaces.iter().any(|interface| interface.is_anycast(own))
+    {
+        return;
+    }
+    let ingress = interfaces.get(packet.interface() as usize);
+    let address = if to.is_unicast_link_local() { Interface::ipv6_on_link } else { Interface::ipv6 };
+    if let Some(source) = ingress.and_then(address) {
+        icmp::set_source_v6(packet.l3_mut(), source);
+    }
+}
+
+/// Takes a fragment in, and serves the datagram when it is whole.
+#[cold]
+fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, place: u8) {
+    let piece = match Piece::new(&packet.parsed(), packet.l3()) {
+        Ok(piece) => piece,
+        Err(_) => return context.next.refuse_aloud(packet, place, Reason::BadFragment),
+    };
+    // Only what we may have to answer is put together here. The host does that for itself.
+    let ours = if piece.is_v4() { protocol::ICMP } else { protocol::ICMPV6 };
+    if piece.protocol != ours {
+        return match device(context, packet) {
+            NONE => context.next.refuse(packet, place, Reason::LocalFragment),
+            _ => context.next.push(Node::Punt, place),
+        };
+    }
+    let piece = scoped(context, packet, piece);
+    match add(context, packet, &piece) {
+        Ok(None) => {
+            context.counters.absorbed.add(1);
+            context.record(packet, Fate::Local);
+        }
+        Ok(Some(whole)) => {
+            context.counters.absorbed.add(1);
+            let Whole { packet: mut last, identification, longest } = whole;
+            last.inherit(packet);
+            last.set_flags(last.flags() | PIECEMEAL);
+            std::mem::swap(packet, &mut last);
+            last.recycle(context.cache);
+            let served = serve(context, packet);
+            if served == Err(Reason::LocalUnhandled) && device(context, packet) != NONE {
+                give_to_host(context, pieces, packet, place, identification, longest);
+            } else {
+                conclude(context, packet, place, served);
+            }
+        }
+        Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// The port of the punt device of the interface that a packet came in by.
+fn device(context: &Context<'_>, packet: &Packet) -> u32 {
+    context.root.interfaces.get(packet.interface() as usize).map_or(NONE, |interface| interface.punt)
+}
+
+/// Equal addresses are not the same in another routing domain, and link-local ones not on another link.
+pub(super) fn scoped(context: &Context<'_>, packet: &Packet, mut piece: Piece) -> Piece {
+    let on_link = piece.key.source.is_unicast_link_local() || piece.key.destination.is_unicast_link_local();
+    let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    piece.key.scope = if on_link { 1 << 31 | packet.interface() } else { u32::from(vrf) };
+    piece
+}
+
+/// Adds a fragment to its datagram, which comes out when it is whole.
+fn add(context: &mut Context<'_>, packet: &Packet, piece: &Piece) -> Result<Option<Whole>, Reason> {
+    if !context.reassembly.knows(piece) {
+        let Begun { evicted } = context.reassembly.begin(piece, packet, context.cache, context.now)?;
+        context.counters.created.add(1);
+        context.counters.begun.add(1);
+        if let Some(evicted) = evicted {
+            end(context, evicted);
+        }
+    }
+    match context.reassembly.add(piece, packet.l3())? {
+        Taken::Kept => Ok(None),
+        Taken::Whole(whole) => {
+            context.counters.ended.add(1);
+            Ok(Some(whole))
+        }
+        Taken::Spoilt(rest) => {
+            let reason = Reason::of(rest.reason()).unwrap_or(Reason::ReassemblyOverlap);
+            end(context, rest);
+            Err(reason)
+        }
+    }
+}
+
+/// Drops a datagram that will not be whole.
+fn end(context: &mut Context<'_>, mut packet: Packet) {
+    context.counters.ended.add(1);
+    let reason = Reason::of(packet.reason()).unwrap_or(Reason::ReassemblyFull);
+    discard(context, &packet, reason);
+    packet.recycle(context.cache);
+}
+
+/// Gives a datagram that was put together to the host in pieces as long as those that it came in: the punt device takes
+/// what its link takes.
+fn give_to_host(
+    context: &mut Context<'_>,
+    pieces: &mut Vector,
+    packet: &mut Packet,
+    place: u8,
+    identification: u32,
+    longest: u16,
+) {
+    if !context.limits.punt.admit(context.now) {
+        return context.next.refuse(packet, place, Reason::PuntLimited);
+    }
+    let fragments = if packet.flags().contains(ParseFlags::IP4) {
+        Fragmenter::new(packet.l3(), longest.into()).map(Fragments::V4)
+    } else {
+        SourceFragmenter::new(packet.l3(), longest.into(), identification).map(Fragments::V6)
+    };
+    let outcome = match fragments {
+        Ok(fragments) => gather(context, pieces, packet, fragments),
+        Err(_) => Err(Reason::FragmentFailed),
+    };
+    punt::send_copies(context, pieces);
+    match outcome {
+        Ok(()) => {
+            context.counters.absorbed.add(1);
+            context.record(packet, Fate::Local);
+        }
+        Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Makes the fragments of a packet, and gives them to the host whenever there is no room for more.
+fn gather(
+    context: &mut Context<'_>,
+    pieces: &mut Vector,
+    packet: &Packet,
+    mut fragments: Fragments<'_>,
+) -> Result<(), Reason> {
+    while let Some(mut piece) = fragments.piece(context.cache)? {
+        piece.inherit(packet);
+        if pieces.room() == 0 {
+            punt::send_copies(context, pieces);
+        }
+        context.counters.created.add(1);
+        // There is room now.
+        let _ = pieces.push(piece);
+    }
+    Ok(())
+}

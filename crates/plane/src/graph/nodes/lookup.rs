@@ -1,0 +1,149 @@
+//! `ip4-lookup`, `ip6-lookup`: longest-prefix match of the destination, by the vector, and the choice of a path.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_base::reclaim::Guard;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags, Seed};
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{ipv4, ipv6};
+use weir_table::lpm::{AsKey, Key, Table};
+
+use super::{Context, link_local, next_hop, route, sav, stage};
+use crate::graph::flags::{ORIGINATED, REDIRECTED};
+use crate::graph::hold::{self, Sentence};
+use crate::graph::record::Fate;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::{Adjacency, Forwarding, Kind, Root};
+
+/// The lookup node of a parsed packet's family.
+#[inline(always)]
+pub(crate) fn node(packet: &Packet) -> Node {
+    if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup }
+}
+
+pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut keys = [[0u8; 4]; VECTOR];
+    let mut values = [0u32; VECTOR];
+    let places = frame.places();
+    for (key, &place) in keys.iter_mut().zip(places) {
+        // Parsed packets have a whole header; anything else finds no route.
+        *key = *destination::<4, 16, { ipv4::LENGTH }>(&vector[place]);
+    }
+    by_vrf(context, vector, places, |context, vrf, range| {
+        if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
+            look_up(&tables.v4, context.guard, &keys[range.clone()], &mut values[range]);
+        }
+    });
+    let recording = context.recorder.is_some();
+    let way_out = stage::on_the_way_out(context.root, true);
+    let mut usual = Frame::new();
+    for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
+        route::dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
+        if recording {
+            note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)));
+        }
+    }
+    context.next.extend(way_out, &usual);
+}
+
+pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut keys = [[0u8; 16]; VECTOR];
+    let mut values = [0u32; VECTOR];
+    let places = frame.places();
+    for (key, &place) in keys.iter_mut().zip(places) {
+        *key = *destination::<16, 24, { ipv6::LENGTH }>(&vector[place]);
+    }
+    by_vrf(context, vector, places, |context, vrf, range| {
+        if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
+            look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
+        }
+    });
+    let recording = context.recorder.is_some();
+    let way_out = stage::on_the_way_out(context.root, false);
+    let mut usual = Frame::new();
+    for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
+        if link_local::settle(context, &mut vector[place], place, key, value) {
+            continue;
+        }
+        route::dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
+        if recording {
+            note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)));
+        }
+    }
+    context.next.extend(way_out, &usual);
+}
+
+/// The keys have just been written: they need not be fetched.
+#[inline(always)]
+fn look_up<K: Key, A: AsKey<K>>(table: &Table<K>, guard: &Guard<'_>, keys: &[A], values: &mut [u32]) {
+    table.lookup_each(guard, |index| keys[index].as_key(), values);
+}
+
+#[inline(always)]
+fn destination<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> &[u8; N] {
+    packet.l3_header::<HEADER>().and_then(|header| header.get(AT..)?.first_chunk()).unwrap_or(&[0; N])
+}
+
+/// Calls `look_up` for each run of packets of one VRF: once in the usual case.
+#[inline(always)]
+fn by_vrf(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    places: &[u8],
+    mut look_up: impl FnMut(&mut Context<'_>, u16, std::ops::Range<usize>),
+) {
+    if context.root.vrfs.len() == 1 {
+        return look_up(context, 0, 0..places.len());
+    }
+    let interfaces = &context.root.interfaces;
+    let vrf = |place: u8| interfaces.get(vector[place].interface() as usize).map_or(0, |interface| interface.vrf);
+    let mut start = 0;
+    while start < places.len() {
+        let first = vrf(places[start]);
+        let run = places[start..].iter().take_while(|&&place| vrf(place) == first).count();
+        look_up(context, first, start..start + run);
+        start += run;
+    }
+}
+
+/// What is to become of the packets that wait for a neighbour, by the first of them, now that there is a new root.
+pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Sentence {
+    if !root.interfaces.get(key.interface as usize).is_some_and(|interface| interface.present) {
+        return Sentence::Refuse(Reason::InterfaceGone);
+    }
+    let Some(ingress) = root.interfaces.get(packet.interface() as usize).filter(|ingress| ingress.present) else {
+        return Sentence::Release;
+    };
+    let Some(tables) = root.vrfs.get(usize::from(ingress.vrf)) else { return Sentence::Release };
+    let Some(destination) = next_hop::destination(packet) else { return Sentence::Release };
+    let waits_at = |adjacency: &Adjacency| {
+        adjacency.kind == Kind::Neighbor
+            && adjacency.interface == key.interface
+            && adjacency.next_hop.unwrap_or(destination) == key.address
+            && root.resolved(key.interface, key.address).is_none()
+    };
+    if packet.flags().contains(REDIRECTED) {
+        let adjacency = sav::redirection(root, guard, packet);
+        let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
+        return if waits { Sentence::Wait } else { Sentence::Release };
+    }
+    let value = match destination {
+        IpAddr::V4(to) => tables.v4.lookup(guard, u32::from(to)),
+        IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
+        IpAddr::V6(to) => tables.v6.lookup(guard, u128::from(to)),
+    };
+    let hash = || parse::flow_hash(&packet.parsed(), packet.data(), seed);
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(hash, &root.buckets) as usize);
+    if adjacency.is_some_and(waits_at) { Sentence::Wait } else { Sentence::Release }
+}
+
+#[cold]
+fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
+    if !packet.flags().contains(ORIGINATED) {
+        let interface = context.root.interfaces.get(packet.interface() as usize);
+        let vrf = interface.map_or(0, |interface| interface.vrf);
+        context.record(packet, Fate::LookedUp { vrf, destination, adjacency: packet.forwarding() });
+    }
+}

@@ -1,0 +1,163 @@
+//! `ip4-mac-ip`, `ip6-mac-ip`: may the station that a packet comes from use its source?
+//!
+//! ARP and neighbour discovery say which hardware address has which address of IP, and are asked about by their own nodes
+//! ([`claims`]). An unspecified source is nobody's, and what comes from one goes no further than its link.
+
+use std::net::IpAddr;
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{MacAddress, ethernet};
+use weir_table::classify::{Fields, NO_RULE};
+use weir_table::lpm::AsKey;
+
+use super::Context;
+use super::sav::Ip;
+use super::stage::{self, Stage};
+use crate::graph::record::Fate;
+use crate::reason::Reason;
+use crate::root::Root;
+use crate::root::bindings::{self, Bind, Bound, Verdict};
+
+pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = part::<F>(context, vector, frame);
+    while !others.is_empty() {
+        others = part::<F>(context, vector, &others);
+    }
+}
+
+/// The number of an interface's list.
+#[inline]
+fn number(root: &Root, interface: u32) -> u16 {
+    root.interfaces.get(interface as usize).map_or(bindings::NONE, |interface| interface.bindings)
+}
+
+/// The station that sent a packet.
+#[inline(always)]
+fn sender(packet: &Packet) -> [u8; 6] {
+    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>();
+    header.and_then(|header| header[6..].first_chunk()).copied().unwrap_or([0; 6])
+}
+
+/// Asks about the packets whose interfaces have the same list as that of the first; gives the others.
+#[inline(always)]
+fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let Some(&first) = frame.places().first() else { return others };
+    let mut interface = vector[first].interface();
+    let wanted = number(root, interface);
+    let mut is_mine = true;
+    let mut asked = [Fields::default(); VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if packet.interface() != interface {
+            interface = packet.interface();
+            is_mine = number(root, interface) == wanted;
+        }
+        if !is_mine {
+            others.push(place);
+            continue;
+        }
+        asked[mine.len()] = bindings::fields::<F::Key>(sender(packet), F::source(packet).as_key());
+        mine.push(place);
+    }
+    match root.bindings.lists.get(usize::from(wanted)) {
+        Some(bound) => judge::<F>(context, vector, &mine, bound, &asked),
+        None => context.next.extend(stage::node(root, Stage::Acl, F::IS_V4), &mine),
+    }
+    others
+}
+
+/// Sends those on that a rule permits.
+#[inline(always)]
+fn judge<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    bound: &Bound,
+    asked: &[Fields<F::Key>; VECTOR],
+) {
+    let mut found = [NO_RULE; VECTOR];
+    let found = &mut found[..frame.len()];
+    F::Key::table(bound).lookup_each(context.guard, &asked[..frame.len()], found);
+    let mut passed = Frame::new();
+    for (&place, &word) in frame.places().iter().zip(&*found) {
+        let (packet, verdict) = (&mut vector[place], Verdict(word));
+        count(context, packet, verdict);
+        if context.recorder.is_some() {
+            note(context, packet, sender(packet), (*F::source(packet)).into(), verdict);
+        }
+        if verdict.permits() {
+            passed.push(place);
+        } else {
+            // A trace says which rule it was; 0 stands for none.
+            packet.set_forwarding(verdict.number() + 1);
+            context.next.refuse(packet, place, Reason::MacIp);
+        }
+    }
+    context.next.extend(stage::node(context.root, Stage::Acl, F::IS_V4), &passed);
+}
+
+#[inline(always)]
+fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
+    if let Some(rule) = context.root.bindings.pages.counter(context.worker, verdict.number()) {
+        rule.packets.add(1);
+        rule.octets.add((packet.len() - packet.l3_offset()) as u64);
+    }
+}
+
+/// Asks about one packet that does not come by the node, as it stays on its link: the reason why it is to be dropped.
+#[cold]
+pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    claims(context, packet, [(station(packet), (*F::source(packet)).into())]).err()
+}
+
+/// The station that sent a packet.
+pub(super) fn station(packet: &Packet) -> MacAddress {
+    MacAddress(sender(packet))
+}
+
+/// Asks about one packet that says which stations have which addresses; nobody has the unspecified one. The packet counts
+/// once, for the rule that decided: the first that refuses, or else the last that was asked.
+#[cold]
+pub(super) fn claims(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    claims: impl IntoIterator<Item = (MacAddress, IpAddr)>,
+) -> Result<(), Reason> {
+    let root = context.root;
+    let Some(bound) = root.bindings.lists.get(usize::from(number(root, packet.interface()))) else { return Ok(()) };
+    let mut last = None;
+    for (mac, address) in claims.into_iter().filter(|(_, address)| !address.is_unspecified()) {
+        let verdict = ask(context, bound, mac, address);
+        note(context, packet, mac.0, address, verdict);
+        last = Some(verdict);
+        if !verdict.permits() {
+            break;
+        }
+    }
+    let Some(verdict) = last else { return Ok(()) };
+    count(context, packet, verdict);
+    if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
+}
+
+/// What a list says of a station that has an address.
+fn ask(context: &Context<'_>, bound: &Bound, mac: MacAddress, address: IpAddr) -> Verdict {
+    let mut found = [NO_RULE];
+    match address {
+        IpAddr::V4(address) => {
+            bound.v4.lookup_each(context.guard, &[bindings::fields(mac.0, address.to_bits())], &mut found);
+        }
+        IpAddr::V6(address) => {
+            bound.v6.lookup_each(context.guard, &[bindings::fields(mac.0, address.to_bits())], &mut found);
+        }
+    }
+    Verdict(found[0])
+}
+
+#[cold]
+fn note(context: &mut Context<'_>, packet: &Packet, mac: [u8; 6], source: IpAddr, verdict: Verdict) {
+    let (interface, mac, number, permit) = (packet.interface(), MacAddress(mac), verdict.number(), verdict.permits());
+    context.record(packet, Fate::Bound { interface, mac, source, number, permit });
+}

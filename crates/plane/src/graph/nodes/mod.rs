@@ -1,0 +1,76 @@
+//! The nodes: each sees a vector, the root and its worker's own state, and nothing else. No allocation, no lock, no log
+//! line, no system call.
+
+mod acl;
+mod allow;
+mod arp_input;
+mod context;
+mod discard;
+mod ethernet_input;
+mod fields;
+mod fragment;
+mod handover;
+mod host_input;
+mod icmp_error;
+mod link;
+mod link_local;
+mod local;
+mod lookup;
+mod mac_ip;
+mod nd_input;
+mod neighbor;
+mod next_hop;
+mod options;
+mod output;
+mod punt;
+mod rewrite;
+mod route;
+mod sav;
+mod stage;
+
+use weir_packet::vector::{Frame, Vector};
+
+use context::Answer;
+pub(crate) use context::{Context, Limits, Next};
+pub(crate) use discard::discard;
+pub(crate) use lookup::judge;
+pub(crate) use sav::redirect_again;
+pub(crate) use stage::entry;
+
+use crate::node::Node;
+
+/// Runs a node. `pieces` holds fragments and copies on their way out, and is empty between nodes.
+#[inline]
+pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+    match node {
+        // Inputs are run by the worker itself: nothing is ever sent to them.
+        Node::Rx | Node::HandoverInput => {}
+        Node::EthernetInput => ethernet_input::run(context, vector, frame),
+        Node::HostInput => host_input::run(context, vector, frame),
+        Node::ArpInput => arp_input::run(context, pieces, vector, frame),
+        Node::NdInput => nd_input::run(context, pieces, vector, frame),
+        Node::Handover => handover::run(context, vector, frame),
+        Node::Ip4Sav => sav::run::<sav::V4>(context, vector, frame),
+        Node::Ip6Sav => sav::run::<sav::V6>(context, vector, frame),
+        Node::Ip4AclIn => acl::run::<acl::V4, acl::Input>(context, vector, frame),
+        Node::Ip6AclIn => acl::run::<acl::V6, acl::Input>(context, vector, frame),
+        Node::Ip4AclOut => acl::run::<acl::V4, acl::Output>(context, vector, frame),
+        Node::Ip6AclOut => acl::run::<acl::V6, acl::Output>(context, vector, frame),
+        Node::Ip4MacIp => mac_ip::run::<sav::V4>(context, vector, frame),
+        Node::Ip6MacIp => mac_ip::run::<sav::V6>(context, vector, frame),
+        Node::Ip4Allow => allow::run::<sav::V4>(context, vector, frame),
+        Node::Ip6Allow => allow::run::<sav::V6>(context, vector, frame),
+        Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
+        Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
+        Node::Neighbor => neighbor::run(context, vector, frame),
+        Node::Ip4Rewrite => rewrite::run::<rewrite::V4>(context, vector, frame),
+        Node::Ip6Rewrite => rewrite::run::<rewrite::V6>(context, vector, frame),
+        Node::Ip4Fragment => fragment::run::<rewrite::V4>(context, pieces, vector, frame),
+        Node::Ip6Fragment => fragment::run::<rewrite::V6>(context, pieces, vector, frame),
+        Node::Local => local::run(context, pieces, vector, frame),
+        Node::Punt => punt::run(context, vector, frame),
+        Node::IcmpError => icmp_error::run(context, vector, frame),
+        Node::Output => output::run(context, vector, frame),
+        Node::Drop => discard::run(context, vector, frame),
+    }
+}

@@ -1,0 +1,44 @@
+//! `neighbor`: packets whose next hop has no known hardware address wait until it has one ([`crate::graph::hold`]).
+
+use weir_packet::vector::{Frame, Vector};
+
+use super::{Context, discard, next_hop};
+use crate::graph::events::Event;
+use crate::graph::flags::{ADMITTED, VALIDATED};
+use crate::graph::hold::{Key, NoRoom};
+use crate::reason::Reason;
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let Some(key) = next_hop::key(context.root, &vector[place]) else {
+            context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
+            continue;
+        };
+        let adjacency = vector[place].forwarding();
+        // What has been asked about it on its way in is not asked again once the wait is over.
+        let flags = vector[place].flags();
+        vector[place].set_flags(flags | VALIDATED | ADMITTED);
+        match context.hold.push(key, vector[place].take(), context.now) {
+            Ok(evicted) => {
+                context.counters.queued.add(1);
+                if let Some(mut packet) = evicted {
+                    context.counters.dequeued.add(1);
+                    discard(context, &packet, Reason::NeighborQueueFull);
+                    packet.recycle(context.cache);
+                }
+                let Context { hold, events, counters, now, .. } = context;
+                hold.ask(key, *now, |Key { interface, address }| {
+                    events.tell(Event::Wanted { interface, address }, &counters.events_lost)
+                });
+            }
+            Err(NoRoom(packet)) => {
+                vector[place] = packet;
+                if context.events.is_news(adjacency, context.now) {
+                    let Key { interface, address } = key;
+                    context.events.tell(Event::Wanted { interface, address }, &context.counters.events_lost);
+                }
+                context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
+            }
+        }
+    }
+}

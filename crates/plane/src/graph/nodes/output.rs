@@ -1,0 +1,143 @@
+//! `output`: hands packets to the egress ports.
+
+use weir_packet::parse;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+
+use super::Context;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::outlet::Destination;
+use crate::graph::record::Fate;
+use crate::reason::Reason;
+use crate::root::{NONE, Root};
+
+/// Interface and length of the packets at each place: looked at before a port may take packets out of their places.
+type Lengths = [(u32, u32); VECTOR];
+
+/// Sorts packets by egress port, and sends each port its own.
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let adjacencies = context.root.adjacencies.view();
+    let mut lengths = [(NONE, 0); VECTOR];
+    let mut ports = [NONE; VECTOR];
+    let (mut only, mut several) = (None, false);
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let way = adjacencies.get(packet.forwarding());
+        let (port, interface) = way.map_or((NONE, NONE), |adjacency| (adjacency.port, adjacency.interface));
+        lengths[usize::from(place)] = (interface, packet.len() as u32);
+        ports[usize::from(place)] = port;
+        several |= *only.get_or_insert(port) != port;
+    }
+    let Some(only) = only else { return };
+    if !several {
+        return send(context, vector, frame, only as usize, &lengths);
+    }
+    for &place in frame.places() {
+        match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
+            Some(port) => port.push(place),
+            None => context.next.refuse(&mut vector[place], place, Reason::NoPort),
+        }
+    }
+    for port in 0..context.next.ports.len() {
+        let frame = std::mem::take(&mut context.next.ports[port]);
+        if !frame.is_empty() {
+            send(context, vector, &frame, port, &lengths);
+        }
+    }
+}
+
+/// Sends packets by a port; what it does not send is dropped.
+pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
+    let adjacencies = context.root.adjacencies.view();
+    let mut lengths = [(NONE, 0); VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let interface = adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface);
+        lengths[usize::from(place)] = (interface, packet.len() as u32);
+    }
+    send(context, vector, frame, port, &lengths);
+}
+
+fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize, lengths: &Lengths) {
+    let admitted;
+    let mut frame = frame;
+    if context.root.ethertypes_out {
+        admitted = admit(context, vector, frame, lengths);
+        frame = &admitted;
+    }
+    if context.recorder.is_some() {
+        for &place in frame.places() {
+            record(context, vector, place);
+        }
+    }
+    let Context { transmitters, cache, now, counters, .. } = context;
+    let Some(Some(outlet)) = transmitters.get_mut(port) else {
+        frame.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::NoPort));
+        return;
+    };
+    let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].0);
+    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    if done.at_once && done.refused.is_empty() {
+        counters.transmitted.add(done.taken as u64);
+        count(context.root, context.worker, lengths, &frame.places()[..done.taken]);
+    } else if done.at_once {
+        let mut sent = Frame::new();
+        let places = frame.places()[..done.taken].iter().filter(|place| !done.refused.places().contains(place));
+        places.for_each(|&place| sent.push(place));
+        counters.transmitted.add(sent.len() as u64);
+        count(context.root, context.worker, lengths, sent.places());
+    }
+    let taken = done.taken;
+    if !done.refused.is_empty() {
+        let refused = done.refused.clone();
+        refused.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::TransmitFailed));
+    }
+    for &place in &frame.places()[taken..] {
+        super::discard(context, &vector[place], Reason::TransmitFull);
+    }
+}
+
+/// Drops the frames of whose ethertype their interface lets none out; gives the others.
+#[cold]
+fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Lengths) -> Frame {
+    let root = context.root;
+    let mut admitted = Frame::new();
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let number = lengths[usize::from(place)].0;
+        let interface = root.interfaces.get(number as usize);
+        let named = interface.and_then(|interface| Some((interface, interface.ethertypes_out.as_deref()?)));
+        match named {
+            Some((interface, list)) if !parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) => {
+                interface.counters[context.worker].ethertypes.1.add(1);
+                if !packet.flags().contains(ORIGINATED) {
+                    context.record(packet, Fate::Unlisted { interface: number, output: true });
+                }
+                super::discard(context, packet, Reason::AclEthertype);
+            }
+            _ => admitted.push(place),
+        }
+    }
+    admitted
+}
+
+/// Counts what was sent, interface by interface: one addition for each run of packets.
+#[inline]
+fn count(root: &Root, worker: usize, lengths: &Lengths, sent: &[u8]) {
+    let of = |place: u8| lengths[usize::from(place)];
+    for run in sent.chunk_by(|&one, &other| of(one).0 == of(other).0) {
+        if let Some(interface) = root.interfaces.get(of(run[0]).0 as usize) {
+            let bytes = run.iter().map(|&place| u64::from(of(place).1)).sum();
+            interface.counters[worker].tx.add(run.len() as u64, bytes);
+        }
+    }
+}
+
+#[cold]
+fn record(context: &mut Context<'_>, vector: &Vector, place: u8) {
+    let packet = &vector[place];
+    let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
+    if let Some(interface) = adjacency.map(|adjacency| adjacency.interface) {
+        let created = packet.flags().contains(ORIGINATED);
+        context.record(packet, Fate::Transmitted { interface, created });
+    }
+}

@@ -1,0 +1,147 @@
+//! `punt`: gives the host what is for the gateway itself and not weir's to answer, by the punt device of the interface that
+//! it came in by. Where there is none, the packet is dropped, and its source told as a host would tell it (RFC 1122,
+//! 3.2.2.1; RFC 4443, 3.1).
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::ethernet;
+
+use super::Context;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::outlet::Destination;
+use crate::graph::record::Fate;
+use crate::reason::Reason;
+use crate::root::{Interface, NONE};
+
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let root = context.root;
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let interface = root.interfaces.get(packet.interface() as usize);
+        // What we made ourselves has not come in by anything.
+        let port = interface.map_or(NONE, |interface| interface.punt);
+        if packet.flags().contains(ORIGINATED) {
+            context.next.refuse(packet, place, Reason::LocalUnhandled);
+        } else if port == NONE {
+            context.next.refuse_aloud(packet, place, Reason::LocalUnhandled);
+        } else if !context.limits.punt.admit(context.now) {
+            context.next.refuse(packet, place, Reason::PuntLimited);
+        } else if strip(packet, interface).is_err() {
+            context.next.refuse(packet, place, Reason::NoHeadroom);
+        } else {
+            match context.next.ports.get_mut(port as usize) {
+                Some(port) => port.push(place),
+                None => context.next.refuse(packet, place, Reason::NoPort),
+            }
+        }
+    }
+    send(context, vector);
+}
+
+/// Adds a copy of a packet for the host; there is none where the limit or the buffers do not let it be made.
+pub(super) fn copy(context: &mut Context<'_>, copies: &mut Vector, packet: &Packet) {
+    if !context.limits.punt.admit(context.now) {
+        return;
+    }
+    if copies.room() == 0 {
+        send_copies(context, copies);
+    }
+    let Some(mut copy) = Packet::copy_of(context.cache, packet.data()) else { return };
+    copy.inherit(packet);
+    copy.set_parsed(&packet.parsed());
+    copy.set_offload(packet.offload());
+    context.counters.created.add(1);
+    // There is room now.
+    let _ = copies.push(copy);
+}
+
+/// Sends what [`copy`] made.
+pub(super) fn send_copies(context: &mut Context<'_>, copies: &mut Vector) {
+    if copies.is_empty() {
+        return;
+    }
+    for place in 0..copies.len() {
+        let place = place as u8; // below 256
+        let packet = &mut copies[place];
+        packet.set_flags(packet.flags() | ORIGINATED);
+        let interface = context.root.interfaces.get(packet.interface() as usize);
+        let port = interface.map_or(NONE, |interface| interface.punt);
+        let ready = strip(packet, interface).is_ok();
+        match context.next.ports.get_mut(port as usize).filter(|_| ready) {
+            Some(port) => port.push(place),
+            None => super::discard(context, packet, Reason::NoPort),
+        }
+    }
+    send(context, copies);
+    copies.filled().iter_mut().for_each(|copy| copy.recycle(context.cache));
+    copies.clear();
+}
+
+/// Sends each port its own; what it sends counts as delivered.
+fn send(context: &mut Context<'_>, vector: &mut Vector) {
+    for port in 0..context.next.ports.len() {
+        let frame = std::mem::take(&mut context.next.ports[port]);
+        if !frame.is_empty() {
+            deliver(context, vector, &frame, port);
+        }
+    }
+}
+
+fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
+    // Looked at before the port may take packets out of their places.
+    let mut seen = [(NONE, 0u64, 0u32, false); VECTOR];
+    for (seen, &place) in seen.iter_mut().zip(frame.places()) {
+        let packet = &vector[place];
+        let created = packet.flags().contains(ORIGINATED);
+        *seen = (packet.interface(), packet.len() as u64, packet.ordinal(), created);
+    }
+    let Context { transmitters, cache, now, counters, .. } = context;
+    let Some(Some(outlet)) = transmitters.get_mut(port) else {
+        frame.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::NoPort));
+        return;
+    };
+    let to = |_, packet: &Packet| Destination::Host(packet.interface());
+    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
+    for (&(interface, length, ordinal, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
+        if refused.places().contains(&place) {
+            super::discard(context, &vector[place], Reason::TransmitFailed);
+            continue;
+        }
+        if at_once {
+            context.counters.local.add(1);
+            if let Some(interface) = context.root.interfaces.get(interface as usize) {
+                interface.counters[context.worker].punt.add(1, length);
+            }
+        }
+        if let Some(recorder) = &mut context.recorder
+            && !created
+        {
+            recorder.add(ordinal, Fate::Local);
+        }
+    }
+    for &place in &frame.places()[taken..] {
+        super::discard(context, &vector[place], Reason::TransmitFull);
+    }
+}
+
+/// Takes tags out of the Ethernet header: the device has none. What has no header (it was put together here) gets one.
+fn strip(packet: &mut Packet, interface: Option<&Interface>) -> Result<(), ()> {
+    let l3 = packet.l3_offset();
+    if l3 == ethernet::LENGTH {
+        return Ok(());
+    }
+    let mut header = [0; ethernet::LENGTH];
+    if l3 > ethernet::LENGTH {
+        header[..ethernet::ETHERTYPE].copy_from_slice(&packet.data()[..ethernet::ETHERTYPE]);
+        header[ethernet::ETHERTYPE..].copy_from_slice(&packet.data()[l3 - 2..l3]);
+    } else {
+        let mac = interface.map_or([0; 6], |interface| interface.mac);
+        let v4 = packet.flags().contains(weir_packet::parse::ParseFlags::IP4);
+        let ethertype = if v4 { ethernet::ethertype::IPV4 } else { ethernet::ethertype::IPV6 };
+        header[..6].copy_from_slice(&mac);
+        header[ethernet::ETHERTYPE..].copy_from_slice(&ethertype.to_be_bytes());
+    }
+    packet.replace_l2(ethernet::LENGTH).map_err(drop)?.copy_from_slice(&header);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! `ip4-rewrite`, `ip6-rewrite`: TTL, MTU, and the link-layer header of the next hop.
+
+use std::net::IpAddr;
+
+use weir_packet::checksum;
+use weir_packet::offload::Gso;
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::ethernet::ethertype;
+use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
+
+use super::{Context, next_hop};
+use crate::graph::events::Event;
+use crate::graph::flags::{ORIGINATED, PIECEMEAL};
+use crate::graph::hold::Key;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::{Adjacency, Kind, invented_mac};
+
+/// What differs between the families.
+pub(super) trait Family {
+    const ETHERTYPE: u16;
+    /// Where the TTL or hop limit stands in the header.
+    const TTL: usize;
+    /// Counts it down, unless it is 1 or 0: then nothing is changed, and the answer is false.
+    fn decrement_above_one(packet: &mut Packet) -> bool;
+    /// What a packet may have on its way by an adjacency, in octets.
+    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32;
+    /// Deals with a packet that is too long for its link.
+    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8);
+    /// The destination.
+    fn destination(header: &[u8]) -> Option<IpAddr>;
+}
+
+pub(super) struct V4;
+pub(super) struct V6;
+
+impl Family for V4 {
+    const ETHERTYPE: u16 = ethertype::IPV4;
+    const TTL: usize = ipv4::TTL;
+
+    #[inline(always)]
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
+        header[ipv4::TTL] > 1 && checksum::decrement_ttl(header).is_some()
+    }
+
+    fn mtu(_: &Packet, adjacency: &Adjacency) -> u32 {
+        adjacency.mtu
+    }
+
+    #[cold]
+    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+        let may_fragment = packet.flags().contains(ORIGINATED)
+            || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
+        if may_fragment && packet.offload().gso == Gso::None {
+            context.next.push(Node::Ip4Fragment, place);
+        } else {
+            context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
+        }
+    }
+
+    fn destination(header: &[u8]) -> Option<IpAddr> {
+        next_hop::destination_v4(header)
+    }
+}
+
+impl Family for V6 {
+    const ETHERTYPE: u16 = ethertype::IPV6;
+    const TTL: usize = ipv6::HOP_LIMIT;
+
+    #[inline(always)]
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
+        header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
+    }
+
+    /// Our answer to what came in fragments takes what every way takes: we keep no path MTUs (RFC 8201, 1), and nobody on
+    /// the way could cut it. What came whole shows that its way takes as much.
+    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32 {
+        match packet.flags().contains(ORIGINATED | PIECEMEAL) {
+            true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
+            false => adjacency.mtu,
+        }
+    }
+
+    #[cold]
+    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+        if packet.flags().contains(ORIGINATED) {
+            context.next.push(Node::Ip6Fragment, place);
+        } else {
+            context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
+        }
+    }
+
+    fn destination(header: &[u8]) -> Option<IpAddr> {
+        next_hop::destination_v6(header)
+    }
+}
+
+pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let adjacencies = context.root.adjacencies.view();
+    let mut out = Frame::new();
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let Some(adjacency) = adjacencies.get(packet.forwarding()) else {
+            context.next.refuse(packet, place, Reason::NoRoute);
+            continue;
+        };
+        if usual::<F>(packet, adjacency) || any::<F>(context, packet, place, adjacency) {
+            out.push(place);
+        }
+    }
+    context.next.extend(Node::Output, &out);
+}
+
+/// Rewrites a packet that is forwarded over plain Ethernet and fits; false, with nothing changed, for any other.
+#[inline(always)]
+fn usual<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+    let length = packet.len() - packet.l3_offset();
+    let plain = (packet.l3_offset() == ethernet::LENGTH)
+        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
+        & (adjacency.kind == Kind::Rewrite)
+        & (length <= adjacency.mtu as usize)
+        & !packet.flags().contains(ORIGINATED);
+    if !plain || !F::decrement_above_one(packet) {
+        return false;
+    }
+    let Some(header) = packet.data_mut().first_chunk_mut::<{ ethernet::LENGTH }>() else { return false };
+    header[..12].copy_from_slice(&adjacency.l2[..12]);
+    header[12..].copy_from_slice(&F::ETHERTYPE.to_be_bytes());
+    true
+}
+
+/// Tells the control side that a neighbour is in use that was not confirmed lately.
+#[cold]
+fn tell_use(context: &mut Context<'_>, packet: &Packet) {
+    if let Some(Key { interface, address }) = next_hop::key(context.root, packet)
+        && context.events.is_news(packet.forwarding(), context.now)
+    {
+        context.events.tell(Event::Wanted { interface, address }, &context.counters.events_lost);
+    }
+}
+
+/// Rewrites any packet, or says why not; true when it is ready to leave.
+#[cold]
+fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
+    let length = packet.len() - packet.l3_offset();
+    let originated = packet.flags().contains(ORIGINATED);
+    // Errors are judged on the packet as it came; only what leaves is changed.
+    if !originated && packet.l3().get(F::TTL).is_none_or(|&ttl| ttl <= 1) {
+        context.next.refuse_aloud(packet, place, Reason::TtlExpired);
+        return false;
+    }
+    let mtu = F::mtu(packet, adjacency) as usize;
+    if length > mtu && segment_length(packet, length) > mtu {
+        F::too_long(context, packet, place);
+        return false;
+    }
+    if adjacency.kind == Kind::RewriteStale {
+        tell_use(context, packet);
+    }
+    if !originated {
+        F::decrement_above_one(packet);
+    }
+    if put_link_layer::<F>(packet, adjacency).is_err() {
+        context.next.refuse(packet, place, Reason::NoHeadroom);
+        return false;
+    }
+    true
+}
+
+/// The length that counts against an MTU: that of a packet's longest segment, with its headers. `ethernet-input` has seen
+/// that the packet is what its state says.
+#[cold]
+fn segment_length(packet: &Packet, length: usize) -> usize {
+    let offload = packet.offload();
+    let transport = match offload.gso {
+        Gso::Tcp4 | Gso::Tcp6 => tcp_header(packet),
+        Gso::Udp => udp::LENGTH,
+        Gso::None => return length,
+    };
+    // The transport header is there, so it is behind the IP header and all extension headers.
+    let headers = packet.l4_offset() - packet.l3_offset() + transport;
+    length.min(headers + usize::from(offload.segment))
+}
+
+/// Octets of the TCP header with its options.
+fn tcp_header(packet: &Packet) -> usize {
+    packet.data().get(packet.l4_offset() + 12).map_or(0, |octet| usize::from(octet >> 4) * 4)
+}
+
+#[inline(always)]
+pub(super) fn put_link_layer<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> Result<(), ()> {
+    let room = packet.replace_l2(usize::from(adjacency.l2_len)).map_err(drop)?;
+    room.copy_from_slice(&adjacency.l2[..usize::from(adjacency.l2_len)]);
+    if let Some(ethertype) = room.last_chunk_mut::<2>() {
+        *ethertype = F::ETHERTYPE.to_be_bytes();
+    }
+    if adjacency.kind == Kind::Neighbor {
+        invent::<F>(packet, adjacency);
+    }
+    Ok(())
+}
+
+/// Replays have nobody to ask for the next hop's hardware address.
+#[cold]
+fn invent<F: Family>(packet: &mut Packet, adjacency: &Adjacency) {
+    if let Some(address) = adjacency.next_hop.or_else(|| F::destination(packet.l3()))
+        && let Some(mac) = packet.data_mut().first_chunk_mut::<6>()
+    {
+        *mac = invented_mac(address).0;
+    }
+}

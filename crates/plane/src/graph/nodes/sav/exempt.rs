@@ -1,0 +1,85 @@
+//! Packets that are not validated, by rules on their fields that are asked before anything else.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_table::classify::Fields;
+
+use super::super::Context;
+use super::family::Ip;
+use super::invalid::Marks;
+use super::note::note;
+use crate::graph::record::Said;
+use crate::root::sav::{Family, Validator};
+
+/// Sends packets that are exempt past validation; gives the others, in their order.
+#[inline(never)]
+pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let places = frame.places();
+    let number = |place: u8| {
+        let interface = root.interfaces.get(vector[place].interface() as usize);
+        interface.map_or(crate::root::sav::NONE, |interface| *F::Key::of(&interface.sav))
+    };
+    let (mut exempt, mut asked) = (Marks::default(), Marks::default());
+    for (first, &place) in places.iter().enumerate() {
+        let own = number(place);
+        let validator = F::Key::validators(&root.sav).get(usize::from(own));
+        let Some((validator, rules)) = validator.and_then(|own| Some((own, own.exempt.as_ref()?))) else { continue };
+        if asked.has(first) {
+            continue;
+        }
+        // All packets of the same policy together, wherever they stand.
+        let (mut fields, mut indexes) = ([Fields::default(); VECTOR], [0u8; VECTOR]);
+        let mut count = 0;
+        for (index, &place) in places.iter().enumerate().skip(first) {
+            if number(place) == own {
+                asked.set(index);
+                F::fields(&vector[place], &mut fields[count]);
+                indexes[count] = index as u8;
+                count += 1;
+            }
+        }
+        rules.each(&fields[..count], |at, rule| {
+            let index = usize::from(indexes[at]);
+            exempt.set(index);
+            let packet = &vector[places[index]];
+            pass(context, packet, validator, rule, (*F::source(packet)).into());
+        });
+    }
+    let (mut past, mut others) = (Frame::new(), Frame::new());
+    for (index, &place) in places.iter().enumerate() {
+        if exempt.has(index) { past.push(place) } else { others.push(place) }
+    }
+    context.next.extend(F::next(root), &past);
+    others
+}
+
+/// Whether one packet is exempt, which is counted.
+#[cold]
+pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> bool {
+    let Some(rules) = &validator.exempt else { return false };
+    let mut found = None;
+    let mut fields = [Fields::default()];
+    F::fields(packet, &mut fields[0]);
+    rules.each(&fields, |_, rule| found = Some(rule));
+    if let Some(rule) = found {
+        pass(context, packet, validator, rule, (*F::source(packet)).into());
+    }
+    found.is_some()
+}
+
+/// Counts a packet that is exempt.
+fn pass<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    validator: &Validator<K>,
+    rule: u32,
+    source: std::net::IpAddr,
+) {
+    if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        Validator::<K>::counters(interface, context.worker).exempt.add(1);
+    }
+    if context.recorder.is_some() {
+        note(context, packet, validator, source, Said::Exempt(rule));
+    }
+}

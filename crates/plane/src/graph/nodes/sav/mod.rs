@@ -1,0 +1,405 @@
+//! `ip4-sav`, `ip6-sav`: is a packet's source valid where it came in?
+//!
+//! Packets are grouped by validator, of which most gateways have one or two, so that each group is looked up by the vector.
+//! Packets of one interface keep their order; those that are exempt go before the others.
+
+mod exempt;
+mod family;
+mod invalid;
+mod link;
+mod note;
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_table::sav::Verdict;
+
+use super::Context;
+use crate::graph::record::{Said, Strange};
+use crate::model::{LinkCheck, SavAction, SpecialAction};
+use crate::reason::Reason;
+use crate::root::Root;
+use crate::root::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
+
+pub(super) use family::{Ip, V4, V6};
+pub(crate) use invalid::redirect_again;
+use invalid::{Marks, Sentence};
+pub(super) use invalid::{redirect, redirection};
+use note::note;
+
+pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let others;
+    let mut frame = frame;
+    if *F::Key::of(&context.root.sav.exempts) {
+        others = exempt::part::<F>(context, vector, frame);
+        frame = &others;
+    }
+    if !of_one_interface::<F>(context, vector, frame) {
+        let mut others = group::<F>(context, vector, frame);
+        while !others.is_empty() {
+            others = group::<F>(context, vector, &others);
+        }
+    }
+}
+
+/// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
+/// they did not, or there is something else about them.
+#[inline(always)]
+fn of_one_interface<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> bool {
+    let places = frame.places();
+    let Some(&first) = places.first() else { return true };
+    let interface = vector[first].interface();
+    let own = Own::of::<F>(context.root, interface);
+    let Some(validator) = own.validator else { return false };
+    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut differs = 0;
+    for (source, &place) in sources.iter_mut().zip(places) {
+        let packet = &vector[place];
+        differs |= packet.interface() ^ interface;
+        *source = *F::source(packet);
+    }
+    let sources = &sources[..places.len()];
+    let broadcast = |broadcasts| sources.iter().any(|source| F::is_broadcast(broadcasts, source));
+    if differs != 0 || own.broadcasts.is_some_and(broadcast) {
+        return false;
+    }
+    Own { packets: places.len() as u64, ..own }.count::<F>(context.root, context.worker);
+    judge::<F>(context, vector, frame, validator, sources, One(interface));
+    true
+}
+
+/// Validates the packets that have the same validator as the first; gives the others.
+#[inline(never)]
+fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+    let root = context.root;
+    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let Some(&first) = frame.places().first() else { return others };
+    let mut own = Own::of::<F>(root, vector[first].interface());
+    let Some(validator) = own.validator else {
+        return unasked::<F>(context, vector, frame);
+    };
+    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut interfaces = [0; VECTOR];
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if packet.interface() != own.number {
+            own.count::<F>(root, context.worker);
+            own = Own::of::<F>(root, packet.interface());
+        }
+        if !own.has(validator) {
+            others.push(place);
+            continue;
+        }
+        own.packets += 1;
+        let source = *F::source(packet);
+        if own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source)) {
+            broadcast::<F>(context, &mut vector[place], place, validator);
+            continue;
+        }
+        let index = mine.len();
+        sources[index] = source;
+        interfaces[index] = own.number;
+        mine.push(place);
+    }
+    own.count::<F>(root, context.worker);
+    judge::<F>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    others
+}
+
+/// The packets of interfaces without a validator go on; gives the others.
+#[cold]
+fn unasked<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+    let mut others = Frame::new();
+    for &place in frame.places() {
+        match Own::<F::Key>::of::<F>(context.root, vector[place].interface()).validator {
+            None => context.next.push(F::next(context.root), place),
+            Some(_) => others.push(place),
+        }
+    }
+    others
+}
+
+/// An interface and its validator, as the loop holds them: looked up once for each run of packets of an interface.
+struct Own<'a, K: Family> {
+    number: u32,
+    validator: Option<&'a Validator<K>>,
+    /// Where they are not ordinary sources.
+    broadcasts: Option<&'a Broadcasts>,
+    packets: u64,
+}
+
+impl<'a, K: Family> Own<'a, K> {
+    #[inline]
+    fn of<F: Ip<Key = K>>(root: &'a Root, number: u32) -> Self {
+        let interface = root.interfaces.get(number as usize);
+        let validator =
+            interface.and_then(|interface| K::validators(&root.sav).get(usize::from(*K::of(&interface.sav))));
+        let broadcasts = interface
+            .map(|interface| &*interface.broadcasts)
+            .filter(|broadcasts| F::HAS_BROADCASTS && !broadcasts.is_empty())
+            .filter(|_| validator.is_some_and(|validator| validator.special.broadcast != SpecialAction::Check));
+        Own { number, validator, broadcasts, packets: 0 }
+    }
+
+    #[inline(always)]
+    fn has(&self, validator: &Validator<K>) -> bool {
+        self.validator.is_some_and(|own| std::ptr::eq(own, validator))
+    }
+
+    #[inline]
+    fn count<F: Ip<Key = K>>(&self, root: &Root, worker: usize) {
+        if self.packets > 0
+            && let Some(interface) = root.interfaces.get(self.number as usize)
+        {
+            Validator::<K>::counters(interface, worker).checked.add(self.packets);
+        }
+    }
+}
+
+/// Asks the validator about packets, and sends each where it goes.
+#[inline(always)]
+fn judge<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    validator: &Validator<F::Key>,
+    sources: &[<F::Key as Family>::Octets],
+    interfaces: impl Interfaces,
+) {
+    let worker = context.worker;
+    let mut verdicts = [Verdict::Valid; VECTOR];
+    let mut valid = true;
+    validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
+        // Known before the loop, and the same for all.
+        if validator.hits.is_some() {
+            validator.hit(worker, found);
+        }
+        verdicts[index] = found.verdict;
+        valid &= found.verdict == Verdict::Valid;
+    });
+    // In the usual case nothing else is looked at.
+    if valid & (validator.link == LinkCheck::Off) & context.recorder.is_none() {
+        context.next.extend(F::next(context.root), frame);
+    } else {
+        sort::<F>(context, vector, frame, validator, &verdicts);
+    }
+}
+
+/// Parts those that go on from those that do not.
+#[inline(never)]
+fn sort<F: Ip>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    validator: &Validator<F::Key>,
+    verdicts: &[Verdict; VECTOR],
+) {
+    let strangers = match validator.link {
+        LinkCheck::Off => Marks::default(),
+        _ => link::strangers::<F>(context, vector, frame, validator, verdicts),
+    };
+    if context.recorder.is_some() {
+        for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
+            let (packet, source) = (&vector[place], *F::source(&vector[place]));
+            let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
+            note(context, packet, validator, source.into(), strange.map_or(Said::Mechanism(verdict), Said::Link));
+        }
+    }
+    let is_invalid = |index: usize| !validator.passes(verdicts[index]) || strangers.has(index);
+    let over = match validator.action {
+        SavAction::RateLimit => invalid::those_over::<F>(context, vector, frame, validator, is_invalid),
+        _ => Marks::default(),
+    };
+    let mut usual = Frame::new();
+    let (mut indexes, mut count) = ([0u8; VECTOR], 0);
+    let mut unknown = Frame::new();
+    for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
+        let packet = &mut vector[place];
+        let passes = validator.passes(verdict);
+        if passes && !strangers.has(index) {
+            if verdict == Verdict::Unknown {
+                // No rule says that the address may come in: it stays what it is without a policy.
+                if invalid::is_martian(packet) {
+                    context.next.refuse(packet, place, Reason::MartianSource);
+                    continue;
+                }
+                count_unknown::<F::Key>(context, packet);
+                unknown.push(place);
+            }
+            usual.push(place);
+            continue;
+        }
+        indexes[count] = index as u8; // below 256
+        count += 1;
+        let by = validator.found_by(verdict);
+        match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
+            Sentence::Pass => usual.push(place),
+            Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
+            Sentence::Redirect => invalid::redirect(context, packet, place),
+        }
+    }
+    context.next.extend(F::next(context.root), &usual);
+    invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
+    if !unknown.is_empty() {
+        invalid::enter_unknown::<F>(context, vector, &unknown, validator.by);
+    }
+}
+
+/// What is strange about the station that a packet came from, if something is.
+fn of_stranger<F: Ip>(context: &Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Strange> {
+    if validator.link == LinkCheck::Off {
+        return None;
+    }
+    link::stranger::<F::Key>(context.root, context.guard, packet, *F::source(packet), validator.link)
+}
+
+/// Counts a packet whose source no rule knows, and which is let pass for it.
+#[inline]
+fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
+    if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        Validator::<K>::counters(interface, context.worker).unknown.add(1);
+    }
+}
+
+/// A packet from a broadcast address of its link, where that is permitted or denied.
+#[cold]
+fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
+    match of_broadcast::<F>(context, packet, validator) {
+        Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
+        Sentence::Redirect => invalid::redirect(context, packet, place),
+        Sentence::Pass => context.next.push(F::next(context.root), place),
+    }
+}
+
+/// The same of a packet wherever it goes.
+fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Sentence {
+    let action = Class::Broadcast.action(&validator.special);
+    note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
+    match action {
+        SpecialAction::Deny => special(context, packet, validator, By::Special),
+        _ => Sentence::Pass,
+    }
+}
+
+/// Passes sentence on a packet whose source is of a class that is denied, or by what else found it not valid before its
+/// source was looked up.
+fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, by: By) -> Sentence {
+    invalid::enter(context, packet, by);
+    invalid::sentence(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
+}
+
+/// What a policy says of a packet with a special source, before anything else looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The interface has no policy for the family, or the source is an ordinary one: nothing is said.
+    Unasked,
+    /// The source counts as any other.
+    Check,
+    /// It is valid.
+    Permit,
+    /// It is not, which has been counted, and is let pass: as far as it comes without a policy.
+    Pass,
+    /// It is not, and is dropped.
+    Refuse(Reason),
+    /// It is not, and goes where such packets are sent.
+    Redirect,
+}
+
+impl Admission {
+    /// What is wrong with such sources in themselves is not asked.
+    pub(super) fn opens(self) -> bool {
+        matches!(self, Admission::Check | Admission::Permit)
+    }
+
+    /// The node has nothing more to ask.
+    pub(super) fn is_final(self) -> bool {
+        matches!(self, Admission::Permit | Admission::Pass)
+    }
+}
+
+/// Asks the policy of an interface about the class of a packet's source; counts what is refused or would be.
+#[cold]
+pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Admission {
+    let root = context.root;
+    let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Admission::Unasked };
+    let validator = F::Key::validators(&root.sav).get(usize::from(*F::Key::of(&interface.sav)));
+    let (Some(validator), Some(class)) = (validator, class) else { return Admission::Unasked };
+    if exempt::one::<F>(context, packet, validator) {
+        return Admission::Pass;
+    }
+    let action = class.action(&validator.special);
+    if action == SpecialAction::Check {
+        return Admission::Check;
+    }
+    // Of the special sources these alone are somebody's.
+    let asked = action == SpecialAction::Permit && class == Class::LinkLocal;
+    let strange = if asked { of_stranger::<F>(context, packet, validator) } else { None };
+    let said = strange.map_or(Said::Special(class, action), Said::Link);
+    note(context, packet, validator, (*F::source(packet)).into(), said);
+    Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
+    if action == SpecialAction::Permit && strange.is_none() {
+        return Admission::Permit;
+    }
+    let by = if strange.is_some() { By::Link } else { By::Special };
+    match special(context, packet, validator, by) {
+        Sentence::Pass => Admission::Pass,
+        Sentence::Drop(reason) => Admission::Refuse(reason),
+        Sentence::Redirect => Admission::Redirect,
+    }
+}
+
+/// Validates one packet that does not come by the node, whose source is of no class or counts as any other: what stays on
+/// its link and is for the host, and what is wrong in itself. Such packets are not redirected. The reason why it is to be
+/// dropped.
+#[cold]
+pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+    let (root, worker) = (context.root, context.worker);
+    let own = Own::of::<F>(root, packet.interface());
+    let validator = own.validator?;
+    if exempt::one::<F>(context, packet, validator) {
+        return None;
+    }
+    let source = *F::source(packet);
+    let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
+    Own { packets: 1, ..own }.count::<F>(root, worker);
+    let (by, sentence) = if is_broadcast {
+        (By::Special, of_broadcast::<F>(context, packet, validator))
+    } else {
+        let found = validator.one(root.routes(), context.guard, source, packet.interface());
+        let passes = validator.passes(found.verdict);
+        let strange = if passes { of_stranger::<F>(context, packet, validator) } else { None };
+        let said = strange.map_or(Said::Mechanism(found.verdict), Said::Link);
+        note(context, packet, validator, source.into(), said);
+        validator.hit(worker, found);
+        if passes && strange.is_none() {
+            if found.verdict == Verdict::Unknown {
+                if invalid::is_martian(packet) {
+                    return Some(Reason::MartianSource);
+                }
+                count_unknown::<F::Key>(context, packet);
+                let traffic = (1, packet.len() as u64);
+                context.counters.unknown.add(packet.interface(), source.into(), traffic, validator.by, context.now);
+            }
+            return None;
+        }
+        let by = validator.found_by(found.verdict);
+        invalid::enter(context, packet, by);
+        let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
+        (by, invalid::sentence(context, packet, validator, by, over))
+    };
+    match sentence {
+        Sentence::Pass => None,
+        Sentence::Drop(reason) => Some(reason),
+        Sentence::Redirect => Some(by.reason()),
+    }
+}
+
+/// Validates one packet of whose source, of this class, nothing has been said yet. The reason why it is to be dropped.
+#[cold]
+pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
+    match admission::<F>(context, packet, class) {
+        Admission::Refuse(reason) => Some(reason),
+        Admission::Redirect => Some(Reason::SavSpecial),
+        Admission::Permit | Admission::Pass => None,
+        Admission::Unasked | Admission::Check => one::<F>(context, packet),
+    }
+}

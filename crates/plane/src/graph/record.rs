@@ -1,0 +1,154 @@
+//! What became of single packets: kept where packets are few and each one's fate matters, in replays, `explain` and
+//! tests. A live gateway keeps none.
+
+use std::net::IpAddr;
+
+use weir_packet::wire::MacAddress;
+use weir_table::sav::Verdict;
+
+pub use crate::graph::fragments::Upper;
+use crate::model::SpecialAction;
+use crate::reason::Reason;
+use crate::root::acl::Found;
+use crate::root::sav::Class;
+
+/// What validation said of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// The mechanism decided.
+    Mechanism(Verdict),
+    /// The source is of a special class, for which the policy has this.
+    Special(Class, SpecialAction),
+    /// The mechanism would have let it pass, but its frame came from another station than it should have.
+    Link(Strange),
+    /// Nothing was asked about the source: the rule at this place of the policy's exemptions says so.
+    Exempt(u32),
+}
+
+/// What is strange about the hardware address that a packet came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Strange {
+    /// The address.
+    pub from: MacAddress,
+    /// The neighbour who should have sent it, and his hardware address, if he is known.
+    pub known: Option<(IpAddr, MacAddress)>,
+}
+
+/// What access lists that ask about transport headers make of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fragmented {
+    /// It is not the first of its datagram, and rules see what the first says: this protocol, and of its header this.
+    Given(u8, Upper),
+    /// It waits for the first of its datagram.
+    Waits,
+    /// It would have to wait, and there is no room, or nothing may wait where it goes.
+    NoRoom,
+    /// It is dropped: it and others of its datagram do not go together.
+    Refused,
+}
+
+/// Something that happened to the packet with a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Its interface lets no frame of its ethertype pass.
+    Unlisted {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
+    /// Its source was validated.
+    Validated {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// Its source.
+        source: IpAddr,
+        /// Octets of its frame without padding.
+        octets: u32,
+        /// The policy's place in the model.
+        policy: u16,
+        /// What was found.
+        said: Said,
+    },
+    /// Access lists of an interface had to do with it as a fragment.
+    Fragment {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// It is of IPv4.
+        v4: bool,
+        /// What they made of it.
+        fragmented: Fragmented,
+    },
+    /// Access lists of an interface decided about it.
+    Filtered {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// What was found.
+        found: Found,
+    },
+    /// The bindings of its interface were asked.
+    Bound {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// The hardware address.
+        mac: MacAddress,
+        /// The address that it uses, or is said to have.
+        source: IpAddr,
+        /// The number of the rule that decided.
+        number: u32,
+        /// It permits.
+        permit: bool,
+    },
+    /// The allowlists of its interface were asked.
+    Allowed {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// Its source.
+        source: IpAddr,
+        /// The place in the model of the list that does not contain it; `None`: they all do.
+        refused_by: Option<u16>,
+    },
+    /// A route was looked up for it: in this VRF, for this destination.
+    LookedUp {
+        /// VRF number.
+        vrf: u16,
+        /// Destination.
+        destination: IpAddr,
+        /// The adjacency it was given.
+        adjacency: u32,
+    },
+    /// It, or a packet made from it, left by this interface.
+    Transmitted {
+        /// Interface number.
+        interface: u32,
+        /// weir made the packet: an ICMP message or an answer.
+        created: bool,
+    },
+    /// It was delivered to the gateway itself.
+    Local,
+    /// It was dropped.
+    Dropped {
+        /// Why.
+        reason: Reason,
+        /// weir had made the packet.
+        created: bool,
+    },
+}
+
+/// Fates in the order in which they came, each with the number of the input packet.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// (number, fate).
+    pub fates: Vec<(u32, Fate)>,
+}
+
+impl Recorder {
+    /// Adds one.
+    pub fn add(&mut self, ordinal: u32, fate: Fate) {
+        self.fates.push((ordinal, fate));
+    }
+}

@@ -1,0 +1,237 @@
+//! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
+
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::acl::Found;
+
+/// Most traces kept. When they are used up, further packets pass untraced until the traces are cleared.
+pub const MAX_TRACES: usize = 1024;
+
+/// Most steps of one trace.
+const MAX_STEPS: usize = 64;
+
+/// A packet's way.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// The worker that began it.
+    pub worker: usize,
+    /// When the packet was received.
+    pub time: Time,
+    /// Node by node.
+    pub steps: Vec<Step>,
+}
+
+/// A packet at a node.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The node.
+    pub node: Node,
+    /// Number of the interface (of the port, before `ethernet-input`) that it came in on.
+    pub interface: u32,
+    /// The packet, on one line.
+    pub packet: String,
+    /// What was known of its fate.
+    pub note: String,
+    /// What decided that it is dropped, if rules or lists did.
+    pub cause: Option<Cause>,
+}
+
+/// What decided that a packet is dropped, in the numbers of a version of the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cause {
+    /// The version's model.
+    pub model: u64,
+    /// The version.
+    pub version: u64,
+    /// What decided.
+    pub by: By,
+}
+
+/// What may decide that a packet is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A rule of an access list.
+    Acl(Found),
+    /// The bindings of an interface.
+    Bindings {
+        /// The interface's number.
+        interface: u32,
+        /// The hardware address that sent the packet.
+        mac: MacAddress,
+        /// The rule's number.
+        rule: u32,
+    },
+    /// An allowlist of an interface.
+    Allowlist {
+        /// The interface's number.
+        interface: u32,
+        /// The packet's source.
+        source: IpAddr,
+        /// The list's place in the model.
+        list: u16,
+    },
+    /// The policy of source address validation of an interface.
+    Sav {
+        /// The interface's number.
+        interface: u32,
+        /// The packet's source.
+        source: IpAddr,
+        /// Why the packet is dropped.
+        reason: Reason,
+    },
+    /// The ethertypes that an interface lets in.
+    Ethertypes {
+        /// The interface's number.
+        interface: u32,
+    },
+}
+
+/// Traces of all workers, and what is to be traced next.
+#[derive(Debug, Default)]
+pub struct Tracer {
+    /// Node number in the upper half, packets still wanted in the lower.
+    wanted: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    traces: Vec<Trace>,
+    /// What was forgotten, modulo [`NUMBERS`]: a packet still under way carries the number of such a trace, and must not
+    /// write into a later one.
+    forgotten: usize,
+}
+
+/// Numbers of traces that packets can carry: 0 stands for none.
+const NUMBERS: usize = u16::MAX as usize;
+
+impl Kept {
+    /// The number of the trace at an index.
+    fn number(&self, index: usize) -> u16 {
+        // Below `NUMBERS`, plus one: fits 16 bits.
+        ((self.forgotten + index) % NUMBERS + 1) as u16
+    }
+
+    fn get_mut(&mut self, number: u16) -> Option<&mut Trace> {
+        let number = usize::from(number).checked_sub(1)?;
+        self.traces.get_mut((number + NUMBERS - self.forgotten) % NUMBERS)
+    }
+}
+
+impl Tracer {
+    /// Asks for the next `count` packets that enter `node`; replaces an earlier request.
+    pub fn request(&self, node: Node, count: u32) {
+        self.wanted.store((node as u64) << 32 | u64::from(count), Ordering::Relaxed);
+    }
+
+    /// The node at which packets are wanted now. One load: workers ask once per vector.
+    #[inline]
+    pub fn wanted(&self) -> Option<Node> {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted as u32 == 0 { None } else { Node::ALL.get((wanted >> 32) as usize).copied() }
+    }
+
+    /// Takes one packet off what is wanted at `node` and opens a trace: its number, above 0.
+    pub fn open(&self, node: Node, worker: usize, time: Time) -> Option<u16> {
+        let mut kept = self.lock();
+        self.wanted
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
+                (wanted >> 32 == node as u64 && wanted as u32 > 0).then(|| wanted - 1)
+            })
+            .ok()?;
+        if kept.traces.len() == MAX_TRACES {
+            self.wanted.store(0, Ordering::Relaxed);
+            return None;
+        }
+        kept.traces.push(Trace { worker, time, steps: Vec::new() });
+        Some(kept.number(kept.traces.len() - 1))
+    }
+
+    /// Adds a step to a trace; to one that was cleared meanwhile, nothing.
+    pub fn step(&self, trace: u16, step: Step) {
+        let mut kept = self.lock();
+        if let Some(trace) = kept.get_mut(trace)
+            && trace.steps.len() < MAX_STEPS
+        {
+            trace.steps.push(step);
+        }
+    }
+
+    /// All traces.
+    pub fn traces(&self) -> Vec<Trace> {
+        self.lock().traces.clone()
+    }
+
+    /// Forgets the traces and what was wanted.
+    pub fn clear(&self) {
+        let mut kept = self.lock();
+        self.wanted.store(0, Ordering::Relaxed);
+        kept.forgotten = (kept.forgotten + kept.traces.len()) % NUMBERS;
+        kept.traces.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step() -> Step {
+        Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new(), cause: None }
+    }
+
+    #[test]
+    fn so_many_packets_are_traced_as_were_asked_for() {
+        let tracer = Tracer::default();
+        assert_eq!(tracer.wanted(), None);
+        tracer.request(Node::Ip4Lookup, 2);
+        assert_eq!(tracer.wanted(), Some(Node::Ip4Lookup));
+        assert_eq!(tracer.open(Node::Drop, 0, Time(0)), None);
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(1));
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(2));
+        assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), None);
+        let step = step();
+        (0..100).for_each(|_| tracer.step(2, step.clone()));
+        tracer.step(9, step);
+        assert_eq!(tracer.traces()[1].steps.len(), MAX_STEPS);
+        tracer.clear();
+        assert!(tracer.traces().is_empty() && tracer.wanted().is_none());
+    }
+
+    #[test]
+    fn a_packet_of_a_forgotten_trace_writes_into_no_later_one() {
+        let tracer = Tracer::default();
+        let step = step();
+        for _ in 0..100 {
+            tracer.request(Node::Rx, u32::MAX);
+            let numbers: Vec<u16> = std::iter::from_fn(|| tracer.open(Node::Rx, 0, Time(0))).collect();
+            assert!(numbers.iter().all(|&number| number > 0));
+            numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
+            assert!(tracer.traces().iter().all(|trace| trace.steps.len() == 1));
+            tracer.clear();
+            tracer.request(Node::Rx, 1000);
+            while tracer.open(Node::Rx, 0, Time(0)).is_some() {}
+            numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
+            assert!(tracer.traces().iter().all(|trace| trace.steps.is_empty()));
+            tracer.clear();
+        }
+    }
+
+    #[test]
+    fn traces_are_bounded() {
+        let tracer = Tracer::default();
+        tracer.request(Node::Rx, u32::MAX);
+        assert_eq!((0..2000).filter(|_| tracer.open(Node::Rx, 0, Time(0)).is_some()).count(), MAX_TRACES);
+        assert_eq!(tracer.wanted(), None);
+    }
+}

@@ -1,0 +1,810 @@
+//! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver as Mailbox;
+use std::time::Duration;
+
+use weir_base::clock::{Clock, Time};
+use weir_base::random::{Entropy, Random, SecureRandom};
+use weir_base::reclaim::{Published, Reader};
+use weir_base::ring::Consumer;
+use weir_base::tsc;
+use weir_packet::buffer::Cache;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{ParseFlags, Parsed, Seed};
+use weir_packet::text;
+use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::wire::{MacAddress, ipv4, ipv6};
+use weir_port::{Burst, Readiness, Receiver, Transmitter};
+
+use crate::graph::counters::WorkerCounters;
+use crate::graph::events::Event;
+use crate::graph::events::Events;
+use crate::graph::flags::{ORIGINATED, REDIRECTED};
+use crate::graph::fragments::Fragments;
+use crate::graph::hold::{Hold, Key};
+use crate::graph::nodes::{self, Context, Limits, Next};
+use crate::graph::outlet::{Books, Outlet};
+use crate::graph::peer::Peer;
+use crate::graph::reassembly::Reassembly;
+use crate::graph::record::Recorder;
+use crate::graph::sample::Samples;
+use crate::graph::streams::Stream;
+use crate::graph::trace::{By, Cause, Step, Tracer};
+use crate::model::{IcmpLimits, NeighborDiscovery};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::Root;
+use crate::root::acl::{Action, Found};
+
+/// The number, for the recorder, of packets that no input packet led to.
+pub(crate) const UNASKED: u32 = u32::MAX;
+
+/// Nanoseconds until a port is kicked again that has no room for what was sent by it.
+const RETRY: u64 = 1_000_000;
+
+/// What a worker is told while it runs.
+pub(crate) enum Order {
+    /// Poll this queue of a port.
+    Receive(u32, Box<dyn Receiver>),
+    /// Send to this port through this queue.
+    Transmit(u32, Box<dyn Transmitter>),
+    /// Forget a port's queues.
+    Forget(u32),
+    /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
+    Limit(IcmpLimits, NeighborDiscovery),
+    /// Let no packet wait longer than this for a pause.
+    Pace(Duration),
+    /// Send this frame, link-layer header included, by the interface of this number.
+    Send(u32, Box<[u8]>),
+    /// Take nothing more from ports, but go on with what other workers hand over.
+    Drain,
+    /// End once nothing is left.
+    End,
+}
+
+/// What a worker shares with the control thread and the other workers.
+pub(crate) struct Shared {
+    pub(crate) root: Arc<Published<Root>>,
+    pub(crate) tracer: Arc<Tracer>,
+    pub(crate) counters: Arc<WorkerCounters>,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+}
+
+/// How a round of the main loop went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Packets were moved.
+    Busy,
+    /// Nothing to do now.
+    Idle,
+    /// Packets may wait in the ports, but another worker is behind.
+    Blocked,
+    /// Nothing to do now, and every receive queue has ended.
+    Done,
+    /// The worker was told to end, and nothing is left.
+    Ended,
+}
+
+struct Queue {
+    port: u32,
+    receiver: Box<dyn Receiver>,
+    /// What it said last.
+    state: Burst,
+}
+
+/// What a worker with nothing to do waits for, beside its waker.
+pub(crate) struct Wait<'a> {
+    /// Descriptors, one of which is to become readable.
+    pub(crate) descriptors: Vec<BorrowedFd<'a>>,
+    /// When it has to go on at the latest.
+    pub(crate) until: Option<Time>,
+}
+
+/// A worker, on whatever thread calls it.
+pub(crate) struct Worker {
+    number: usize,
+    workers: usize,
+    shared: Shared,
+    reader: Reader,
+    cache: Cache,
+    mailbox: Mailbox<Order>,
+    queues: Vec<Queue>,
+    /// Packets that the last poll of all queues brought.
+    taken: usize,
+    /// The longest pause between two receive calls.
+    pub(crate) max_latency: Duration,
+    /// The queue that is being polled.
+    polled: Option<usize>,
+    /// The queue that is polled first in the next round, so that none starves.
+    turn: usize,
+    /// The ring from another worker that is emptied first in the next round.
+    source_turn: usize,
+    transmitters: Vec<Option<Outlet>>,
+    /// The other workers, by number; none for itself.
+    peers: Vec<Option<Peer>>,
+    /// Rings from the other workers.
+    sources: Vec<Consumer<Packet>>,
+    vector: Vector,
+    pieces: Vector,
+    /// Packets that waited for a neighbour, on their way again, and what is left of datagrams that were given up.
+    released: Vector,
+    hold: Hold,
+    reassembly: Reassembly,
+    fragments: Fragments,
+    seed: Seed,
+    random: SecureRandom,
+    pub(crate) events: Events,
+    pub(crate) samples: Samples,
+    /// Frames to send, with the numbers of their interfaces.
+    outgoing: Vec<(u32, Box<[u8]>)>,
+    next: Next,
+    spare: Frame,
+    limits: Limits,
+    draining: bool,
+    ending: bool,
+    /// Orders read so far.
+    pub(crate) obeyed: u64,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+impl Worker {
+    #[expect(clippy::too_many_arguments, reason = "called once, by the engine; each is a part of its own")]
+    pub(crate) fn new(
+        number: usize,
+        workers: usize,
+        shared: Shared,
+        reader: Reader,
+        cache: Cache,
+        mailbox: Mailbox<Order>,
+        peers: Vec<Option<Peer>>,
+        sources: Vec<Consumer<Packet>>,
+    ) -> Worker {
+        // Nothing may be sent before it is said how much.
+        let none = IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 };
+        let limits =
+            Limits::new(number, workers, &none, &NeighborDiscovery { rate: 0, ..NeighborDiscovery::default() });
+        let open = |stream: Stream| stream.open(&shared.entropy);
+        let seed = Seed::new(open(Stream::FlowHash).words());
+        let hold = Hold::new(Seed::new(open(Stream::Hold(number)).words()));
+        shared.counters.spoofed.seed(open(Stream::SpoofedSources).words());
+        shared.counters.unknown.seed(open(Stream::UnknownSources).words());
+        let large = cache.pool().occupancy().large.0;
+        let reassembly = Reassembly::new(large, workers, open(Stream::Reassembly(number)).words());
+        let fragments = Fragments::new(open(Stream::Fragments(number)).words());
+        let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
+        let random = open(Stream::Worker(number));
+        Worker {
+            number,
+            workers,
+            shared,
+            reader,
+            cache,
+            mailbox,
+            queues: Vec::new(),
+            taken: 0,
+            max_latency: Duration::ZERO,
+            polled: None,
+            turn: 0,
+            source_turn: 0,
+            transmitters: Vec::new(),
+            peers,
+            sources,
+            vector: Vector::new(),
+            pieces: Vector::new(),
+            released: Vector::new(),
+            hold,
+            reassembly,
+            fragments,
+            seed,
+            random,
+            events: Events::unheard(),
+            samples,
+            outgoing: Vec::new(),
+            next: Next::new(),
+            spare: Frame::new(),
+            limits,
+            draining: false,
+            ending: false,
+            obeyed: 0,
+            recorder: None,
+        }
+    }
+
+    /// One round of the main loop: at most one vector.
+    pub(crate) fn round(&mut self) -> Round {
+        self.read_mail();
+        self.shared.counters.loops.add(1);
+        let now = self.shared.clock.now();
+        let handed = self.take_handed();
+        // While another worker is behind, packets wait where they are: in the port, not in a ring that would overflow.
+        let behind = self.peers.iter_mut().flatten().any(Peer::is_behind);
+        self.taken = 0;
+        if !behind && !self.draining {
+            self.poll(now);
+        }
+        if self.ending {
+            self.hold.give_up();
+            self.reassembly.give_up();
+            self.fragments.give_up();
+        }
+        if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
+            self.shared.counters.idle_loops.add(1);
+            // Those in which something still waits.
+            if self.transmitters.iter().flatten().any(Outlet::is_pending) {
+                self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.kick(books)));
+            }
+            return if self.ending && self.sources.iter().all(Consumer::is_empty) {
+                Round::Ended
+            } else if self.queues.iter().all(|queue| queue.state == Burst::Ended) {
+                Round::Done
+            } else if behind && !self.draining {
+                Round::Blocked
+            } else {
+                Round::Idle
+            };
+        }
+        self.run(handed, now);
+        if handed > 0 {
+            // Not before: until now they count as held, and the gateway as not finished.
+            self.shared.counters.handed_in.add(handed as u64);
+        }
+        Round::Busy
+    }
+
+    fn read_mail(&mut self) {
+        // Nothing there, or an engine that is gone, which has ended its workers before.
+        while let Ok(order) = self.mailbox.try_recv() {
+            self.obey(order);
+            self.obeyed += 1;
+        }
+    }
+
+    pub(crate) fn obey(&mut self, order: Order) {
+        match order {
+            Order::Receive(port, receiver) => self.queues.push(Queue { port, receiver, state: Burst::More }),
+            Order::Transmit(port, transmitter) => {
+                let port = port as usize;
+                if self.transmitters.len() <= port {
+                    self.transmitters.resize_with(port + 1, || None);
+                    self.next.ports.resize_with(port + 1, Frame::new);
+                }
+                self.close(port);
+                self.transmitters[port] = Some(Outlet::new(transmitter));
+            }
+            Order::Forget(port) => {
+                self.queues.retain(|queue| queue.port != port);
+                self.close(port as usize);
+            }
+            Order::Limit(icmp, neighbors) => {
+                self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
+                self.hold.bound(&neighbors);
+            }
+            Order::Pace(max_latency) => self.max_latency = max_latency,
+            Order::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            Order::Drain => self.draining = true,
+            Order::End => self.ending = true,
+        }
+    }
+
+    /// When this worker has something to do that no packet brings; `None`: never.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()].into_iter().flatten().min()
+    }
+
+    /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
+    fn is_due(&mut self, now: Time) -> bool {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            return true;
+        }
+        if self.hold.is_empty() {
+            return false;
+        }
+        let guard = self.reader.pin();
+        self.shared.root.load(&guard).generation != self.hold.generation
+    }
+
+    /// Takes what other workers handed over; returns how many packets that is.
+    fn take_handed(&mut self) -> usize {
+        if self.sources.is_empty() {
+            return 0;
+        }
+        let start = tsc::ticks();
+        // Half of the vector is left to our own ports, and each source is the first in turn: whoever is fast starves nobody.
+        let own = !self.draining && self.queues.iter().any(|queue| queue.state != Burst::Ended);
+        let most = if own { VECTOR / 2 } else { VECTOR };
+        let sources = self.sources.len();
+        for index in 0..sources {
+            let vector = &mut self.vector;
+            self.sources[(self.source_turn + index) % sources].pop(most - vector.len(), |packet| {
+                // There is room: no more was asked for.
+                let _ = vector.push(packet);
+            });
+        }
+        self.source_turn = (self.source_turn + 1) % sources;
+        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.is_gone()) {
+            let vector = &mut self.vector;
+            peer.take_back(most - vector.len(), |packet| {
+                let _ = vector.push(packet);
+            });
+        }
+        let handed = self.vector.len();
+        if handed > 0 {
+            self.charge(Node::HandoverInput, handed, start);
+        }
+        handed
+    }
+
+    /// Fills the vector from the receive queues.
+    fn poll(&mut self, now: Time) {
+        let start = tsc::ticks();
+        let before = self.vector.len();
+        let queues = self.queues.len();
+        for index in 0..queues {
+            let number = (self.turn + index) % queues;
+            let queue = &mut self.queues[number];
+            let first = self.vector.len();
+            if first == VECTOR {
+                break;
+            }
+            if queue.state == Burst::Ended {
+                continue;
+            }
+            self.polled = Some(number);
+            queue.state = queue.receiver.receive(&mut self.vector, &mut self.cache, now);
+            for packet in &mut self.vector.filled()[first..] {
+                // `ethernet-input` finds the interface; until then the field names the port.
+                packet.set_interface(queue.port);
+            }
+        }
+        self.polled = None;
+        self.turn = self.turn.wrapping_add(1) % queues.max(1);
+        let received = self.vector.len() - before;
+        self.taken = received;
+        if received > 0 {
+            self.shared.counters.received.add(received as u64);
+            self.charge(Node::Rx, received, start);
+        }
+    }
+
+    /// Puts a packet into the next vector as if it had been received by a port. Gives it back when the vector is full.
+    pub(crate) fn inject(&mut self, port: u32, mut packet: Packet) -> Result<(), Packet> {
+        packet.set_interface(port);
+        self.vector.push(packet)?;
+        self.shared.counters.received.add(1);
+        Ok(())
+    }
+
+    /// A packet for [`Worker::inject`], if there is a buffer.
+    pub(crate) fn packet(&mut self, frame: &[u8]) -> Option<Packet> {
+        Packet::copy_of(&mut self.cache, frame)
+    }
+
+    /// Runs the graph over what was injected, and over what need not wait for its neighbour any more.
+    pub(crate) fn run_injected(&mut self) {
+        let now = self.shared.clock.now();
+        if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
+            self.run(0, now);
+        }
+    }
+
+    /// Runs the graph over the vector, whose first `handed` packets have been parsed by another worker. Whatever waited for
+    /// a neighbour and need not any more goes first, so that nothing newer of its flow overtakes it.
+    fn run(&mut self, handed: usize, now: Time) {
+        let Worker {
+            reader,
+            shared,
+            next,
+            vector,
+            pieces,
+            released,
+            hold,
+            reassembly,
+            fragments,
+            seed,
+            random,
+            events,
+            samples,
+            outgoing,
+            spare,
+            cache,
+            limits,
+            peers,
+            transmitters,
+            recorder,
+            ..
+        } = self;
+        let guard = reader.pin();
+        let root = shared.root.load(&guard);
+        let mut context = Context {
+            root,
+            guard: &guard,
+            now,
+            seed,
+            worker: self.number,
+            counters: &shared.counters,
+            cache,
+            next,
+            limits,
+            hold,
+            reassembly,
+            fragments,
+            random,
+            events,
+            samples,
+            peers,
+            transmitters,
+            recorder: recorder.as_mut(),
+        };
+        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        if !outgoing.is_empty() {
+            pass.send(outgoing, released);
+        }
+        if !pass.context.hold.is_empty() {
+            pass.release(released);
+        }
+        if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.expire(released);
+        }
+        if !vector.is_empty() {
+            pass.run(vector, handed, true);
+        }
+        if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.take_up(released);
+        }
+        let remembered = &shared.counters.remembered;
+        remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
+        events.flush();
+        samples.flush();
+        let books = Books { root, counters: &shared.counters, worker: self.number };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
+        peers.iter_mut().flatten().for_each(Peer::wake);
+    }
+
+    fn charge(&self, node: Node, packets: usize, start: u64) {
+        let counters = &self.shared.counters.nodes[node as usize];
+        counters.calls.add(1);
+        counters.packets.add(packets as u64);
+        counters.ticks.add(tsc::ticks().wrapping_sub(start));
+    }
+
+    /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
+    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (u32, Box<dyn Receiver>)> {
+        if let Some(number) = self.polled.take() {
+            self.queues.remove(number);
+        }
+        std::mem::take(&mut self.queues).into_iter().map(|queue| (queue.port, queue.receiver))
+    }
+
+    /// Pushes out what the ports have buffered.
+    pub(crate) fn flush(&mut self) {
+        self.with_outlets(|outlets, books| outlets.iter_mut().flatten().for_each(|outlet| outlet.flush(books)));
+    }
+
+    /// Closes the transmit queues of all ports: every packet that they took is counted then.
+    pub(crate) fn close_all(&mut self) {
+        (0..self.transmitters.len()).for_each(|port| self.close(port));
+    }
+
+    /// Closes the transmit queue of a port, if there is one.
+    fn close(&mut self, port: usize) {
+        if let Some(outlet) = self.transmitters.get_mut(port).and_then(Option::take) {
+            self.with_outlets(|_, books| outlet.close(books));
+        }
+    }
+
+    /// Calls `act` with the ways out, and where their packets are counted.
+    fn with_outlets(&mut self, act: impl FnOnce(&mut [Option<Outlet>], &Books<'_>)) {
+        let guard = self.reader.pin();
+        let root = self.shared.root.load(&guard);
+        act(&mut self.transmitters, &Books { root, counters: &self.shared.counters, worker: self.number });
+    }
+
+    /// How many packets the last round took from the receive queues, and whether these have more.
+    pub(crate) fn taken(&self) -> (usize, bool) {
+        (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
+    }
+
+    /// Somebody has brought something, or something is due.
+    pub(crate) fn is_called(&mut self) -> bool {
+        let before = self.obeyed;
+        self.read_mail();
+        let now = self.shared.clock.now();
+        self.obeyed != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
+    }
+
+    /// Its clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn count_sleep(&self) {
+        self.shared.counters.sleeps.add(1);
+    }
+
+    /// After a round that was idle: what to wait for. `None`: a queue has to be polled.
+    pub(crate) fn wait(&self) -> Option<Wait<'_>> {
+        let mut wait = Wait { descriptors: Vec::new(), until: self.deadline() };
+        if self.transmitters.iter().flatten().any(Outlet::is_pending) {
+            let retry = Time(self.shared.clock.now().0.saturating_add(RETRY));
+            wait.until = Some(wait.until.map_or(retry, |until| until.min(retry)));
+        }
+        // Who is draining takes nothing from its queues, and they must not wake it.
+        for queue in self.queues.iter().filter(|_| !self.draining) {
+            match queue.state {
+                Burst::More => return None,
+                Burst::Idle => {}
+                Burst::Ended => continue,
+            }
+            match queue.receiver.readiness() {
+                Readiness::Now => return None,
+                Readiness::At(time) => wait.until = Some(wait.until.map_or(time, |until| until.min(time))),
+                Readiness::When(descriptor) => wait.descriptors.push(descriptor),
+                Readiness::Never => {}
+            }
+        }
+        Some(wait)
+    }
+}
+
+/// A way through the graph, for one vector after another.
+struct Pass<'p, 'c> {
+    context: &'p mut Context<'c>,
+    tracer: &'p Tracer,
+    pieces: &'p mut Vector,
+    spare: &'p mut Frame,
+}
+
+impl Pass<'_, '_> {
+    /// Sends what waited for neighbours on its way again: what may leave by the new version of the root, and what has
+    /// waited too long.
+    #[cold]
+    fn release(&mut self, vector: &mut Vector) {
+        let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
+        if hold.generation != root.generation {
+            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+        }
+        hold.look_after(*now, |Key { interface, address }| {
+            events.tell(Event::Wanted { interface, address }, &counters.events_lost)
+        });
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.hold.pop()
+            {
+                self.context.counters.dequeued.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+            // A port's ring holds a vector, but perhaps not all that waited.
+            self.kick();
+        }
+    }
+
+    /// Drops datagrams whose fragments have waited too long for the rest, and tells their sources.
+    #[cold]
+    fn expire(&mut self, vector: &mut Vector) {
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.reassembly.expire(self.context.now)
+            {
+                self.context.counters.ended.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+        }
+    }
+
+    /// Sends fragments on their way again whose first has come, and drops those that have waited for it too long.
+    #[cold]
+    fn take_up(&mut self, vector: &mut Vector) {
+        self.context.fragments.expire(self.context.now);
+        loop {
+            while vector.room() > 0
+                && let Some(packet) = self.context.fragments.pop()
+            {
+                self.context.counters.taken_up.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+            self.kick();
+        }
+    }
+
+    /// Lets go what ports were given so far.
+    fn kick(&mut self) {
+        let Context { root, counters, worker, transmitters, .. } = &mut *self.context;
+        let books = Books { root, counters, worker: *worker };
+        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
+    }
+
+    /// Sends what the control side has to say.
+    #[cold]
+    fn send(&mut self, frames: &mut Vec<(u32, Box<[u8]>)>, vector: &mut Vector) {
+        let mut frames = frames.drain(..).peekable();
+        while frames.peek().is_some() {
+            while vector.room() > 0
+                && let Some((number, frame)) = frames.next()
+            {
+                // What cannot be made is as lost on the way.
+                let interface = self.context.root.interfaces.get(number as usize);
+                let Some(interface) = interface.filter(|interface| interface.present) else { continue };
+                let Some(mut packet) = Packet::copy_of(self.context.cache, &frame) else { continue };
+                packet.set_parsed(&Parsed { flags: ORIGINATED, ..Parsed::default() });
+                packet.set_interface(number);
+                packet.set_forwarding(interface.on_link);
+                packet.set_time(self.context.now);
+                packet.set_ordinal(UNASKED);
+                self.context.counters.created.add(1);
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            for place in 0..vector.len() {
+                self.context.next.push(Node::Output, place as u8);
+            }
+            self.walk(vector, self.tracer.wanted(), false);
+        }
+    }
+
+    /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
+    fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
+        let Pass { context, tracer, spare, .. } = self;
+        for place in 0..vector.len() {
+            let node = if place < parsed { resume(context, &mut vector[place as u8]) } else { Node::EthernetInput };
+            context.next.push(node, place as u8);
+        }
+        let wanted = tracer.wanted();
+        let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].trace() != 0);
+        if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted.filter(|_| fresh) {
+            // Inputs are no nodes that the loop below visits: what they took is in the vector already.
+            let taken = if input == Node::Rx { parsed..vector.len() } else { 0..parsed };
+            spare.clear();
+            taken.for_each(|place| spare.push(place as u8));
+            trace(context, tracer, vector, input, wanted, spare);
+        }
+        self.walk(vector, wanted, tracing);
+    }
+
+    /// Takes the packets of a vector from node to node, from where they wait to where they end.
+    fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
+        let Pass { context, tracer, pieces, spare } = self;
+        let tracing = tracing || wanted.is_some();
+        let mut start = tsc::ticks();
+        while let Some(node) = context.next.pending() {
+            context.next.take(node, spare);
+            if tracing {
+                trace(context, tracer, vector, node, wanted, spare);
+                start = tsc::ticks();
+            }
+            nodes::run(node, context, pieces, vector, spare);
+            let end = tsc::ticks();
+            let counters = &context.counters.nodes[node as usize];
+            counters.calls.add(1);
+            counters.packets.add(spare.len() as u64);
+            counters.ticks.add(end.wrapping_sub(start));
+            start = end;
+        }
+        for packet in vector.filled() {
+            packet.recycle(context.cache);
+        }
+        vector.clear();
+    }
+}
+
+/// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
+fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
+    let root = context.root;
+    if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
+        packet.set_reason(Reason::InterfaceGone.number());
+    }
+    match Reason::of(packet.reason()) {
+        None if packet.flags().contains(REDIRECTED) => nodes::redirect_again(root, context.guard, packet),
+        None => nodes::entry(root, packet),
+        // Nobody is told whose interface is gone, nor that a worker has failed.
+        Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
+        Some(_) => Node::IcmpError,
+    }
+}
+
+/// Opens traces at the node where they were asked for, and adds a step to each that passes.
+#[cold]
+fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node, wanted: Option<Node>, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        if wanted == Some(node)
+            && packet.trace() == 0
+            && let Some(number) = tracer.open(node, context.worker, packet.time())
+        {
+            packet.set_trace(number);
+        }
+        if packet.trace() != 0 {
+            // What was made here has no link-layer header before it is sent.
+            let ip = ParseFlags::IP4 | ParseFlags::IP6;
+            let bare = packet.l3_offset() == 0 && packet.flags().intersects(ip);
+            let summary = if bare { text::packet_summary } else { text::summary };
+            let step = Step {
+                node,
+                interface: packet.interface(),
+                packet: summary(packet.data()).to_string(),
+                note: note(context, packet, node),
+                cause: cause(context, packet, node),
+            };
+            tracer.step(packet.trace(), step);
+        }
+    }
+}
+
+/// What decided that a packet is dropped: which rule of access lists and bindings, and which allowlist, the node that dropped
+/// it wrote in the place of what the forwarding lookup found.
+fn cause(context: &Context<'_>, packet: &Packet, node: Node) -> Option<Cause> {
+    if !matches!(node, Node::Drop | Node::IcmpError) {
+        return None;
+    }
+    let (reason, interface) = (Reason::of(packet.reason())?, packet.interface());
+    let found = Found::of(packet.forwarding());
+    let by = match reason {
+        Reason::AclDeny if found.action() == Action::Deny => By::Acl(found),
+        Reason::AclReject if found.action() == Action::Reject => By::Acl(found),
+        Reason::AclRateLimit if found.action() == Action::Permit && found.is_special() => By::Acl(found),
+        Reason::MacIp => {
+            let mac = MacAddress(*packet.data().get(6..)?.first_chunk()?);
+            By::Bindings { interface, mac, rule: packet.forwarding().checked_sub(1)? }
+        }
+        Reason::NotAllowed => {
+            let list = u16::try_from(packet.forwarding().checked_sub(1)?).ok()?;
+            By::Allowlist { interface, source: source(packet)?, list }
+        }
+        Reason::AclEthertype => By::Ethertypes { interface },
+        Reason::SavAcl
+        | Reason::SavUrpfStrict
+        | Reason::SavUrpfLoose
+        | Reason::SavUrpfFeasible
+        | Reason::SavTable
+        | Reason::SavSpecial
+        | Reason::SavLink
+        | Reason::SavRateLimit
+        | Reason::SavRedirect => By::Sav { interface, source: source(packet)?, reason },
+        _ => return None,
+    };
+    Some(Cause { model: context.root.model, version: context.root.generation, by })
+}
+
+/// The source of a parsed packet.
+fn source(packet: &Packet) -> Option<IpAddr> {
+    let octets = packet.data().get(packet.l3_offset()..)?;
+    if packet.flags().contains(ParseFlags::IP4) {
+        return octets.get(ipv4::SOURCE..)?.first_chunk::<4>().map(|source| IpAddr::from(*source));
+    }
+    octets.get(ipv6::SOURCE..)?.first_chunk::<16>().map(|source| IpAddr::from(*source))
+}
+
+/// What is known of a packet's fate on its way into a node.
+fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
+    match node {
+        Node::Drop | Node::IcmpError => {
+            Reason::of(packet.reason()).map_or_else(String::new, |reason| reason.name().into())
+        }
+        Node::Ip4Rewrite | Node::Ip6Rewrite | Node::Ip4Fragment | Node::Ip6Fragment | Node::Neighbor => {
+            let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
+            adjacency.map_or_else(String::new, |adjacency| context.root.describe(adjacency))
+        }
+        _ => String::new(),
+    }
+}

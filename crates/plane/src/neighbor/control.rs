@@ -1,0 +1,278 @@
+//! What the control side does about neighbours, as far as it needs neither threads nor ports: events of workers go in, and
+//! frames to send, changes of the root and news for people come out. A live gateway has a thread around it
+//! ([`crate::engine`]), tests step it by hand ([`crate::engine::harness`]).
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use weir_base::clock::Time;
+use weir_base::random::SecureRandom;
+use weir_packet::wire::MacAddress;
+
+use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, TableFull, tag_octets};
+use crate::model::{self, InterfaceKind};
+use crate::neighbor::{Action, Event, Link, Table};
+use crate::root::{Interface, Root};
+
+/// Something that happened and that people want to know, once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// The link of an interface is down: what was routed there is not any more.
+    LinkDown {
+        /// Its name.
+        interface: String,
+    },
+    /// It is back.
+    LinkUp {
+        /// Its name.
+        interface: String,
+    },
+    /// The device of an interface sends no packets as long as the interface's MTU lets pass: they are lost. Told when the
+    /// device's changes.
+    DeviceMtu {
+        /// Its name.
+        interface: String,
+        /// The interface's, in octets.
+        mtu: u32,
+        /// The device's, in octets.
+        device: usize,
+    },
+    /// Another station has an address of ours already: it is not used (RFC 4862, 5.4.5).
+    DuplicateAddress {
+        /// The name of the interface.
+        interface: String,
+        /// The address.
+        address: Ipv6Addr,
+    },
+    /// Another station uses an address of ours: it was told so (RFC 5227, 2.4). Told every ten seconds at most.
+    AddressConflict {
+        /// The name of the interface.
+        interface: String,
+        /// The address.
+        address: IpAddr,
+        /// The other's hardware address.
+        mac: MacAddress,
+    },
+    /// The table of neighbours is full: they displace each other. Told every minute at most.
+    NeighborTableFull {
+        /// How many it takes.
+        limit: usize,
+    },
+    /// A policy of source address validation does what is configured, and no longer what it was told while the gateway ran:
+    /// it is gone, or lacks what that needs.
+    StageEnded {
+        /// The name of the policy.
+        policy: String,
+    },
+    /// A forwarding table has no room for routes to neighbours: packets for them are lost. Told every minute at most.
+    NoRoomForNeighbors {
+        /// How many found none at once.
+        count: usize,
+    },
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            News::LinkDown { interface } => write!(f, "interface {interface}: link down"),
+            News::LinkUp { interface } => write!(f, "interface {interface}: link up"),
+            News::DeviceMtu { interface, mtu, device } => {
+                write!(
+                    f,
+                    "interface {interface}: its device carries packets of up to {device} octets now, its MTU is {mtu}: longer ones are lost"
+                )
+            }
+            News::StageEnded { policy } => {
+                write!(
+                    f,
+                    "sav policy {policy}: its stage has ended, as the new configuration does not have what it needs"
+                )
+            }
+            News::DuplicateAddress { interface, address } => {
+                write!(f, "interface {interface}: another station has {address}: not used")
+            }
+            News::AddressConflict { interface, address, mac } => {
+                write!(f, "interface {interface}: {mac} uses our address {address}")
+            }
+            News::NeighborTableFull { limit } => {
+                write!(f, "the table of neighbours is full at {limit}: those that never answered make room")
+            }
+            News::NoRoomForNeighbors { count } => {
+                let s = if *count == 1 { "" } else { "s" };
+                write!(f, "no room in a forwarding table for routes to {count} neighbour{s}")
+            }
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Frames to send, each with the number of its interface.
+    pub(crate) frames: Vec<(u32, Box<[u8]>)>,
+    /// For the next root.
+    pub(crate) changes: Vec<Change>,
+    /// For people; names for numbers are looked up already.
+    pub(crate) news: Vec<News>,
+}
+
+/// The table of neighbours, and who the interfaces are.
+pub(crate) struct Keeper {
+    pub(crate) table: Table,
+    /// By number.
+    names: Vec<String>,
+    actions: Vec<Action>,
+    /// When it was last told that a forwarding table has no room.
+    no_room: Option<Time>,
+}
+
+/// Nanoseconds between two such notices.
+const NOTICE: u64 = 60_000_000_000;
+
+impl Keeper {
+    /// Knows of no link yet.
+    pub(crate) fn new(model: &model::Gateway, random: SecureRandom) -> Keeper {
+        let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
+        Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None }
+    }
+
+    /// Goes by another model: its links are `links`, as [`links`] has them.
+    pub(crate) fn adopt(&mut self, model: &model::Gateway, map: &Map, links: Vec<Link>, now: Time, work: &mut Work) {
+        for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
+            if self.names.len() <= number as usize {
+                self.names.resize(number as usize + 1, String::new());
+            }
+            self.names[number as usize].clone_from(&interface.name);
+        }
+        self.table.set(model.neighbor_discovery);
+        self.table.set_links(links, now, &mut self.actions);
+        self.translate(work);
+    }
+
+    /// Addresses of ours, with the number of their interface, that must not be used once these links are in force.
+    pub(crate) fn unusable(&self, links: &[Link]) -> HashSet<(u32, Ipv6Addr)> {
+        self.table.unusable(links)
+    }
+
+    /// Takes in what a worker saw.
+    pub(crate) fn handle(&mut self, event: &Event, now: Time, work: &mut Work) {
+        self.table.handle(event, now, &mut self.actions);
+        self.translate(work);
+    }
+
+    /// Does what is due.
+    pub(crate) fn step(&mut self, now: Time, work: &mut Work) {
+        self.table.step(now, &mut self.actions);
+        self.translate(work);
+    }
+
+    /// Forgets what was learned.
+    pub(crate) fn clear(&mut self, work: &mut Work) {
+        self.table.clear(&mut self.actions);
+        self.translate(work);
+    }
+
+    /// Takes its leave of the links.
+    pub(crate) fn farewell(&mut self, work: &mut Work) {
+        self.table.farewell(&mut self.actions);
+        self.translate(work);
+    }
+
+    /// Takes leave of links that will not be among `links`: while they are still there.
+    pub(crate) fn leave(&mut self, links: &[Link], work: &mut Work) {
+        self.table.leave(links, &mut self.actions);
+        self.translate(work);
+    }
+
+    /// The name of an interface.
+    pub(crate) fn name(&self, number: u32) -> String {
+        self.names.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    fn translate(&mut self, work: &mut Work) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send { interface, frame } => work.frames.push((interface, frame)),
+                Action::Resolved { interface, address, mac, stale } => {
+                    let learned = Some(Learned { mac, stale });
+                    work.changes.push(Change::Neighbor { interface, address, learned });
+                }
+                Action::Gone { interface, address } => {
+                    work.changes.push(Change::Neighbor { interface, address, learned: None });
+                }
+                Action::Tentative { interface, address, duplicate: false } => {
+                    work.changes.push(Change::Usable { interface, address });
+                }
+                Action::Tentative { interface, address, duplicate: true } => {
+                    work.news.push(News::DuplicateAddress { interface: self.name(interface), address });
+                }
+                Action::Conflict { interface, address, mac } => {
+                    work.news.push(News::AddressConflict { interface: self.name(interface), address, mac });
+                }
+                Action::Full { limit } => work.news.push(News::NeighborTableFull { limit }),
+            }
+        }
+        self.actions = actions;
+    }
+}
+
+/// Prepares a model by [`Compiler::prepare`], without the addresses that are not ours yet, which `unusable` finds out by
+/// [`Keeper::unusable`]: gives what is to be committed, and the links for [`Keeper::adopt`] once it is in force.
+pub(crate) fn prepare(
+    compiler: &Compiler,
+    unusable: impl FnOnce(&[Link]) -> HashSet<(u32, Ipv6Addr)>,
+    model: &model::Gateway,
+    places: &mut Places,
+    announces: impl Fn(u32) -> bool,
+) -> Result<(Prepared, Vec<Link>), TableFull> {
+    let (map, interfaces) = compiler.outline(model, places);
+    let links = links(model, &map, &interfaces, announces);
+    places.unusable = unusable(&links);
+    Ok((compiler.prepare(model, places)?, links))
+}
+
+/// The root that follows from what was learned, if anything was.
+pub(crate) fn change(compiler: &mut Compiler, keeper: &mut Keeper, now: Time, work: &mut Work) -> Option<Root> {
+    if work.changes.is_empty() {
+        return None;
+    }
+    let (root, refused) = compiler.change(work.changes.drain(..));
+    if refused > 0 && keeper.no_room.is_none_or(|last| now.since(last) >= NOTICE) {
+        keeper.no_room = Some(now);
+        work.news.push(News::NoRoomForNeighbors { count: refused });
+    }
+    Some(root)
+}
+
+/// The links of a model, whose interfaces are `interfaces` by number. `announces` says of a port, by the model's index, that
+/// there may be stations behind it that we do not know of.
+fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces: impl Fn(u32) -> bool) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::with_capacity(model.interfaces.len());
+    for (index, interface) in (0..).zip(&model.interfaces) {
+        let number = map.interfaces[index as usize];
+        let compiled = &interfaces[number as usize];
+        let (port, tags) = match interface.kind {
+            InterfaceKind::Port { .. } => (index, None),
+            InterfaceKind::Vlan { parent, outer, inner } => (parent.0, Some((outer, inner))),
+        };
+        let own = compiled.addresses.iter().chain(compiled.tentative.iter());
+        links.push(Link {
+            interface: number,
+            mac: MacAddress(compiled.mac),
+            tags: tag_octets(tags),
+            mtu: compiled.mtu,
+            addresses: own.map(|own| own.net).collect(),
+            fixed: HashSet::new(),
+            up: !compiled.down,
+            announces: announces(port) && compiled.peer.is_none(),
+            router: interface.router_advertisement,
+        });
+    }
+    for neighbor in &model.neighbors {
+        links[neighbor.interface.0 as usize].fixed.insert(neighbor.address);
+    }
+    links
+}

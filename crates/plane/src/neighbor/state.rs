@@ -1,0 +1,123 @@
+//! State of each neighbour, of each of our own addresses, and of each link that advertises.
+
+use std::net::IpAddr;
+
+use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
+
+use super::eviction::{Class, Place};
+
+/// Which neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    /// Number of the interface.
+    pub(super) interface: u32,
+    /// Its address.
+    pub(super) address: IpAddr,
+}
+
+/// What is known of a neighbour (RFC 4861, 7.3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It was asked for its hardware address and has not answered yet.
+    Incomplete,
+    /// It answered a question of ours lately.
+    Reachable,
+    /// It has not been confirmed for long, and nobody minds.
+    Stale,
+    /// It has not been confirmed for long, and is in use: somebody may confirm it before we ask.
+    Delay,
+    /// It was asked whether it is still there.
+    Probe,
+}
+
+impl State {
+    /// As `show neighbors` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Incomplete => "incomplete",
+            State::Reachable => "reachable",
+            State::Stale => "stale",
+            State::Delay => "delay",
+            State::Probe => "probe",
+        }
+    }
+}
+
+/// A neighbour as others see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Number of the interface.
+    pub interface: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address, unless it is incomplete.
+    pub mac: Option<MacAddress>,
+    /// What is known of it.
+    pub state: State,
+    /// Since when it is in this state.
+    pub since: Time,
+    /// When it last answered a question of ours.
+    pub confirmed: Option<Time>,
+}
+
+/// A neighbour, as the table holds it.
+pub(super) struct Entry {
+    pub(super) key: Key,
+    pub(super) mac: MacAddress,
+    pub(super) state: State,
+    pub(super) since: Time,
+    pub(super) confirmed: Option<Time>,
+    /// Questions in this state.
+    pub(super) asked: u8,
+    /// Until when an answer is one to a question of ours.
+    pub(super) answerable: Time,
+    pub(super) deadline: Option<Time>,
+    pub(super) place: Place,
+    /// Hardware address and staleness, as the workers were told. What nobody has wanted yet is not told: hearing of a
+    /// million stations changes no table of theirs.
+    pub(super) told: Option<(MacAddress, bool)>,
+}
+
+impl Entry {
+    pub(super) fn class(&self) -> Class {
+        match (self.state, self.confirmed) {
+            (State::Incomplete, _) | (State::Delay | State::Probe, None) => Class::Incomplete,
+            (_, None) => Class::Unconfirmed,
+            (State::Stale, Some(_)) => Class::Idle,
+            (_, Some(_)) => Class::Busy,
+        }
+    }
+}
+
+/// The phase of an address of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not tested yet.
+    Tentative,
+    /// Nobody has said yet that he has it.
+    Probed,
+    /// Ours.
+    Usable,
+    /// Somebody else's.
+    Duplicate,
+}
+
+/// One of our addresses.
+#[derive(Debug)]
+pub(super) struct Own {
+    pub(super) phase: Phase,
+    /// Announcements still to be made.
+    pub(super) announcements: u8,
+    pub(super) defended: Option<Time>,
+    pub(super) deadline: Option<Time>,
+}
+
+/// What is going on at an interface that advertises.
+#[derive(Debug, Default)]
+pub(super) struct Router {
+    pub(super) deadline: Option<Time>,
+    /// Of the first few, how many are still to come.
+    pub(super) initial: u8,
+    pub(super) last: Option<Time>,
+}

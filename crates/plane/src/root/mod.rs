@@ -1,0 +1,136 @@
+//! The root: one immutable version of everything that the nodes read, published by the control thread and looked at
+//! once per vector.
+//!
+//! Numbers that packets carry (interfaces, adjacencies, VRFs, ports) keep their meaning from version to version: an
+//! interface that goes away leaves a hole. What did not change between two versions is shared by them.
+
+pub mod acl;
+mod adjacency;
+pub mod allow;
+pub mod bindings;
+pub mod counters;
+pub mod ecmp;
+mod forwarding;
+mod interface;
+mod pending;
+pub mod sampler;
+pub mod sav;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_packet::wire::MacAddress;
+
+use crate::model::IcmpLimits;
+
+pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, View};
+use allow::Allowlists;
+use bindings::Bindings;
+pub use forwarding::{Forwarding, Tables};
+pub use interface::{Interface, InterfaceCounters, LinkLocals};
+pub use pending::Pending;
+pub(crate) use pending::Station;
+use sampler::Sampler;
+use sav::{Routes, Validators};
+
+/// A version of everything.
+#[derive(Clone)]
+pub struct Root {
+    /// Counts the versions, from 1.
+    pub generation: u64,
+    /// Counts the models that were compiled, from 1: what is learned makes a new version of the same.
+    pub model: u64,
+    /// Interfaces, by number.
+    pub interfaces: Arc<[Interface]>,
+    /// What each port's frames belong to, by port number.
+    pub ports: Arc<[Demux]>,
+    /// Forwarding tables, by VRF number.
+    pub vrfs: Vec<Tables>,
+    /// What routes lead to, by adjacency number.
+    pub adjacencies: Adjacencies,
+    /// Neighbours that were learned and that no table leads to yet.
+    pub pending: Pending,
+    /// Buckets of multipath sets: [`crate::root::ecmp::BUCKETS`] adjacency numbers each.
+    pub buckets: Arc<[u32]>,
+    /// What interfaces ask of sources.
+    pub sav: Validators,
+    /// What interfaces ask of packets by lists of rules.
+    pub acl: acl::Access,
+    /// What they ask of sources by allowlists.
+    pub allow: Allowlists,
+    /// What they ask of hardware addresses.
+    pub bindings: Bindings,
+    /// Some interface says which ethertypes may leave.
+    pub ethertypes_out: bool,
+    /// Who takes samples, by number.
+    pub samplers: Arc<[Sampler]>,
+    /// Limits of what we originate, over all workers.
+    pub icmp: IcmpLimits,
+    /// Unresolved neighbours get a made-up hardware address (replay).
+    pub invent_neighbors: bool,
+}
+
+/// Which interface a port's frames belong to.
+#[derive(Clone)]
+pub struct Demux {
+    /// Interface of untagged and priority-tagged frames; [`NONE`] when the port is gone.
+    pub untagged: u32,
+    /// The interface for which the host sends by this port, when it is a punt device; else [`NONE`].
+    pub host: u32,
+    /// Interfaces of tagged frames, by (outer TPID, outer VLAN id, inner VLAN id or 0).
+    pub tagged: Arc<HashMap<(u16, u16, u16), u32>>,
+}
+
+/// The hardware address that a replay makes up for a neighbour: locally administered, and the same in every run.
+pub fn invented_mac(address: IpAddr) -> MacAddress {
+    let word = match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    };
+    let folded = (word ^ (word >> 64)) as u64;
+    let [_, _, _, a, b, c, d, e] = (folded ^ (folded >> 40)).to_be_bytes();
+    MacAddress([0x02, a, b, c, d, e])
+}
+
+/// The hardware address of an interface that was given none: locally administered, derived from its name (FNV-1a).
+pub fn derived_mac(name: &str) -> MacAddress {
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
+    MacAddress([0x02, a, b, c, d, e])
+}
+
+impl Root {
+    /// The routes, as validators and allowlists look sources up in them.
+    #[inline(always)]
+    pub fn routes(&self) -> Routes<'_> {
+        Routes { vrfs: &self.vrfs, adjacencies: &self.adjacencies, reverse: &self.sav.reverse }
+    }
+
+    /// The number of the adjacency by which a neighbour is reached that no route leads to yet.
+    #[inline]
+    pub(crate) fn resolved(&self, interface: u32, address: IpAddr) -> Option<u32> {
+        let number = self.pending.get(interface, address)?;
+        let adjacency = self.adjacencies.get(number as usize)?;
+        matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale).then_some(number)
+    }
+
+    /// An adjacency in words: `via 198.51.100.254 on wan`.
+    pub fn describe(&self, adjacency: &Adjacency) -> String {
+        let interface = self.interfaces.get(adjacency.interface as usize).map_or("?", |interface| &interface.name);
+        match (adjacency.kind, adjacency.next_hop) {
+            (Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor, Some(next_hop)) => {
+                format!("via {next_hop} on {interface}")
+            }
+            (Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor, None) => format!("on {interface}"),
+            (Kind::NoRoute, _) => "no route".into(),
+            (Kind::Local, _) => "local".into(),
+            (Kind::Blackhole, _) => "blackhole".into(),
+            (Kind::Tentative, _) => "tentative".into(),
+            (Kind::Unreachable, _) => "unreachable".into(),
+            (Kind::Broadcast, _) => "broadcast".into(),
+        }
+    }
+}
