@@ -76,24 +76,29 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
     };
     let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].0);
     let done = outlet.transmit(vector, frame, cache, *now, counters, to);
-    if done.at_once && done.refused.is_empty() {
-        counters.transmitted.add(done.taken as u64);
-        count(context.root, context.worker, lengths, &frame.places()[..done.taken]);
-    } else if done.at_once {
-        let mut sent = Frame::new();
-        let places = frame.places()[..done.taken].iter().filter(|place| !done.refused.places().contains(place));
-        places.for_each(|&place| sent.push(place));
-        counters.transmitted.add(sent.len() as u64);
-        count(context.root, context.worker, lengths, sent.places());
-    }
-    let taken = done.taken;
+    let (taken, at_once) = (done.taken, done.at_once);
     if !done.refused.is_empty() {
         let refused = done.refused.clone();
-        refused.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::TransmitFailed));
+        settle(context, vector, &frame.places()[..taken], &refused, at_once.then_some(lengths));
+    } else if at_once {
+        counters.transmitted.add(taken as u64);
+        count(context.root, context.worker, lengths, &frame.places()[..taken]);
     }
     for &place in &frame.places()[taken..] {
         super::discard(context, &vector[place], Reason::TransmitFull);
     }
+}
+
+/// Drops the packets that a port took and cannot send. Counts the others as sent if `lengths` is given.
+#[cold]
+fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], refused: &Frame, lengths: Option<&Lengths>) {
+    if let Some(lengths) = lengths {
+        let mut sent = Frame::new();
+        taken.iter().filter(|place| !refused.places().contains(place)).for_each(|&place| sent.push(place));
+        context.counters.transmitted.add(sent.len() as u64);
+        count(context.root, context.worker, lengths, sent.places());
+    }
+    refused.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::TransmitFailed));
 }
 
 /// Drops the frames of whose ethertype their interface lets none out; gives the others.
@@ -121,7 +126,7 @@ fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Le
 }
 
 /// Counts what was sent, interface by interface: one addition for each run of packets.
-#[inline]
+#[inline(always)]
 fn count(root: &Root, worker: usize, lengths: &Lengths, sent: &[u8]) {
     let of = |place: u8| lengths[usize::from(place)];
     for run in sent.chunk_by(|&one, &other| of(one).0 == of(other).0) {
