@@ -443,7 +443,8 @@ fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
     let (pipe, rules) = (folder.0.join("pipe.rules"), "[acl.edge]\nfiles = [\"pipe.rules\"]\n");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let path = pipe.to_str().unwrap();
-    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe.rules\" }} }}\n");
+    let output =
+        format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe.rules\" }} }}\n");
     let config = folder.config(&output);
     let start = Instant::now();
     let ran = folder.output(&["run", config.to_str().unwrap()]);
@@ -838,7 +839,7 @@ fn access_lists_change_while_packets_flow() {
     );
     assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
     assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
-    assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in names it"));
+    assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in uses it"));
     assert!(gateway.refused(1, &["acl", "replace", "new", path]).contains("there is no access list"));
     let rates = gateway.json(&["show", "acl", "edge-in", "--rates", "0.2", "--json"]);
     assert!(rates["interval"].as_f64().unwrap() >= 0.2 && rates["rules"][0]["rate"]["packets"].is_number(), "{rates}");
