@@ -709,7 +709,7 @@ fn what_can_not_be_changed_stays_as_it_was() {
     is(create(list("x", &[])).unwrap_err(), "with the name `x` already");
     assert_eq!(create(list("new", std::slice::from_ref(&one))).unwrap().rules, 1);
     is(compiler.delete_acl((gateway, map), "x").unwrap_err(), "cannot remove access list `x`: interface a uses it");
-    is(compiler.delete_acl((gateway, map), "y").unwrap_err(), "one of the configuration's");
+    is(compiler.delete_acl((gateway, map), "y").unwrap_err(), "is declared in the configuration");
     assert_eq!(rig.numbers("new").len(), 1);
     rig.edit("new", insert(At::End, &[one])).unwrap();
     assert_eq!(rig.reload(rig.gateway.clone()), []);
@@ -1237,7 +1237,7 @@ fn what_groups_were_given_is_taken_back() {
     is(rig.restore("none").unwrap_err(), "there is no group `none` of the kind that is meant");
     is(
         rig.restore("inner").unwrap_err(),
-        "group `inner` is one of the configuration's, and as it says: take it out there",
+        "group `inner` is declared in the configuration, and as it says there: remove it there",
     );
 
     // A group of the configuration is as that says, in all rules and groups that name it.

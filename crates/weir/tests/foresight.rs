@@ -652,7 +652,7 @@ fn entries_of_the_file_and_empty_files_delete_nothing() {
             fails(&mapped, 3, "no packet has an IPv4-mapped address (write `203.0.113.0/24`)");
             let import = |more: &[&str]| weir(&[&["sav", "import", "edge", "/dev/null"], more].concat());
             let named = ["--source", "list", "--format", "rules"];
-            fails(&import(&named), 1, "nothing was changed. To delete all of them, use `weir sav clear`");
+            fails(&import(&named), 1, "all entries of source `list` would be deleted; use `weir sav clear`");
             let entries = || {
                 let shown = json(&weir(&["show", "sav", "edge", "--json"]));
                 shown["entries"].as_array().unwrap().iter().filter(|row| row["source"] == "list").count()

@@ -453,16 +453,17 @@ fn a_core_that_cannot_be_used_is_named_with_its_place() {
 #[test]
 fn a_named_pipe_that_nobody_reads_or_writes_keeps_nobody_waiting() {
     let folder = Folder::new("pipe");
-    let (pipe, rules) = (folder.0.join("pipe"), "[acl.edge]\nfiles = [\"pipe\"]\n");
+    let (pipe, rules) = (folder.0.join("pipe.rules"), "[acl.edge]\nfiles = [\"pipe.rules\"]\n");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let path = pipe.to_str().unwrap();
-    let output = format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe\" }} }}\n");
+    let output =
+        format!("{CONFIG}\n[[interface]]\nname = \"cap\"\nport = {{ pcap = {{ output = \"pipe.rules\" }} }}\n");
     let config = folder.config(&output);
     let start = Instant::now();
     let ran = folder.output(&["run", config.to_str().unwrap()]);
     let says = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{says}");
-    assert!(says.contains("pipe: cannot be created: this is a named pipe, and no process reads it"), "{says}");
+    assert!(says.contains("pipe.rules: cannot be created: this is a named pipe, and no process reads it"), "{says}");
     let config = folder.config(&format!("{CONFIG}\n{rules}"));
     let config = config.to_str().unwrap();
     let capture = format!("in={path}");
@@ -767,7 +768,7 @@ fn access_lists_change_while_packets_flow() {
         "hosts: 1 address, as configured; 1 rule names it\n"
     );
     assert!(gateway.matches(two) && !gateway.matches(one));
-    assert!(gateway.refused(1, &["acl", "group", "hosts", "--remove"]).contains("as it says: take it out there"));
+    assert!(gateway.refused(1, &["acl", "group", "hosts", "--remove"]).contains("remove it there"));
     gateway.ok(&["acl", "group", "new", "--kind", "addresses", "10.0.0.12"]);
     gateway.ok(&["acl", "insert", "edge-in", "deny ip from @new to any"]);
     let id = &gateway.rules("edge-in")[3].0;
@@ -851,7 +852,7 @@ fn access_lists_change_while_packets_flow() {
     );
     assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
     assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
-    assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in names it"));
+    assert!(gateway.refused(1, &["acl", "remove", "edge-in"]).contains("interface in uses it"));
     assert!(gateway.refused(1, &["acl", "replace", "new", path]).contains("there is no access list"));
     let rates = gateway.json(&["show", "acl", "edge-in", "--rates", "0.2", "--json"]);
     assert!(rates["interval"].as_f64().unwrap() >= 0.2 && rates["rules"][0]["rate"]["packets"].is_number(), "{rates}");

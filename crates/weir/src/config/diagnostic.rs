@@ -182,7 +182,7 @@ codes! {
     ConflictingRules = "conflicting-rules",
     /// Warning: a rule that never decides, because earlier ones always do.
     ShadowedRule = "shadowed-rule",
-    /// Warning: a file of rules that has none.
+    /// Warning: a file of rules, prefixes or routes that has none.
     EmptyFile = "empty-file",
     /// Warning: an interface by which no source may come in.
     NothingValid = "nothing-valid",

@@ -84,7 +84,10 @@ impl Reader<'_> {
         unit: Duration,
     ) -> Option<Duration> {
         let DeValue::String(text) = value.get_ref() else {
-            let example = examples(&range, unit).next_back().unwrap_or("30s");
+            let example = examples(&range, unit)
+                .find(|time| *time == "30s")
+                .or(examples(&range, unit).next_back())
+                .unwrap_or("30s");
             return self.wrong_type(value, &format!("a time such as `\"{example}\"` ({what})"));
         };
         let Ok(time) = humantime::parse_duration(text) else {

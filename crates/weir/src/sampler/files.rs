@@ -454,6 +454,7 @@ mod tests {
         write(&mut files, 8..9, Time(RETRY - 1));
         write(&mut files, 9..10, Time(RETRY));
         assert_eq!(read(&spec), [Vec::from_iter(9..10), Vec::from_iter(0..5)]);
+        drop(files);
 
         let mut half = Files::open(self::spec(folder.path(), 1_000_000, 1)).unwrap();
         write(&mut half, 0..2, Time(0));

@@ -189,8 +189,8 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
     let gateway = Gateway::start_by(folder, command);
     let log = gateway.log();
     let denied = "Permission denied (os error 13)";
-    assert!(log.contains(&format!("a reload will not be able to read weir.toml: {denied}")), "{log}");
-    let devices = "a reload will not be able to add taps, tuns or punt devices: /dev/net/tun:";
+    assert!(log.contains(&format!("a reload cannot read weir.toml: {denied}")), "{log}");
+    let devices = "a reload cannot add taps, tuns or punt devices: /dev/net/tun:";
     assert!(log.contains(&format!("{devices} {denied}")), "{log}");
     gateway.end();
 }
