@@ -9,8 +9,6 @@ mod redirect;
 mod rules;
 mod valid;
 
-use std::collections::HashMap;
-
 use weir_plane::model::{Interface, Mechanism, PerFamily, SavIndex, SavLayout, SavPolicy, Urpf};
 
 use super::super::declare::sav::{self, NONE};
@@ -18,17 +16,6 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::At;
 use super::Resolver;
 use rules::{Lists, Takes};
-
-/// Policies by name, and what is known of them so far.
-#[derive(Default)]
-pub(super) struct Policies<'a> {
-    /// Declared policies by name, as indices of `declared.sav`; of equal names, the first.
-    by_name: HashMap<&'a str, usize>,
-    /// The index in the model of each declared policy, unless it validates nothing.
-    index_of: Vec<Option<SavIndex>>,
-    /// Some interface names it.
-    used: Vec<bool>,
-}
 
 impl<'a> Resolver<'a> {
     /// Gives policies their indices.
