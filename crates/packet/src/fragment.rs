@@ -5,32 +5,15 @@
 //! as possible. The order is that of the data. IPv6 routers do not fragment;
 //! whoever sends may ([`SourceFragmenter`]).
 
+mod room;
 mod source;
 
+pub use room::Cannot;
+use room::Room;
 pub use source::SourceFragmenter;
 
 use crate::checksum;
 use crate::wire::{self, ipv4};
-
-/// Why a datagram is not fragmented.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Cannot {
-    /// It is no valid datagram of the family.
-    #[error("not a whole IP datagram")]
-    Malformed,
-    /// It says that it must not be: what is due is an ICMP error, fragmentation needed.
-    #[error("the datagram must not be fragmented")]
-    DontFragment,
-    /// The link does not take the headers and 8 octets of data.
-    #[error("no room for the headers and eight octets of data")]
-    MtuTooSmall,
-    /// One of its options has a length that does not fit.
-    #[error(transparent)]
-    Option(#[from] ipv4::BadOption),
-    /// Its data would end beyond 65,535 octets in the whole datagram.
-    #[error("the datagram that this is a fragment of is longer than any can be")]
-    TooLong,
-}
 
 /// Cuts one datagram.
 #[derive(Debug, Clone)]
@@ -152,35 +135,6 @@ impl<'a> Fragmenter<'a> {
         header[ipv4::CHECKSUM..][..2].fill(0);
         let checksum = checksum::of(header);
         header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
-    }
-}
-
-/// Octets of data that fit behind the headers of a fragment. The last fragment may use all of them, any other one only a
-/// multiple of 8 (RFC 791 section 3.2, RFC 8200 section 4.5).
-#[derive(Debug, Clone, Copy)]
-struct Room(usize);
-
-impl Room {
-    /// Returns the room behind headers of this length on a link of this MTU.
-    fn behind(mtu: usize, headers: usize) -> Result<Room, Cannot> {
-        let room = Room(mtu.saturating_sub(headers));
-        if room.multiple() == 0 { Err(Cannot::MtuTooSmall) } else { Ok(room) }
-    }
-
-    /// Data of a fragment that is not the last.
-    fn multiple(self) -> usize {
-        self.0 & !7
-    }
-
-    /// Data of the next fragment when so many octets are left.
-    fn next(self, left: usize) -> usize {
-        if left <= self.0 { left } else { self.multiple() }
-    }
-
-    /// Fragments that so many octets need.
-    fn fragments(self, left: usize) -> usize {
-        // The last one takes as much as fits; an empty rest needs none.
-        if left == 0 { 0 } else { 1 + left.saturating_sub(self.0).div_ceil(self.multiple().max(1)) }
     }
 }
 

@@ -29,6 +29,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use datagram::{DATA, Datagram, Progress, ROOM};
-pub use piece::{Bad, Key, Piece};
+pub use datagram::{Datagram, Progress, ROOM};
+pub use piece::{Bad, DATA, Key, Piece};
 pub use table::{Evicted, Table};

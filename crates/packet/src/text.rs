@@ -16,6 +16,7 @@ mod packet;
 mod reader;
 mod summary;
 
+pub use description::Macs;
 pub use error::TextError;
-pub use packet::{Macs, PacketText};
+pub use packet::PacketText;
 pub use summary::{Summary, packet_summary, summary};

@@ -49,8 +49,6 @@ use receive::{Doorstep, Source};
 
 /// Slots of a ring that is received through: 8 MiB, 4 ms of a million packets per second.
 const RECEIVE_SLOTS: usize = 4096;
-/// Slots of a ring that is sent through: 2 MiB, four vectors.
-const TRANSMIT_SLOTS: usize = 1024;
 /// Octets that frames which are longer than a slot may take until they are read.
 const RECEIVE_BUFFER: u32 = 16 << 20;
 /// Octets that frames on their way out may take: more than all slots do, so that the ring is what limits them.
@@ -202,7 +200,7 @@ impl AfPacketPort {
         for socket in [&ringed, &plain] {
             self.done("send buffer", socket.set_buffer(SocketBuffer::Send, SEND_BUFFER))?;
         }
-        let ring = self.ring(TRANSMIT_SLOTS, TransmitRing::map(&ringed, TRANSMIT_SLOTS))?;
+        let ring = self.ring(transmit::SLOTS, TransmitRing::map(&ringed, transmit::SLOTS))?;
         let (ringed, plain) = (Arc::new(ringed), Arc::new(plain));
         for socket in [&ringed, &plain] {
             if let Some(device) = device {

@@ -4,8 +4,11 @@
 //! depend on `n` and the stream's seed alone, whatever the queues and bursts in which it is taken. What is sent to a
 //! generator vanishes.
 
+mod error;
 mod flows;
 mod frames;
+mod layout;
+mod link;
 mod looped;
 pub(crate) mod mix;
 mod pace;
@@ -16,112 +19,21 @@ mod stream;
 mod template;
 
 use std::cmp::Ordering;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::Vector;
 
+use crate::context::Context;
+use crate::error::OpenError;
 use crate::null::Sink;
-use crate::open::{Context, OpenError};
-use crate::pcap::CaptureError;
 use crate::spec::GeneratorSpec;
 use crate::{Burst, Port, PortCounters, Readiness, Receiver, Transmitter};
+pub use error::StreamError;
 use frames::Target;
-use mix::mix;
+use link::Link;
 use stream::{Source, Stream};
-
-/// Why a stream cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// Source and destination are not all IPv4 or all IPv6.
-    #[error("source and destination must be of one address family")]
-    Families,
-    /// A range ends before it starts.
-    #[error("the range of `{range}` ends before it starts")]
-    Reversed {
-        /// The field.
-        range: &'static str,
-    },
-    /// The headers alone are longer than the frame.
-    #[error("frames of {size} octets are too short for their headers, which take {least}")]
-    TooShort {
-        /// The length asked for.
-        size: u32,
-        /// The least possible.
-        least: u32,
-    },
-    /// No such frame can be made or sent.
-    #[error("frames of {size} octets are too long, at most {most} are possible here")]
-    TooLong {
-        /// The length asked for.
-        size: u32,
-        /// The most possible.
-        most: usize,
-    },
-    /// The number of flows is out of range.
-    #[error("{flows} flows, where 1 to {most} are possible")]
-    Flows {
-        /// The number asked for.
-        flows: u32,
-        /// The most possible.
-        most: u32,
-    },
-    /// More than two VLAN tags.
-    #[error("{count} VLAN tags, where at most two are possible")]
-    Tags {
-        /// The number asked for.
-        count: usize,
-    },
-    /// No VLAN has this number.
-    #[error("there is no VLAN {id}, they are numbered up to 4094")]
-    VlanId {
-        /// The number asked for.
-        id: u16,
-    },
-    /// A rate of nothing.
-    #[error("a rate of 0 packets per second never sends anything")]
-    Rate,
-    /// The capture cannot be read, or holds no packets to repeat.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The capture does not fit into memory.
-    #[error("{}: more than {most} octets of packets, too many to repeat from memory", path.display())]
-    CaptureTooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The most possible.
-        most: usize,
-    },
-    /// A packet of the capture is longer than the interface's frames.
-    #[error("{}: packet {record} is longer than {most} octets, the longest frame here", path.display())]
-    FrameTooLong {
-        /// The file.
-        path: PathBuf,
-        /// Which packet, from 1 on.
-        record: u64,
-        /// The most possible.
-        most: usize,
-    },
-}
-
-/// The link-layer addresses of packets whose template names none.
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    source: [u8; 6],
-    destination: [u8; 6],
-}
-
-impl Link {
-    /// From a station that stands for the stream (locally administered, made from the interface's name) to the interface.
-    fn of(context: &Context, stream: usize) -> Link {
-        let name = context.name.bytes().fold(0, |hash, octet| mix(hash ^ u64::from(octet)));
-        let [a, b, c, d, e, ..] = mix(name ^ stream as u64).to_be_bytes();
-        Link { source: [0x02, a, b, c, d, e], destination: context.mac }
-    }
-}
 
 /// A generator port.
 pub(crate) struct Generator {

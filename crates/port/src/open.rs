@@ -1,65 +1,17 @@
 //! Opening ports.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::Port;
-use crate::af_packet::{AfPacketError, AfPacketPort};
-use crate::generator::{Generator, StreamError};
+use crate::af_packet::AfPacketPort;
+use crate::context::Context;
+use crate::error::OpenError;
+use crate::generator::Generator;
 use crate::null::Null;
 use crate::pcap::{CaptureError, CapturePort, is_same};
+use crate::port::Port;
 use crate::spec::{Middleware, PortSpec, StreamSource, StreamSpec};
-use crate::tap::{Mode as TapMode, TapError, TapPort};
+use crate::tap::{Mode as TapMode, TapPort};
 use crate::{capture, fault};
-
-/// What a port is told of the interface it is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Context {
-    /// The interface's name: generators make their own MAC addresses from it.
-    pub name: String,
-    /// The interface's MAC address: where generators send when their template names no other.
-    pub mac: [u8; 6],
-    /// The longest frame of the interface, in octets, with link-layer header and tags: generators refuse to make longer
-    /// ones.
-    pub max_frame: usize,
-}
-
-/// Why a port could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// There is nothing to generate.
-    #[error("a generator needs at least one stream")]
-    NoStreams,
-    /// A stream of the generator cannot be made.
-    #[error("stream {number}: {error}")]
-    Stream {
-        /// Which, from 1 on.
-        number: usize,
-        /// Why.
-        error: StreamError,
-    },
-    /// A capture file cannot be read or written.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// An interface of the kernel cannot be attached to.
-    #[error(transparent)]
-    AfPacket(#[from] AfPacketError),
-    /// A tap or tun device cannot be had.
-    #[error(transparent)]
-    Tap(#[from] TapError),
-}
-
-impl OpenError {
-    /// Whether another process holds what is to be opened. One that was killed a moment ago may still do so.
-    pub fn is_held(&self) -> bool {
-        match self {
-            OpenError::AfPacket(AfPacketError::Claimed { .. }) | OpenError::Tap(TapError::Busy { .. }) => true,
-            OpenError::Capture(CaptureError::Create { source, .. }) => source.kind() == ErrorKind::ResourceBusy,
-            _ => false,
-        }
-    }
-}
 
 impl PortSpec {
     /// The files that it reads and writes.

@@ -20,10 +20,11 @@
 //! and kind is there again they are attached to it ([`crate::Port::refresh`]), so queues need not be exchanged.
 
 mod error;
+mod mode;
+mod queue;
 mod receive;
 mod transmit;
 
-use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -32,35 +33,17 @@ use rustix::io::Errno;
 use weir_packet::offload::VirtioHeader;
 
 pub use error::TapError;
+pub use mode::Mode;
+use mode::NODE;
+use queue::{Queue, peer};
 
 use crate::links::Device;
 use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
 use crate::{Context, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
-/// The driver's node.
-const NODE: &str = "/dev/net/tun";
-
 /// The largest MTU of a tap: the kernel's limit of 65,535 octets less an Ethernet header.
 const LARGEST_TAP_MTU: u32 = 65_521;
-
-/// Which of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Frames.
-    Tap,
-    /// Network-layer packets.
-    Tun,
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Tap => "tap",
-            Mode::Tun => "tun",
-        })
-    }
-}
 
 /// A tap or tun port.
 pub(crate) struct TapPort {
@@ -282,21 +265,6 @@ impl Port for TapPort {
         let transmitter = |number| Box::new(transmit::Queue::new(self.queue(number))) as Box<dyn Transmitter>;
         (0..workers).map(transmitter).collect()
     }
-}
-
-/// What both directions of a queue need.
-struct Queue {
-    file: Arc<OwnedFd>,
-    counters: Arc<PortCounters>,
-    mode: Mode,
-}
-
-/// The address of the station behind a tun: locally administered, and never that of the interface itself.
-fn peer(mac: [u8; 6]) -> [u8; 6] {
-    let [first, rest @ .., last] = mac;
-    let mut peer = [first & !1 | 2, 0, 0, 0, 0, !last];
-    peer[1..5].copy_from_slice(&rest);
-    peer
 }
 
 /// What the kernel takes as a name (`dev_valid_name`), less '%', which it replaces.

@@ -2,7 +2,7 @@
 
 use crate::wire::{ipv6, protocol};
 
-use super::{Cannot, Room};
+use super::room::{Cannot, Room};
 
 /// Cuts one IPv6 packet, at its source: nobody on the way may. Nothing is copied before a fragment is asked for.
 #[derive(Debug, Clone)]

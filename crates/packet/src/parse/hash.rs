@@ -19,7 +19,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{ParseFlags, Parsed};
+use super::parsed::{ParseFlags, Parsed};
 use crate::wire::{array, be16, icmpv4, icmpv6, ipv4, ipv6, protocol};
 
 /// The secret keys of a hash.

@@ -6,10 +6,8 @@ use crate::buffer::{HEADROOM, LARGE};
 use crate::checksum;
 use crate::wire::{ipv4, ipv6};
 
-use super::Piece;
+use super::piece::{DATA, Piece};
 
-/// Where the data of a datagram starts in its room, in octets: room for the headers of the first fragment.
-pub const DATA: usize = 3072;
 /// Octets of the room that a datagram is put together in.
 pub const ROOM: usize = DATA + UNITS * UNIT;
 

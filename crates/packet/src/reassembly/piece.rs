@@ -6,7 +6,8 @@ use crate::parse::{ParseFlags, Parsed};
 use crate::wire::icmpv6::parameter_problem;
 use crate::wire::{ipv4, ipv6, protocol};
 
-use super::DATA;
+/// Where the data of a datagram starts in its room, in octets: room for the headers of the first fragment.
+pub const DATA: usize = 3072;
 
 /// What the fragments of one datagram share (RFC 791 section 3.2, RFC 8200 section 4.5), and no two datagrams that are
 /// under way at the same time.

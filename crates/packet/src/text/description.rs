@@ -3,11 +3,19 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::packet::Macs;
 use crate::checksum::{self, Sum};
 use crate::wire::ethernet::ethertype;
 use crate::wire::vlan::Tag;
 use crate::wire::{MacAddress, VlanId, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp};
+
+/// The hardware addresses of a packet that does not name its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Macs {
+    /// Source.
+    pub from: MacAddress,
+    /// Destination.
+    pub to: MacAddress,
+}
 
 /// What a description says. Checked as a whole: [`Description::frame`] cannot fail.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::description::Description;
+use super::description::{Description, Macs};
 use super::error::TextError;
 use super::reader::{Reader, hex};
-use crate::wire::MacAddress;
 
 /// A packet as a user writes it:
 ///
@@ -37,15 +36,6 @@ pub struct PacketText(Form);
 enum Form {
     Described(Description),
     Frame(Vec<u8>),
-}
-
-/// The hardware addresses of a packet that does not name its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Macs {
-    /// Source.
-    pub from: MacAddress,
-    /// Destination.
-    pub to: MacAddress,
 }
 
 impl PacketText {
@@ -92,6 +82,7 @@ mod tests {
     use crate::parse::{self, ParseFlags, Parsed};
     use crate::text::arbitrary::texts;
     use crate::text::summary;
+    use crate::wire::MacAddress;
     use crate::wire::ethernet::ethertype;
 
     const MACS: Macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 1]), to: MacAddress([2, 0, 0, 0, 0, 2]) };

@@ -34,11 +34,13 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::vlan;
 
-use super::TRANSMIT_SLOTS;
 use crate::outcome::Outcomes;
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
 use crate::{Outcome, PortCounters, Transmitter, count, virtio};
+
+/// Slots of a ring that is sent through: 2 MiB, four vectors.
+pub(super) const SLOTS: usize = 1024;
 
 /// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
 const LEAST_START: u16 = 20;
@@ -89,7 +91,7 @@ impl Queue {
         counters: Arc<PortCounters>,
     ) -> Queue {
         let long = VecDeque::with_capacity(VECTOR);
-        let outcomes = Outcomes::with_capacity(TRANSMIT_SLOTS + VECTOR);
+        let outcomes = Outcomes::with_capacity(SLOTS + VECTOR);
         Queue {
             ring,
             ringed,

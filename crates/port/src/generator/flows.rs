@@ -3,7 +3,7 @@
 //! The four ranges span a space of tuples. A permutation of that space that depends on the seed alone sends flow 0, 1,
 //! 2, … to tuples all over it: no two flows are equal, and no memory is spent on remembering which were given away.
 
-use super::StreamError;
+use super::error::StreamError;
 use super::mix::mix;
 
 /// The most values of one address range that are told apart: a longer range is cut into that many blocks of equal

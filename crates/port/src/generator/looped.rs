@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 use weir_packet::wire::ethernet::ethertype;
 
-use super::StreamError;
+use super::error::StreamError;
 use super::frames::Target;
 use super::share::{Cursor, Share};
 use crate::pcap::{CaptureError, Reader};

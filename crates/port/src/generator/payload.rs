@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_packet::checksum::Sum;
 
-use super::template::SLOT_MAX;
+use super::layout::{IMIX_LONGEST, SLOT_MAX};
 use crate::spec::SizeSpec;
 
 /// As much of the payload as a template's longest frame needs.
@@ -17,7 +17,7 @@ impl Payload {
     pub(super) fn new(size: SizeSpec, headers: usize) -> Payload {
         let longest = match size {
             SizeSpec::Fixed(size) | SizeSpec::Range(_, size) => size as usize,
-            SizeSpec::Imix => super::size::IMIX_LONGEST,
+            SizeSpec::Imix => IMIX_LONGEST,
         };
         // At least what fills a slot of ready frames.
         let octets = longest.min(weir_packet::buffer::MAX_FRAME).saturating_sub(headers).max(SLOT_MAX);

@@ -3,15 +3,13 @@
 use weir_packet::checksum::Delta;
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::StreamError;
+use super::error::StreamError;
+use super::layout::Layout;
 use super::payload::Payload;
-use super::template::Layout;
 use crate::spec::{SizeSpec, Transport};
 
 /// The simple Internet mix, as frames without check sequence.
 const IMIX: [(u32, usize); 3] = [(60, 7), (590, 4), (1514, 1)];
-/// Its longest frame.
-pub(super) const IMIX_LONGEST: usize = 1514;
 
 /// A frame length and the fields that depend on it.
 #[derive(Debug, Clone, Copy)]

@@ -4,11 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use weir_base::clock::Time;
 
+use super::error::StreamError;
 use super::frames::{Frames, Target};
+use super::link::Link;
+use super::looped;
 use super::pace::Pace;
 use super::share::{Cursor, Share};
 use super::template::Template;
-use super::{Link, StreamError, looped};
 use crate::Readiness;
 use crate::spec::{StreamSource, StreamSpec};
 

@@ -2,22 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use weir_packet::buffer::MAX_FRAME;
 use weir_packet::checksum::{self, Sum, pseudo_v4, pseudo_v6};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp, vlan};
+use weir_packet::wire::{icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp, vlan};
 
+use super::error::StreamError;
 use super::flows::{Flows, Tuple};
+use super::layout::{Layout, MAX_HEADERS, SLOT_MAX};
+use super::link::Link;
 use super::payload::Payload;
 use super::size::{Size, Sizes};
-use super::{Link, StreamError};
 use crate::spec::{TemplateSpec, Transport};
 
-/// The longest headers: Ethernet, two tags, IPv6, TCP.
-const MAX_HEADERS: usize = ethernet::LENGTH + 2 * vlan::LENGTH + ipv6::LENGTH + tcp::LENGTH;
-/// The longest beginning of a frame that is kept ready.
-pub(super) const SLOT_MAX: usize = 128;
-const _: () = assert!(MAX_HEADERS <= SLOT_MAX);
 /// Most flows of a stream.
 const MAX_FLOWS: u32 = 1 << 24;
 
@@ -32,57 +28,6 @@ pub(super) struct Template {
     count: u64,
     sizes: Sizes,
     payload: Payload,
-}
-
-/// Where the headers of a template's frames lie, in octets from the start of the frame.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
-    pub(super) l3: usize,
-    pub(super) l4: usize,
-    pub(super) payload: usize,
-    pub(super) ipv6: bool,
-    pub(super) transport: Transport,
-}
-
-impl Layout {
-    fn of(spec: &TemplateSpec) -> Layout {
-        let ipv6 = spec.source.0.is_ipv6();
-        let l3 = ethernet::LENGTH + spec.vlan.len() * vlan::LENGTH;
-        let l4 = l3 + if ipv6 { ipv6::LENGTH } else { ipv4::LENGTH };
-        let payload = l4
-            + match spec.protocol {
-                Transport::Udp => udp::LENGTH,
-                Transport::Tcp => tcp::LENGTH,
-                Transport::Icmp => icmpv4::LENGTH,
-            };
-        Layout { l3, l4, payload, ipv6, transport: spec.protocol }
-    }
-
-    /// The longest frame: what the IP length field can say, and what a buffer holds.
-    fn longest(&self) -> usize {
-        let network = if self.ipv6 { ipv6::LENGTH } else { 0 };
-        MAX_FRAME.min(self.l3 + network + usize::from(u16::MAX))
-    }
-
-    /// Where the transport checksum lies.
-    pub(super) fn checksum(&self) -> usize {
-        self.l4
-            + match self.transport {
-                Transport::Udp => udp::CHECKSUM,
-                Transport::Tcp => tcp::CHECKSUM,
-                Transport::Icmp => icmpv4::CHECKSUM,
-            }
-    }
-
-    /// What the IP header's length field says in a frame of `frame` octets.
-    pub(super) fn network_length(&self, frame: usize) -> u16 {
-        (frame - if self.ipv6 { self.l4 } else { self.l3 }) as u16
-    }
-
-    /// Octets of the transport header and its payload.
-    pub(super) fn transport_length(&self, frame: usize) -> u16 {
-        (frame - self.l4) as u16
-    }
 }
 
 impl Template {

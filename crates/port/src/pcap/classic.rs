@@ -4,9 +4,10 @@ use std::io::Read;
 
 use weir_base::clock::Time;
 
+use super::CaptureError;
+use super::format::MAX_RECORD;
 use super::input::Input;
-use super::reader::Place;
-use super::{CaptureError, MAX_RECORD};
+use super::place::Place;
 
 /// Timestamps in microseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::{COOKED, COOKED_2};
+use super::format::{COOKED, COOKED_2};
 
 /// Octets of an Ethernet header.
 const ETHERNET_HEADER: usize = 14;

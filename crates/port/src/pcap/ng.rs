@@ -6,9 +6,10 @@ use std::io::Read;
 
 use weir_base::clock::Time;
 
+use super::CaptureError;
+use super::format::MAX_RECORD;
 use super::input::Input;
-use super::reader::Place;
-use super::{CaptureError, MAX_RECORD};
+use super::place::Place;
 
 /// Types of blocks.
 mod block {

@@ -6,11 +6,13 @@ use std::path::Path;
 
 use weir_base::clock::Time;
 
+use super::CaptureError;
 use super::classic::Classic;
 use super::cooked::{self, Sent};
+use super::format::{COOKED, COOKED_2, ETHERNET};
 use super::input::Input;
 use super::ng::Section;
-use super::{COOKED, COOKED_2, CaptureError, ETHERNET};
+use super::place::Place;
 
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +28,6 @@ pub struct Record<'a> {
     pub interface: u32,
     /// Where it went, as a cooked capture says: then no destination address was captured. `None`: an Ethernet frame.
     pub sent: Option<Sent>,
-}
-
-/// A record without its octets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) time: Time,
-    pub(super) original: u32,
-    pub(super) interface: u32,
-    pub(super) link_type: u16,
 }
 
 /// Reads a pcap or pcapng file of Ethernet frames, packet by packet. Holds one packet at a time, whatever the file.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use weir_base::clock::Time;
 use weir_base::file;
 
-use super::{CaptureError, ETHERNET, MAX_RECORD};
+use super::CaptureError;
+use super::format::{ETHERNET, MAX_RECORD};
 
 /// Octets in front of a record's frame.
 const RECORD_HEADER: usize = 16;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Mode;
+use super::mode::{Mode, NODE};
 use crate::links::LinksError;
 
 /// Why a tun or tap device could not be made or attached to.
@@ -16,13 +16,13 @@ pub enum TapError {
         name: String,
     },
     /// The kernel's driver is not there.
-    #[error("{}: {error}; the kernel's driver is missing: load the module tun (modprobe tun)", super::NODE)]
+    #[error("{}: {error}; the kernel's driver is missing: load the module tun (modprobe tun)", NODE)]
     NoDriver {
         /// What the system said.
         error: io::Error,
     },
     /// The device node is closed to this user.
-    #[error("{}: {error}: this user needs to be allowed to read and write it", super::NODE)]
+    #[error("{}: {error}: this user needs to be allowed to read and write it", NODE)]
     Node {
         /// What the system said.
         error: io::Error,

@@ -16,7 +16,8 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 use weir_packet::wire::ethernet::{self, ethertype};
 
-use super::Mode;
+use super::mode::Mode;
+use super::queue::{self, peer};
 use crate::{Burst, Readiness, Receiver, count};
 
 /// Octets of a virtio_net_hdr.
@@ -30,7 +31,7 @@ const ABSENCE: u64 = 50_000_000;
 
 /// A receive queue.
 pub(super) struct Queue {
-    queue: super::Queue,
+    queue: queue::Queue,
     /// The Ethernet header in front of network-layer packets, without its type.
     addresses: [u8; ethernet::ETHERTYPE],
     /// Where the next packet is read to: empty, or of `LONGEST` octets.
@@ -54,10 +55,10 @@ enum Read {
 }
 
 impl Queue {
-    pub(super) fn new(queue: super::Queue, mac: [u8; 6]) -> Self {
+    pub(super) fn new(queue: queue::Queue, mac: [u8; 6]) -> Self {
         let mut addresses = [0; ethernet::ETHERTYPE];
         addresses[..ethernet::SOURCE].copy_from_slice(&mac);
-        addresses[ethernet::SOURCE..].copy_from_slice(&super::peer(mac));
+        addresses[ethernet::SOURCE..].copy_from_slice(&peer(mac));
         let makeshift = vec![0; LONGEST].into();
         Queue { queue, addresses, large: Packet::EMPTY, makeshift, long: false, absent: None }
     }

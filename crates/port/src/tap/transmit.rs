@@ -9,16 +9,17 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 
-use super::Mode;
+use super::mode::Mode;
+use super::queue;
 use crate::{Transmitter, count, virtio};
 
 /// A transmit queue.
 pub(super) struct Queue {
-    queue: super::Queue,
+    queue: queue::Queue,
 }
 
 impl Queue {
-    pub(super) fn new(queue: super::Queue) -> Self {
+    pub(super) fn new(queue: queue::Queue) -> Self {
         Queue { queue }
     }
 

@@ -17,6 +17,8 @@
 //!
 //! The kernel forwards on the CPU on which a frame was sent, before the sender goes on; weir's worker has a CPU of its own.
 
+pub(super) mod error;
+
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -28,12 +30,14 @@ use serde::{Deserialize, Serialize};
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_base::{affinity, tsc};
-use weir_plane::engine::{Engine, EngineError, Options};
+use weir_plane::engine::{Engine, Options};
 use weir_plane::model::Gateway;
 use weir_plane::stats::Snapshot;
-use weir_port::OpenError;
-use weir_port::live_frames::{LiveFramesError, Taking};
+use weir_port::live_frames::Taking;
 use weir_port::spec::SizeSpec;
+
+pub use error::BetweenError;
+use error::system;
 
 use super::figure::Figure;
 use super::namespace::{Namespace, ip};
@@ -148,42 +152,6 @@ pub struct NodeTicks {
     pub name: String,
     /// Ticks per packet that arrived.
     pub ticks: Figure,
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BetweenError {
-    /// Namespaces need root.
-    #[error("`--port` makes network namespaces and devices, and needs root")]
-    NotRoot,
-    /// The sender and weir need a CPU each.
-    #[error("`--port` needs two CPUs, one for the sender and one for weir; this process may use {0}")]
-    Cpus(usize),
-    /// The system refused something.
-    #[error("{what}: {source}")]
-    System {
-        /// What.
-        what: &'static str,
-        /// Why.
-        source: io::Error,
-    },
-    /// A port of the sender could not be opened.
-    #[error("the sender: {0}")]
-    Sender(#[from] OpenError),
-    /// The sender cannot make frames of XDP.
-    #[error("the sender: {0}")]
-    LiveFrames(#[from] LiveFramesError),
-    /// weir did not start.
-    #[error("weir: {0}")]
-    Engine(#[from] EngineError),
-    /// Nothing arrived.
-    #[error("nothing arrives by way of {0}")]
-    Nothing(&'static str),
-}
-
-pub(super) fn system(what: &'static str) -> impl Fn(io::Error) -> BetweenError {
-    move |source| BetweenError::System { what, source }
 }
 
 /// Measures `windows` of each way and load.

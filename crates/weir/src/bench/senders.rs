@@ -16,7 +16,7 @@ use weir_port::spec::{
 };
 use weir_port::{Context, open};
 
-use super::between::{BetweenError, system};
+use super::between::error::{BetweenError, system};
 
 /// Distinct flows.
 const FLOWS: u16 = 10_000;

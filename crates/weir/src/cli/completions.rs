@@ -1,9 +1,8 @@
 //! `weir completions`: what shells need to complete commands.
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::Cli;
 use super::error::Error;
 use super::output::print;
 
@@ -16,9 +15,9 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(&self) -> Result<(), Error> {
+    pub(super) fn run(&self, mut command: Command) -> Result<(), Error> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "weir", &mut script);
+        clap_complete::generate(self.shell, &mut command, "weir", &mut script);
         print(&String::from_utf8_lossy(&script))
     }
 }

@@ -8,6 +8,7 @@ mod completions;
 mod configuration;
 mod connection;
 mod error;
+mod exit;
 mod explain;
 mod live;
 mod log;
@@ -26,7 +27,9 @@ mod watchdog;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+pub use exit::Exit;
 
 /// A software gateway that validates, filters and secures packets.
 #[derive(Debug, Parser)]
@@ -82,27 +85,6 @@ pub enum Command {
     Completions(completions::Completions),
 }
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// Done.
-    Done = 0,
-    /// Failed at run time.
-    Failed = 1,
-    /// Usage error.
-    Usage = 2,
-    /// The configuration is invalid.
-    InvalidConfig = 3,
-    /// There is no gateway to talk to, or it does not answer in time.
-    NoGateway = 4,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
-}
-
 /// Runs the command that the process was started with.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -118,8 +100,18 @@ pub fn main() -> ExitCode {
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),
-        Command::Man(man) => man.run(),
-        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(Cli::command()),
+        Command::Completions(completions) => completions.run(Cli::command()),
     };
     error::conclude(result).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
 }

@@ -5,25 +5,23 @@ mod advertisement;
 mod device;
 mod interface;
 mod line_card;
+mod objects;
 mod port;
+mod refuse;
 mod route;
+pub(super) mod rules;
 pub(super) mod sampler;
 pub(super) mod sav;
 mod settings;
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-
-use ipnet::IpNet;
-use weir_packet::wire::MacAddress;
-use weir_plane::model::{PerFamily, RouterAdvertisement, Tag};
-use weir_port::spec::{Middleware, PortSpec, TapSpec};
-
 pub(super) use line_card::LineCard;
+pub(super) use objects::{
+    Device, FileUse, HostAddress, Interface, Kind, LineRoute, Neighbor, Path, Punt, Route, RouteFile, Target, Uses,
+};
+use refuse::{lost_some, refuse};
 pub(super) use settings::Settings;
 
-use super::diagnostic::Code;
-use super::source::{At, Source, SourceId, Span};
+use super::source::{At, Source};
 use super::table::{Reader, Table};
 
 /// The keys of a file.
@@ -71,114 +69,6 @@ pub(super) struct Declared {
     pub(super) lost_sav: bool,
     /// The same of samplers.
     pub(super) lost_samplers: bool,
-}
-
-/// An interface.
-pub(super) struct Interface {
-    pub(super) name: At<String>,
-    pub(super) kind: Option<Kind>,
-    pub(super) mac: Option<At<MacAddress>>,
-    pub(super) mtu: Option<At<u32>>,
-    pub(super) vrf: Option<At<String>>,
-    /// There is a VRF, but it could not be read.
-    pub(super) lost_vrf: bool,
-    pub(super) addresses: Vec<At<IpNet>>,
-    /// Some address could not be read.
-    pub(super) lost_addresses: bool,
-    pub(super) punt: Option<Punt>,
-    pub(super) router_advertisement: Option<At<RouterAdvertisement>>,
-    /// Names of policies.
-    pub(super) sav: PerFamily<Option<At<String>>>,
-    pub(super) access: access::OfInterface,
-}
-
-/// The device of the host that an interface punts to.
-pub(super) struct Punt {
-    pub(super) spec: TapSpec,
-    pub(super) uses: Uses,
-}
-
-/// What an interface is made of.
-pub(super) enum Kind {
-    Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
-    Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
-}
-
-/// What something uses of the system that nothing else may use at the same time.
-#[derive(Default)]
-pub(super) struct Uses {
-    pub(super) files: Vec<FileUse>,
-    pub(super) device: Option<Device>,
-    /// Addresses that the kernel gets at its side of a device.
-    pub(super) host: Vec<HostAddress>,
-}
-
-/// A device of the kernel.
-pub(super) struct Device {
-    pub(super) name: String,
-    pub(super) span: Span,
-}
-
-/// An address of the kernel's.
-pub(super) struct HostAddress {
-    pub(super) net: IpNet,
-    pub(super) span: Span,
-}
-
-/// A file that a port reads or writes.
-pub(super) struct FileUse {
-    pub(super) path: PathBuf,
-    pub(super) span: Span,
-    pub(super) written: bool,
-}
-
-/// A route.
-pub(super) struct Route {
-    pub(super) vrf: Option<At<String>>,
-    pub(super) metric: u32,
-    pub(super) prefix: At<IpNet>,
-    pub(super) target: Option<Target>,
-}
-
-/// Many routes to one target, one a line of a file of their own.
-pub(super) struct RouteFile {
-    pub(super) path: At<String>,
-    pub(super) vrf: Option<At<String>>,
-    pub(super) metric: u32,
-    pub(super) target: Option<Target>,
-    /// The file, once read, and its routes.
-    pub(super) source: Option<SourceId>,
-    pub(super) routes: Vec<LineRoute>,
-}
-
-/// A line of a [`RouteFile`].
-#[derive(Clone, Copy)]
-pub(super) struct LineRoute {
-    pub(super) prefix: IpNet,
-    pub(super) line: u32,
-}
-
-/// What a route does.
-pub(super) enum Target {
-    Via { paths: Vec<Path>, lost: bool },
-    Blackhole,
-    Unreachable,
-    Local,
-}
-
-/// One path of a route.
-pub(super) struct Path {
-    pub(super) address: Option<At<IpAddr>>,
-    pub(super) interface: Option<At<String>>,
-    pub(super) weight: u8,
-    pub(super) span: Span,
-}
-
-/// A neighbour.
-pub(super) struct Neighbor {
-    pub(super) interface: At<String>,
-    pub(super) address: At<IpAddr>,
-    pub(super) mac: Option<MacAddress>,
 }
 
 impl Declared {
@@ -240,22 +130,6 @@ impl Declared {
                 Some(sampler) => self.samplers.push(sampler),
                 None => self.lost_samplers = true,
             }
-        }
-    }
-}
-
-/// Whether some of the tables under a key could not be read, so many having been.
-fn lost_some(root: &Table<'_>, key: &str, read: usize) -> bool {
-    root.get(key).is_some_and(|value| value.get_ref().as_table().is_none_or(|all| all.len() != read))
-}
-
-/// Refuses keys that have no meaning here.
-fn refuse(reader: &mut Reader<'_>, table: &Table<'_>, keys: &[&str], why: &str) {
-    for key in keys {
-        if let Some((name, _)) = table.entry(key) {
-            let span = reader.span(name.span());
-            let found = super::diagnostic::Diagnostic::error(Code::ConflictingKeys, span, format!("`{key}` {why}"));
-            reader.report(found);
         }
     }
 }

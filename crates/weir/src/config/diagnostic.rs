@@ -3,6 +3,9 @@
 use super::source::Span;
 use crate::suggest::closest;
 
+/// Findings shown of one list of routes, and of the rules of one policy: the millionth wrong line teaches nothing new.
+pub(super) const SHOWN: usize = 20;
+
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Severity {

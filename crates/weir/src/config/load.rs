@@ -4,8 +4,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::declare::{Declared, LineRoute, ROOT_KEYS, access, sav};
-use super::diagnostic::{Code, Diagnostic, Severity};
+use super::declare::rules::diagnostic;
+use super::declare::{Declared, LineRoute, ROOT_KEYS, access};
+use super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{Loaded, Service};
@@ -21,9 +22,6 @@ const LARGEST_LIST: u64 = 2 << 30;
 
 /// How deep files may include each other.
 const DEEPEST: usize = 16;
-
-/// Findings shown of one list of routes, and of the rules of one policy: the millionth wrong line teaches nothing new.
-pub(super) const SHOWN: usize = 20;
 
 pub(super) fn load(path: &Path, files: &dyn Files, thorough: bool) -> Loaded {
     let mut loader = Loader { thorough, ..Loader::new(files) };
@@ -352,7 +350,7 @@ impl<'f> Loader<'f> {
         };
         for finding in found.shown() {
             let span = Span { source, start: finding.range.start as u32, end: finding.range.end as u32 };
-            self.diagnostics.push(sav::diagnostic(finding, span));
+            self.diagnostics.push(diagnostic(finding, span));
         }
         if found.more() > 0 {
             self.diagnostics.push(more(found.more(), severity, named));

@@ -5,47 +5,28 @@ mod addresses;
 mod devices;
 mod files;
 mod interfaces;
+mod known;
 mod neighbors;
+mod resolver;
 mod routes;
 mod sampler;
 mod sav;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{Buffers, Gateway, InterfaceIndex, Origin, Origins, SourceIndex, Vrf, VrfIndex, Workers};
+use weir_plane::model::{Buffers, Gateway, Origin, Origins, Vrf, VrfIndex, Workers};
 
 use super::declare::{Declared, Interface, Kind};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, Sources, Span};
-use addresses::Connected;
+use known::{Access, Connected, Policies, Samplers};
+use resolver::Resolver;
 
 /// The name of the VRF that is always there.
 const DEFAULT_VRF: &str = "default";
 
 /// Packets of a vector.
 const VECTOR: u32 = 256;
-
-/// The objects by name, and what is known of them so far.
-pub(super) struct Resolver<'a> {
-    declared: &'a Declared,
-    sources: &'a Sources,
-    diagnostics: &'a mut Vec<Diagnostic>,
-    vrfs: HashMap<&'a str, VrfIndex>,
-    /// Declared interfaces by name, as indices of `declared.interfaces`; of equal names, the first.
-    interfaces: HashMap<&'a str, usize>,
-    /// The VRF of each declared interface, where it is known.
-    vrf_of: Vec<Option<VrfIndex>>,
-    /// The index in the model of each declared interface that has one.
-    index_of: Vec<Option<InterfaceIndex>>,
-    connected: Connected,
-    policies: sav::Policies<'a>,
-    samplers: sampler::Samplers<'a>,
-    access: access::Known<'a>,
-    origins: Origins,
-    origin_sources: Vec<SourceIndex>,
-    /// Rules are to be searched for such as could be left out, which takes a while.
-    thorough: bool,
-}
 
 /// Makes the gateway; what it is worth if there were errors, the caller knows.
 pub(super) fn resolve(
@@ -67,9 +48,9 @@ pub(super) fn resolve(
         vrf_of: Vec::new(),
         index_of: Vec::new(),
         connected: Connected::default(),
-        policies: sav::Policies::default(),
-        samplers: sampler::Samplers::default(),
-        access: access::Known::default(),
+        policies: Policies::default(),
+        samplers: Samplers::default(),
+        access: Access::default(),
         origins,
         origin_sources,
         thorough,

@@ -3,6 +3,7 @@
 
 pub mod acl;
 pub mod client;
+mod error;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -25,7 +26,6 @@ use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
-use crate::config::Loaded;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
@@ -36,6 +36,7 @@ use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 use acl::live::Put;
+pub use error::{ReloadError, UnknownNode};
 use refusal::Refusal;
 
 /// Octets of what comes at a time, at most: some million entries.
@@ -163,33 +164,6 @@ pub enum Clear {
     Neighbors,
     /// All of these but neighbours
     All,
-}
-
-/// A node that the graph does not have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no node `{node}`; there are {}", nodes.join(", "))]
-pub struct UnknownNode {
-    /// What was asked for.
-    pub node: String,
-    /// All there are.
-    pub nodes: Vec<String>,
-}
-
-/// Why a reload changed nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum ReloadError {
-    /// The configuration is invalid; its findings say why.
-    #[error("the configuration is invalid; the old one goes on")]
-    Invalid(Box<Loaded>),
-    /// Something changed that a running gateway cannot change.
-    #[error("{0}; the old configuration goes on")]
-    NeedsRestart(String),
-    /// The gateway has no file to read.
-    #[error("the gateway runs a built-in configuration: there is no file to reload")]
-    NoFile,
-    /// It could not be run.
-    #[error("{0}; the old configuration goes on")]
-    Failed(String),
 }
 
 /// The body of `POST /v1/trace`.

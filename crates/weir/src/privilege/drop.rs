@@ -10,7 +10,10 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::{Account, KEPT};
+use super::Account;
+
+/// What is kept, as far as it was there.
+const KEPT: CapabilitySet = CapabilitySet::NET_RAW.union(CapabilitySet::NET_ADMIN);
 
 /// Why nothing, or not everything, was given up. The process must end.
 #[derive(Debug, thiserror::Error)]

@@ -12,8 +12,3 @@ mod need;
 pub use account::{Account, AccountError};
 pub use drop::{DropError, Dropped, drop};
 pub use need::{Missing, missing};
-
-use rustix::thread::CapabilitySet;
-
-/// What is kept, as far as it was there.
-const KEPT: CapabilitySet = CapabilitySet::NET_RAW.union(CapabilitySet::NET_ADMIN);

@@ -12,6 +12,7 @@
 pub(crate) mod access;
 mod by;
 pub mod explanation;
+mod input;
 mod line;
 pub(crate) mod merge;
 pub mod sink;
@@ -33,6 +34,7 @@ use weir_plane::stats::{Conservation, DropStats};
 use weir_port::pcap::CaptureError;
 
 use crate::render::time::utc;
+pub use input::Input;
 pub use line::Line;
 use merge::{Merge, Own, PassedOver, Source, Taken};
 use sink::{Files, Nowhere};
@@ -62,17 +64,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { seed: 0, strict_neighbors: false, vector: VECTOR, any_mac: false }
     }
-}
-
-/// A capture, and the interface whose port its packets come in by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Input {
-    /// The interface's name.
-    pub interface: String,
-    /// A pcap or pcapng file.
-    pub path: PathBuf,
-    /// The interface of the file whose packets are meant, as the file numbers it.
-    pub captured_on: Option<u32>,
 }
 
 /// Why nothing was replayed, or not everything.

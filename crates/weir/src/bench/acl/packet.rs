@@ -10,7 +10,7 @@ use weir_plane::sav::Family;
 use weir_table::classify::sample::Packets;
 use weir_table::classify::{Fields, Rule, alike};
 
-use super::sets;
+use super::text::text;
 
 /// Who sends the frames: nobody asks.
 const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -155,7 +155,7 @@ impl Ip for u32 {
     }
 
     fn for_peers(rules: &[Rule<u32>], packets: &[Packet<u32>]) -> Option<(String, Vec<u8>)> {
-        Some((sets::text(rules), packets.iter().flat_map(Packet::record).collect()))
+        Some((text(rules), packets.iter().flat_map(Packet::record).collect()))
     }
 }
 

@@ -3,7 +3,6 @@
 //! Rules ask for prefixes of both addresses, the protocol, ranges of ports, and 16 bits of "flags" as ClassBench has them: the
 //! upper octet is that of the flags of TCP, or the type of ICMP.
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use weir_table::classify::alike::Alike;
 use weir_table::classify::{Masked, Rule, Span, Upper, classbench, sample};
 
 use super::packet::{Ip, Packet, address};
+use super::text::length;
 
 /// Of ClassBench's sets with fewer rules than this a tenth is a set of its own.
 const TENTHS_BELOW: usize = 20_000;
@@ -120,40 +120,6 @@ pub(super) fn made<K: Ip>(kind: Alike, count: usize, seed: u64) -> Set<K> {
     Set { name: format!("made-{name}"), rules: K::like(&rules.collect::<Vec<_>>()) }
 }
 
-/// The length of the prefix that a span is.
-fn length<K: Ip>(span: &Span<K>) -> u8 {
-    (0..=K::BITS)
-        .find(|length| span.low().truncate(*length) == span.low() && span.low().saturate(*length) == span.high())
-        .unwrap_or(K::BITS)
-}
-
-/// As ClassBench writes rules.
-pub(super) fn text(rules: &[Rule<u32>]) -> String {
-    let mut text = String::new();
-    let net = |span: &Span<u32>| format!("{}/{}", std::net::Ipv4Addr::from(span.low()), length(span));
-    for rule in rules {
-        let (from, to) = match rule.upper {
-            Upper::Ports { source, destination } => (source, destination),
-            _ => (Span::<u16>::ALL, Span::<u16>::ALL),
-        };
-        let (protocol, mask) = rule.protocol.map_or((0, 0), |protocol| (protocol, 0xff));
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "@{}\t{}\t{} : {}\t{} : {}\t{protocol:#04x}/{mask:#04X}\t{:#06x}/{:#06x}",
-            net(&rule.source),
-            net(&rule.destination),
-            from.low(),
-            from.high(),
-            to.low(),
-            to.high(),
-            rule.flags.value(),
-            rule.flags.mask(),
-        );
-    }
-    text
-}
-
 /// What a rule asks of the header behind that of IP, as configurations have it; none if they can not say it.
 fn transport<K: Ip>(rule: &Rule<K>) -> Option<Transport> {
     let (mask, value) = (rule.flags.mask(), rule.flags.value());
@@ -246,6 +212,7 @@ pub(super) fn packet<K: Ip>(rule: &Rule<K>, random: &mut Random) -> Packet<K> {
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::text::text;
     use super::*;
 
     fn is_like_a_list<K: Ip>() {

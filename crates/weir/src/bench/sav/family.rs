@@ -10,8 +10,8 @@ use weir_plane::sav::Family;
 use weir_table::lpm::Prefix;
 use weir_table::lpm::sample::Draw;
 
-use super::network::NEIGHBORS;
-
+/// Neighbours on each link; routes lead to them in turn.
+pub(super) const NEIGHBORS: u32 = 64;
 /// Prefixes that packets go to.
 pub(super) const DESTINATIONS: u32 = 1000;
 

@@ -14,7 +14,7 @@ use weir_plane::node::Node;
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use weir_table::lpm::Prefix;
 
-use super::family::{DESTINATIONS, Ip, address, net};
+use super::family::{DESTINATIONS, Ip, NEIGHBORS, address, net};
 use crate::bench::forward;
 
 /// The interfaces, by number.
@@ -23,8 +23,6 @@ pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 pub(super) const INPUTS: [u32; 2] = [0, 1];
 /// Those that they leave by.
 pub(super) const OUTPUTS: [u32; 2] = [2, 3];
-/// Neighbours on each link; routes lead to them in turn.
-pub(super) const NEIGHBORS: u32 = 64;
 
 /// How sources are validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,19 +1,19 @@
 //! `[sav.NAME]`, and what interfaces say of it.
 
+mod policy;
 mod response;
 
 use toml::de::DeValue;
 use weir_plane::model::{Match, Order, PerFamily, SavLayout, SpecialAction, SpecialSources, UrpfMode};
 
 use super::super::diagnostic::{Code, Diagnostic};
-use super::super::literal;
-use super::super::source::{SourceId, Span};
 use super::super::table::{Reader, Table, Value};
-use super::sampler::{self, Sampling};
+use super::rules::understood;
+use super::sampler;
 use super::{At, refuse};
-use crate::rules::{self, Finding, Findings, Format, Kind, Line, Names, Rule, acl};
+use crate::rules::{self, Format, Names};
 
-pub(in super::super) use response::Response;
+pub(in super::super) use policy::{Mechanism, Policy, RuleFile, RuleList};
 
 /// The word for no policy at all.
 pub(in super::super) const NONE: &str = "none";
@@ -46,64 +46,6 @@ const OF_TABLES: &[&str] = &["match", "layout", "lookup"];
 const OF_URPF: &[&str] = &["allow-default", "vrf"];
 
 const SPECIAL_KEYS: &[&str] = &["unconfigured", "unspecified", "loopback", "link-local", "multicast", "broadcast"];
-
-/// A policy of source address validation.
-pub(in super::super) struct Policy {
-    pub(in super::super) name: At<String>,
-    /// `None`: it could not be read.
-    pub(in super::super) mechanism: Option<Mechanism>,
-    pub(in super::super) response: Response,
-    pub(in super::super) sample: Option<Sampling>,
-    /// Packets that are not validated.
-    pub(in super::super) exempt: Vec<At<acl::Rule>>,
-    pub(in super::super) special: SpecialSources,
-}
-
-/// What decides.
-pub(in super::super) enum Mechanism {
-    /// Nothing: the policy is switched off.
-    None,
-    Acl(RuleList),
-    Urpf {
-        mode: UrpfMode,
-        default_route: bool,
-        vrf: Option<At<String>>,
-    },
-    Table {
-        rules: RuleList,
-        matching: Match,
-        layout: SavLayout,
-    },
-}
-
-impl Mechanism {
-    /// Its rules, if it has any.
-    pub(in super::super) fn rules_mut(&mut self) -> Option<&mut RuleList> {
-        match self {
-            Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => Some(rules),
-            Mechanism::None | Mechanism::Urpf { .. } => None,
-        }
-    }
-}
-
-/// The rules of a policy.
-#[derive(Default)]
-pub(in super::super) struct RuleList {
-    pub(in super::super) incremental: bool,
-    pub(in super::super) hits: bool,
-    /// Those that stand in the policy itself, and the strings they are read from.
-    pub(in super::super) inline: Vec<At<Rule>>,
-    pub(in super::super) files: Vec<RuleFile>,
-}
-
-/// A file of rules.
-pub(in super::super) struct RuleFile {
-    pub(in super::super) path: At<String>,
-    pub(in super::super) format: Format,
-    /// The file, once read, and its rules.
-    pub(in super::super) source: Option<SourceId>,
-    pub(in super::super) lines: Vec<Line>,
-}
 
 #[derive(Clone, Copy)]
 enum Word {
@@ -234,41 +176,6 @@ fn rule_list(reader: &mut Reader<'_>, table: &Table<'_>) -> RuleList {
         }
     }
     list
-}
-
-/// A rule that stands in a string, which `parse` understands.
-pub(super) fn understood<R>(
-    reader: &mut Reader<'_>,
-    value: Value<'_>,
-    parse: impl FnOnce(&str) -> Result<(R, Findings), Findings>,
-) -> Option<At<R>> {
-    let text = reader.string(value, "a rule")?;
-    let (rule, found) = match parse(text.value) {
-        Ok((rule, warnings)) => (Some(rule), warnings),
-        Err(errors) => (None, errors),
-    };
-    for found in found.shown() {
-        let literal = reader.text.get(text.span.range()).unwrap_or_default();
-        let within = literal::within(literal, found.range.clone());
-        // The place lies within a text of less than 4 GiB.
-        let (start, end) = (text.span.start + within.start as u32, text.span.start + within.end as u32);
-        reader.report(diagnostic(found, Span { source: text.span.source, start, end }));
-    }
-    rule.map(|value| At { value, span: text.span })
-}
-
-/// A finding about rules, at a place of the configuration.
-pub(in super::super) fn diagnostic(finding: &Finding, span: Span) -> Diagnostic {
-    let message = finding.message.as_str();
-    let found = match finding.kind {
-        Kind::Prefix => Diagnostic::error(Code::InvalidPrefix, span, message),
-        Kind::HostBits => Diagnostic::warning(Code::HostBits, span, message),
-        Kind::Interface => Diagnostic::error(Code::UnknownInterface, span, message),
-        Kind::Group => Diagnostic::error(Code::UnknownGroup, span, message),
-        Kind::Repeated => Diagnostic::warning(Code::DuplicateRule, span, message),
-        _ => Diagnostic::error(Code::InvalidRule, span, message),
-    };
-    Diagnostic { help: finding.help.clone(), ..found }
 }
 
 /// A file of rules, whose name says how it is written.

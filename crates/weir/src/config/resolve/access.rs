@@ -14,33 +14,12 @@ use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, Per
 use super::super::declare::Interface;
 use super::super::declare::access::{self, OfInterface};
 use super::super::diagnostic::{Code, Diagnostic};
-use super::super::source::{At, Span};
+use super::super::source::At;
 use super::Resolver;
-use crate::rules::acl::{Vocabulary, Wrong};
+use super::known::Named;
+use crate::rules::acl::Wrong;
 pub(super) use needless::needless;
 pub(super) use twice::Advice;
-
-/// What is known of access so far.
-#[derive(Default)]
-pub(super) struct Known<'a> {
-    lists: Named<'a>,
-    allowlists: Named<'a>,
-    bindings: Named<'a>,
-    /// What rules may name.
-    pub(super) vocabulary: Vocabulary,
-    /// Groups by name, and whether something names them.
-    groups: Named<'a>,
-    /// Where the rules of each list stand.
-    places: Vec<Vec<Span>>,
-}
-
-/// Objects of a kind by their names. What is declared first under a name counts; its index is that of the declaration.
-#[derive(Default)]
-struct Named<'a> {
-    by_name: HashMap<&'a str, u16>,
-    /// Something names it.
-    used: Vec<bool>,
-}
 
 /// The kinds of objects that have names here.
 #[derive(Clone, Copy)]

@@ -1,54 +1,14 @@
 //! Our own addresses and the prefixes they connect.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use weir_plane::model::VrfIndex;
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Span;
 use super::Resolver;
-
-/// Connected prefixes by VRF.
-#[derive(Default)]
-pub(super) struct Connected {
-    prefixes: HashMap<(VrfIndex, IpNet), Link>,
-    /// The lengths that occur, for IPv4 and IPv6.
-    lengths: [BTreeSet<u8>; 2],
-    own: HashMap<(VrfIndex, IpAddr), Link>,
-}
-
-/// An interface and the address that makes the connection.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
-    /// Index of the declared interface.
-    pub(super) interface: usize,
-    /// The address there.
-    pub(super) span: Span,
-    /// The connected prefix.
-    pub(super) prefix: IpNet,
-}
-
-impl Connected {
-    /// The longest connected prefix that holds an address.
-    pub(super) fn holding(&self, vrf: VrfIndex, address: IpAddr) -> Option<Link> {
-        self.lengths[usize::from(address.is_ipv6())].iter().rev().find_map(|&length| {
-            let prefix = IpNet::new(address, length).ok()?.trunc();
-            self.prefixes.get(&(vrf, prefix)).copied()
-        })
-    }
-
-    /// The connection by exactly this prefix.
-    pub(super) fn exactly(&self, vrf: VrfIndex, prefix: IpNet) -> Option<Link> {
-        self.prefixes.get(&(vrf, prefix)).copied()
-    }
-
-    /// The interface that has this address.
-    pub(super) fn own(&self, vrf: VrfIndex, address: IpAddr) -> Option<Link> {
-        self.own.get(&(vrf, address)).copied()
-    }
-}
+use super::known::Link;
 
 /// Whether an address means something on its own link only, so that every link may have it.
 pub(super) fn is_link_local(address: IpAddr) -> bool {

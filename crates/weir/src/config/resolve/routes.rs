@@ -10,8 +10,9 @@ use weir_plane::model::{NextHop, Route, RouteTarget, VrfIndex};
 use super::super::declare::{Path, Target};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{SourceId, Span};
+use super::Resolver;
 use super::addresses::is_link_local;
-use super::{Resolver, addresses::Link};
+use super::known::Link;
 
 /// Where a route was declared, in as few octets as a list of a million needs.
 #[derive(Clone, Copy)]

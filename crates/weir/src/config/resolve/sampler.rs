@@ -1,21 +1,11 @@
 //! Samplers, and who names them.
 
-use std::collections::HashMap;
-
 use weir_plane::model::{Sampler, SamplerIndex, Sampling};
 
 use super::super::declare::sampler;
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::At;
 use super::Resolver;
-
-/// Samplers by name, and what is known of them so far.
-#[derive(Default)]
-pub(super) struct Samplers<'a> {
-    by_name: HashMap<&'a str, SamplerIndex>,
-    /// Something names it.
-    used: Vec<bool>,
-}
 
 impl Resolver<'_> {
     /// Makes the samplers of the model. Of equal names, the first counts.

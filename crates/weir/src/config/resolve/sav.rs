@@ -7,10 +7,8 @@ mod lists;
 mod overlaps;
 mod redirect;
 mod rules;
-mod shared;
+pub(super) mod shared;
 mod valid;
-
-use std::collections::HashMap;
 
 use weir_plane::model::{Interface, Mechanism, PerFamily, SavIndex, SavLayout, SavPolicy, Urpf};
 
@@ -20,19 +18,6 @@ use super::super::source::At;
 use super::Resolver;
 use rules::{Lists, Takes};
 use shared::Shared;
-
-/// Policies by name, and what is known of them so far.
-#[derive(Default)]
-pub(super) struct Policies<'a> {
-    /// Declared policies by name, as indices of `declared.sav`; of equal names, the first.
-    by_name: HashMap<&'a str, usize>,
-    /// The index in the model of each declared policy, unless it validates nothing.
-    index_of: Vec<Option<SavIndex>>,
-    /// Some interface names it.
-    used: Vec<bool>,
-    /// Lines of files that several policies read.
-    shared: Shared,
-}
 
 impl<'a> Resolver<'a> {
     /// Gives policies their indices.

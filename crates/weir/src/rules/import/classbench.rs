@@ -6,10 +6,10 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
 use weir_table::classify::classbench::{self, Net, Problem as Wrong};
 
-use super::super::acl::{Action, Addresses, Transport};
+use super::super::acl::{Action, Addresses, Rule, Transport};
 use super::super::words::Problem;
 use super::super::{Kind, lines};
-use super::{Failure, Importer, expected, ports, rule, upper};
+use super::importer::{Failure, Importer, expected, ports, rule, upper};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -32,7 +32,7 @@ fn addresses(net: Net) -> Addresses {
     })
 }
 
-fn filter(line: &str, base: usize) -> Result<super::Rule, Failure> {
+fn filter(line: &str, base: usize) -> Result<Rule, Failure> {
     let read = classbench::filter(line).map_err(|wrong| {
         let range = base + wrong.place.start..base + wrong.place.end;
         match wrong.problem {

@@ -22,10 +22,10 @@ use std::ops::Range;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
 
-use super::super::acl::{Action, Addresses, IpFamily, Transport};
+use super::super::acl::{Action, Addresses, IpFamily, Rule, Transport};
 use super::super::words::{Problem, shown};
 use super::super::{Kind, lines};
-use super::{Failure, Importer, expected, rule, upper};
+use super::importer::{self, Failure, Importer, expected, rule, upper};
 use crate::render::number::plural;
 
 const ICMP: u8 = 1;
@@ -314,7 +314,7 @@ fn flags<'w, 't: 'w>(
 
 impl Said {
     /// Our rule, and what is odd about theirs.
-    fn rule(self, range: &Range<usize>) -> Result<(super::Rule, Option<Failure>), Failure> {
+    fn rule(self, range: &Range<usize>) -> Result<(Rule, Option<Failure>), Failure> {
         let wrong = |text: &str| (range.clone(), Problem::new(Kind::Rule, text));
         let family = |net: Option<IpNet>| net.map(|net| net.addr().is_ipv6());
         let named = self.family.map(|family| family == IpFamily::V6);
@@ -348,8 +348,8 @@ impl Said {
             }
             TCP if flags.is_some() => Transport::Ports {
                 protocol: TCP,
-                source: super::ports(self.first),
-                destination: super::ports(self.second),
+                source: importer::ports(self.first),
+                destination: importer::ports(self.second),
                 flags,
             },
             _ if flags.is_some() => return Err(wrong("flags are asked for of TCP only")),
@@ -357,6 +357,6 @@ impl Said {
                 .ok_or_else(|| wrong("ports, or types and codes, that the protocol cannot have"))?,
         };
         let rule = rule(self.action, from, to, transport);
-        Ok((super::Rule { comment: self.comment, ..rule }, odd))
+        Ok((Rule { comment: self.comment, ..rule }, odd))
     }
 }

@@ -1,7 +1,9 @@
 //! Messages: a header, and sets of records (RFC 7011, 3).
 
-use super::MESSAGE;
 use super::record::{self, Record};
+
+/// Octets of a message at most.
+pub(super) const MESSAGE: usize = 1400;
 
 const VERSION: u16 = 10;
 const HEADER: usize = 16;

@@ -21,9 +21,6 @@ use weir_plane::sample::Sample;
 
 use message::Message;
 
-/// Octets of a message at most.
-const MESSAGE: usize = 1400;
-
 /// Nanoseconds after which templates are sent again: a collector that was started meanwhile misses no more.
 const REFRESH: u64 = 60_000_000_000;
 

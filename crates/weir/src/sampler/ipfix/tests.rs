@@ -13,6 +13,7 @@ use weir_packet::wire::MacAddress;
 use weir_plane::sample::{Cause, Treatment};
 use weir_plane::sav::By;
 
+use super::message::MESSAGE;
 use super::*;
 
 const MACS: Macs = Macs { from: MacAddress([2, 0, 0, 0, 0, 1]), to: MacAddress([2, 0, 0, 0, 0, 2]) };

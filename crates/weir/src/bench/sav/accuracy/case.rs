@@ -4,7 +4,7 @@
 use ipnet::Ipv6Net;
 
 use super::address::{self, Group, OUTSIDE, UNROUTED};
-use super::traffic::Flow;
+use super::flow::Flow;
 use super::world::{Announce, Preference, Tie, World};
 
 /// A case: a topology that passes through stages.

@@ -7,6 +7,8 @@
 
 mod address;
 mod case;
+mod error;
+mod flow;
 mod gateway;
 mod knowledge;
 mod mechanism;
@@ -14,6 +16,7 @@ mod network;
 mod plot;
 mod report;
 mod routing;
+mod row;
 mod traffic;
 mod withdrawal;
 mod world;
@@ -21,102 +24,20 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
-use weir_plane::harness::HarnessError;
 
 use case::{Case, Stage};
 use network::Network;
 
+use error::SEED;
+pub use error::{AccuracyError, Effort};
 pub use mechanism::Way;
 pub use plot::plot;
 pub use report::Accuracy;
 pub use routing::Unsettled;
+pub use row::{CaseRow, Cell, Mix};
 pub use traffic::{Count, FlowCount, Tally};
 pub use withdrawal::{Convergence, Withdrawal};
-
-/// What equal runs begin with.
-const SEED: u64 = 1;
-
-/// How much is sent.
-#[derive(Debug, Clone, Copy)]
-pub struct Effort {
-    /// Prefixes of each group, in the cases.
-    pub prefixes: u16,
-    /// Packets for each case, mechanism and ratio.
-    pub packets: usize,
-    /// Prefixes of each group where some move.
-    pub moving: u16,
-    /// How often each share of them moves.
-    pub turns: usize,
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccuracyError {
-    /// A gateway's configuration is refused.
-    #[error("the configuration of a gateway is refused:\n{0}")]
-    Configuration(String),
-    /// A gateway could not be set up.
-    #[error(transparent)]
-    Harness(#[from] HarnessError),
-    /// Entries could not be changed.
-    #[error(transparent)]
-    Edit(#[from] weir_plane::compile::SavError),
-    /// Routing does not settle.
-    #[error(transparent)]
-    Unsettled(#[from] Unsettled),
-    /// A gateway has no buffer left.
-    #[error("gateway {0} has no buffer left")]
-    NoBuffer(&'static str),
-    /// A gateway does not know where its packets are.
-    #[error("the packets of gateway {0} do not add up")]
-    Imbalance(&'static str),
-}
-
-/// What was found in one stage of a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CaseRow {
-    /// The case.
-    pub case: String,
-    /// The stage; empty where there is but one.
-    pub stage: String,
-    /// The label of the draft's figure.
-    pub figure: String,
-    /// What was found, by mechanism.
-    pub cells: Vec<Cell>,
-}
-
-/// What a mechanism did in a stage of a case.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// The mechanism.
-    pub mechanism: Way,
-    /// By the ratio of spoofed to legitimate packets, 1:9 first.
-    pub mixes: Vec<Mix>,
-    /// The same packets by what they are.
-    pub flows: Vec<FlowCount>,
-}
-
-/// What a mechanism did with a mix of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Mix {
-    /// Spoofed packets in ten; the others are legitimate.
-    pub spoofed_in_ten: u8,
-    /// What became of them.
-    pub tally: Tally,
-}
-
-impl Cell {
-    /// All mixes together.
-    pub fn tally(&self) -> Tally {
-        self.mixes.iter().fold(Tally::default(), |mut all, mix| {
-            all.add(&mix.tally);
-            all
-        })
-    }
-}
 
 /// All cases with all mechanisms, and what it takes until prefixes that move are valid where they are.
 ///

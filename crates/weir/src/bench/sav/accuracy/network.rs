@@ -11,12 +11,13 @@ use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{Gateway, Route};
 use weir_port::Transmitter;
 
+use super::AccuracyError;
+use super::flow::Packet;
 use super::gateway::{self, Entries, HOSTS};
 use super::knowledge;
 use super::mechanism::Way;
 use super::routing::{self, Rib, Unsettled};
 use super::world::World;
-use super::{AccuracyError, traffic::Packet};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 
 use super::case::{AS1, AS5, DUT, NET1, NET2, domain, symmetric_systems};
+use super::flow::{Flow, Packet};
 use super::mechanism::Way;
 use super::network::Network;
 use super::routing::{self, Rib};
-use super::traffic::{self, Flow, Packet, Tally};
+use super::traffic::{self, Tally};
 use super::world::{Origin, World};
 use super::{AccuracyError, Effort, SEED};
 use crate::bench::figure::Figure;

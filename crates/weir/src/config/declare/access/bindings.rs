@@ -2,7 +2,7 @@
 
 use super::super::super::table::{Reader, Value};
 use super::super::At;
-use super::super::sav::understood;
+use super::super::rules::understood;
 use crate::rules::binding::{self, Binding};
 
 /// A list of bindings.

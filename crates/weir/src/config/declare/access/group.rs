@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::table::{Reader, Table, Value};
 use super::super::At;
-use super::super::sav::understood;
+use super::super::rules::understood;
 use crate::rules::Names;
 use crate::rules::acl::{self, Addresses, GROUP, Ports};
 

@@ -6,8 +6,8 @@ use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::SourceId;
 use super::super::super::table::{Reader, Value};
 use super::super::At;
+use super::super::rules::understood;
 use super::super::sampler::{self, Sampling};
-use super::super::sav::understood;
 use crate::rules::{Format, Names, acl};
 
 const KEYS: &[&str] = &["rules", "files", "default", "sample"];

@@ -5,10 +5,10 @@ use std::time::Duration;
 use weir_plane::model::{Alarm, LinkCheck, RateLimit, RatePer, RateUnit, SavAction, SavLayout};
 
 use super::super::super::diagnostic::{Code, Diagnostic};
-use super::super::super::source::Span;
 use super::super::super::table::{Reader, Table, Value};
-use super::super::{At, Path, route};
-use super::{Mechanism, Policy, understood};
+use super::super::rules::understood;
+use super::super::{At, route};
+use super::policy::{Limit, Mechanism, Policy, Response};
 use crate::rules::{Names, acl};
 
 /// How long an alarm looks back, unless it is told.
@@ -24,25 +24,6 @@ const ACTIONS: &[(&str, SavAction)] = &[
 
 const LINK_CHECKS: &[(&str, LinkCheck)] =
     &[("off", LinkCheck::Off), ("known", LinkCheck::Known), ("strict", LinkCheck::Strict)];
-
-/// What becomes of packets that are not valid.
-pub(in super::super::super) struct Response {
-    pub(in super::super::super) action: SavAction,
-    pub(in super::super::super) rate_limit: Option<Limit>,
-    /// Where packets go.
-    pub(in super::super::super) redirect: Vec<Path>,
-    /// Some of that could not be read.
-    pub(in super::super::super) lost_redirect: bool,
-    pub(in super::super::super) link_check: LinkCheck,
-    pub(in super::super::super) alarm: Option<Alarm>,
-}
-
-/// How many of them pass.
-pub(in super::super::super) struct Limit {
-    pub(in super::super::super) limit: RateLimit,
-    /// Where it says what has a limit of its own.
-    per: Option<Span>,
-}
 
 /// Reads the keys of a policy.
 pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> Response {

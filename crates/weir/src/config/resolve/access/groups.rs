@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use weir_plane::model::{self, Group, Groups, InterfaceIndex, Nested};
 
 use super::super::super::declare::access::{Group as Declared, Members as DeclaredMembers};
-use super::super::super::declare::sav::diagnostic;
+use super::super::super::declare::rules::diagnostic;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::{At, Span};
 use super::super::Resolver;

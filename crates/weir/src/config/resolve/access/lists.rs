@@ -6,9 +6,8 @@ use weir_plane::compile::boxes;
 use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, IpFamily};
 
 use super::super::super::declare::access::List;
-use super::super::super::declare::sav::diagnostic;
-use super::super::super::diagnostic::{Code, Diagnostic, Severity};
-use super::super::super::load::SHOWN;
+use super::super::super::declare::rules::diagnostic;
+use super::super::super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
 use super::super::super::source::{At, SourceId, Span};
 use super::super::Resolver;
 use crate::rules::acl::Rule;

@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, Origin};
 use weir_table::classify::cover::{Finding, Kind};
 
-use super::super::super::diagnostic::{Code, Diagnostic, Severity};
-use super::super::super::load::SHOWN;
+use super::super::super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
 use super::super::super::plural;
 use super::super::super::source::Span;
 use super::super::Resolver;

@@ -8,8 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_plane::model::{InterfaceIndex, Match, Origin, SavRule, SavRules, Scope};
 
 use super::super::super::declare::sav::{Policy, RuleList};
-use super::super::super::diagnostic::{Code, Diagnostic, Severity};
-use super::super::super::load::SHOWN;
+use super::super::super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
 use super::super::super::source::Span;
 use super::Resolver;
 use super::lists;

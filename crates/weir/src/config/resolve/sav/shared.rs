@@ -10,7 +10,7 @@ type Line = (SourceId, u32);
 
 /// The lines that several policies read, and the advice about them.
 #[derive(Default)]
-pub(super) struct Shared {
+pub(in super::super) struct Shared {
     /// By text: the first one that is alike. Only of texts that several policies read.
     first: HashMap<SourceId, SourceId>,
     /// By first text: the policies that read it.

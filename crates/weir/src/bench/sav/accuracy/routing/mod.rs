@@ -2,39 +2,13 @@
 
 mod inter;
 mod intra;
-
-use std::collections::BTreeMap;
+mod rib;
 
 use ipnet::Ipv6Net;
 
 use super::world::World;
-
-/// Where a route leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum By {
-    /// To the gateway's own hosts.
-    Own,
-    /// Over a link.
-    Link(usize),
-}
-
-/// A route that a gateway has for a prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Learned {
-    pub(super) by: By,
-    /// Who announced the prefix first.
-    pub(super) origin: usize,
-}
-
-/// What a gateway knows of each prefix: the best route first, then those that it could use instead.
-pub(super) type Rib = BTreeMap<Ipv6Net, Vec<Learned>>;
-
-/// Why there are no routes.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("routes for {prefix} do not settle")]
-pub struct Unsettled {
-    prefix: Ipv6Net,
-}
+pub use rib::Unsettled;
+pub(super) use rib::{By, Learned, Rib};
 
 /// The routes of every gateway, in the topology's order.
 pub(super) fn routes(world: &World) -> Result<Vec<Rib>, Unsettled> {

@@ -1,0 +1,48 @@
+//! A configuration that was read.
+
+use weir_plane::model::Gateway;
+
+use super::diagnostic::{Diagnostic, Severity};
+use super::render;
+use super::source::{Position, Sources};
+
+/// `[service]`: as whom the process goes on once it has what only root can open.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Service {
+    /// A user's name or number; `None`: `weir` if there is one.
+    pub user: Option<String>,
+    /// A group's name or number; `None`: the user's own.
+    pub group: Option<String>,
+}
+
+/// What became of a configuration.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The gateway it describes; `None` if there are errors.
+    pub gateway: Option<Gateway>,
+    /// As whom it is to run; nothing the gateway itself knows of.
+    pub service: Service,
+    /// Where the cores of workers stand, if the configuration names any.
+    pub cores: Option<Position>,
+    /// What was found, in the order of the files and their lines.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The texts that the diagnostics point into.
+    pub sources: Sources,
+}
+
+impl Loaded {
+    /// How many diagnostics are of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()
+    }
+
+    /// The diagnostics for people; empty if there are none.
+    pub fn text(&self, colour: bool) -> String {
+        render::text(&self.diagnostics, &self.sources, colour)
+    }
+
+    /// The diagnostics for programs, in the schema `weir.check/1`.
+    pub fn json(&self) -> String {
+        render::json(&self.diagnostics, &self.sources)
+    }
+}
