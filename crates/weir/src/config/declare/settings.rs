@@ -6,6 +6,7 @@ use weir_plane::model::{IcmpLimits, Limits, NeighborDiscovery};
 
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
+use super::super::plural;
 use super::super::source::{At, Span};
 use super::super::table::{Reader, Table};
 use super::refuse;
@@ -218,8 +219,11 @@ impl Settings {
         if let Some(value) = value
             && found.hold > found.hold_total
         {
-            let message =
-                format!("{} packets cannot wait for one neighbour if {} wait in all", found.hold, found.hold_total);
+            let message = format!(
+                "`hold` allows {} for one neighbour, more than the {} that `hold-total` allows for all",
+                plural(found.hold.into(), "packet"),
+                found.hold_total
+            );
             let message = Diagnostic::error(Code::OutOfRange, reader.span(value.span()), message);
             let default = NeighborDiscovery::default();
             reader.report(message.help(format!(

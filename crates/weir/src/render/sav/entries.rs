@@ -9,6 +9,7 @@ use weir_plane::model::Scope;
 use weir_plane::stats;
 
 use super::super::Report;
+use super::super::number::plural;
 use super::super::table::{Align, Table};
 use super::super::time::utc_seconds;
 
@@ -116,7 +117,7 @@ impl Report for Entries {
         }
         let mut text = table.text();
         if self.entries.len() < self.total {
-            let _ = writeln!(text, "{} of {} entries", self.entries.len(), self.total);
+            let _ = writeln!(text, "{} of {}", self.entries.len(), plural(self.total as u64, "entry"));
         }
         text
     }

@@ -157,8 +157,9 @@ impl Learned {
         if *made_room > 0 {
             let _ = writeln!(
                 text,
-                "the table of sources was full ({limit} entries): {made_room} with the fewest packets made room for \
-                 others, and are missing unless they came again"
+                "the table of sources was full ({limit} entries): {} with the fewest packets made room for others; sources \
+                 that did not come again are missing",
+                plural(*made_room, "entry")
             );
         }
         for Forgotten { interface, packets, .. } in forgotten {
