@@ -123,7 +123,8 @@ fn ipv6_rules_come_and_go() {
 #[test]
 fn leaves_that_can_not_be_built_anew_are_not_tried_each_time() {
     let mut random = Random::from_seed(5);
-    let rules = Adverse::Ranges.rules::<u32>(6000, &mut random);
+    // No rule covers a later one.
+    let rules = Adverse::Nested.rules::<u32>(6000, &mut random);
     let domain = Domain::new();
     let used = writer(&domain, &rules[..5000], 1 << 30).stats().octets;
     let mut writer = writer(&domain, &rules[..5000], used + used * 6 / 10);
@@ -157,7 +158,7 @@ fn many_interfaces_take_no_more_than_their_share() {
 #[test]
 fn leaves_that_wait_for_readers_count() {
     let mut random = Random::from_seed(8);
-    let rules = Adverse::Ranges.rules::<u32>(4000, &mut random);
+    let rules = Adverse::Nested.rules::<u32>(4000, &mut random);
     let domain = Domain::new();
     let mut writer = writer(&domain, &rules[..3000], 1 << 30);
     let mut reader = domain.reader().unwrap();

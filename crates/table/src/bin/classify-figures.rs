@@ -4,7 +4,8 @@
 //! ```text
 //! cargo run --release -p weir-table --bin classify-figures -- --rules FILE [--every N] [--peer PROGRAM] \
 //!     [--repeats R] [--keys N] [--adds N]
-//! cargo run --release -p weir-table --bin classify-figures -- [--set NAME] [--count N] [--repeats R] [--keys N]
+//! cargo run --release -p weir-table --bin classify-figures -- [--set NAME] [--count N] [--repeats R] [--keys N] \
+//!     [--family 4|6] [--comes once|order|last] [--adds 0]
 //! ```
 //!
 //! FILE has rules as ClassBench writes them, of which the first of every N are taken. PROGRAM is `peer-acl` (see
@@ -12,7 +13,8 @@
 //! first ones most often. Rules are added at random places, drawn from the file in random order, while a reader looks up.
 //!
 //! Without a FILE, sets that are hard are made, and usual ones beside: they are looked up by packets that match, by any, and by
-//! those that take longest. The least of R turns counts there. Then an eighth of the rules goes, and comes back.
+//! those that take longest. The least of R turns counts there. Then an eighth of the rules goes, and comes back, unless there are
+//! to be no adds. Hard sets come at once, one by one from the first rule to the last, or from the last to the first.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -28,7 +30,7 @@ use weir_base::tsc;
 use weir_table::classify::alike::{self, Alike};
 use weir_table::classify::cover::{self, Kind, Listed};
 use weir_table::classify::{
-    Fields, Limits, MOST_RULES, NO_RULE, Rule, Small, Table, Writer, classbench, naive, sample,
+    Fields, Limits, MOST_RULES, NO_RULE, Rule, Shape, Small, Table, Writer, classbench, naive, sample,
 };
 use weir_table::peer::{Peer, checksum};
 
@@ -49,6 +51,17 @@ struct Effort {
     set: Option<String>,
     /// Rules of made sets, if others than 1,000 and 10,000.
     count: Option<usize>,
+    /// Made sets of this family only.
+    family: Option<u8>,
+    comes: Comes,
+}
+
+/// How rules of hard sets come to a classifier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comes {
+    AtOnce,
+    InOrder,
+    LastFirst,
 }
 
 fn main() -> ExitCode {
@@ -71,10 +84,12 @@ fn run() -> Result<(), Box<dyn Error>> {
         adds: 100_000,
         set: None,
         count: None,
+        family: None,
+        comes: Comes::AtOnce,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
-        let usage = "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N] [--set NAME] [--count N]";
+        let usage = "usage: classify-figures --rules FILE [--every N] [--peer PROGRAM] [--repeats R] [--keys N] [--adds N] [--set NAME] [--count N] [--family 4|6] [--comes once|order|last]";
         let value = arguments.next().ok_or(usage)?;
         match name.as_str() {
             "--rules" => effort.rules = value.into(),
@@ -85,6 +100,14 @@ fn run() -> Result<(), Box<dyn Error>> {
             "--count" => effort.count = Some(value.parse::<usize>()?.max(8)),
             "--set" => effort.set = Some(value),
             "--adds" => effort.adds = value.parse()?,
+            "--family" => effort.family = Some(value.parse()?),
+            "--comes" => {
+                effort.comes = match value.as_str() {
+                    "order" => Comes::InOrder,
+                    "last" => Comes::LastFirst,
+                    _ => Comes::AtOnce,
+                }
+            }
             _ => return Err(format!("no option {name}; {usage}").into()),
         }
     }
@@ -125,7 +148,7 @@ fn covers(rules: &[Rule<u32>]) -> Result<(), Box<dyn Error>> {
 fn lookups(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
     let domain = Domain::new();
     let mut reader = domain.reader()?;
-    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 3 << 30 })?;
     let start = Instant::now();
     writer.load(rules.iter().enumerate().map(|(place, rule)| (place as u64 * GAP, rule.clone(), place as u32)))?;
     let took = start.elapsed();
@@ -205,8 +228,12 @@ fn adverse(effort: &Effort) -> Result<(), Box<dyn Error>> {
     for rules in effort.count.map_or(vec![1_000, 10_000], |count| vec![count]) {
         let made = Alike::ALL.map(|kind| (format!("{kind:?}"), kind.rules(rules, &mut Random::from_seed(1))));
         let longer = made.each_ref().map(|(name, rules)| (name.clone(), alike::ipv6(rules, 1)));
-        compare::<u32>("IPv4", made.into(), rules, effort)?;
-        compare::<u128>("IPv6", longer.into(), rules, effort)?;
+        if effort.family != Some(6) {
+            compare::<u32>("IPv4", made.into(), rules, effort)?;
+        }
+        if effort.family != Some(4) {
+            compare::<u128>("IPv6", longer.into(), rules, effort)?;
+        }
     }
     Ok(())
 }
@@ -224,21 +251,28 @@ fn compare<K: sample::Packets>(
     let made = sets.len();
     sets.extend(sample::Adverse::ALL.map(|set| (format!("{set:?}"), set.rules::<K>(count, &mut Random::from_seed(3)))));
     let mut rows = Vec::new();
-    for (name, rules) in &sets {
-        if effort.set.as_ref().is_some_and(|set| set != name) {
+    for (number, (name, rules)) in sets.iter().enumerate() {
+        if effort.set.as_ref().is_some_and(|set| set != name && set != "hard" || set == "hard" && number < made) {
             continue;
         }
-        rows.push((name, hard(rules, effort)?));
+        let comes = if number < made { Comes::AtOnce } else { effort.comes };
+        match hard(rules, comes, effort) {
+            Ok(hard) => rows.push((name, hard)),
+            Err(error) => println!("  {name}: {error}"),
+        }
     }
-    let usual = median(&mut rows.iter().take(made).map(|(_, hard)| hard.ticks[0]).collect::<Vec<f64>>());
+    let of_made = rows.iter().filter(|(name, _)| sets[..made].iter().any(|(made, _)| made == *name));
+    let usual = median(&mut of_made.map(|(_, hard)| hard.ticks[0]).collect::<Vec<f64>>());
     println!("{family}, {count} rules; usually {usual:.0} ticks");
-    for (name, Hard { ticks: [matching, any, slowest], load, octets, changes }) in rows {
+    for (name, Hard { ticks: [matching, any, slowest], worst, load, octets, changes }) in rows {
         let times = matching.max(any).max(slowest) / usual;
         println!(
             "  {name}: {matching:.0} ticks for packets that match, {any:.0} for any, {slowest:.0} for the slowest, {times:.2} \
-             times the usual; loaded in {load:.1} ms; {octets} octets a rule"
+             times the usual; loaded in {load:.1} ms; {octets} octets a rule; as estimated, {} nodes, {} rules that overlap, \
+             {} ticks",
+            worst.nodes, worst.overlapping, worst.ticks
         );
-        for (name, times) in ["removed", "added"].iter().zip(changes) {
+        for (name, times) in ["removed", "added"].iter().zip(changes.into_iter().flatten()) {
             println!("    {name}: {times}");
         }
     }
@@ -249,21 +283,32 @@ fn compare<K: sample::Packets>(
 struct Hard {
     /// For packets that match, any, and the slowest: the least of some turns.
     ticks: [f64; 3],
+    /// As the writer estimates.
+    worst: Shape,
     /// Milliseconds.
     load: f64,
     /// For each rule.
     octets: usize,
     /// What it takes to remove rules, and to add them again.
-    changes: [Times; 2],
+    changes: Option<[Times; 2]>,
 }
 
-fn hard<K: sample::Packets>(rules: &[Rule<K>], effort: &Effort) -> Result<Hard, Box<dyn Error>> {
+fn hard<K: sample::Packets>(rules: &[Rule<K>], comes: Comes, effort: &Effort) -> Result<Hard, Box<dyn Error>> {
     let domain = Domain::new();
     let mut reader = domain.reader()?;
     let mut random = Random::from_seed(5);
-    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 3 << 30 })?;
     let start = Instant::now();
-    writer.load(rules.iter().enumerate().map(|(place, rule)| (place as u64 * GAP, rule.clone(), place as u32)))?;
+    let one = |place: usize| (place as u64 * GAP, rules[place].clone(), place as u32);
+    let mut insert = |place: usize| {
+        let (place, rule, identity) = one(place);
+        writer.insert(place, rule, identity)
+    };
+    match comes {
+        Comes::InOrder => (0..rules.len()).try_for_each(&mut insert)?,
+        Comes::LastFirst => (0..rules.len()).rev().try_for_each(&mut insert)?,
+        Comes::AtOnce => writer.load((0..rules.len()).map(one))?,
+    }
     let load = start.elapsed().as_secs_f64() * 1e3;
     let one = |random: &mut Random| &rules[random.below(rules.len() as u64) as usize];
     let any = |random: &mut Random| {
@@ -296,7 +341,10 @@ fn hard<K: sample::Packets>(rules: &[Rule<K>], effort: &Effort) -> Result<Hard, 
         let times = (0..effort.repeats).map(|_| time(&packets, &mut found, look_up));
         times.fold(f64::MAX, f64::min)
     });
-    let octets = writer.stats().octets / rules.len();
+    let (octets, worst) = (writer.stats().octets / rules.len(), writer.worst());
+    if effort.adds == 0 {
+        return Ok(Hard { ticks, worst, load, octets, changes: None });
+    }
     let mut places = Vec::from_iter((0..rules.len()).step_by(8));
     for last in (1..places.len()).rev() {
         places.swap(last, random.below(last as u64 + 1) as usize);
@@ -313,7 +361,7 @@ fn hard<K: sample::Packets>(rules: &[Rule<K>], effort: &Effort) -> Result<Hard, 
         writer.insert(place as u64 * GAP, rule, place as u32)?;
         added.push((tsc::ticks() - start) as f64);
     }
-    Ok(Hard { ticks, load, octets, changes: [removed, added].map(Times) })
+    Ok(Hard { ticks, worst, load, octets, changes: Some([removed, added].map(Times)) })
 }
 
 /// Times of changes in ticks, and what is told of them.
@@ -379,7 +427,7 @@ fn updates(rules: &[Rule<u32>], effort: &Effort) -> Result<(), Box<dyn Error>> {
     }
     let (there, absent) = order.split_at(order.len() / 2);
     let (mut there, mut absent) = (there.to_vec(), absent.to_vec());
-    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
+    let mut writer = Writer::new(&domain, Limits { rules: 1 << 20, bytes: 3 << 30 })?;
     writer.load(there.iter().map(|rule| (*rule as u64 * GAP, rules[*rule].clone(), *rule as u32)))?;
     let table = writer.table();
     let stop = AtomicBool::new(false);

@@ -6,6 +6,7 @@
 //! ```text
 //! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · room 4 · slots…
 //! cut node    lane 4, 44 unused ·    as above                                                         · ends 56 · slots…
+//! hash node   masks 48, the last with a bit that no packet has · as above                             · 56 unused · slots…
 //! leaf        masks, 8 for each word of a packet · lane 1 · rules 1 · … · values 2… · cares 2… · low ends 2… · spans 2… ·
 //!             records 4…
 //! record      low ends of lanes · spans of lanes · entry 16: place 8, identity 4, exact 4 (IPv6: the entry before the spans)
@@ -29,7 +30,7 @@ pub(super) const LEAF: u32 = 1;
 /// A node whose slot is picked by some bits of a packet.
 pub(super) const BITS: u32 = 4;
 
-/// A node that picks a slot by the interval that a lane of a packet lies in.
+/// A node that picks a slot by the interval that a lane of a packet lies in, or by a hash of bits of it.
 pub(super) const CUT: u32 = 5;
 
 /// A leaf of any size.

@@ -135,6 +135,29 @@ impl Facts {
         (self.low[lane], self.low[lane] + self.span[lane])
     }
 
+    /// How many packets the lanes match: about eight times the logarithm to the base of 2.
+    pub(super) fn width<K: Address>(&self) -> u32 {
+        let lanes = (0..K::COMPARED / 2).map(|lane| match K::MASKED >> (lane / 2) & 1 {
+            1 => 8 * self.span[lane].count_zeros(),
+            _ => (8.0 * (f32::from(self.span[lane]) + 1.0).log2()) as u32,
+        });
+        lanes.sum()
+    }
+
+    /// The share of packets that the lanes match which those of another match too, but for one lane.
+    pub(super) fn share<K: Address>(&self, other: &Facts, but: usize) -> f32 {
+        let lanes = (0..K::COMPARED / 2).filter(|lane| *lane != but);
+        let shares = lanes.map(|lane| {
+            if K::MASKED >> (lane / 2) & 1 == 1 {
+                return 0.5f32.powi((other.span[lane] & !self.span[lane]).count_ones() as i32);
+            }
+            let ((low, high), (other_low, other_high)) = (self.lane(lane), other.lane(lane));
+            let both = (f32::from(high.min(other_high)) - f32::from(low.max(other_low)) + 1.0).max(0.0);
+            both / (f32::from(high) - f32::from(low) + 1.0)
+        });
+        shares.product()
+    }
+
     /// Whether the lanes of a record match all that these match.
     ///
     /// # Safety

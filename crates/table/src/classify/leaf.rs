@@ -234,14 +234,24 @@ impl Leaf {
 
     /// How many rules its keys do not tell from another.
     pub(super) fn alike(&self, facts: &Facts) -> usize {
+        self.each_alike(facts).count()
+    }
+
+    /// The lane that its keys have ranges of.
+    pub(super) fn lane(&self) -> usize {
+        self.parts.lane
+    }
+
+    /// The numbers of rules that its keys do not tell from another.
+    pub(super) fn each_alike(&self, facts: &Facts) -> impl Iterator<Item = usize> {
         let [value, care, low, span] = self.parts.key(facts);
         let [values, cares, lows, spans] = &self.keys;
-        let alike = |rule: &usize| {
+        let alike = move |rule: &usize| {
             let rule = *rule;
             let meets = lows[rule] <= low + span && low <= lows[rule] + spans[rule];
             (values[rule] ^ value) & cares[rule] & care == 0 && meets
         };
-        (0..self.rules).filter(alike).count()
+        (0..self.rules).filter(alike)
     }
 
     /// Takes a rule out.

@@ -166,6 +166,7 @@ mod dense;
 mod ends;
 mod facts;
 mod fields;
+mod hashed;
 mod leaf;
 pub mod naive;
 mod plan;

@@ -12,12 +12,15 @@ use super::block::ENDS;
 use super::columns::{self, Columns, Tally};
 use super::dense::SOME;
 use super::facts::Facts;
+use super::hashed;
 
 /// What a node does.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
     /// Lets these bits pick a slot; rules may leave `open` of them open.
     Bits { masks: [u64; WORDS], open: u32 },
+    /// Lets a hash of these bits, which rules decide all, pick one of so many slots.
+    Hash { masks: [u64; WORDS], slots: usize },
     /// Cuts a lane after each of these values, in order.
     Cut { lane: usize, ends: Vec<u16> },
 }
@@ -33,6 +36,18 @@ const NODE: f32 = 10.0;
 
 /// What one that cuts costs more.
 const CUT: f32 = 2.0;
+
+/// What one that hashes costs more.
+const HASH: f32 = 6.0;
+
+/// A node hashes for so many rules at least.
+const MANY_TO_HASH: usize = 256;
+
+/// Slots of such a node, at most.
+const MOST_HASHED: usize = 1 << MOST_BITS;
+
+/// A node hashes if its estimate is at most this part of those for others.
+const WORTH_A_HASH: f32 = 0.7;
 
 /// What leaves of each size cost.
 const LEAVES: [f32; 3] = [6.0, 6.0, 7.0];
@@ -193,6 +208,15 @@ fn body<K: Address, E: Extract>(cpu: E, facts: &[Facts], rules: &[u32], open: u3
         _ => f32::MAX,
     };
     let cost = bits.as_ref().map_or(f32::MAX, |(cost, ..)| *cost);
+    let others = cut.as_ref().map_or(cost, |(cut, ..)| cost.min(*cut)).min(most).min(whole);
+    // Where others part rules well, they need no hash.
+    let is_hard = rules.len() >= MANY_TO_HASH && others > WORTH_A_HASH * whole;
+    if is_hard
+        && let Some((cost, masks, slots)) = best_hash::<K>(&sample)
+        && cost < WORTH_A_HASH * others
+    {
+        return Some(Plan::Hash { masks, slots });
+    }
     match (cut, bits) {
         (Some((cut, lane, ends)), _) if cut < cost && cut < most => Some(Plan::Cut { lane, ends }),
         (_, Some((cost, masks, open))) if cost < most => Some(Plan::Bits { masks, open }),
@@ -481,6 +505,41 @@ fn estimate<K: Address>(sample: &Sample<'_>, slots: &[Slots], bits: u32, open: u
     let spare = copies as f32 / sample.len() as f32;
     let rest = cost::<K>(&rest.map(|count| f32::from(count) * sample.scale));
     NODE + parts / sample.len() as f32 + rest + COPY * spare
+}
+
+/// The bits that nearly all rules decide, and how many slots a hash of them should pick from.
+#[inline(always)]
+fn best_hash<K: Address>(sample: &Sample<'_>) -> Option<(f32, [u64; WORDS], usize)> {
+    let mut masks = [0; WORDS];
+    for (word, mask) in masks.iter_mut().enumerate().take(K::WORDS - 1) {
+        let mut known = Tally::new();
+        sample.rules.iter().for_each(|facts| known.add(facts.known[word]));
+        let many = (0..).zip(known.counts()).filter(|(_, count)| 10 * usize::from(*count) >= 9 * sample.len());
+        *mask = many.fold(0, |mask, (bit, _)| mask | 1u64 << bit);
+    }
+    let (mut hashes, mut rest) = (Vec::with_capacity(sample.len()), [0.0; 4]);
+    for (facts, kind) in sample.each() {
+        match fits(&facts.known, &masks, 0) {
+            true => hashes.push(hashed::hash::<K>(&facts.value, &masks)),
+            false => rest[kind] += sample.scale,
+        }
+    }
+    if masks == [0; WORDS] || 2 * hashes.len() < sample.len() {
+        return None;
+    }
+    hashes.sort_unstable();
+    let all = hashes.len() as f32 * sample.scale;
+    // As many as leaves of the least size hold.
+    let slots = (all as usize / K::LEAVES[0]).next_power_of_two().min(MOST_HASHED);
+    let parts: f32 = hashes
+        .chunk_by(|one, other| one == other)
+        .map(|same| {
+            let scale = if same.len() > 1 { sample.scale } else { 1.0 };
+            let rules = same.len() as f32;
+            rules * cost::<K>(&[rules * scale + all / slots as f32, 0.0, 0.0, 0.0])
+        })
+        .sum();
+    Some((NODE + HASH + parts / sample.len() as f32 + cost::<K>(&rest), masks, slots))
 }
 
 /// The slots that packets of a rule may pick.

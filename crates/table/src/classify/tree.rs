@@ -22,10 +22,11 @@ use super::block::{
 };
 use super::dense::{Dense, MOST_DENSE, MOST_NAMED, MOST_ROWS, Retired, SOME};
 use super::facts::{Facts, record_octets};
+use super::hashed::{self, HASHED};
 use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
 use super::rule::Rule;
-use super::shadow::Shadowed;
+use super::shadow::{self, Shadowed};
 use super::table::Table;
 
 /// Why a tree refuses a change.
@@ -54,11 +55,30 @@ pub(super) const MOST_LINKS: usize = 3;
 /// A tree in which lookups take more ticks than this, as far as that can be told, is built without the rules that others cover.
 const LONG_LOOKUP: usize = 250;
 
+/// The same, where others cover half of the rules.
+const RATHER_LONG_LOOKUP: usize = 125;
+
+/// Rules that are looked at to find that out.
+const SAMPLE: usize = 256;
+
 /// But not if they are fewer than this part of the rules.
 const FEW_SHADOWED: usize = 8;
 
+/// The same, if so many of its rules overlap.
+const MANY_OVERLAPPING: usize = SOME;
+
 /// Trees of fewer rules are as they were built.
-const FEW_TO_LOOK_AT: usize = 4096;
+const FEW_TO_LOOK_AT: usize = 1024;
+
+/// The same, where others have covered some rules before.
+const FEW_TO_REFRESH: usize = 512;
+
+/// So many rules come back to the tree one by one when the one goes that covered them. If there are more, and they are not this
+/// many times fewer than those of the tree, it is built anew with them.
+const FEW_TO_ADD: usize = 64;
+
+/// Rules under others, one after the other, that are looked at for one that has room.
+const STEPS: usize = 16;
 
 /// Rules that cover another are asked whether one more can be noted under them, at most so many.
 const TRIES: usize = 16;
@@ -103,12 +123,18 @@ enum Put {
     In,
     /// It is noted under one that covers it.
     Under(u64),
-    /// All is built anew, without these rules.
-    Anew(Shadowed),
+    /// All is built anew, without these rules, each with one that covers it.
+    Anew(Vec<(u64, u64)>),
 }
 
 /// A dense leaf is built anew for new rules if they are at least so many parts of it.
 const NEW: usize = 16;
+
+/// So few new rules before a dense leaf are a leaf, whatever they are.
+const FEW_NEW: usize = 4;
+
+/// Rules of such a leaf that a packet is compared with in vain, at most: more take longer than a small dense leaf does.
+const MOST_COMPARED: f32 = 4.0;
 
 /// Copies of a rule that a tree may hold, at most, as a power of two.
 const COPIES: u32 = 8;
@@ -156,7 +182,7 @@ pub struct Tree<K> {
     domain: Domain,
     /// Rules that are not in the tree, as others cover them.
     shadowed: Shadowed,
-    /// How many rules there were when it was last looked whether lookups take long.
+    /// How many rules were in the tree when it was last looked whether lookups take long.
     looked_at: usize,
     /// Chains are refused that are too long.
     is_bounded: bool,
@@ -188,10 +214,12 @@ struct Step {
     links: usize,
     /// Copies that may be made from here on, as a power of two.
     copies: u32,
+    /// Only new rules before a dense leaf are here.
+    is_new: bool,
 }
 
 /// Where all changes begin.
-const ROOT: Step = Step { word: None, depth: 0, links: 0, copies: COPIES };
+const ROOT: Step = Step { word: None, depth: 0, links: 0, copies: COPIES, is_new: false };
 
 impl<K: Address> Tree<K> {
     pub(super) fn new(domain: &Domain, bytes: usize) -> std::io::Result<Tree<K>> {
@@ -264,35 +292,65 @@ impl<K: Address> Tree<K> {
     }
 
     /// Notes what a tree that was built anew does not have.
-    fn begin_with(&mut self, shadowed: Shadowed) {
-        self.shadowed = shadowed;
-        self.looked_at = self.rules.len();
+    fn begin_with(&mut self, shadowed: Vec<(u64, u64)>) {
+        for (place, cover) in shadowed {
+            let width = self.facts_of(place).width::<K>();
+            self.shadowed.note(place, cover, width);
+        }
+        self.looked_at = self.in_tree();
     }
 
-    /// Plans a tree of all rules; gives those that are not to be in it, as others cover them. There are none where lookups take
-    /// no longer than usual with all of them.
-    fn build_all(&mut self) -> Result<Shadowed, Refusal> {
-        let mut facts = self.facts(self.rules.values().map(|stored| stored.record).collect());
-        let numbers = |facts: &[Facts]| Vec::from_iter(0..facts.len() as u32);
+    /// How many rules are in the tree, or are about to be.
+    fn in_tree(&self) -> usize {
+        self.rules.len() - self.shadowed.len()
+    }
+
+    /// Facts of the rules that are in the tree, and of one that comes, in order.
+    fn facts_with(&self, place: u64) -> Vec<Facts> {
+        let mut records = vec![self.rules[&place].record];
+        self.gather_records(self.root(), &mut records);
+        self.facts(records)
+    }
+
+    /// Plans a tree of all rules that others were not known to cover; gives those that are not to be in it, as others cover them.
+    /// There are none where lookups take no longer than usual with all of them.
+    fn build_all(&mut self) -> Result<Vec<(u64, u64)>, Refusal> {
+        let rules = self.rules.iter().filter(|(place, _)| self.shadowed.by(**place).is_none());
+        let mut facts = self.facts(rules.map(|(_, stored)| stored.record).collect());
         let mark = self.mark();
         (self.is_bounded, self.is_beyond) = (false, false);
         let root = self.build(&facts, &numbers(&facts), ROOT);
         self.is_bounded = true;
-        let (mut root, mut shadowed) = (root?, Shadowed::default());
-        if self.is_beyond || self.shape(root).ticks > LONG_LOOKUP {
+        let (mut root, mut shadowed) = (root?, Vec::new());
+        if self.is_beyond || self.takes_long(root, &facts) {
             shadowed = self.shadows(root, &facts);
             if self.is_beyond || shadowed.len() >= facts.len() / FEW_SHADOWED {
                 self.forget_since(mark);
-                facts.retain(|facts| shadowed.by(facts.place).is_none());
+                leave_out(&mut facts, &shadowed);
                 root = self.build(&facts, &numbers(&facts), ROOT)?;
             } else {
-                shadowed = Shadowed::default();
+                shadowed.clear();
             }
         }
         let before = self.table.root.load(Ordering::Relaxed);
         self.drop_all(before);
         self.edits.push(Edit { word: None, to: root });
         Ok(shadowed)
+    }
+
+    /// Plans the tree with one rule more, and without those of its rules that others in it cover, and gives these; nothing if they
+    /// are fewer than one of so many.
+    fn refresh(&mut self, place: u64, one_of: usize) -> Result<Option<Vec<(u64, u64)>>, Refusal> {
+        let (mut facts, before) = (self.facts_with(place), self.root());
+        let shadowed = self.shadows(before, &facts);
+        if shadowed.is_empty() || one_of.saturating_mul(shadowed.len()) < facts.len() {
+            return Ok(None);
+        }
+        leave_out(&mut facts, &shadowed);
+        let root = self.build(&facts, &numbers(&facts), ROOT)?;
+        self.drop_all(before);
+        self.edits.push(Edit { word: None, to: root });
+        Ok(Some(shadowed))
     }
 
     /// Puts a rule in at a place where there is none.
@@ -305,7 +363,10 @@ impl<K: Address> Tree<K> {
         self.finish(done.as_ref().map(|_| ()).map_err(|refusal| *refusal))?;
         match done? {
             Put::In => {}
-            Put::Under(cover) => self.shadowed.note(place, cover),
+            Put::Under(cover) => {
+                let width = self.facts_of(place).width::<K>();
+                self.shadowed.note(place, cover, width);
+            }
             Put::Anew(shadowed) => self.begin_with(shadowed),
         }
         Ok(())
@@ -314,44 +375,86 @@ impl<K: Address> Tree<K> {
     /// Plans to put in a rule that is noted.
     fn put_in(&mut self, place: u64) -> Result<Put, Refusal> {
         let mark = self.mark();
-        if self.is_slow() {
-            match self.build_all() {
-                Ok(shadowed) => return Ok(Put::Anew(shadowed)),
+        if self.is_slow(place) {
+            match self.refresh(place, FEW_SHADOWED) {
+                Ok(Some(shadowed)) => return Ok(Put::Anew(shadowed)),
                 // There may be room for one rule.
-                Err(_) => self.forget_since(mark),
+                Ok(None) | Err(_) => self.forget_since(mark),
             }
         }
         let facts = self.facts_of(place);
         if !self.shadowed.is_empty()
-            && let Some(cover) = self.cover(self.root(), &facts, |cover| self.shadowed.has_room(cover))
+            && let Some(cover) = self.cover_with_room(&facts, None)
         {
             return Ok(Put::Under(cover));
         }
         match self.add(ROOT, &facts) {
             // Others may cover many of them. That is tried again when an eighth more have come.
-            Err(refusal @ Overlap { .. }) if self.is_due(9, 8) => {
+            Err(refusal @ Overlap { .. }) if self.is_due(9, 8, FEW_TO_LOOK_AT) => {
                 self.forget_since(mark);
-                self.build_all().map(Put::Anew).map_err(|_| refusal)
+                match self.refresh(place, usize::MAX) {
+                    Ok(Some(shadowed)) => Ok(Put::Anew(shadowed)),
+                    Ok(None) | Err(_) => Err(refusal),
+                }
             }
             done => done.map(|()| Put::In),
         }
     }
 
-    /// Whether there are so many times the rules that there were when this was asked last, or when the tree was built.
-    fn is_due(&mut self, times: usize, of: usize) -> bool {
-        let now = self.rules.len();
-        let due = of * now >= times * self.looked_at.max(FEW_TO_LOOK_AT);
+    /// A rule that covers one and has room for it, other than one that is about to go.
+    fn cover_with_room(&self, facts: &Facts, gone: Option<u64>) -> Option<u64> {
+        let room = |cover| self.room_under(cover, facts.place, gone);
+        self.cover(self.root(), facts, |cover| room(cover).is_some()).and_then(room)
+    }
+
+    /// A rule that covers the one at a place and has room for it: one that covers it, or one under that.
+    fn room_under(&self, mut cover: u64, place: u64, gone: Option<u64>) -> Option<u64> {
+        let rule = &self.rules[&place].rule;
+        let is_gone = |cover| gone == Some(cover);
+        for _ in 0..STEPS {
+            if is_gone(cover) {
+                return None;
+            }
+            if self.shadowed.has_room(cover) {
+                return Some(cover);
+            }
+            let mut widest = self.shadowed.widest(cover).filter(|other| *other < place && !is_gone(*other));
+            cover = widest.find(|other| self.rules[other].rule.covers(rule))?;
+        }
+        None
+    }
+
+    /// Whether the tree has so many times the rules that it had when this was asked last, or when it was built; or that few are.
+    fn is_due(&mut self, times: usize, of: usize, few: usize) -> bool {
+        let now = self.in_tree();
+        let due = of * now >= times * self.looked_at.max(few);
         if due {
             self.looked_at = now;
         }
         due
     }
 
-    /// Whether lookups take long, each time that a large tree has twice the rules; a quarter more, where others have covered some
-    /// before.
-    fn is_slow(&mut self) -> bool {
-        let (times, of) = if self.shadowed.is_empty() { (2, 1) } else { (5, 4) };
-        self.is_due(times, of) && self.shape(self.root()).ticks > LONG_LOOKUP
+    /// Whether it is to be looked which rules others cover, as one comes: each time that the tree has twice the rules, if others have
+    /// covered some before, or lookups take long.
+    fn is_slow(&mut self, place: u64) -> bool {
+        match self.shadowed.is_empty() {
+            true => self.is_due(2, 1, FEW_TO_LOOK_AT) && self.takes_long(self.root(), &self.facts_with(place)),
+            false => self.is_due(2, 1, FEW_TO_REFRESH),
+        }
+    }
+
+    /// Whether a lookup in a tree of these rules may take longer than usual, so that it is worth while to look which of them others
+    /// cover.
+    fn takes_long(&self, root: u32, facts: &[Facts]) -> bool {
+        let shape = self.shape(root);
+        if shape.ticks > LONG_LOOKUP || shape.overlapping > MANY_OVERLAPPING {
+            return true;
+        }
+        // An odd step: lists often repeat themselves, in twos or fours.
+        let step = (facts.len() / SAMPLE) | 1;
+        let sample = || facts.iter().step_by(step);
+        let are_covered = || sample().filter(|facts| self.cover(root, facts, |_| true).is_some()).count();
+        shape.ticks > RATHER_LONG_LOOKUP && 2 * are_covered() >= sample().count()
     }
 
     /// Takes the rule at a place out.
@@ -364,10 +467,10 @@ impl<K: Address> Tree<K> {
         // What is built anew is not refused for want of room: it is less than what it takes the place of.
         let limit = self.limit;
         self.limit = limit.saturating_mul(2);
-        let done = match self.shadowed.by(place) {
+        let done = self.uncover(place).and_then(|()| match self.shadowed.by(place) {
             Some(_) => Ok(()),
-            None => self.uncover(place).and_then(|()| self.take(ROOT, &facts)),
-        };
+            None => self.take(ROOT, &facts),
+        });
         self.limit = limit;
         if done.is_ok() {
             self.stale.push((Block(facts.record), Order::for_octets(record_octets::<K>())));
@@ -379,36 +482,71 @@ impl<K: Address> Tree<K> {
         self.finish(done)?;
         self.shadowed.forget(place);
         let removed = self.rules.remove(&place).map(|stored| stored.identity);
-        self.looked_at = self.looked_at.min(self.rules.len());
+        self.looked_at = self.looked_at.min(self.in_tree());
         Ok(removed)
     }
 
     /// Has the rules under one that is about to go noted under others, or puts them in: behind it, where no packet gets to them
     /// yet. So what finds no room has changed no answer.
     fn uncover(&mut self, cover: u64) -> Result<(), Refusal> {
+        let above = self.shadowed.by(cover);
+        let (mut added, mut left) = (0, Vec::new());
         for place in self.shadowed.under(cover) {
             let facts = self.facts_of(place);
-            match self.cover(self.root(), &facts, |other| other != cover && self.shadowed.has_room(other)) {
-                Some(other) => self.shadowed.note(place, other),
+            let above = above.and_then(|above| self.room_under(above, place, Some(cover)));
+            match above.or_else(|| self.cover_with_room(&facts, Some(cover))) {
+                Some(other) => self.shadowed.note(place, other, facts.width::<K>()),
+                // Those that come first may cover many of the others.
+                None if added == FEW_TO_ADD => left.push(place),
                 None => {
-                    let done = self.add(ROOT, &facts);
-                    self.finish(done)?;
-                    self.shadowed.forget(place);
+                    added += 1;
+                    self.come_back(&[place])?;
                 }
             }
+        }
+        match FEW_TO_ADD * left.len() > self.in_tree() {
+            true if !left.is_empty() => self.come_back(&left)?,
+            _ => left.iter().try_for_each(|place| self.come_back(&[*place]))?,
+        }
+        if added > 0 {
+            // A lookup that has passed the place of a rule before it was there is not to miss the one that covered it as well.
+            self.domain.synchronize();
         }
         Ok(())
     }
 
-    /// Of these rules, which are all that a tree has, in order, those that others cover: each under one that is not among them.
-    fn shadows(&self, root: u32, facts: &[Facts]) -> Shadowed {
-        let mut shadowed = Shadowed::default();
+    /// Puts rules that have been noted under others into the tree: many by building all of it anew.
+    fn come_back(&mut self, places: &[u64]) -> Result<(), Refusal> {
+        let done = match places {
+            [place] => self.add(ROOT, &self.facts_of(*place)),
+            _ => {
+                let before = self.root();
+                let mut records = Vec::from_iter(places.iter().map(|place| self.rules[place].record));
+                self.gather_records(before, &mut records);
+                let facts = self.facts(records);
+                self.rebuilt.0 += 1;
+                self.rebuilt.1 += facts.len() as u64;
+                self.build(&facts, &numbers(&facts), ROOT).map(|root| {
+                    self.drop_all(before);
+                    self.edits.push(Edit { word: None, to: root });
+                })
+            }
+        };
+        self.finish(done)?;
+        for place in places {
+            self.shadowed.forget(*place);
+        }
+        Ok(())
+    }
+
+    /// Of these rules, in order, those that others in a tree cover, each with one that does.
+    fn shadows(&self, root: u32, facts: &[Facts]) -> Vec<(u64, u64)> {
+        let (mut shadowed, mut counts) = (Vec::new(), HashMap::<u64, usize, Folding>::default());
         for facts in facts {
-            let top = |shadowed: &Shadowed, cover| shadowed.by(cover).unwrap_or(cover);
-            let cover = self.cover(root, facts, |cover| shadowed.has_room(top(&shadowed, cover)));
-            if let Some(cover) = cover {
-                let cover = top(&shadowed, cover);
-                shadowed.note(facts.place, cover);
+            let has_room = |cover| self.shadowed.count(cover) + counts.get(&cover).unwrap_or(&0) < shadow::MOST;
+            if let Some(cover) = self.cover(root, facts, has_room) {
+                *counts.entry(cover).or_default() += 1;
+                shadowed.push((facts.place, cover));
             }
         }
         shadowed
@@ -470,20 +608,39 @@ impl<K: Address> Tree<K> {
 
     /// The word of one of the slots of a node that a rule is in, if it is in any.
     fn some_slot(&self, reference: u32, facts: &Facts) -> Option<usize> {
-        let (kind, block) = split(reference);
-        let node = self.node(block);
-        if node.open == CHAIN {
+        let block = split(reference).1;
+        if self.node(block).open == CHAIN {
             return Some(block.word(HEADER));
         }
+        let mut some = None;
+        self.each_slot_of(reference, facts, |word| some = some.or(Some(word)));
+        some
+    }
+
+    /// Calls with the words of all slots of a node that a rule is in; whether it is in any.
+    fn each_slot_of(&self, reference: u32, facts: &Facts, mut each: impl FnMut(usize)) -> bool {
+        let (kind, block) = split(reference);
+        let node = self.node(block);
+        let mut of_cut = |slot: usize| each(block.word(CUT_HEADER + 4 * slot));
+        let is_in;
         if kind == BITS {
-            let mut some = None;
-            if fits(&facts.known, &node.masks, node.open) {
-                each_slot(&facts.known, &facts.value, &node.masks, |slot| some = some.or(Some(slot)));
+            is_in = fits(&facts.known, &node.masks, node.open);
+            if is_in {
+                each_slot(&facts.known, &facts.value, &node.masks, |slot| each(block.word(HEADER + 4 * slot)));
             }
-            return some.map(|slot| block.word(HEADER + 4 * slot));
+        } else if hashed::is_hashed::<K>(&node.masks) {
+            is_in = hashed::decides::<K>(&facts.known, &node.masks);
+            if is_in {
+                of_cut(hashed::slot::<K>(&facts.value, &node.masks, node.slots as usize));
+            }
+        } else {
+            let (first, last) = self.cut_slots(block, facts);
+            is_in = last - first < 1 << node.open;
+            if is_in {
+                (first..=last).for_each(of_cut);
+            }
         }
-        let (first, last) = self.cut_slots(block, facts);
-        (last - first < 1 << node.open).then(|| block.word(CUT_HEADER + 4 * first))
+        is_in
     }
 
     /// The first and the last slot of a node that cuts which a rule's values lead to.
@@ -1003,32 +1160,17 @@ impl<K: Address> Tree<K> {
         let of = |rule: &u32| &facts[*rule as usize];
         match plan {
             None if rules.len() > SOME => self.build_chain(facts, rules, step),
-            None if Tree::<K>::is_crowded(facts, rules) => self.new_dense(rules.iter().map(of)),
+            None if Tree::<K>::is_crowded(facts, rules, step.is_new) => self.new_dense(rules.iter().map(of)),
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
             None => self.new_leaf(&rules.iter().map(of).collect::<Vec<_>>()),
+            Some(Plan::Hash { mut masks, slots }) => {
+                // Below a node that hashes, another has to hash in another way.
+                masks[K::WORDS - 1] = HASHED | step.depth as u64;
+                self.make_node(facts, rules, step, &Head { masks, slots, open: 0, kind: CUT, room: 0 })
+            }
             Some(Plan::Bits { masks, open }) => {
-                let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
-                for rule in rules {
-                    let Facts { known, value, .. } = of(rule);
-                    match fits(known, &masks, open) {
-                        true => each_slot(known, value, &masks, |slot| parts.push((slot, *rule))),
-                        false => rest.push(*rule),
-                    }
-                }
-                // Rules are numbered in their order.
-                parts.sort_unstable();
-                let slots = 1usize << masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
-                let block = self.allocate_node(step, HEADER + 4 * slots)?;
-                self.write_head(block, &Head { masks, slots, open, kind: BITS, room: 0 }, facts, rules);
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open, ..step };
-                for part in parts.chunk_by(|one, other| one.0 == other.0) {
-                    let rules: Vec<u32> = part.iter().map(|(_, rule)| *rule).collect();
-                    let child = self.build(facts, &rules, below)?;
-                    self.arena.word(block.word(HEADER + 4 * part[0].0)).store(child, Ordering::Relaxed);
-                }
-                let rest = self.build(facts, &rest, Step { copies: step.copies, ..below })?;
-                self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
-                Ok(join(BITS, block))
+                let slots = 1 << masks.iter().map(|mask| mask.count_ones()).sum::<u32>();
+                self.make_node(facts, rules, step, &Head { masks, slots, open, kind: BITS, room: 0 })
             }
             Some(Plan::Cut { lane, ends }) => {
                 let open = step.copies.min(CUT_COPIES);
@@ -1052,7 +1194,8 @@ impl<K: Address> Tree<K> {
                 all[..ends.len()].copy_from_slice(&ends);
                 // SAFETY: the block is nobody else's yet, and has room for the ends.
                 unsafe { self.pointer(block).add(HEADER).cast::<[u16; ENDS]>().write(all) };
-                let below = Step { word: None, depth: step.depth + 1, copies: step.copies - open, ..step };
+                let (depth, copies) = (step.depth + 1, step.copies - open);
+                let below = Step { word: None, depth, copies, is_new: false, ..step };
                 for (part, rules) in parts.iter().enumerate() {
                     let child = self.build(facts, rules, below)?;
                     self.arena.word(block.word(CUT_HEADER + 4 * part)).store(child, Ordering::Relaxed);
@@ -1064,8 +1207,47 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Whether a leaf would have many rules compared one after the other, and in what takes long: what lanes do not show.
-    fn is_crowded(facts: &[Facts], rules: &[u32]) -> bool {
+    /// A node whose slots bits pick, or a hash of them.
+    fn make_node(&mut self, facts: &[Facts], rules: &[u32], step: Step, head: &Head) -> Result<u32, Refusal> {
+        let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
+        let (masks, header) = (&head.masks, if head.kind == BITS { HEADER } else { CUT_HEADER });
+        for rule in rules {
+            let Facts { known, value, .. } = &facts[*rule as usize];
+            match head.kind {
+                BITS if fits(known, masks, head.open) => {
+                    each_slot(known, value, masks, |slot| parts.push((slot, *rule)));
+                }
+                CUT if hashed::decides::<K>(known, masks) => {
+                    parts.push((hashed::slot::<K>(value, masks, head.slots), *rule));
+                }
+                _ => rest.push(*rule),
+            }
+        }
+        // Rules are numbered in their order.
+        parts.sort_unstable();
+        let block = self.allocate_node(step, header + 4 * head.slots)?;
+        self.write_head(block, head, facts, rules);
+        let (depth, copies) = (step.depth + 1, step.copies - head.open);
+        let below = Step { word: None, depth, copies, is_new: false, ..step };
+        for part in parts.chunk_by(|one, other| one.0 == other.0) {
+            let rules: Vec<u32> = part.iter().map(|(_, rule)| *rule).collect();
+            let child = self.build(facts, &rules, below)?;
+            self.arena.word(block.word(header + 4 * part[0].0)).store(child, Ordering::Relaxed);
+        }
+        let rest = self.build(facts, &rest, Step { copies: step.copies, ..below })?;
+        self.arena.word(block.word(at::REST)).store(rest, Ordering::Relaxed);
+        Ok(join(head.kind, block))
+    }
+
+    /// Whether a leaf would have many rules compared one after the other, and in what takes long: what lanes do not show. Before a
+    /// dense leaf, where rules come that nothing parts, whether it would have some compared.
+    fn is_crowded(facts: &[Facts], rules: &[u32], is_new: bool) -> bool {
+        if is_new && (FEW_NEW..=leaf::MOST).contains(&rules.len()) {
+            let rules = Vec::from_iter(rules.iter().map(|rule| &facts[*rule as usize]));
+            let leaf = Leaf::new::<K>(&rules);
+            let compared: f32 = rules.iter().map(|facts| compared::<K>(&leaf, &rules, facts)).sum();
+            return compared > MOST_COMPARED * rules.len() as f32;
+        }
         let exact = rules.iter().filter(|rule| facts[**rule as usize].exact != 0).count();
         if exact <= K::LEAVES[0] {
             return false;
@@ -1189,30 +1371,15 @@ impl<K: Address> Tree<K> {
 
     /// The steps from a node to where a rule belongs.
     fn steps(&self, reference: u32, step: Step, facts: &Facts, comes: bool) -> Vec<Step> {
-        let (kind, block) = split(reference);
+        let block = split(reference).1;
         let node = self.node(block);
         if node.open == CHAIN {
             return vec![self.chain_step(block, step, facts, comes)];
         }
-        let below = Step { word: None, depth: step.depth + 1, copies: step.copies - node.open, ..step };
+        let (depth, copies) = (step.depth + 1, step.copies - node.open);
+        let below = Step { word: None, depth, copies, is_new: false, ..step };
         let mut steps = Vec::new();
-        let parted = if kind == BITS {
-            let parted = fits(&facts.known, &node.masks, node.open);
-            if parted {
-                each_slot(&facts.known, &facts.value, &node.masks, |slot| {
-                    steps.push(Step { word: Some(block.word(HEADER + 4 * slot)), ..below });
-                });
-            }
-            parted
-        } else {
-            let (first, last) = self.cut_slots(block, facts);
-            let parted = last - first < 1 << node.open;
-            if parted {
-                steps
-                    .extend((first..=last).map(|slot| Step { word: Some(block.word(CUT_HEADER + 4 * slot)), ..below }));
-            }
-            parted
-        };
+        let parted = self.each_slot_of(reference, facts, |word| steps.push(Step { word: Some(word), ..below }));
         if !parted {
             steps.push(Step { word: Some(block.word(at::REST)), copies: step.copies, ..below });
         }
@@ -1237,11 +1404,11 @@ impl<K: Address> Tree<K> {
 
     /// In a chain, a rule is where there was room for it when it came.
     fn chain_step(&self, block: Block, step: Step, facts: &Facts, comes: bool) -> Step {
-        let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, ..step };
         let node = self.node(block);
+        let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, is_new: node.built == 0, ..step };
         // New rules before a leaf go into it before it is full.
         let links = step.links + usize::from(node.built != 0);
-        let rest = Step { word: Some(block.word(at::REST)), links, ..step };
+        let rest = Step { word: Some(block.word(at::REST)), links, is_new: false, ..step };
         let there = self.reference(here);
         let has_room = || node.built == 0 || self.count(there) < node.room as usize;
         let is_here = if comes { has_room() } else { self.has(there, facts) };
@@ -1299,6 +1466,8 @@ impl<K: Address> Tree<K> {
                 self.edit(step, leaf);
                 Ok(())
             }
+            // Nothing is built anew more often for its being so small.
+            DENSE if step.is_new && self.count(reference) < leaf::MOST => self.rebuild(step, Some(facts), None),
             DENSE => {
                 // It is kept as it is, behind a leaf for rules that are new.
                 let block = self.allocate_node(step, LEAST)?;
@@ -1318,7 +1487,12 @@ impl<K: Address> Tree<K> {
                     let (_, _, groups, rules) = self.long(reference);
                     rules == groups * K::RULES && groups.is_power_of_two()
                 } else {
-                    self.leaf(reference).rules() == leaf::MOST
+                    let leaf = self.leaf(reference);
+                    let is_crowded = || {
+                        let rules = Vec::from_iter(leaf.records().iter().map(|record| self.read(*record)));
+                        compared::<K>(&leaf, &Vec::from_iter(&rules), facts) > MOST_COMPARED
+                    };
+                    leaf.rules() == leaf::MOST || step.is_new && leaf.rules() >= FEW_NEW && is_crowded()
                 };
                 if full {
                     return self.rebuild(step, Some(facts), None);
@@ -1389,6 +1563,24 @@ struct Head {
 fn exact_octets<K: Address>(rule: &Rule<K>) -> usize {
     let interfaces = rule.interfaces.as_ref().map_or(0, crate::sav::Set::len);
     (size_of::<Exact<K>>() + 4 * interfaces).max(LEAST)
+}
+
+/// Rules of a leaf that packets which match another are compared with in vain, on average. Those of which lanes do not show all take
+/// twice as long.
+fn compared<K: Address>(leaf: &Leaf, rules: &[&Facts], facts: &Facts) -> f32 {
+    let others = leaf.each_alike(facts).filter(|rule| rules[*rule].record != facts.record);
+    let of = |rule: usize| if rules[rule].exact == 0 { 1.0 - facts.share::<K>(rules[rule], leaf.lane()) } else { 2.0 };
+    others.map(of).sum()
+}
+
+fn numbers(facts: &[Facts]) -> Vec<u32> {
+    Vec::from_iter(0..facts.len() as u32)
+}
+
+/// Leaves out rules that others cover. Both are in order.
+fn leave_out(facts: &mut Vec<Facts>, shadowed: &[(u64, u64)]) {
+    let mut left = shadowed.iter().map(|(place, _)| *place).peekable();
+    facts.retain(|facts| left.next_if_eq(&facts.place).is_none());
 }
 
 fn entry(facts: &Facts) -> Entry {

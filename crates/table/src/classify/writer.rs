@@ -119,6 +119,9 @@ impl<K: Address> Writer<K> {
 
     /// Takes the rule at a place out; gives its identity.
     ///
+    /// If rules come back to the table that it covered, this waits for the readers to pass: the calling thread must not be pinned
+    /// itself.
+    ///
     /// # Errors
     /// If there is no room for what takes the place of a block: then nothing has changed.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {

@@ -30,6 +30,7 @@ use super::block::{
 use super::dense::Dense;
 use super::ends::Below;
 use super::fields::Fields;
+use super::hashed;
 use super::leaf;
 use crate::lpm::arena::UNIT;
 
@@ -594,8 +595,12 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
             node.add(HEADER).cast::<AtomicU32>().add(slot)
         });
         step::<K, I, FAR>(view, packets, best, (list, first, count), raw, of_cut, |node, head, packet| {
-            let lane = (head.masks[0] as usize).min(LANES - 1);
-            let slot = I::below(node.add(HEADER).cast(), I::lane(packet, lane));
+            let slot = if hashed::is_hashed::<K>(&head.masks) {
+                hashed::slot_of(head, packet)
+            } else {
+                let lane = (head.masks[0] as usize).min(LANES - 1);
+                I::below(node.add(HEADER).cast(), I::lane(packet, lane))
+            };
             node.add(CUT_HEADER).cast::<AtomicU32>().add(slot)
         });
     }
