@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::hash::Folding;
 use super::key::{Key, Prefix};
-use super::writer::{NO_ROUTE, Value};
+use super::route::{NO_ROUTE, Value};
 
 /// Routes by length.
 #[derive(Clone, Debug)]

@@ -5,8 +5,6 @@ use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use super::trie::{Budget, NoRoom, Paint, Trie};
-
 mod sealed {
     pub trait Sealed {}
     impl Sealed for u32 {}
@@ -55,11 +53,6 @@ pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + '
 
     /// Reads an address as people write it.
     fn read(text: &str) -> Option<Self>;
-
-    /// Paints a trie, as a function of this crate: generic ones are compiled again by every crate that calls them, and this is
-    /// a large one.
-    #[doc(hidden)]
-    fn paint_all(trie: &mut Trie<Self>, paints: &[Paint<Self>], budget: Budget) -> Result<(), NoRoom>;
 }
 
 impl Key for u32 {
@@ -99,10 +92,6 @@ impl Key for u32 {
     fn read(text: &str) -> Option<u32> {
         text.parse::<Ipv4Addr>().ok().map(u32::from)
     }
-
-    fn paint_all(trie: &mut Trie<Self>, paints: &[Paint<Self>], budget: Budget) -> Result<(), NoRoom> {
-        trie.paint_all(paints, budget)
-    }
 }
 
 impl Key for u128 {
@@ -141,10 +130,6 @@ impl Key for u128 {
 
     fn read(text: &str) -> Option<u128> {
         text.parse::<Ipv6Addr>().ok().map(u128::from)
-    }
-
-    fn paint_all(trie: &mut Trie<Self>, paints: &[Paint<Self>], budget: Budget) -> Result<(), NoRoom> {
-        trie.paint_all(paints, budget)
     }
 }
 

@@ -110,11 +110,13 @@ pub(crate) mod limbo;
 pub mod naive;
 mod node;
 mod rib;
+mod route;
 pub mod sample;
 pub mod soak;
 mod table;
 mod transaction;
 mod trie;
+mod view;
 mod writer;
 
 pub use hash::Folding;
@@ -122,6 +124,7 @@ pub(crate) use node::Fill;
 pub(crate) use trie::{Budget, Paint, Trie};
 
 pub use key::{AsKey, Key, NotAPrefix, Prefix};
+pub use route::{Full, Limits, NO_ROUTE, Stats, Value};
 pub use table::Table;
 pub use transaction::Transaction;
-pub use writer::{Full, Limits, NO_ROUTE, Stats, Value, Writer};
+pub use writer::Writer;

@@ -1,7 +1,7 @@
 //! The specification: the longest of all prefixes that contain the key decides. Found by looking at each.
 
 use super::key::{Key, Prefix};
-use super::writer::{NO_ROUTE, Value};
+use super::route::{NO_ROUTE, Value};
 
 /// A list of routes.
 #[derive(Clone, Debug)]

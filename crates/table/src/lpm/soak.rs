@@ -12,9 +12,10 @@ use weir_base::reclaim::{Domain, Reader};
 
 use super::indexed::Indexed;
 use super::key::{Key, Prefix};
+use super::route::{Full, Limits, Value};
 use super::sample::{Draw, inside_one};
 use super::table::Table;
-use super::writer::{Full, Limits, Value, Writer};
+use super::writer::Writer;
 
 /// Keys that are looked up between two steps.
 const KEYS_PER_STEP: usize = 4096;

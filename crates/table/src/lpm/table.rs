@@ -10,7 +10,8 @@ use weir_base::reclaim::{Domain, Guard};
 use super::arch;
 use super::arena::Arena;
 use super::key::{AsKey, Key};
-use super::writer::NO_ROUTE;
+use super::route::NO_ROUTE;
+use super::view::View;
 
 /// A longest-prefix-match table as workers share it. Made and changed by a [`Writer`](super::Writer).
 ///
@@ -159,20 +160,11 @@ impl<K: Key> fmt::Debug for Table<K> {
     }
 }
 
-/// A table taken apart for the lookup bodies.
-pub(crate) struct View<'t, K> {
-    pub(crate) base: *const u8,
-    /// Whether lookups should fetch ahead.
-    pub(crate) far: bool,
-    pub(crate) directory: &'t [AtomicU32],
-    pub(crate) default: u32,
-    pub(crate) family: PhantomData<K>,
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::route::{Limits, Value};
     use super::super::sample::{Draw, inside, uniform};
-    use super::super::writer::{Limits, Value, Writer};
+    use super::super::writer::Writer;
     use super::super::{arch, soak};
     use super::*;
     use weir_base::random::Random;

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::key::{Key, Prefix};
+use super::route::{Full, Value};
 use super::table::Table;
-use super::writer::{Full, Value, Writer};
+use super::writer::Writer;
 
 /// Changes to a draft that shares every untouched block with the current table.
 ///
@@ -18,12 +19,15 @@ pub struct Transaction<'w, K: Key> {
     committed: bool,
 }
 
-impl<'w, K: Key> Transaction<'w, K> {
-    pub(crate) fn new(writer: &'w mut Writer<K>) -> Transaction<'w, K> {
-        writer.trie().begin();
-        Transaction { writer, undo: Vec::new(), committed: false }
+impl<K: Key> Writer<K> {
+    /// Begins a set of changes that readers see at once, in a new table.
+    pub fn transaction(&mut self) -> Transaction<'_, K> {
+        self.trie().begin();
+        Transaction { writer: self, undo: Vec::new(), committed: false }
     }
+}
 
+impl<K: Key> Transaction<'_, K> {
     /// Adds a route, or changes its value; gives the value it had.
     ///
     /// # Errors

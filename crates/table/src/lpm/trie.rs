@@ -11,6 +11,7 @@
 //!
 //! A block may be stored into only if no older table shares it; otherwise it is copied, and so is the path down to it.
 
+use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,12 +23,12 @@ use super::buddy::{Buddy, Order};
 use super::key::{Key, Prefix};
 use super::limbo::{Entry, Limbo};
 use super::node::{self, Child, Fill, Lens, Node, Run};
+use super::route::{Full, Limits};
 use super::table::Table;
-use super::writer::{Full, Limits};
 
 /// There is no memory left for the plan.
 #[derive(Debug)]
-pub struct NoRoom;
+pub(crate) struct NoRoom;
 
 /// More octets than routes take on average, however they lie. A route that is alone takes a block for each frame, or for
 /// each 6 bits of IPv4, that its path goes through: 128 octets. Dozens together make an array, of 1024 at most.
@@ -35,7 +36,7 @@ const PER_ROUTE: usize = 512;
 
 /// How much memory a painting may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Budget {
+pub(crate) enum Budget {
     /// Up to the table's limit.
     Limited,
     /// Past the limit if need be, and waiting for readers if need be: for removals, which must not fail.
@@ -44,10 +45,17 @@ pub enum Budget {
 
 /// What the slots under a prefix become, unless they are under a longer one.
 #[derive(Clone, Copy)]
-pub struct Paint<K> {
+pub(crate) struct Paint<K> {
     pub(crate) prefix: Prefix<K>,
     /// The prefix's own value, or that of the next shorter one.
     pub(crate) fill: Fill,
+}
+
+/// The same paintings, if they are of the family.
+fn of_family<K: Key, F: Key>(paints: &[Paint<K>]) -> Option<&[Paint<F>]> {
+    let is_same = TypeId::of::<K>() == TypeId::of::<F>();
+    // SAFETY: both are one type.
+    is_same.then(|| unsafe { std::slice::from_raw_parts(paints.as_ptr().cast(), paints.len()) })
 }
 
 impl<K: Key> Paint<K> {
@@ -73,7 +81,7 @@ struct Plan {
 }
 
 /// The writer's side of the structure: everything but the routes themselves.
-pub struct Trie<K: Key> {
+pub(crate) struct Trie<K: Key> {
     arena: Arc<Arena>,
     buddy: Buddy,
     limbo: Limbo,
@@ -143,11 +151,32 @@ impl<K: Key> Trie<K> {
 
     /// Gives every slot under `prefix` that is not under a longer one the fill `new`.
     pub(crate) fn paint(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
-        K::paint_all(self, &[Paint { prefix: *prefix, fill: new }], budget)
+        self.paint_all(&[Paint { prefix: *prefix, fill: new }], budget)
     }
 
     /// Does many paintings, all or none. They are in the order of prefixes; of equal ones the last counts.
+    ///
+    /// That is done by functions of this crate: generic ones are compiled again by every crate that calls them, and these are large.
     pub(crate) fn paint_all(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
+        #[inline(never)]
+        fn ipv4(trie: &mut Trie<u32>, paints: &[Paint<u32>], budget: Budget) -> Result<(), NoRoom> {
+            trie.paint_each(paints, budget)
+        }
+        #[inline(never)]
+        fn ipv6(trie: &mut Trie<u128>, paints: &[Paint<u128>], budget: Budget) -> Result<(), NoRoom> {
+            trie.paint_each(paints, budget)
+        }
+        let trie: &mut dyn Any = self;
+        if let (Some(trie), Some(paints)) = (trie.downcast_mut(), of_family(paints)) {
+            return ipv4(trie, paints, budget);
+        }
+        match (trie.downcast_mut(), of_family(paints)) {
+            (Some(trie), Some(paints)) => ipv6(trie, paints, budget),
+            _ => unreachable!("there are two families"),
+        }
+    }
+
+    fn paint_each(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
         debug_assert!(paints.is_sorted_by_key(|paint| paint.prefix));
         // The slots of the default route would be all that nothing else fills: one word says the same.
         let (defaults, paints) = paints.split_at(paints.partition_point(|paint| paint.prefix.len() == 0));

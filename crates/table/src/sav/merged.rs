@@ -350,7 +350,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
         // Less needs no room.
         let budget = if paints.iter().all(Paint::uncovers) { Budget::Whatever } else { Budget::Limited };
-        K::paint_all(&mut self.trie, paints, budget).map_err(|_| lpm::Full::Bytes(self.limits.bytes).into())
+        self.trie.paint_all(paints, budget).map_err(|_| lpm::Full::Bytes(self.limits.bytes).into())
     }
 
     /// Changes the entry of one prefix, and what follows for those inside of it.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::super::key::Key;
 use super::super::node::{ARRAY, CHILD, HEADER, KIND, MARKS};
-use super::super::table::View;
-use super::super::writer::NO_ROUTE;
+use super::super::route::NO_ROUTE;
+use super::super::view::View;
 use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, pass};
 
 /// The kinds of blocks that a lookup can be at.

@@ -18,7 +18,7 @@ use weir_base::prefetch;
 
 use self::lanes::{Isa, LANES};
 use super::key::Key;
-use super::table::View;
+use super::view::View;
 
 /// Looks up every key.
 ///

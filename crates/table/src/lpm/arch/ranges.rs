@@ -11,8 +11,8 @@ use weir_base::prefetch;
 
 use super::super::key::Key;
 use super::super::node::{ARRAY, CHILD, KIND, LINE, LINE_RUNS, LINE_UNITS, LINE_WORDS, SHORT, SHORT_RUNS, TREE};
-use super::super::table::View;
-use super::super::writer::NO_ROUTE;
+use super::super::route::NO_ROUTE;
+use super::super::view::View;
 use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, last_pass, pass};
 
 /// The kinds of blocks that a lookup can be at.

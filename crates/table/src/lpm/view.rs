@@ -1,0 +1,14 @@
+//! What lookup bodies read of a table.
+
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicU32;
+
+/// A table taken apart for the lookup bodies.
+pub(crate) struct View<'t, K> {
+    pub(crate) base: *const u8,
+    /// Whether lookups should fetch ahead.
+    pub(crate) far: bool,
+    pub(crate) directory: &'t [AtomicU32],
+    pub(crate) default: u32,
+    pub(crate) family: PhantomData<K>,
+}
