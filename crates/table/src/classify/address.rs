@@ -2,7 +2,6 @@
 
 use crate::lpm::Key;
 
-use super::compiled::Compiled;
 use super::ends::Sought;
 use super::fields::Fields;
 use super::rule::{Rule, Span};
@@ -16,7 +15,7 @@ pub(crate) const LANES: usize = 32;
 /// An address family as classifiers need it: `u32` for IPv4, `u128` for IPv6.
 ///
 /// The hidden items are how fields lie in memory and how many rules go into a block.
-pub trait Address: Key + Compiled + Sought {
+pub trait Address: Key + Sought {
     /// The address after this one, if there is one.
     fn next(self) -> Option<Self>;
 

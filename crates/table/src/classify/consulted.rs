@@ -14,12 +14,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use weir_base::reclaim::Domain;
-
-use super::address::Address;
 use super::rule::{Fragments, Masked, Rule, Upper};
-use super::table::Table;
-use super::tree::{Refusal, Tree};
 
 /// A set of fields.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -45,7 +40,10 @@ impl Consulted {
     /// What the key of a flow does not have.
     pub const OUTSIDE: Consulted = Consulted(Consulted::FLAGS.0 | Consulted::FRAGMENT.0 | Consulted::DSCP.0);
 
-    const NAMES: [&str; 7] = ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp"];
+    /// How many fields there are.
+    pub(super) const COUNT: usize = 7;
+
+    const NAMES: [&str; Consulted::COUNT] = ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp"];
 
     /// What a rule asks for, beside addresses.
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
@@ -86,7 +84,13 @@ impl Consulted {
         Consulted(bits)
     }
 
-    fn each(self) -> impl Iterator<Item = usize> {
+    /// A field by its number.
+    pub(super) fn field(number: usize) -> Consulted {
+        Consulted(1 << number)
+    }
+
+    /// The numbers of its fields.
+    pub(super) fn each(self) -> impl Iterator<Item = usize> {
         (0..Consulted::NAMES.len()).filter(move |field| self.0 >> field & 1 != 0)
     }
 }
@@ -121,85 +125,3 @@ impl<K: Clone> Rule<K> {
 
 /// The fields that have trees, in the order of these.
 pub(super) const OUTSIDE: [Consulted; 3] = [Consulted::FLAGS, Consulted::FRAGMENT, Consulted::DSCP];
-
-/// What a writer keeps of what its rules ask for.
-pub(super) struct Asking<K> {
-    domain: Domain,
-    /// Octets that each tree may have; none if there are to be no trees.
-    octets: Option<usize>,
-    /// Rules that ask for each field.
-    counts: [usize; Consulted::NAMES.len()],
-    /// Of rules that ask for each of [`OUTSIDE`], once there has been one.
-    trees: [Option<Tree<K>>; OUTSIDE.len()],
-}
-
-impl<K: Address> Asking<K> {
-    pub(super) fn new(domain: &Domain, octets: Option<usize>) -> Asking<K> {
-        Asking { domain: domain.clone(), octets, counts: Default::default(), trees: Default::default() }
-    }
-
-    /// Notes rules that will be in the table. All or nothing.
-    pub(super) fn add(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
-        let done = self.plant(rules, table);
-        match done {
-            Ok(()) => {
-                let asked = rules.iter().flat_map(|(_, rule, _)| Consulted::by(rule).each());
-                asked.for_each(|field| self.counts[field] += 1);
-                table.set_asks(self.asks());
-            }
-            Err(_) => rules.iter().for_each(|(place, ..)| self.uproot(*place)),
-        }
-        done
-    }
-
-    fn plant(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
-        let Some(octets) = self.octets else { return Ok(()) };
-        for (number, field) in OUTSIDE.into_iter().enumerate() {
-            let asking = rules.iter().filter(|(_, rule, _)| Consulted::by(rule).contains(field));
-            let asking = Vec::from_iter(asking.map(|(place, rule, identity)| (*place, rule.within_key(), *identity)));
-            if asking.is_empty() {
-                continue;
-            }
-            if self.trees[number].is_none() {
-                let tree = Tree::new(&self.domain, octets).map_err(|_| Refusal::NoRoom)?;
-                table.set_asking(number, tree.table().clone());
-                self.trees[number] = Some(tree);
-            }
-            let tree = self.trees[number].as_mut().expect("it has been made");
-            for (place, ..) in &asking {
-                // What could not be removed is still there.
-                K::remove(tree, *place)?;
-            }
-            K::load(tree, asking)?;
-        }
-        Ok(())
-    }
-
-    /// Forgets a rule that has left the table.
-    pub(super) fn remove(&mut self, place: u64, asked: Consulted, table: &Table<K>) {
-        asked.each().for_each(|field| self.counts[field] -= 1);
-        self.uproot(place);
-        table.set_asks(self.asks());
-    }
-
-    /// A tree that has no room for what would take the place of a block keeps the rule: answers are then said to depend on
-    /// more than they do, until a rule comes to the place that asks for the same field.
-    fn uproot(&mut self, place: u64) {
-        for tree in self.trees.iter_mut().flatten() {
-            let _ = K::remove(tree, place);
-        }
-    }
-
-    fn asks(&self) -> Consulted {
-        let fields = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        fields.fold(Consulted::NONE, |all, (field, _)| all | Consulted(1 << field))
-    }
-
-    pub(super) fn collect(&mut self) {
-        self.trees.iter_mut().flatten().for_each(Tree::collect);
-    }
-
-    pub(super) fn trees(&self) -> impl Iterator<Item = &Tree<K>> {
-        self.trees.iter().flatten()
-    }
-}

@@ -24,7 +24,9 @@ use weir_base::prefetch;
 
 use super::arch::{Isa, Portable};
 use super::ends::{Ends, Sought};
-use super::{Address, Error, Fields, NO_RULE, Rule};
+use super::error::{Error, NO_RULE};
+use super::family;
+use super::{Address, Fields, Rule};
 use crate::lpm::Folding;
 
 /// The most rules that a list can have.
@@ -66,7 +68,7 @@ impl Part {
 pub struct Small<K>(Arc<Inner<K>>);
 
 /// What a list is made of.
-pub struct Inner<K> {
+struct Inner<K> {
     source: Option<Range<K>>,
     destination: Option<Range<K>>,
     words: [Option<Range<u16>>; 2],
@@ -118,7 +120,15 @@ impl<K: Address> Small<K> {
         if let Some(place) = identities.iter().position(|identity| *identity == NO_RULE) {
             return Err(Error::ReservedIdentity { place: place as u64 });
         }
-        Ok(K::build_small(&rules, identities))
+        type Args<'r, K> = (&'r [&'r Rule<K>], Vec<u32>);
+        fn ipv4((rules, identities): Args<'_, u32>) -> Small<u32> {
+            build(rules, identities)
+        }
+        fn ipv6((rules, identities): Args<'_, u128>) -> Small<u128> {
+            build(rules, identities)
+        }
+        // SAFETY: the functions are for the same rules, and give such lists.
+        Ok(unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((&rules, identities), ipv4, ipv6) })
     }
 
     /// For each packet, the identity of the first rule that matches, or [`NO_RULE`].
@@ -128,7 +138,15 @@ impl<K: Address> Small<K> {
     #[inline]
     pub fn lookup_each(&self, packets: &[Fields<K>], found: &mut [u32]) {
         assert_eq!(packets.len(), found.len(), "one answer per packet");
-        K::lookup_small(&self.0, packets, found);
+        type Args<'p, K> = (&'p Inner<K>, &'p [Fields<K>], &'p mut [u32]);
+        fn ipv4((inner, packets, found): Args<'_, u32>) {
+            lookup(inner, packets, found);
+        }
+        fn ipv6((inner, packets, found): Args<'_, u128>) {
+            lookup(inner, packets, found);
+        }
+        // SAFETY: the functions differ from this one in the family only.
+        unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((&*self.0, packets, found), ipv4, ipv6) }
     }
 
     /// Takes a rule out, given its number. Its bits stay where they are, and are passed over by lookups.
@@ -253,7 +271,7 @@ impl<T> Range<T> {
 type Asks<K> = fn(&Rule<K>) -> (u8, u8);
 
 /// The body of [`Small::build`], for at most [`MOST`] rules.
-pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Small<K> {
+fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Small<K> {
     let mut rows = Rows::new(rules.len());
     let every = (K::ZERO, K::ZERO.saturate(0));
     let source = rows.range(every, K::before, rules.iter().map(|rule| (rule.source.low(), rule.source.high())));
@@ -282,7 +300,7 @@ pub(super) fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Sma
 }
 
 /// The body of [`Small::lookup_each`].
-pub(super) fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
+fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
     for (packets, found) in packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)) {
         #[cfg(target_arch = "x86_64")]
         if super::arch::has_avx512() {

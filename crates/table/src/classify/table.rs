@@ -9,11 +9,11 @@ use weir_base::reclaim::{Domain, Guard};
 
 use crate::lpm::arena::Arena;
 
-use super::NO_RULE;
 use super::address::Address;
-use super::arch::View;
+use super::arch::{self, View};
 use super::consulted::{Consulted, OUTSIDE};
 use super::dense::Dense;
+use super::error::NO_RULE;
 use super::fields::Fields;
 
 /// A classifier as workers share it. Made and changed by a [`Writer`](super::Writer), whose changes appear in it, each at
@@ -58,7 +58,7 @@ impl<K: Address> Table<K> {
         assert!(self.domain.owns(guard), "guard of another domain");
         assert_eq!(packets.len(), found.len(), "one answer per packet");
         // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
-        unsafe { K::lookup(&self.view(), packets, None, found) };
+        unsafe { arch::lookup(&self.view(), packets, None, found) };
     }
 
     /// As [`lookup_each`](Table::lookup_each), and which fields outside of a flow's key had a part in each answer:
@@ -94,7 +94,7 @@ impl<K: Address> Table<K> {
             let (mut places, mut asked) = ([u64::MAX; VECTOR], [0; VECTOR]);
             let asked = &mut asked[..count];
             // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
-            unsafe { K::lookup(&self.view(), packets, Some(&mut places[..count]), found) };
+            unsafe { arch::lookup(&self.view(), packets, Some(&mut places[..count]), found) };
             for (field, asking) in OUTSIDE.into_iter().zip(&self.asking) {
                 if !asks.contains(field) {
                     continue;
@@ -107,7 +107,7 @@ impl<K: Address> Table<K> {
                 // What was found is among them. No rule is at the last of all places.
                 let mut until = places.map(|place| place.saturating_add(1));
                 // SAFETY: as above; its writer is of the same domain.
-                unsafe { K::lookup(&asking.view(), packets, Some(&mut until[..count]), asked) };
+                unsafe { arch::lookup(&asking.view(), packets, Some(&mut until[..count]), asked) };
                 for (consulted, asked) in consulted.iter_mut().zip(&*asked) {
                     if *asked != NO_RULE {
                         *consulted |= field;
@@ -149,7 +149,7 @@ mod tests {
     use weir_base::random::Random;
 
     use super::super::sample::{self, Packets};
-    use super::super::{Limits, Writer, arch};
+    use super::super::{Limits, Writer};
     use super::*;
 
     /// The body that this CPU runs is held against the specification elsewhere; here the others against it.

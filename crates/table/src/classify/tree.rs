@@ -22,6 +22,7 @@ use super::block::{
 };
 use super::dense::{Dense, MOST_DENSE, MOST_NAMED, MOST_ROWS, Retired, SOME};
 use super::facts::{Facts, record_octets};
+use super::family;
 use super::hashed::{self, HASHED};
 use super::leaf::{self, Leaf};
 use super::plan::{Plan, each_slot, fits, plan, slots};
@@ -31,7 +32,7 @@ use super::table::Table;
 
 /// Why a tree refuses a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(super) enum Refusal {
     /// There is no room for a block.
     NoRoom,
     /// So many rules that nothing parts, in a chain of [`MOST_LINKS`] dense leaves and behind it.
@@ -157,7 +158,7 @@ struct Edit {
     to: u32,
 }
 
-pub struct Tree<K> {
+pub(super) struct Tree<K> {
     arena: Arc<Arena>,
     buddy: Buddy,
     limbo: Limbo,
@@ -275,8 +276,20 @@ impl<K: Address> Tree<K> {
 
     /// Puts rules in at places where there are none. All or nothing.
     pub(super) fn load(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
+        type Args<'t, K> = (&'t mut Tree<K>, Vec<(u64, Rule<K>, u32)>);
+        fn ipv4((tree, rules): Args<'_, u32>) -> Result<(), Refusal> {
+            tree.load_all(rules)
+        }
+        fn ipv6((tree, rules): Args<'_, u128>) -> Result<(), Refusal> {
+            tree.load_all(rules)
+        }
+        // SAFETY: the functions differ from this one in the family only.
+        unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((self, rules), ipv4, ipv6) }
+    }
+
+    fn load_all(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         if rules.len() == 1 {
-            return rules.into_iter().try_for_each(|(place, rule, identity)| self.insert(place, rule, identity));
+            return rules.into_iter().try_for_each(|(place, rule, identity)| self.insert_one(place, rule, identity));
         }
         self.load_anew(rules)
     }
@@ -355,6 +368,18 @@ impl<K: Address> Tree<K> {
 
     /// Puts a rule in at a place where there is none.
     pub(super) fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Refusal> {
+        type Args<'t, K> = (&'t mut Tree<K>, u64, Rule<K>, u32);
+        fn ipv4((tree, place, rule, identity): Args<'_, u32>) -> Result<(), Refusal> {
+            tree.insert_one(place, rule, identity)
+        }
+        fn ipv6((tree, place, rule, identity): Args<'_, u128>) -> Result<(), Refusal> {
+            tree.insert_one(place, rule, identity)
+        }
+        // SAFETY: the functions differ from this one in the family only.
+        unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((self, place, rule, identity), ipv4, ipv6) }
+    }
+
+    fn insert_one(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Refusal> {
         self.limbo.reclaim(&mut self.buddy);
         let done = self.store(vec![(place, rule, identity)]).and_then(|()| self.put_in(place));
         if done.is_err() {
@@ -459,6 +484,18 @@ impl<K: Address> Tree<K> {
 
     /// Takes the rule at a place out.
     pub(super) fn remove(&mut self, place: u64) -> Result<Option<u32>, Refusal> {
+        type Args<'t, K> = (&'t mut Tree<K>, u64);
+        fn ipv4((tree, place): Args<'_, u32>) -> Result<Option<u32>, Refusal> {
+            tree.remove_one(place)
+        }
+        fn ipv6((tree, place): Args<'_, u128>) -> Result<Option<u32>, Refusal> {
+            tree.remove_one(place)
+        }
+        // SAFETY: the functions differ from this one in the family only.
+        unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((self, place), ipv4, ipv6) }
+    }
+
+    fn remove_one(&mut self, place: u64) -> Result<Option<u32>, Refusal> {
         self.limbo.reclaim(&mut self.buddy);
         if !self.rules.contains_key(&place) {
             return Ok(None);

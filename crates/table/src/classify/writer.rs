@@ -6,12 +6,13 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 
 use super::address::Address;
+use super::asking::Asking;
 use super::block::MOST_INTERFACES;
-use super::consulted::{Asking, Consulted};
+use super::consulted::Consulted;
+use super::error::{Error, NO_RULE};
 use super::rule::Rule;
 use super::table::Table;
 use super::tree::{Refusal, Shape, Tree};
-use super::{Error, NO_RULE};
 use crate::sav::Set;
 
 /// How large a classifier may become.
@@ -86,7 +87,7 @@ impl<K: Address> Writer<K> {
         self.admit(place, &rule, identity, 1)?;
         let asked = Consulted::by(&rule);
         self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|refusal| self.refused(refusal))?;
-        let done = K::insert(&mut self.tree, place, rule, identity);
+        let done = self.tree.insert(place, rule, identity);
         if done.is_err() {
             self.asking.remove(place, asked, self.tree.table());
         }
@@ -110,7 +111,7 @@ impl<K: Address> Writer<K> {
         let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
         self.asking.add(&listed, self.tree.table()).map_err(|refusal| self.refused(refusal))?;
         let asked = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
-        let done = K::load(&mut self.tree, rules);
+        let done = self.tree.load(rules);
         if done.is_err() {
             asked.into_iter().for_each(|(place, asked)| self.asking.remove(place, asked, self.tree.table()));
         }
@@ -126,7 +127,7 @@ impl<K: Address> Writer<K> {
     /// If there is no room for what takes the place of a block: then nothing has changed.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
         let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
-        let removed = K::remove(&mut self.tree, place).map_err(|refusal| self.refused(refusal))?;
+        let removed = self.tree.remove(place).map_err(|refusal| self.refused(refusal))?;
         if let Some(asked) = asked {
             self.asking.remove(place, asked, self.tree.table());
         }

@@ -18,8 +18,8 @@ use super::super::address::Address;
 use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::ends::Below;
 use super::super::fields::Fields;
+use super::isa::{Extract, Isa, Order, has_avx512};
 use super::lists::{self, GROUP, Lists, Raw};
-use super::{Extract, Isa, Order, has_avx512};
 
 /// A value proves that the CPU has what [`has_avx512`] looks for: only [`detect`](Avx512::detect) makes one.
 #[derive(Clone, Copy)]

@@ -3,8 +3,6 @@
 use std::mem::MaybeUninit;
 
 use super::super::block::{BITS, CUT, DENSE, DEPTH, LONG};
-use super::Words;
-
 /// Packets that go down together.
 pub(super) const VECTOR: usize = 256;
 
@@ -175,3 +173,6 @@ pub(super) const KINDS: [u32; 6] = [1, 2, 3, BITS, LONG, DENSE];
 
 // Nodes of both kinds differ in one bit.
 const _: () = assert!(BITS & 1 == 0 && CUT == BITS | 1 && LONG > CUT && DENSE > CUT);
+
+/// Uninitialised memory for numbers.
+pub(crate) type Words<const N: usize> = MaybeUninit<[u32; N]>;

@@ -4,8 +4,8 @@ use super::super::address::{Address, LANES};
 use super::super::block::{BITS, CUT, ENDS, KINDS};
 use super::super::ends::Below;
 use super::super::fields::Fields;
+use super::isa::{Extract, Isa, Order};
 use super::lists::{Lists, Raw};
-use super::{Extract, Isa, Order};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;

@@ -64,6 +64,7 @@ use std::sync::Arc;
 use weir_base::reclaim::{Domain, Reader};
 
 use super::address::Address;
+use super::family;
 use super::fields::Fields;
 use super::rule::Rule;
 use super::{Error, Limits, NO_RULE, Table, Writer};
@@ -133,7 +134,7 @@ impl Default for Effort {
 /// # Errors
 /// If there is no room for a classifier of all boxes.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32, effort: Effort) -> Result<Report, Error> {
-    K::analyse(list, Some(unmatched), effort)
+    report((list, Some(unmatched), effort))
 }
 
 /// Finds the rules of a list that never match, and no others: the lesser part of the work. Verdicts have no part in it.
@@ -141,15 +142,25 @@ pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32, effort: Effor
 /// # Errors
 /// As of [`analyse`].
 pub fn never<K: Address>(list: &[Listed<'_, K>], effort: Effort) -> Result<Report, Error> {
-    K::analyse(list, None, effort)
+    report((list, None, effort))
 }
 
+/// The rules of a list, what becomes of packets that none matches, if it is told, and how much work there may be.
+type Args<'r, K> = (&'r [Listed<'r, K>], Option<u32>, Effort);
+
 /// The body of both.
-pub(super) fn find<K: Address>(
-    list: &[Listed<'_, K>],
-    unmatched: Option<u32>,
-    effort: Effort,
-) -> Result<Report, Error> {
+fn report<K: Address>(args: Args<'_, K>) -> Result<Report, Error> {
+    fn ipv4(args: Args<'_, u32>) -> Result<Report, Error> {
+        find(args)
+    }
+    fn ipv6(args: Args<'_, u128>) -> Result<Report, Error> {
+        find(args)
+    }
+    // SAFETY: the functions differ from this one in the family only.
+    unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>(args, ipv4, ipv6) }
+}
+
+fn find<K: Address>((list, unmatched, effort): Args<'_, K>) -> Result<Report, Error> {
     let mut analysis = Analysis::new(list, effort)?;
     let mut report = Report::default();
     let matches = analysis.never(&mut report);
