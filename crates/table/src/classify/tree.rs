@@ -449,7 +449,7 @@ impl<K: Address> Tree<K> {
         None
     }
 
-    /// Whether the tree has so many times the rules that it had when this was asked last, or when it was built; or that few are.
+    /// Whether the tree has so many times the rules that it had at the last call, or when it was built; at least so many times `few`.
     fn is_due(&mut self, times: usize, of: usize, few: usize) -> bool {
         let now = self.in_tree();
         let due = of * now >= times * self.looked_at.max(few);
