@@ -232,7 +232,7 @@ fn hard_lists_of_ipv6_stay_quick_to_look_up() {
     hard_lists_stay_quick::<u128>(14);
 }
 
-/// Rules that cover others cover one another, too: the widest ones go first, then those that were noted under them.
+/// Rules that cover others cover one another, too: the widest ones go first, then the rules under them.
 #[test]
 fn rules_that_cover_one_another_go_in_any_order() {
     let (mut random, domain) = (Random::from_seed(15), Domain::new());

@@ -1,4 +1,4 @@
-//! The rules that ask for fields outside of a flow's key, as a writer keeps them (see [`Consulted`]).
+//! The rules that match on fields outside of a flow's key, as a writer keeps them (see [`Consulted`]).
 
 use weir_base::reclaim::Domain;
 
@@ -8,14 +8,14 @@ use super::rule::Rule;
 use super::table::Table;
 use super::tree::{Refusal, Tree};
 
-/// What a writer keeps of what its rules ask for.
+/// The fields that rules match on, with trees of these rules.
 pub(super) struct Asking<K> {
     domain: Domain,
     /// Octets that each tree may have; none if there are to be no trees.
     octets: Option<usize>,
-    /// Rules that ask for each field.
+    /// Rules that match on each field.
     counts: [usize; Consulted::COUNT],
-    /// Of rules that ask for each of [`OUTSIDE`], once there has been one.
+    /// Trees of the rules that match on each of [`OUTSIDE`], once there has been one.
     trees: [Option<Tree<K>>; OUTSIDE.len()],
 }
 
@@ -69,7 +69,7 @@ impl<K: Address> Asking<K> {
     }
 
     /// A tree that has no room for what would take the place of a block keeps the rule: answers are then said to depend on
-    /// more than they do, until a rule comes to the place that asks for the same field.
+    /// more than they do, until a rule comes to the place that matches on the same field.
     fn uproot(&mut self, place: u64) {
         for tree in self.trees.iter_mut().flatten() {
             let _ = tree.remove(place);

@@ -27,17 +27,17 @@ pub enum Error {
         /// The place.
         place: u64,
     },
-    /// A rule asks for more interfaces than there is room for beside it.
+    /// A rule names more interfaces than there is room for beside it.
     #[error("{interfaces} interfaces are more than the {most} that one rule can name")]
     TooManyInterfaces {
         /// The place of the rule.
         place: u64,
-        /// How many it asks for.
+        /// How many it names.
         interfaces: usize,
         /// How many it could.
         most: usize,
     },
-    /// More rules overlap than a lookup can search, and no field tells them apart.
+    /// More rules overlap than a lookup can search, and no field separates them.
     #[error(
         "more than {most} rules overlap so that no field tells them apart, and a lookup would have to search them all: \
          the rule at place {} is the first of them, and the one at place {} is too many",
@@ -49,7 +49,7 @@ pub enum Error {
         /// The places of the first of them, and of the first that is one too many.
         places: [u64; 2],
     },
-    /// What lookups read has no room for more.
+    /// The memory that lookups read has no room for more.
     #[error("the {octets} octets that rules may take have no room for more than the {rules} there are")]
     Full {
         /// How many octets there may be.

@@ -1,12 +1,12 @@
-//! Slots by a hash, for rules that decide the same bits of packets, each with other values: hosts whose addresses differ in many
-//! places. A dozen selected bits separate few of them; a hash of all bits separates most.
+//! Slots by a hash: for rules that decide the same many bits of packets, each other values of them, as hosts whose addresses differ
+//! in few bits. A dozen bits would separate few of them.
 
 use super::address::{Address, WORDS};
 use super::block::Node;
 use super::fields::Fields;
 
-/// Bit in the last word of a node's masks: a hash of the selected bits picks the slot. Packets have no such bit. The other bits of
-/// the word are the hash's seed.
+/// In the last word of a node's masks: a hash of the other bits picks the slot, not these themselves. Packets have no such bit. The
+/// other bits of the word are the seed of the hash.
 pub(super) const HASHED: u64 = 1 << 63;
 
 /// Whether a node has a hash pick the slot.
@@ -42,5 +42,5 @@ pub(super) fn slot_of<K: Address>(node: &Node, packet: &Fields<K>) -> usize {
 #[inline(always)]
 pub(super) fn slot<K: Address>(words: &[u64; WORDS], masks: &[u64; WORDS], slots: usize) -> usize {
     // The upper half depends on all bits.
-    ((hash::<K>(words, masks) >> 32) * slots as u64 >> 32) as usize
+    (((hash::<K>(words, masks) >> 32) * slots as u64) >> 32) as usize
 }

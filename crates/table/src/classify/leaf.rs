@@ -242,7 +242,7 @@ impl Leaf {
         self.parts.lane
     }
 
-    /// The numbers of rules that its keys do not tell from another.
+    /// The numbers of rules whose keys are no different from those of another.
     pub(super) fn each_alike(&self, facts: &Facts) -> impl Iterator<Item = usize> {
         let [value, care, low, span] = self.parts.key(facts);
         let [values, cares, lows, spans] = &self.keys;

@@ -31,7 +31,8 @@
 //! a packet of its may pick: in one if it decides all of these bits, in twice as many for each bit that it leaves open.
 //! Rules that leave too many open are the node's **rest**, which every packet has to be looked up in as well. A **cut
 //! node** does the same by 28 values of 16 bits of a packet, for what only ranges tell apart: rules that cover more than
-//! four of its intervals are its rest. Slots and rests refer to other nodes or to leaves.
+//! four of its intervals are its rest. A **hash node** picks the slot by a hash of all bits that nearly all rules decide, for hosts
+//! that differ in few bits of many. Slots and rests refer to other nodes or to leaves.
 //!
 //! A **leaf** has up to 8, 16 or 32 rules (IPv6: 16 or 32), each by a *key*: a value of up to 15 bits of a packet, which
 //! of them the rule decides, and a range of one lane of 16 bits. Each leaf has the bits and the lane that part its rules
@@ -58,7 +59,11 @@
 //! tree (`shadow`): no packet gets to them. A rule that covers another is found as a packet is looked up: it leaves open what the other
 //! leaves open, so it is in each slot that the other is in, or in the node's rest. In a dense leaf it matches both the lowest and the
 //! highest values of the other. When it goes, those left out for it look for another that covers them, or come to the tree before it
-//! goes: behind it, where no packet gets to them yet.
+//! goes: behind it, where no packet gets to them yet. It goes when all lookups that may have missed them are over. A rule that is left
+//! out may have others left out for it in turn, so few rules of a tree cover any number.
+//!
+//! As rules come one by one, the tree is looked at each time that it has twice the rules, or half more where some are left out: only
+//! those in the tree are looked at and built anew.
 //!
 //! # Which bits
 //! `plan` estimates what a lookup costs for each of several choices. What made the estimates work is to count rules by
@@ -85,7 +90,8 @@
 //! are read from their records, not from where the writer keeps them whole.
 //!
 //! A rule that goes from a dense leaf is noted there as gone, in a word that lookups ask when its bit says that it matches; the leaf
-//! is built anew when a quarter of its rules have gone. Rules that come to it are kept before it, in leaves of their own, and go
+//! is built anew when a quarter of its rules have gone. Rules that come to it are kept before it, in leaves of their own (a small dense
+//! one, if packets would be compared with many of them in vain), and go
 //! into it when they are a sixteenth of its rules (32, where it has up to 1,024): then up to 16,384 are built anew, in up to 40 milliseconds where two
 //! fields have ranges, and 80 where four have.
 //!
@@ -126,7 +132,7 @@
 //! Adds take 0.4 to 2 µs on average in most sets, with all that is built anew; 99 % of 10^5 less than 1 to 12 µs, with a reader on
 //! the other of two CPUs and nothing else running. 50,000 rules are loaded in 45 to 190 ms. Both took two to three times as long
 //! when the planner looked at one bit of one rule after the other, and rules were read from where the writer keeps them whole.
-//! `BENCHMARKING.md` has all sets.
+//! BENCHMARKING.md has all sets.
 //! Rules take 95 to 340 octets for lookups; where nothing parts them, up to 0.6 KiB by ranges in two fields, 1.2 KiB by ranges in
 //! four, and 2 KiB by all fields.
 //!

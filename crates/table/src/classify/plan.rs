@@ -37,7 +37,7 @@ const NODE: f32 = 10.0;
 /// What one that cuts costs more.
 const CUT: f32 = 2.0;
 
-/// What one that hashes costs more.
+/// The cost of a node that hashes, above that of others.
 const HASH: f32 = 6.0;
 
 /// A node hashes for so many rules at least.

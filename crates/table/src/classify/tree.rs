@@ -352,11 +352,11 @@ impl<K: Address> Tree<K> {
     }
 
     /// Plans the tree with one rule more, and without those of its rules that others in it cover, and gives these; nothing if they
-    /// are fewer than one of so many.
-    fn refresh(&mut self, place: u64, one_of: usize) -> Result<Option<Vec<(u64, u64)>>, Refusal> {
+    /// are fewer than so many.
+    fn refresh(&mut self, place: u64, least: usize) -> Result<Option<Vec<(u64, u64)>>, Refusal> {
         let (mut facts, before) = (self.facts_with(place), self.root());
         let shadowed = self.shadows(before, &facts);
-        if shadowed.is_empty() || one_of.saturating_mul(shadowed.len()) < facts.len() {
+        if shadowed.len() < least {
             return Ok(None);
         }
         leave_out(&mut facts, &shadowed);
@@ -400,8 +400,8 @@ impl<K: Address> Tree<K> {
     /// Plans to put in a rule that is noted.
     fn put_in(&mut self, place: u64) -> Result<Put, Refusal> {
         let mark = self.mark();
-        if self.is_slow(place) {
-            match self.refresh(place, FEW_SHADOWED) {
+        if let Some(least) = self.is_slow(place) {
+            match self.refresh(place, least) {
                 Ok(Some(shadowed)) => return Ok(Put::Anew(shadowed)),
                 // There may be room for one rule.
                 Ok(None) | Err(_) => self.forget_since(mark),
@@ -417,7 +417,7 @@ impl<K: Address> Tree<K> {
             // Others may cover many of them. That is tried again when an eighth more have come.
             Err(refusal @ Overlap { .. }) if self.is_due(9, 8, FEW_TO_LOOK_AT) => {
                 self.forget_since(mark);
-                match self.refresh(place, usize::MAX) {
+                match self.refresh(place, 1) {
                     Ok(Some(shadowed)) => Ok(Put::Anew(shadowed)),
                     Ok(None) | Err(_) => Err(refusal),
                 }
@@ -449,7 +449,7 @@ impl<K: Address> Tree<K> {
         None
     }
 
-    /// Whether the tree has so many times the rules that it had when this was asked last, or when it was built; or that few are.
+    /// Whether the tree has so many times the rules that it had at the last call, or when it was built; at least so many times `few`.
     fn is_due(&mut self, times: usize, of: usize, few: usize) -> bool {
         let now = self.in_tree();
         let due = of * now >= times * self.looked_at.max(few);
@@ -459,13 +459,17 @@ impl<K: Address> Tree<K> {
         due
     }
 
-    /// Whether it is to be looked which rules others cover, as one comes: each time that the tree has twice the rules, if others have
-    /// covered some before, or lookups take long.
-    fn is_slow(&mut self, place: u64) -> bool {
-        match self.shadowed.is_empty() {
-            true => self.is_due(2, 1, FEW_TO_LOOK_AT) && self.takes_long(self.root(), &self.facts_with(place)),
-            false => self.is_due(2, 1, FEW_TO_REFRESH),
+    /// Whether it is to be looked which rules others cover, as one comes, and how many these are to be at least that the tree is built
+    /// anew. That is each time that the tree has twice the rules and lookups take long; half more, if others have covered some
+    /// before. Then it is built anew in any case if lookups take long.
+    fn is_slow(&mut self, place: u64) -> Option<usize> {
+        let few = self.in_tree().div_ceil(FEW_SHADOWED);
+        if self.shadowed.is_empty() {
+            let is_slow = self.is_due(2, 1, FEW_TO_LOOK_AT) && self.takes_long(self.root(), &self.facts_with(place));
+            return is_slow.then_some(few);
         }
+        let is_long = |tree: &Tree<K>| tree.shape(tree.root()).ticks > LONG_LOOKUP;
+        self.is_due(3, 2, FEW_TO_REFRESH).then(|| if is_long(self) { 0 } else { few })
     }
 
     /// Whether a lookup in a tree of these rules may take longer than usual, so that it is worth while to look which of them others
@@ -1458,6 +1462,17 @@ impl<K: Address> Tree<K> {
 
     /// Builds what is at a step anew, with the rules there, one more, or one less.
     fn rebuild(&mut self, step: Step, with: Option<&Facts>, without: Option<u32>) -> Result<(), Refusal> {
+        self.rebuild_as(step, with, without, false)
+    }
+
+    /// The same; with a plan that nothing parts the rules, if there is one already.
+    fn rebuild_as(
+        &mut self,
+        step: Step,
+        with: Option<&Facts>,
+        without: Option<u32>,
+        is_planned: bool,
+    ) -> Result<(), Refusal> {
         let reference = self.reference(step);
         let mut records = Vec::new();
         self.gather_records(reference, &mut records);
@@ -1467,7 +1482,10 @@ impl<K: Address> Tree<K> {
         let all: Vec<u32> = (0..facts.len() as u32).collect();
         self.rebuilt.0 += 1;
         self.rebuilt.1 += all.len() as u64;
-        let fresh = self.build(&facts, &all, step)?;
+        let fresh = match is_planned {
+            true => self.make(&facts, &all, step, None)?,
+            false => self.build(&facts, &all, step)?,
+        };
         self.drop_all(reference);
         self.edit(step, fresh);
         Ok(())
@@ -1480,7 +1498,10 @@ impl<K: Address> Tree<K> {
             let (grown, stuffed) = (self.grown(block), self.is_stuffed(reference));
             if grown || stuffed {
                 let mark = self.mark();
-                match self.rebuild(step, Some(facts), None) {
+                // It has been seen that nothing parts the rules behind the new ones, when these were half as many.
+                let rest = self.count(self.rest(reference)).max(1);
+                let is_planned = stuffed && rest.ilog2() == (self.count(reference) + 1).ilog2();
+                match self.rebuild_as(step, Some(facts), None, is_planned) {
                     Ok(()) => return Ok(()),
                     // New rules before a chain that is full would become as many as the chain has.
                     Err(full @ Overlap { .. }) if stuffed => return Err(full),

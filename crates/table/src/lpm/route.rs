@@ -1,11 +1,11 @@
-//! What routes map to, how many there may be, and why one is refused.
+//! Values of routes, limits of tables, and why a route is refused.
 
 use std::{fmt, io};
 
-/// What a lookup answers when no prefix contains the key. No route can have it as its value.
+/// The answer of a lookup if no prefix contains the key. No route can have it as its value.
 pub const NO_ROUTE: u32 = 0;
 
-/// What a route maps to, usually the index of a forwarding object: 1 to [`Value::MAX`].
+/// The value of a route, usually the index of a forwarding object: 1 to [`Value::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(pub(super) u32);
 
@@ -51,12 +51,12 @@ pub enum Full {
     /// The limit of octets, with its value.
     #[error("the table is full: {0} bytes")]
     Bytes(usize),
-    /// The system refuses the address space that a new table asks for, and so there is none.
+    /// The system refuses the address space for a new table, and so there is none.
     #[error("no room for a table: the system refuses {octets} bytes of address space ({reason})")]
     AddressSpace {
-        /// What was asked for.
+        /// The octets that the table needs.
         octets: usize,
-        /// What the system said.
+        /// The error of the system.
         reason: io::ErrorKind,
     },
 }
@@ -70,7 +70,7 @@ pub struct Stats {
     pub max_routes: usize,
     /// Octets of memory that lookups touch, with what waits to be freed.
     pub bytes: usize,
-    /// Those octets that wait until readers have passed or older tables are dropped.
+    /// Octets among these that wait until readers have passed or older tables are dropped.
     pub waiting_bytes: usize,
     /// The limit of octets.
     pub max_bytes: usize,

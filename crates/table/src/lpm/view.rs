@@ -1,4 +1,4 @@
-//! What lookup bodies read of a table.
+//! The parts of a table that lookup bodies read.
 
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU32;

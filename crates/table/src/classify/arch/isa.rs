@@ -1,4 +1,4 @@
-//! What bodies of lookups need of a CPU.
+//! The instructions of a CPU that bodies of lookups need.
 
 use super::super::address::Address;
 use super::super::block::ENDS;
@@ -12,7 +12,7 @@ pub(crate) trait Extract: Copy {
     fn extract(self, word: u64, mask: u64) -> u64;
 }
 
-/// What a CPU may have special instructions for.
+/// Steps for which a CPU may have special instructions.
 pub(crate) trait Isa: Below {
     /// Lanes of a packet, as often as a group has rules.
     type Lanes: Copy;
@@ -43,7 +43,7 @@ pub(crate) trait Isa: Below {
     /// The CPU has what the implementation is named for; there is a record at `record`, and nobody writes there.
     unsafe fn matches<K: Address>(packet: &Fields<K>, record: *const u8) -> bool;
 
-    /// A lane of those that are compared.
+    /// A lane of the compared ones.
     ///
     /// # Safety
     /// The CPU has what the implementation is named for, and a packet has as many lanes.
@@ -70,7 +70,7 @@ pub(crate) trait Isa: Below {
     /// The CPU has what the implementation is named for.
     unsafe fn all() -> Self::Bits;
 
-    /// Those of some bits that are set there too.
+    /// The common bits of a vector and of eight words in memory.
     ///
     /// # Safety
     /// The CPU has what the implementation is named for; there are eight words, in a line of memory.
@@ -89,7 +89,7 @@ pub(crate) trait Isa: Below {
     /// read; the lists have room.
     unsafe fn sort(raw: &Raw, count: usize, lists: &mut Lists);
 
-    /// Tells nodes of both kinds apart: writes the numbers of each, in order, and says how many there are.
+    /// Separates nodes of both kinds: writes the numbers of each, in order, and says how many there are.
     ///
     /// # Safety
     /// The CPU has what the implementation is named for; there are so many references, at most [`PASS`].

@@ -1,4 +1,4 @@
-//! What a lookup does.
+//! The body of a lookup.
 
 use std::hint::{assert_unchecked, select_unpredictable};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -126,7 +126,7 @@ unsafe fn vector<K: Address, I: Isa, const FAR: bool>(
     let mut raw = Raw::empty();
     let mut reference = view.root;
     // SAFETY: the references are of the view, the packets' numbers below their count, by induction: whatever goes into
-    // `raw` is a slot or a rest with the number that led there. A block is of the kind that its reference tells.
+    // `raw` is a slot or a rest with the number that led there. The lowest bits of a reference name the kind of its block.
     unsafe {
         // The rests of the first node, of that one, and so on, concern all packets: no lists are needed for them.
         while reference & KINDS == BITS {
@@ -166,7 +166,7 @@ unsafe fn vector<K: Address, I: Isa, const FAR: bool>(
     }
 }
 
-/// What is needed of a node for all packets.
+/// The parts of a node that all packets need.
 struct Spine {
     masks: [u64; WORDS],
     bits: [u32; WORDS],
@@ -239,7 +239,7 @@ impl Candidates {
         Candidates { count: 0, packets: Words::uninit(), records: Words::uninit(), hits: Words::uninit() }
     }
 
-    /// Notes at the end, as `count` tells, what counts only if some rules are hit. No predictor knows whether one is.
+    /// Writes an item at the end, at `count`; it counts only if some rules are hit. No predictor knows whether one is.
     ///
     /// # Safety
     /// There is room.
@@ -268,7 +268,7 @@ impl Candidates {
     }
 }
 
-/// Asks the leaves that have room for so many rules whose keys match.
+/// Compares packets with the keys of the leaves that have room for so many rules.
 ///
 /// # Safety
 /// As for [`drain`]; there is room for as many candidates.
@@ -324,7 +324,7 @@ unsafe fn keys<K: Address, I: Isa, const N: usize>(leaf: *const u8, packet: &Fie
     }
 }
 
-/// Asks a leaf for all packets.
+/// Compares all packets with the keys of a leaf.
 ///
 /// # Safety
 /// As for [`vector`]; the reference is to a leaf that has room for `N` rules.
@@ -418,7 +418,7 @@ unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
     best: &mut [u64; VECTOR],
     candidates: &mut Candidates,
 ) {
-    // What is left of many goes on at once, of few together with what comes: a round takes as long for one as for many.
+    // What is left of many goes on at once, of few together with later ones: a round takes as long for one as for many.
     loop {
         let (count, mut next) = (candidates.count, 0);
         let mut firsts = Words::<CANDIDATES>::uninit();
@@ -479,7 +479,7 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     let first = count - passed;
     // Those of each kind together, as no predictor knows which comes next; what they give keeps the order of the list.
     let (mut of_bits, mut of_cut) = (Order::uninit(), Order::uninit());
-    // SAFETY: there are as many items; so many are written as is told.
+    // SAFETY: there are as many items; `part` returns how many it has written.
     unsafe {
         let (bits, cut) = I::part(list.pointers().0.add(first), passed, &mut of_bits, &mut of_cut);
         let (of_bits, of_cut) = (of_bits.as_ptr().cast(), of_cut.as_ptr().cast());
@@ -503,8 +503,8 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     2 * passed
 }
 
-/// Notes where some of the last nodes of a list lead, from the first of which on there are so many to its end. `pick` tells which
-/// slot it is.
+/// Notes where some of the last nodes of a list lead, from the first of which on there are so many to its end. `pick` returns
+/// the slot.
 ///
 /// # Safety
 /// As for [`drain`]; the nodes are of a kind that `pick` is for.
@@ -530,7 +530,7 @@ unsafe fn step<K: Address, I: Isa, const FAR: bool>(
             }
             let (node, head) = node(view, reference);
             let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
-            // What comes last is taken first: so what waits is rests, one for each node on the way.
+            // The last item is taken first: so only rests wait, one for each node on the way.
             raw.set(item, rest, packet as u32);
             raw.set(count - first + item, child, packet as u32);
         }
@@ -558,7 +558,7 @@ fn follow(head: &Node, slot: &AtomicU32, best: u64) -> (u32, u32) {
     (child, rest)
 }
 
-/// The slot that a packet picks by the bits of masks, of which there are so many in each word. `outer` tells whether there are
+/// The slot that a packet picks by the bits of masks, of which there are so many in each word. `outer` is true if there are
 /// any in the last word, which is rare.
 ///
 /// # Safety
@@ -725,13 +725,13 @@ unsafe fn search_dense<K: Address>(
     }
 }
 
-/// Rules that are compared with all packets without asking their keys.
+/// Rules that are compared with all packets without a look at their keys.
 const FEW: usize = 3;
 
 /// Candidates that may wait for others.
 const WAITING_CANDIDATES: usize = 64;
 
-/// Candidates at most: those that wait, and as many as leaves are looked at together.
+/// Candidates at most: the waiting ones, and as many as leaves are looked at together.
 const CANDIDATES: usize = WAITING_CANDIDATES + lists::LEAVES;
 
 /// Blocks that are fetched ahead.

@@ -1,6 +1,6 @@
-//! What lookups read of a table.
+//! The parts of a table that lookups read.
 
-/// What a lookup reads.
+/// A table, taken apart for a lookup.
 pub(crate) struct View {
     pub(crate) base: *const u8,
     pub(crate) root: u32,

@@ -145,7 +145,7 @@ pub fn never<K: Address>(list: &[Listed<'_, K>], effort: Effort) -> Result<Repor
     report((list, None, effort))
 }
 
-/// The rules of a list, what becomes of packets that none matches, if it is told, and how much work there may be.
+/// The rules of a list, the verdict on packets that none matches, if there is one, and a bound on the work.
 type Args<'r, K> = (&'r [Listed<'r, K>], Option<u32>, Effort);
 
 /// The body of both.
