@@ -26,9 +26,9 @@ use weir_base::wake::Waker;
 use weir_port::Link;
 use weir_port::links::Change;
 
-use super::crew::Mouth;
 use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
 use super::report::Baseline;
+use super::workers::Mouth;
 use crate::compile::pending::Unknown;
 use crate::compile::{Compiler, Map, Places, PortPlace};
 use crate::graph::worker::Order;

@@ -30,8 +30,8 @@ use crate::root::counters::Counter;
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
-use super::crew::{Crew, Parts};
 use super::error::{EngineError, UnknownNode};
+use super::workers::{Parts, Workers};
 
 use super::keeper;
 use super::ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
@@ -89,7 +89,7 @@ pub struct Engine {
     pub(super) tracer: Arc<Tracer>,
     pub(super) pool: Pool,
     pub(super) clock: Clock,
-    pub(super) workers: Crew,
+    pub(super) workers: Workers,
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
@@ -162,7 +162,7 @@ impl Engine {
             keeper: &waker,
             sampler: &bed.1,
         };
-        let (workers, rings) = Crew::start(&model, pin, &random, &parts)?;
+        let (workers, rings) = Workers::start(&model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
         workers.settle();
         receive(&workers, &opened.new, &mut ports);
@@ -778,7 +778,7 @@ impl Engine {
 }
 
 /// Gives each worker a transmit queue of every one of these ports. All have them once they have settled.
-fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (worker, transmitter) in workers.iter().zip(port.port.transmitters(workers.len())) {
@@ -788,7 +788,7 @@ fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
 }
 
 /// Gives the receive queues of these ports to the workers in turn.
-fn receive(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {

@@ -14,7 +14,7 @@ use weir_packet::wire::arp::{Fields, Operation as Asks};
 use weir_port::{Port, PortCounters, Receiver, Transmitter};
 
 use super::*;
-use crate::engine::crew::tests::Socket;
+use crate::engine::workers::tests::Socket;
 use crate::engine::{Clear, Engine, Options};
 use crate::kit::link::{ALL, arp, request, v4};
 use crate::kit::*;

@@ -33,7 +33,7 @@ use crate::root::Root;
 const RING: usize = 4096;
 
 /// The workers. Dropping it stops them.
-pub(super) struct Crew(Vec<WorkerHandle>);
+pub(super) struct Workers(Vec<WorkerHandle>);
 
 /// What every worker shares with the engine.
 pub(super) struct Parts<'a> {
@@ -57,17 +57,17 @@ pub(super) struct Rings {
     pub(super) samples: Vec<Consumer<Sample>>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell.
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
         entropy: &Entropy,
         parts: &Parts<'_>,
-    ) -> Result<(Crew, Rings), EngineError> {
+    ) -> Result<(Workers, Rings), EngineError> {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
-        let mut workers = Crew(Vec::with_capacity(count));
+        let mut workers = Workers(Vec::with_capacity(count));
         let mut told = Rings { events: Vec::with_capacity(count), samples: Vec::with_capacity(count) };
         let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
@@ -165,7 +165,7 @@ impl Crew {
     }
 }
 
-impl std::ops::Deref for Crew {
+impl std::ops::Deref for Workers {
     type Target = [WorkerHandle];
 
     fn deref(&self) -> &[WorkerHandle] {
@@ -173,7 +173,7 @@ impl std::ops::Deref for Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
     }
