@@ -172,7 +172,7 @@ impl Engine {
         for (_, interface) in (0..).zip(&model.interfaces).filter(|(index, _)| down(index)) {
             work.news.push(News::LinkDown { interface: interface.name.clone() });
         }
-        let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
+        let senders: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.sender)).collect();
         let control = Arc::new(Control::new(control::Parts {
             model,
             map,
@@ -184,7 +184,7 @@ impl Engine {
             domain: domain.clone(),
             root: Arc::clone(&root),
             clock: clock.clone(),
-            mouths,
+            senders,
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
@@ -366,7 +366,7 @@ impl Engine {
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| {
-                    collect::worker(number, worker.core, worker.mouth.is_asleep(), &worker.counters)
+                    collect::worker(number, worker.core, worker.sender.is_asleep(), &worker.counters)
                 })
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),

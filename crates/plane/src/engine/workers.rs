@@ -75,7 +75,7 @@ impl Workers {
         let ways = rings(&wakers);
         // Measured before any worker needs it.
         tsc::frequency();
-        let (mouths, mailboxes): (Vec<_>, Vec<_>) = wakers.into_iter().map(Mouth::new).unzip();
+        let (senders, mailboxes): (Vec<_>, Vec<_>) = wakers.into_iter().map(CommandSender::new).unzip();
         for ((((number, core), (peers, sources)), mut sleeper), mailbox) in
             cores.into_iter().enumerate().zip(ways).zip(sleepers).zip(mailboxes)
         {
@@ -98,7 +98,7 @@ impl Workers {
             let obeyed = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
             let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
-            let others = mouths.clone();
+            let others = senders.clone();
             let thread = thread::Builder::new()
                 .name(format!("weir_wk_{number}"))
                 .spawn(move || {
@@ -119,7 +119,7 @@ impl Workers {
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
             let handle = WorkerHandle {
-                mouth: Arc::clone(&mouths[number]),
+                sender: Arc::clone(&senders[number]),
                 obeyed,
                 counters,
                 thread: Some(thread),
@@ -147,7 +147,7 @@ impl Workers {
 
     /// Has those that sleep look around: at a new root, if they hold packets that it may let go.
     pub(super) fn wake(&self) {
-        self.iter().for_each(|worker| worker.mouth.wake());
+        self.iter().for_each(|worker| worker.sender.wake());
     }
 
     /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
@@ -180,18 +180,18 @@ impl Drop for Workers {
 }
 
 /// How a worker is told things, by whatever thread.
-pub(super) struct Mouth {
+pub(super) struct CommandSender {
     orders: mpsc::Sender<Order>,
     /// Orders sent so far.
     sent: AtomicU64,
     waker: Waker,
 }
 
-impl Mouth {
+impl CommandSender {
     /// The one of the worker that this wakes, and where that worker reads what it is told.
-    fn new(waker: Waker) -> (Arc<Mouth>, mpsc::Receiver<Order>) {
+    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Order>) {
         let (orders, mailbox) = mpsc::channel();
-        (Arc::new(Mouth { orders, sent: AtomicU64::new(0), waker }), mailbox)
+        (Arc::new(CommandSender { orders, sent: AtomicU64::new(0), waker }), mailbox)
     }
 
     pub(super) fn order(&self, order: Order) {
@@ -219,7 +219,7 @@ impl Mouth {
 }
 
 pub(super) struct WorkerHandle {
-    pub(super) mouth: Arc<Mouth>,
+    pub(super) sender: Arc<CommandSender>,
     /// Orders that the worker has read, and done a round since.
     obeyed: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
@@ -231,12 +231,12 @@ pub(super) struct WorkerHandle {
 
 impl WorkerHandle {
     pub(super) fn order(&self, order: Order) {
-        self.mouth.order(order);
+        self.sender.order(order);
     }
 
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.obeyed.load(Ordering::Acquire) == self.mouth.sent.load(Ordering::Relaxed)
+        self.obeyed.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)
     }
 
     /// It ended without being told to.
@@ -250,11 +250,11 @@ impl WorkerHandle {
 }
 
 /// Gives the receive queues of a worker that failed to the next one that goes on. Where none does, they are closed.
-fn bequeath(worker: &mut Worker, number: usize, mouths: &[Arc<Mouth>]) {
+fn bequeath(worker: &mut Worker, number: usize, senders: &[Arc<CommandSender>]) {
     for (port, receiver) in worker.abandon() {
         let mut order = Order::Receive(port, receiver);
-        for step in 1..mouths.len() {
-            match mouths[(number + step) % mouths.len()].try_order(order) {
+        for step in 1..senders.len() {
+            match senders[(number + step) % senders.len()].try_order(order) {
                 Ok(()) => break,
                 Err(refused) => order = refused,
             }

@@ -119,7 +119,7 @@ impl Rig {
     /// Waits until every worker sleeps, and has done so for long enough to have reached the system call.
     #[track_caller]
     fn quiet(&self) {
-        self.wait("sleep", |workers| workers.iter().all(|worker| worker.mouth.is_asleep()));
+        self.wait("sleep", |workers| workers.iter().all(|worker| worker.sender.is_asleep()));
         thread::sleep(Duration::from_micros(300));
     }
 
