@@ -31,7 +31,7 @@ use super::report::Baseline;
 use super::workers::CommandSender;
 use crate::compile::pending::Unknown;
 use crate::compile::{Compiler, Map, Places, PortPlace};
-use crate::graph::worker::Order;
+use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor;
 use crate::neighbor::control::{self, Keeper, News, Work};
@@ -364,7 +364,7 @@ impl Control {
     /// Has workers send frames, each with the number of its interface.
     fn send(&self, frames: Vec<(u32, Box<[u8]>)>) {
         for (interface, frame) in frames {
-            self.senders[interface as usize % self.senders.len()].order(Order::Send(interface, frame));
+            self.senders[interface as usize % self.senders.len()].command(Command::Send(interface, frame));
         }
     }
 

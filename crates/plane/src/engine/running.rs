@@ -21,7 +21,7 @@ use crate::compile::{
 use crate::graph::counters::WorkerCounters;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::Order;
+use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
@@ -276,11 +276,11 @@ impl Engine {
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
             if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
-                worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
+                worker.command(Command::Limit(model.icmp, model.neighbor_discovery));
             }
-            worker.order(Order::Pace(model.workers.max_latency));
+            worker.command(Command::Pace(model.workers.max_latency));
             for &number in &opened.gone {
-                worker.order(Order::Forget(number));
+                worker.command(Command::Forget(number));
             }
         }
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
@@ -732,7 +732,7 @@ impl Engine {
 
     /// Every receive queue has ended and no packet is under way: nothing will ever happen again by itself.
     pub fn finished(&self) -> bool {
-        // In this order: a queue that was given to a worker counts as busy before the order counts as done, and a packet
+        // In this order: a queue that was given to a worker counts as busy before the command counts as done, and a packet
         // that was handed over as held before its giver counts as done.
         let counters = self.workers.iter().map(|worker| &*worker.counters);
         // After a failure nothing can be waited for: what the failed worker had is lost.
@@ -782,7 +782,7 @@ fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (worker, transmitter) in workers.iter().zip(port.port.transmitters(workers.len())) {
-            worker.order(Order::Transmit(number, transmitter));
+            worker.command(Command::Transmit(number, transmitter));
         }
     }
 }
@@ -792,7 +792,7 @@ fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {
-            workers[(number as usize + index) % workers.len()].order(Order::Receive(number, receiver));
+            workers[(number as usize + index) % workers.len()].command(Command::Receive(number, receiver));
         }
     }
 }

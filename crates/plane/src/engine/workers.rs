@@ -25,7 +25,7 @@ use crate::graph::events::Event;
 use crate::graph::peer::Peer;
 use crate::graph::sample::{self, Sample};
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Order, Round, Shared, Worker};
+use crate::graph::worker::{Command, Round, Shared, Worker};
 use crate::model;
 use crate::root::Root;
 
@@ -126,8 +126,8 @@ impl Workers {
                 failed: false,
                 core,
             };
-            handle.order(Order::Limit(model.icmp, model.neighbor_discovery));
-            handle.order(Order::Pace(model.workers.max_latency));
+            handle.command(Command::Limit(model.icmp, model.neighbor_discovery));
+            handle.command(Command::Pace(model.workers.max_latency));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
@@ -153,9 +153,9 @@ impl Workers {
     /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
     /// finish what they were handed. Further calls do nothing.
     pub(super) fn stop(&mut self) {
-        self.iter().for_each(|worker| worker.order(Order::Drain));
+        self.iter().for_each(|worker| worker.command(Command::Drain));
         self.settle();
-        self.iter().for_each(|worker| worker.order(Order::End));
+        self.iter().for_each(|worker| worker.command(Command::End));
         for worker in &mut self.0 {
             if let Some(thread) = worker.thread.take() {
                 // A worker that panicked has said why on stderr; its counters are still there.
@@ -181,7 +181,7 @@ impl Drop for Workers {
 
 /// How a worker is told things, by whatever thread.
 pub(super) struct CommandSender {
-    orders: mpsc::Sender<Order>,
+    commands: mpsc::Sender<Command>,
     /// Orders sent so far.
     sent: AtomicU64,
     waker: Waker,
@@ -189,20 +189,20 @@ pub(super) struct CommandSender {
 
 impl CommandSender {
     /// The one of the worker that this wakes, and where that worker reads what it is told.
-    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Order>) {
-        let (orders, mailbox) = mpsc::channel();
-        (Arc::new(CommandSender { orders, sent: AtomicU64::new(0), waker }), mailbox)
+    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
+        let (commands, mailbox) = mpsc::channel();
+        (Arc::new(CommandSender { commands, sent: AtomicU64::new(0), waker }), mailbox)
     }
 
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn command(&self, command: Command) {
         // A worker that panicked reads nothing any more.
-        let _ = self.try_order(order);
+        let _ = self.try_command(command);
     }
 
-    /// Gives the order back when the worker reads nothing any more.
-    fn try_order(&self, order: Order) -> Result<(), Order> {
+    /// Gives the command back when the worker reads nothing any more.
+    fn try_command(&self, command: Command) -> Result<(), Command> {
         self.sent.fetch_add(1, Ordering::Relaxed);
-        self.orders.send(order).map_err(|refused| refused.0)?;
+        self.commands.send(command).map_err(|refused| refused.0)?;
         self.waker.wake();
         Ok(())
     }
@@ -230,8 +230,8 @@ pub(super) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    pub(super) fn order(&self, order: Order) {
-        self.sender.order(order);
+    pub(super) fn command(&self, command: Command) {
+        self.sender.command(command);
     }
 
     /// Nothing that it was told is still to be done.
@@ -252,11 +252,11 @@ impl WorkerHandle {
 /// Gives the receive queues of a worker that failed to the next one that goes on. Where none does, they are closed.
 fn bequeath(worker: &mut Worker, number: usize, senders: &[Arc<CommandSender>]) {
     for (port, receiver) in worker.abandon() {
-        let mut order = Order::Receive(port, receiver);
+        let mut command = Command::Receive(port, receiver);
         for step in 1..senders.len() {
-            match senders[(number + step) % senders.len()].try_order(order) {
+            match senders[(number + step) % senders.len()].try_command(command) {
                 Ok(()) => break,
-                Err(refused) => order = refused,
+                Err(refused) => command = refused,
             }
         }
     }

@@ -96,7 +96,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
     let (sender, sent) = mpsc::channel();
     for worker in started.iter() {
         let probe = Probe { sent: sender.clone(), waiting: 0, now: Time(0) };
-        worker.order(Order::Transmit(1, Box::new(probe)));
+        worker.command(Command::Transmit(1, Box::new(probe)));
     }
     started.settle();
     Rig { workers: started, domain, sent, _compiler: compiler }
@@ -104,7 +104,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
 
 impl Rig {
     fn receive(&self, worker: usize, receiver: impl Receiver + 'static) {
-        self.workers[worker].order(Order::Receive(0, Box::new(receiver)));
+        self.workers[worker].command(Command::Receive(0, Box::new(receiver)));
     }
 
     #[track_caller]
@@ -346,8 +346,8 @@ fn orders_wake_and_a_sleeper_is_away() {
         if round % 2 == 0 {
             rig.quiet();
         }
-        rig.workers[0].order(Order::Forget(7));
-        rig.workers[1].order(Order::Forget(7));
+        rig.workers[0].command(Command::Forget(7));
+        rig.workers[1].command(Command::Forget(7));
         // It would wait for ever for one who sleeps on.
         rig.workers.settle();
     }
@@ -513,7 +513,7 @@ fn receive_queues_of_a_worker_that_failed_go_to_another() {
 #[test]
 fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
     let rig = rig(1, Clock::monotonic());
-    let pace = |micros| rig.workers[0].order(Order::Pace(Duration::from_micros(micros)));
+    let pace = |micros| rig.workers[0].command(Command::Pace(Duration::from_micros(micros)));
     pace(0);
     rig.workers.settle();
     // The next packet is always near: the worker stays awake for it.
@@ -526,7 +526,7 @@ fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
     rig.wait("pauses", |_| rig.sleeps(0) > sleeps + 200);
     // Orders end a pause.
     for _ in 0..200 {
-        rig.workers[0].order(Order::Forget(7));
+        rig.workers[0].command(Command::Forget(7));
         rig.workers.settle();
     }
     rig.stop();
@@ -560,7 +560,7 @@ impl Transmitter for Narrow {
 fn what_a_port_had_no_room_for_is_tried_again_by_a_worker_that_sleeps() {
     let rig = rig(1, Clock::monotonic());
     let (sender, sent) = mpsc::channel();
-    rig.workers[0].order(Order::Transmit(1, Box::new(Narrow { sent: sender, since: None })));
+    rig.workers[0].command(Command::Transmit(1, Box::new(Narrow { sent: sender, since: None })));
     let (socket, receiver) = Socket::pair();
     rig.receive(0, receiver);
     for _ in 0..3 {
