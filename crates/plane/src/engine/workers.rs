@@ -95,9 +95,9 @@ impl Workers {
             let (samples, consumer) = ring(sample::RING);
             worker.samples.connect(samples, Some(parts.sampler.clone()));
             told.samples.push(consumer);
-            let obeyed = Arc::<AtomicU64>::default();
+            let handled = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
-            let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
+            let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&handled));
             let others = senders.clone();
             let thread = thread::Builder::new()
                 .name(format!("weir_wk_{number}"))
@@ -120,7 +120,7 @@ impl Workers {
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
             let handle = WorkerHandle {
                 sender: Arc::clone(&senders[number]),
-                obeyed,
+                handled,
                 counters,
                 thread: Some(thread),
                 failed: false,
@@ -221,7 +221,7 @@ impl CommandSender {
 pub(super) struct WorkerHandle {
     pub(super) sender: Arc<CommandSender>,
     /// Orders that the worker has read, and done a round since.
-    obeyed: Arc<AtomicU64>,
+    handled: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
     thread: Option<JoinHandle<()>>,
     /// It panicked, as was seen when it was ended.
@@ -236,7 +236,7 @@ impl WorkerHandle {
 
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.obeyed.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)
+        self.handled.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)
     }
 
     /// It ended without being told to.
@@ -274,7 +274,7 @@ const VAIN: u32 = 16;
 const DEAF: Duration = Duration::from_millis(1);
 
 /// A worker's thread: rounds at its [pace](Pace) while there are packets, sleep when there are none.
-fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
+fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled: &AtomicU64) {
     let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
     let mut told = 0;
@@ -300,9 +300,9 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
             };
             counted = counts;
         }
-        if worker.obeyed != told {
-            told = worker.obeyed;
-            obeyed.store(told, Ordering::Release);
+        if worker.handled != told {
+            told = worker.handled;
+            handled.store(told, Ordering::Release);
         }
         match round {
             Round::Busy => {

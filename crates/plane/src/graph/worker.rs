@@ -147,7 +147,7 @@ pub(crate) struct Worker {
     draining: bool,
     ending: bool,
     /// Commands read so far.
-    pub(crate) obeyed: u64,
+    pub(crate) handled: u64,
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -209,7 +209,7 @@ impl Worker {
             limits,
             draining: false,
             ending: false,
-            obeyed: 0,
+            handled: 0,
             recorder: None,
         }
     }
@@ -258,12 +258,12 @@ impl Worker {
     fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
         while let Ok(command) = self.mailbox.try_recv() {
-            self.obey(command);
-            self.obeyed += 1;
+            self.handle(command);
+            self.handled += 1;
         }
     }
 
-    pub(crate) fn obey(&mut self, command: Command) {
+    pub(crate) fn handle(&mut self, command: Command) {
         match command {
             Command::Receive(port, receiver) => self.queues.push(Queue { port, receiver, state: Burst::More }),
             Command::Transmit(port, transmitter) => {
@@ -510,10 +510,10 @@ impl Worker {
 
     /// Somebody has brought something, or something is due.
     pub(crate) fn is_called(&mut self) -> bool {
-        let before = self.obeyed;
+        let before = self.handled;
         self.read_mail();
         let now = self.shared.clock.now();
-        self.obeyed != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
+        self.handled != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
     }
 
     /// Its clock.

@@ -276,7 +276,7 @@ impl Harness {
 
     /// Gives the port of an interface (the model's index) a transmitter. Packets to ports without one are dropped.
     pub fn connect(&mut self, interface: u32, transmitter: Box<dyn Transmitter>) {
-        self.worker.obey(Command::Transmit(interface, transmitter));
+        self.worker.handle(Command::Transmit(interface, transmitter));
     }
 
     /// The number, as [`Harness::connect`] and [`Harness::inject`] take it, of the port that is an interface's punt device.
@@ -391,7 +391,7 @@ impl Harness {
             self.root.publish(root);
         }
         for (interface, frame) in work.frames.drain(..) {
-            self.worker.obey(Command::Send(interface, frame));
+            self.worker.handle(Command::Send(interface, frame));
         }
         if let Some(discovery) = &mut self.discovery {
             discovery.news.append(&mut work.news);
@@ -413,7 +413,7 @@ impl Harness {
         if self.events.is_none() {
             neighbors.hold = 0;
         }
-        self.worker.obey(Command::Limit(self.model.icmp, neighbors));
+        self.worker.handle(Command::Limit(self.model.icmp, neighbors));
     }
 
     /// Moves the clock on. It never goes back.
