@@ -151,7 +151,7 @@ impl Engine {
         before_threads().map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
-        let bed = wake::pair().map_err(EngineError::Keeper)?;
+        let wakers = wake::pair().map_err(EngineError::Keeper)?;
         let parts = Parts {
             domain: &domain,
             root: &root,
@@ -160,7 +160,7 @@ impl Engine {
             clock: &clock,
             busy: &busy,
             keeper: &waker,
-            sampler: &bed.1,
+            sampler: &wakers.1,
         };
         let (workers, rings) = Workers::start(&model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
@@ -188,7 +188,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, bed, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,

@@ -69,9 +69,9 @@ impl Workers {
         let cores = cores(model, count, pin)?;
         let mut workers = Workers(Vec::with_capacity(count));
         let mut told = Rings { events: Vec::with_capacity(count), samples: Vec::with_capacity(count) };
-        let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
+        let pairs: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
-            beds.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
+            pairs.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
         let ways = rings(&wakers);
         // Measured before any worker needs it.
         tsc::frequency();
