@@ -22,7 +22,7 @@ use weir_plane::reason::Reason;
 use weir_port::Transmitter;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
-/// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/crew`); buffers
+/// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/workers`); buffers
 /// leave more headroom than any link-layer header takes.
 const NOT_FORCED: [Reason; 3] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NoHeadroom];
 

@@ -102,7 +102,7 @@ pub struct Parsed {
     /// The protocol behind the IP header and, in IPv6, behind its extension headers. In a later IPv6 fragment, what
     /// the fragment header names, which may be an extension header.
     pub protocol: u8,
-    /// What the packet is and has. The link-layer flags come from [`ethernet()`](super::ethernet): join them with `|=`.
+    /// What the packet is and has. The link-layer flags come from [`ethernet()`](super::ethernet()): join them with `|=`.
     pub flags: ParseFlags,
     /// Length of the packet from the IP header on, in octets, as that header says; never more than there are.
     pub l3_length: u32,

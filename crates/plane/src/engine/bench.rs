@@ -17,7 +17,7 @@ use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull
 use crate::engine::collect;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Order, Shared, Worker};
+use crate::graph::worker::{Command, Shared, Worker};
 use crate::model::{self, InterfaceKind, PerFamily};
 use crate::node::Node;
 use crate::root::{Root, derived_mac};
@@ -52,7 +52,7 @@ pub struct Bench {
     domain: Domain,
     root: Arc<Published<Root>>,
     // Keeps the worker's mailbox open.
-    _orders: mpsc::Sender<Order>,
+    _commands: mpsc::Sender<Command>,
 }
 
 /// What a node did in a window.
@@ -76,7 +76,7 @@ impl Bench {
         let settings = Settings { workers: 1, invent_neighbors: false };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let mut ports = HashMap::new();
-        let (orders, mailbox) = mpsc::channel();
+        let (commands, mailbox) = mpsc::channel();
         for (index, interface) in model.interfaces.iter().enumerate() {
             let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
             let number = index as u32;
@@ -89,13 +89,13 @@ impl Bench {
                 .map_err(|source| BenchError::Port { interface: interface.name.clone(), source })?;
             ports.insert(number, PortPlace { number, mac: port.mac(), ..PortPlace::default() });
             for receiver in port.receivers() {
-                let _ = orders.send(Order::Receive(number, receiver));
+                let _ = commands.send(Command::Receive(number, receiver));
             }
             for transmitter in port.transmitters(1) {
-                let _ = orders.send(Order::Transmit(number, transmitter));
+                let _ = commands.send(Command::Transmit(number, transmitter));
             }
         }
-        let _ = orders.send(Order::Limit(model.icmp, model.neighbor_discovery));
+        let _ = commands.send(Command::Limit(model.icmp, model.neighbor_discovery));
         let places = Places { ports, ..Places::default() };
         let (root, _) = compiler.compile(model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
@@ -111,7 +111,7 @@ impl Bench {
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        Ok(Bench { worker, counters, compiler, places, domain, root, _orders: orders })
+        Ok(Bench { worker, counters, compiler, places, domain, root, _commands: commands })
     }
 
     /// Compiles another model of the same interfaces, beside those that were compiled: tables that mean the same in all of

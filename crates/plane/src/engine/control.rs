@@ -26,12 +26,12 @@ use weir_base::wake::Waker;
 use weir_port::Link;
 use weir_port::links::Change;
 
-use super::crew::Mouth;
 use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
 use super::report::Baseline;
+use super::workers::CommandSender;
 use crate::compile::pending::Unknown;
 use crate::compile::{Compiler, Map, Places, PortPlace};
-use crate::graph::worker::Order;
+use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor;
 use crate::neighbor::control::{self, Keeper, News, Work};
@@ -64,7 +64,7 @@ pub(super) struct Control {
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
     pub(super) clock: Clock,
-    pub(super) mouths: Vec<Arc<Mouth>>,
+    pub(super) senders: Vec<Arc<CommandSender>>,
     keeper: Waker,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Parts {
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
     pub(super) clock: Clock,
-    pub(super) mouths: Vec<Arc<Mouth>>,
+    pub(super) senders: Vec<Arc<CommandSender>>,
     pub(super) waker: Waker,
 }
 
@@ -185,7 +185,8 @@ impl Drop for Operation<'_> {
 
 impl Control {
     pub(super) fn new(parts: Parts) -> Control {
-        let Parts { model, map, places, keeper, compiled, compiler, ports, domain, root, clock, mouths, waker } = parts;
+        let Parts { model, map, places, keeper, compiled, compiler, ports, domain, root, clock, senders, waker } =
+            parts;
         let state = State {
             model: Arc::new(model),
             map: Arc::new(map),
@@ -211,7 +212,7 @@ impl Control {
             domain,
             root,
             clock,
-            mouths,
+            senders,
             keeper: waker,
         }
     }
@@ -363,7 +364,7 @@ impl Control {
     /// Has workers send frames, each with the number of its interface.
     fn send(&self, frames: Vec<(u32, Box<[u8]>)>) {
         for (interface, frame) in frames {
-            self.mouths[interface as usize % self.mouths.len()].order(Order::Send(interface, frame));
+            self.senders[interface as usize % self.senders.len()].command(Command::Send(interface, frame));
         }
     }
 
@@ -382,7 +383,7 @@ impl Control {
 
     /// Has the workers that sleep look around.
     pub(super) fn wake(&self) {
-        self.mouths.iter().for_each(|mouth| mouth.wake());
+        self.senders.iter().for_each(|sender| sender.wake());
     }
 
     /// Has the ports whose devices changed look at them; gives whether there are any.

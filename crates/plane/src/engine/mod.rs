@@ -6,7 +6,6 @@ mod answers;
 pub mod bench;
 mod collect;
 mod control;
-mod crew;
 mod error;
 pub mod harness;
 mod health;
@@ -20,6 +19,7 @@ mod show;
 mod stuck;
 mod traced;
 mod why;
+mod workers;
 
 pub use answers::{Answer, answers};
 pub use error::{EngineError, UnknownNode};

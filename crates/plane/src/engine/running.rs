@@ -21,7 +21,7 @@ use crate::compile::{
 use crate::graph::counters::WorkerCounters;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::Order;
+use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
@@ -30,8 +30,8 @@ use crate::root::counters::Counter;
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
-use super::crew::{Crew, Parts};
 use super::error::{EngineError, UnknownNode};
+use super::workers::{Parts, Workers};
 
 use super::keeper;
 use super::ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
@@ -89,7 +89,7 @@ pub struct Engine {
     pub(super) tracer: Arc<Tracer>,
     pub(super) pool: Pool,
     pub(super) clock: Clock,
-    pub(super) workers: Crew,
+    pub(super) workers: Workers,
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
@@ -151,7 +151,7 @@ impl Engine {
         before_threads().map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
-        let bed = wake::pair().map_err(EngineError::Keeper)?;
+        let wakers = wake::pair().map_err(EngineError::Keeper)?;
         let parts = Parts {
             domain: &domain,
             root: &root,
@@ -160,9 +160,9 @@ impl Engine {
             clock: &clock,
             busy: &busy,
             keeper: &waker,
-            sampler: &bed.1,
+            sampler: &wakers.1,
         };
-        let (workers, rings) = Crew::start(&model, pin, &random, &parts)?;
+        let (workers, rings) = Workers::start(&model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
         workers.settle();
         receive(&workers, &opened.new, &mut ports);
@@ -172,7 +172,7 @@ impl Engine {
         for (_, interface) in (0..).zip(&model.interfaces).filter(|(index, _)| down(index)) {
             work.news.push(News::LinkDown { interface: interface.name.clone() });
         }
-        let mouths: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.mouth)).collect();
+        let senders: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.sender)).collect();
         let control = Arc::new(Control::new(control::Parts {
             model,
             map,
@@ -184,11 +184,11 @@ impl Engine {
             domain: domain.clone(),
             root: Arc::clone(&root),
             clock: clock.clone(),
-            mouths,
+            senders,
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, bed, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
@@ -276,11 +276,11 @@ impl Engine {
         for worker in self.workers.iter() {
             // A reload that leaves the limits alone fills no bucket up.
             if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
-                worker.order(Order::Limit(model.icmp, model.neighbor_discovery));
+                worker.command(Command::Limit(model.icmp, model.neighbor_discovery));
             }
-            worker.order(Order::Pace(model.workers.max_latency));
+            worker.command(Command::Pace(model.workers.max_latency));
             for &number in &opened.gone {
-                worker.order(Order::Forget(number));
+                worker.command(Command::Forget(number));
             }
         }
         // Workers let go of a port before it counts as closed: whatever it wrote is written.
@@ -366,7 +366,7 @@ impl Engine {
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| {
-                    collect::worker(number, worker.core, worker.mouth.is_asleep(), &worker.counters)
+                    collect::worker(number, worker.core, worker.sender.is_asleep(), &worker.counters)
                 })
                 .collect(),
             drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
@@ -732,7 +732,7 @@ impl Engine {
 
     /// Every receive queue has ended and no packet is under way: nothing will ever happen again by itself.
     pub fn finished(&self) -> bool {
-        // In this order: a queue that was given to a worker counts as busy before the order counts as done, and a packet
+        // In this order: a queue that was given to a worker counts as busy before the command counts as done, and a packet
         // that was handed over as held before its giver counts as done.
         let counters = self.workers.iter().map(|worker| &*worker.counters);
         // After a failure nothing can be waited for: what the failed worker had is lost.
@@ -778,21 +778,21 @@ impl Engine {
 }
 
 /// Gives each worker a transmit queue of every one of these ports. All have them once they have settled.
-fn connect(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (worker, transmitter) in workers.iter().zip(port.port.transmitters(workers.len())) {
-            worker.order(Order::Transmit(number, transmitter));
+            worker.command(Command::Transmit(number, transmitter));
         }
     }
 }
 
 /// Gives the receive queues of these ports to the workers in turn.
-fn receive(workers: &Crew, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {
-            workers[(number as usize + index) % workers.len()].order(Order::Receive(number, receiver));
+            workers[(number as usize + index) % workers.len()].command(Command::Receive(number, receiver));
         }
     }
 }

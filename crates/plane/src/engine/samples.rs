@@ -23,11 +23,11 @@ pub struct Reader {
 impl Reader {
     pub(crate) fn new(
         rings: Vec<Consumer<Sample>>,
-        bed: (Sleeper, Waker),
+        wakers: (Sleeper, Waker),
         root: Arc<Published<Root>>,
         clock: Clock,
     ) -> Reader {
-        let (sleeper, waker) = bed;
+        let (sleeper, waker) = wakers;
         Reader { rings, sleeper, waker, root, clock }
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Key {
 
 /// What is to become of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sentence {
+pub(crate) enum Disposition {
     /// It goes on waiting.
     Wait,
     /// Its packets are looked up again.
@@ -249,16 +249,16 @@ impl Hold {
     }
 
     /// Holds every queue against a new version of the root: `judge` sees its first packet.
-    pub(crate) fn judge(&mut self, generation: u64, mut judge: impl FnMut(Key, &Packet) -> Sentence) {
+    pub(crate) fn judge(&mut self, generation: u64, mut judge: impl FnMut(Key, &Packet) -> Disposition) {
         self.generation = generation;
         let mut number = self.oldest;
         while number != NONE {
             let queue = &self.queues[number as usize];
             let next = queue.next;
             match judge(queue.key, &self.slots[queue.packets.head as usize].packet) {
-                Sentence::Wait => {}
-                Sentence::Release => self.part(number, None),
-                Sentence::Refuse(reason) => self.part(number, Some(reason)),
+                Disposition::Wait => {}
+                Disposition::Release => self.part(number, None),
+                Disposition::Refuse(reason) => self.part(number, Some(reason)),
             }
             number = next;
         }
@@ -498,8 +498,8 @@ mod tests {
                     1 => {
                         let chosen = random.below(4) as u8;
                         hold.judge(1, |key, _| match key.address {
-                            IpAddr::V4(address) if address.octets()[3] % 4 == chosen => Sentence::Release,
-                            _ => Sentence::Wait,
+                            IpAddr::V4(address) if address.octets()[3] % 4 == chosen => Disposition::Release,
+                            _ => Disposition::Wait,
                         });
                         let chosen =
                             |key: Key| matches!(key.address, IpAddr::V4(address) if address.octets()[3] % 4 == chosen);

@@ -46,7 +46,7 @@ pub(crate) const UNASKED: u32 = u32::MAX;
 const RETRY: u64 = 1_000_000;
 
 /// What a worker is told while it runs.
-pub(crate) enum Order {
+pub(crate) enum Command {
     /// Poll this queue of a port.
     Receive(u32, Box<dyn Receiver>),
     /// Send to this port through this queue.
@@ -111,7 +111,7 @@ pub(crate) struct Worker {
     shared: Shared,
     reader: Reader,
     cache: Cache,
-    mailbox: Mailbox<Order>,
+    mailbox: Mailbox<Command>,
     queues: Vec<Queue>,
     /// Packets that the last poll of all queues brought.
     taken: usize,
@@ -146,8 +146,8 @@ pub(crate) struct Worker {
     limits: Limits,
     draining: bool,
     ending: bool,
-    /// Orders read so far.
-    pub(crate) obeyed: u64,
+    /// Commands read so far.
+    pub(crate) handled: u64,
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -159,7 +159,7 @@ impl Worker {
         shared: Shared,
         reader: Reader,
         cache: Cache,
-        mailbox: Mailbox<Order>,
+        mailbox: Mailbox<Command>,
         peers: Vec<Option<Peer>>,
         sources: Vec<Consumer<Packet>>,
     ) -> Worker {
@@ -209,7 +209,7 @@ impl Worker {
             limits,
             draining: false,
             ending: false,
-            obeyed: 0,
+            handled: 0,
             recorder: None,
         }
     }
@@ -257,16 +257,16 @@ impl Worker {
 
     fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
-        while let Ok(order) = self.mailbox.try_recv() {
-            self.obey(order);
-            self.obeyed += 1;
+        while let Ok(command) = self.mailbox.try_recv() {
+            self.handle(command);
+            self.handled += 1;
         }
     }
 
-    pub(crate) fn obey(&mut self, order: Order) {
-        match order {
-            Order::Receive(port, receiver) => self.queues.push(Queue { port, receiver, state: Burst::More }),
-            Order::Transmit(port, transmitter) => {
+    pub(crate) fn handle(&mut self, command: Command) {
+        match command {
+            Command::Receive(port, receiver) => self.queues.push(Queue { port, receiver, state: Burst::More }),
+            Command::Transmit(port, transmitter) => {
                 let port = port as usize;
                 if self.transmitters.len() <= port {
                     self.transmitters.resize_with(port + 1, || None);
@@ -275,18 +275,18 @@ impl Worker {
                 self.close(port);
                 self.transmitters[port] = Some(Outlet::new(transmitter));
             }
-            Order::Forget(port) => {
+            Command::Forget(port) => {
                 self.queues.retain(|queue| queue.port != port);
                 self.close(port as usize);
             }
-            Order::Limit(icmp, neighbors) => {
+            Command::Limit(icmp, neighbors) => {
                 self.limits = Limits::new(self.number, self.workers, &icmp, &neighbors);
                 self.hold.bound(&neighbors);
             }
-            Order::Pace(max_latency) => self.max_latency = max_latency,
-            Order::Send(interface, frame) => self.outgoing.push((interface, frame)),
-            Order::Drain => self.draining = true,
-            Order::End => self.ending = true,
+            Command::Pace(max_latency) => self.max_latency = max_latency,
+            Command::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            Command::Drain => self.draining = true,
+            Command::End => self.ending = true,
         }
     }
 
@@ -510,10 +510,10 @@ impl Worker {
 
     /// Somebody has brought something, or something is due.
     pub(crate) fn is_called(&mut self) -> bool {
-        let before = self.obeyed;
+        let before = self.handled;
         self.read_mail();
         let now = self.shared.clock.now();
-        self.obeyed != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
+        self.handled != before || !self.sources.iter().all(Consumer::is_empty) || self.is_due(now)
     }
 
     /// Its clock.

@@ -22,7 +22,7 @@ pub enum Action {
         address: IpAddr,
         /// Its hardware address.
         mac: MacAddress,
-        /// It was not confirmed lately: the next packet to it is to be told as [`Event::Wanted`].
+        /// It was not confirmed lately: the next packet to it is to be told as [`Event::Wanted`](super::Event::Wanted).
         stale: bool,
     },
     /// A neighbour is gone or unreachable.

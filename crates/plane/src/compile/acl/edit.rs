@@ -6,12 +6,12 @@
 
 use weir_table::classify::Error;
 
-use super::beside::Beside;
 use super::change::{AclChange, AclEdit, AclEdited, At};
 use super::error::AclError;
 use super::in_place::Pending;
 use super::numbers;
 use super::order::Said;
+use super::rebuild::Beside;
 use super::store::{Input, Store};
 use crate::compile::boxes::count;
 use crate::model::{AclRule, Gateway};

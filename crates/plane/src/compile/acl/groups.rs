@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::same::Indices;
+use super::compare::Indices;
 use crate::model::{AclRule, Addresses, Group, Groups, InterfaceIndex, Interfaces, Ports, Transport};
 
 /// A group, of one of the kinds that there are.

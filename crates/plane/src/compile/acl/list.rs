@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lost::{Lost, LostEdits};
+use super::dropped::{Lost, LostEdits};
 use super::order::{Entry, Order, Said, Text};
 use crate::compile::boxes::count;
 use crate::compile::map::Map;

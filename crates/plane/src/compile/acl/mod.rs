@@ -1,7 +1,7 @@
 //! Access lists, compiled: lists of the model become chains of the root.
 //!
 //! Interfaces and directions that name the same lists in the same order share a *chain*. That is one *section* or some: a
-//! classifier of each family for lists that are asked one behind the other (`cut` says when there are several, which
+//! classifier of each family for lists that are asked one behind the other (`sharing` says when there are several, which
 //! chains share). Sections are kept from version to version while their lists mean the same; else they are made anew beside
 //! the old ones, so that a version that does not come about changes nothing.
 //!
@@ -10,28 +10,28 @@
 //!
 //! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
 //! it was; one that is declared otherwise is the configuration's again. Where interfaces or groups are gone that were
-//! named, what named them goes, and nothing else (`carry`). It is told what is gone ([`LostEdits`]).
+//! named, what named them goes, and nothing else (`reapply`). It is told what is gone ([`LostEdits`]).
 
-mod arrange;
-mod beside;
-mod carry;
+mod chains;
 mod change;
 mod commit;
-mod cut;
+mod compare;
 mod decision;
+mod dropped;
 mod edit;
 mod error;
 mod groups;
 mod in_place;
 mod list;
-mod lost;
-mod made;
+mod live_groups;
 mod nested;
 mod numbers;
 mod order;
+mod reapply;
+mod rebuild;
 mod resolve;
-mod same;
 mod section;
+mod sharing;
 mod show;
 mod stage;
 mod store;
@@ -40,11 +40,11 @@ mod tests;
 
 pub use change::{AclChange, AclEdit, AclEdited, AclRestored, At};
 pub use decision::AclDecision;
+pub use dropped::{Lost, LostEdits, LostRule, RuleLost};
 pub use edit::AclPlan;
 pub(super) use edit::{Plan, Step};
 pub use error::AclError;
 pub use groups::AclGroup;
-pub use lost::{Lost, LostEdits, LostRule, RuleLost};
 pub use nested::AclMembers;
 pub use order::Said;
 pub(super) use stage::Staged;

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::compare::Indices;
 use super::groups::{AclGroup, all, declared};
 use super::order::Said;
-use super::same::Indices;
 use crate::model::{Groups, InterfaceIndex, Nested};
 
 /// What a group is given: members of its own, and groups of its kind that it names.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::boxes::asks_transport;
-use super::arrange::asked;
+use super::chains::asked;
 use super::decision::AclDecision;
 use super::groups::{self, AclGroup, declared as declared_group};
 use super::list::List;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
 
-use super::cut::{self, Room};
+use super::dropped::LostEdits;
 use super::list::List;
-use super::lost::LostEdits;
 use super::nested::Live;
 use super::numbers::{self, Numbers};
 use super::resolve::All;
 use super::section::{self, Link, Means, Section, Sequence};
+use super::sharing::{self, Room};
 use crate::compile::map::Map;
 use crate::compile::rubbish::Rubbish;
 use crate::model::{
@@ -84,7 +84,7 @@ impl Store {
             sections: Vec::new(),
             chains: Vec::new(),
             room: Room::default(),
-            most_copied: cut::MOST_COPIED,
+            most_copied: sharing::MOST_COPIED,
             changed: Changed::Sections,
             numbers: Numbers::new(workers),
             access: Access::default(),

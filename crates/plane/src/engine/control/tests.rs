@@ -14,7 +14,7 @@ use weir_packet::wire::arp::{Fields, Operation as Asks};
 use weir_port::{Port, PortCounters, Receiver, Transmitter};
 
 use super::*;
-use crate::engine::crew::tests::Socket;
+use crate::engine::workers::tests::Socket;
 use crate::engine::{Clear, Engine, Options};
 use crate::kit::link::{ALL, arp, request, v4};
 use crate::kit::*;
@@ -89,8 +89,8 @@ impl Rig {
         for number in 0..names.len() as u32 {
             let (near, socket) = Socket::pair();
             inputs.push(near);
-            engine.workers[0].order(Order::Transmit(number, Box::new(Output(number, sender.clone()))));
-            engine.workers[0].order(Order::Receive(number, Box::new(socket)));
+            engine.workers[0].command(Command::Transmit(number, Box::new(Output(number, sender.clone()))));
+            engine.workers[0].command(Command::Receive(number, Box::new(socket)));
             let up = Arc::new(AtomicBool::new(true));
             links.push(Arc::clone(&up));
             let port = Box::new(Line { up, counters: Arc::default() });

@@ -25,7 +25,7 @@ use crate::graph::record::{Fate, Fragmented, Recorder};
 use crate::graph::sample::{self, Sample};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Order, Shared, UNASKED, Worker};
+use crate::graph::worker::{Command, Shared, UNASKED, Worker};
 use crate::model::{self, InterfaceKind, IpFamily, Origin, Place};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
@@ -75,7 +75,7 @@ pub struct Harness {
     places: Places,
     entropy: Entropy,
     // Keeps the worker's mailbox open.
-    _orders: mpsc::Sender<Order>,
+    _commands: mpsc::Sender<Command>,
 }
 
 /// The control side of neighbours, stepped by the caller.
@@ -111,7 +111,7 @@ impl Harness {
             entropy: entropy.clone(),
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
-        let (orders, mailbox) = mpsc::channel();
+        let (commands, mailbox) = mpsc::channel();
         let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
         worker.recorder = Some(Recorder::default());
         let mut harness = Harness {
@@ -129,7 +129,7 @@ impl Harness {
             discovery: None,
             places,
             entropy,
-            _orders: orders,
+            _commands: commands,
         };
         harness.limit();
         Ok(harness)
@@ -276,7 +276,7 @@ impl Harness {
 
     /// Gives the port of an interface (the model's index) a transmitter. Packets to ports without one are dropped.
     pub fn connect(&mut self, interface: u32, transmitter: Box<dyn Transmitter>) {
-        self.worker.obey(Order::Transmit(interface, transmitter));
+        self.worker.handle(Command::Transmit(interface, transmitter));
     }
 
     /// The number, as [`Harness::connect`] and [`Harness::inject`] take it, of the port that is an interface's punt device.
@@ -391,7 +391,7 @@ impl Harness {
             self.root.publish(root);
         }
         for (interface, frame) in work.frames.drain(..) {
-            self.worker.obey(Order::Send(interface, frame));
+            self.worker.handle(Command::Send(interface, frame));
         }
         if let Some(discovery) = &mut self.discovery {
             discovery.news.append(&mut work.news);
@@ -413,7 +413,7 @@ impl Harness {
         if self.events.is_none() {
             neighbors.hold = 0;
         }
-        self.worker.obey(Order::Limit(self.model.icmp, neighbors));
+        self.worker.handle(Command::Limit(self.model.icmp, neighbors));
     }
 
     /// Moves the clock on. It never goes back.

@@ -11,7 +11,7 @@ use weir_table::lpm::{AsKey, Key, Table};
 
 use super::{Context, link_local, next_hop, route, sav, stage};
 use crate::graph::flags::{ORIGINATED, REDIRECTED};
-use crate::graph::hold::{self, Sentence};
+use crate::graph::hold::{self, Disposition};
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -109,15 +109,15 @@ fn by_vrf(
 }
 
 /// What is to become of the packets that wait for a neighbour, by the first of them, now that there is a new root.
-pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Sentence {
+pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Disposition {
     if !root.interfaces.get(key.interface as usize).is_some_and(|interface| interface.present) {
-        return Sentence::Refuse(Reason::InterfaceGone);
+        return Disposition::Refuse(Reason::InterfaceGone);
     }
     let Some(ingress) = root.interfaces.get(packet.interface() as usize).filter(|ingress| ingress.present) else {
-        return Sentence::Release;
+        return Disposition::Release;
     };
-    let Some(tables) = root.vrfs.get(usize::from(ingress.vrf)) else { return Sentence::Release };
-    let Some(destination) = next_hop::destination(packet) else { return Sentence::Release };
+    let Some(tables) = root.vrfs.get(usize::from(ingress.vrf)) else { return Disposition::Release };
+    let Some(destination) = next_hop::destination(packet) else { return Disposition::Release };
     let waits_at = |adjacency: &Adjacency| {
         adjacency.kind == Kind::Neighbor
             && adjacency.interface == key.interface
@@ -127,7 +127,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
     if packet.flags().contains(REDIRECTED) {
         let adjacency = sav::redirection(root, guard, packet);
         let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
-        return if waits { Sentence::Wait } else { Sentence::Release };
+        return if waits { Disposition::Wait } else { Disposition::Release };
     }
     let value = match destination {
         IpAddr::V4(to) => tables.v4.lookup(guard, u32::from(to)),
@@ -136,7 +136,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
     };
     let hash = || parse::flow_hash(&packet.parsed(), packet.data(), seed);
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(hash, &root.buckets) as usize);
-    if adjacency.is_some_and(waits_at) { Sentence::Wait } else { Sentence::Release }
+    if adjacency.is_some_and(waits_at) { Disposition::Wait } else { Disposition::Release }
 }
 
 #[cold]

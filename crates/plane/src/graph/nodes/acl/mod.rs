@@ -7,9 +7,9 @@
 //! to wait for its next hop's address comes by the lookup again. What the gateway makes itself is asked about as well.
 
 mod direction;
+mod disposition;
 mod family;
 mod fragments;
-mod sentence;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -59,7 +59,7 @@ fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Optio
     let mut found = [NO_RULE];
     chain.lookup_each(F::chains(root), context.guard, &[fields], &mut found);
     tally(context, &found, &[octets(packet)]);
-    sentence::of_one::<D>(context, packet, Found::of(found[0]))
+    disposition::of_one::<D>(context, packet, Found::of(found[0]))
 }
 
 /// Octets of a packet from its IP header on.
@@ -144,7 +144,7 @@ fn ask<F: Ip, D: Direction>(
     if passes & context.recorder.is_none() {
         context.next.extend(D::next(context.root, F::IS_V4), &asked.places);
     } else {
-        sentence::pass::<F, D>(context, vector, &asked.places, found);
+        disposition::pass::<F, D>(context, vector, &asked.places, found);
     }
 }
 

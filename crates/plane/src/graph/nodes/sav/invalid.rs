@@ -22,7 +22,7 @@ use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// What becomes of a packet that is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sentence {
+pub(super) enum Disposition {
     /// It goes on.
     Pass,
     /// It is dropped.
@@ -47,17 +47,17 @@ impl Marks {
     }
 }
 
-/// Passes sentence on a packet by what the policy does with those that are not valid: `over` says whether more have come
+/// Decides the disposition of a packet by what the policy does with those that are not valid: `over` says whether more have come
 /// than may pass, where that matters. One that no gateway would forward, because it is for its link or because of what it
 /// asks for, is not redirected but dropped for what found it not valid. Everything is counted but where it comes from.
 #[inline]
-pub(super) fn sentence<K: Family>(
+pub(super) fn disposition<K: Family>(
     context: &mut Context<'_>,
     packet: &Packet,
     validator: &Validator<K>,
     by: By,
     over: impl FnOnce(&Context<'_>) -> bool,
-) -> Sentence {
+) -> Disposition {
     let octets = packet.len() as u64;
     let counters = context.root.interfaces.get(packet.interface() as usize);
     let counters = counters.map(|interface| Validator::<K>::counters(interface, context.worker));
@@ -65,27 +65,27 @@ pub(super) fn sentence<K: Family>(
         counters.invalid[by as usize].add(1, octets);
     }
     let passed = || match is_martian(packet) {
-        false => (Sentence::Pass, Treatment::Passed),
+        false => (Disposition::Pass, Treatment::Passed),
         // Without a policy the packet would be dropped, too: an action opens nothing.
-        true => (Sentence::Drop(Reason::MartianSource), Treatment::Dropped),
+        true => (Disposition::Drop(Reason::MartianSource), Treatment::Dropped),
     };
-    let (sentence, treatment) = match validator.action {
+    let (disposition, treatment) = match validator.action {
         SavAction::Permit => passed(),
-        SavAction::Redirect if may_leave(packet) => (Sentence::Redirect, Treatment::Redirected),
-        SavAction::Discard | SavAction::Redirect => (Sentence::Drop(by.reason()), Treatment::Dropped),
+        SavAction::Redirect if may_leave(packet) => (Disposition::Redirect, Treatment::Redirected),
+        SavAction::Discard | SavAction::Redirect => (Disposition::Drop(by.reason()), Treatment::Dropped),
         SavAction::RateLimit if !over(context) => passed(),
         SavAction::RateLimit => {
             if let Some(counters) = counters {
                 counters.limited.add(1);
             }
-            (Sentence::Drop(Reason::SavRateLimit), Treatment::RateLimited)
+            (Disposition::Drop(Reason::SavRateLimit), Treatment::RateLimited)
         }
     };
     if let Some(choice) = validator.sample {
         let about = About { cause: Cause::Invalid { policy: validator.policy, by }, treatment };
         context.samples.offer(context.root, context.now, packet, choice, about);
     }
-    sentence
+    disposition
 }
 
 /// Enters where a packet comes from.

@@ -22,7 +22,7 @@ use crate::root::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator
 
 pub(super) use family::{Ip, V4, V6};
 pub(crate) use invalid::redirect_again;
-use invalid::{Marks, Sentence};
+use invalid::{Disposition, Marks};
 pub(super) use invalid::{redirect, redirection};
 use note::note;
 
@@ -231,10 +231,10 @@ fn sort<F: Ip>(
         indexes[count] = index as u8; // below 256
         count += 1;
         let by = validator.found_by(verdict);
-        match invalid::sentence(context, packet, validator, by, |_| over.has(index)) {
-            Sentence::Pass => usual.push(place),
-            Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-            Sentence::Redirect => invalid::redirect(context, packet, place),
+        match invalid::disposition(context, packet, validator, by, |_| over.has(index)) {
+            Disposition::Pass => usual.push(place),
+            Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
+            Disposition::Redirect => invalid::redirect(context, packet, place),
         }
     }
     context.next.extend(F::next(context.root), &usual);
@@ -264,27 +264,27 @@ fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
 #[cold]
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
     match of_broadcast::<F>(context, packet, validator) {
-        Sentence::Drop(reason) => context.next.refuse(packet, place, reason),
-        Sentence::Redirect => invalid::redirect(context, packet, place),
-        Sentence::Pass => context.next.push(F::next(context.root), place),
+        Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
+        Disposition::Redirect => invalid::redirect(context, packet, place),
+        Disposition::Pass => context.next.push(F::next(context.root), place),
     }
 }
 
 /// The same of a packet wherever it goes.
-fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Sentence {
+fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Disposition {
     let action = Class::Broadcast.action(&validator.special);
     note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
     match action {
         SpecialAction::Deny => special(context, packet, validator, By::Special),
-        _ => Sentence::Pass,
+        _ => Disposition::Pass,
     }
 }
 
-/// Passes sentence on a packet whose source is of a class that is denied, or by what else found it not valid before its
+/// Decides the disposition of a packet whose source is of a class that is denied, or by what else found it not valid before its
 /// source was looked up.
-fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, by: By) -> Sentence {
+fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>, by: By) -> Disposition {
     invalid::enter(context, packet, by);
-    invalid::sentence(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
+    invalid::disposition(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
 }
 
 /// What a policy says of a packet with a special source, before anything else looks at it.
@@ -341,9 +341,9 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     }
     let by = if strange.is_some() { By::Link } else { By::Special };
     match special(context, packet, validator, by) {
-        Sentence::Pass => Admission::Pass,
-        Sentence::Drop(reason) => Admission::Refuse(reason),
-        Sentence::Redirect => Admission::Redirect,
+        Disposition::Pass => Admission::Pass,
+        Disposition::Drop(reason) => Admission::Refuse(reason),
+        Disposition::Redirect => Admission::Redirect,
     }
 }
 
@@ -361,7 +361,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
     let source = *F::source(packet);
     let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
     Own { packets: 1, ..own }.count::<F>(root, worker);
-    let (by, sentence) = if is_broadcast {
+    let (by, disposition) = if is_broadcast {
         (By::Special, of_broadcast::<F>(context, packet, validator))
     } else {
         let found = validator.one(root.routes(), context.guard, source, packet.interface());
@@ -384,12 +384,12 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
         let by = validator.found_by(found.verdict);
         invalid::enter(context, packet, by);
         let over = |context: &Context<'_>| invalid::is_over(context, packet, validator, Some(found));
-        (by, invalid::sentence(context, packet, validator, by, over))
+        (by, invalid::disposition(context, packet, validator, by, over))
     };
-    match sentence {
-        Sentence::Pass => None,
-        Sentence::Drop(reason) => Some(reason),
-        Sentence::Redirect => Some(by.reason()),
+    match disposition {
+        Disposition::Pass => None,
+        Disposition::Drop(reason) => Some(reason),
+        Disposition::Redirect => Some(by.reason()),
     }
 }
 

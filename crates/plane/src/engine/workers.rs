@@ -25,7 +25,7 @@ use crate::graph::events::Event;
 use crate::graph::peer::Peer;
 use crate::graph::sample::{self, Sample};
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Order, Round, Shared, Worker};
+use crate::graph::worker::{Command, Round, Shared, Worker};
 use crate::model;
 use crate::root::Root;
 
@@ -33,7 +33,7 @@ use crate::root::Root;
 const RING: usize = 4096;
 
 /// The workers. Dropping it stops them.
-pub(super) struct Crew(Vec<WorkerHandle>);
+pub(super) struct Workers(Vec<WorkerHandle>);
 
 /// What every worker shares with the engine.
 pub(super) struct Parts<'a> {
@@ -57,25 +57,25 @@ pub(super) struct Rings {
     pub(super) samples: Vec<Consumer<Sample>>,
 }
 
-impl Crew {
+impl Workers {
     /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell.
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
         entropy: &Entropy,
         parts: &Parts<'_>,
-    ) -> Result<(Crew, Rings), EngineError> {
+    ) -> Result<(Workers, Rings), EngineError> {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
-        let mut workers = Crew(Vec::with_capacity(count));
+        let mut workers = Workers(Vec::with_capacity(count));
         let mut told = Rings { events: Vec::with_capacity(count), samples: Vec::with_capacity(count) };
-        let beds: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
+        let pairs: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
-            beds.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
+            pairs.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
         let ways = rings(&wakers);
         // Measured before any worker needs it.
         tsc::frequency();
-        let (mouths, mailboxes): (Vec<_>, Vec<_>) = wakers.into_iter().map(Mouth::new).unzip();
+        let (senders, mailboxes): (Vec<_>, Vec<_>) = wakers.into_iter().map(CommandSender::new).unzip();
         for ((((number, core), (peers, sources)), mut sleeper), mailbox) in
             cores.into_iter().enumerate().zip(ways).zip(sleepers).zip(mailboxes)
         {
@@ -95,10 +95,10 @@ impl Crew {
             let (samples, consumer) = ring(sample::RING);
             worker.samples.connect(samples, Some(parts.sampler.clone()));
             told.samples.push(consumer);
-            let obeyed = Arc::<AtomicU64>::default();
+            let handled = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
-            let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&obeyed));
-            let others = mouths.clone();
+            let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&handled));
+            let others = senders.clone();
             let thread = thread::Builder::new()
                 .name(format!("weir_wk_{number}"))
                 .spawn(move || {
@@ -119,15 +119,15 @@ impl Crew {
                 })
                 .map_err(|source| EngineError::Thread { worker: number, source })?;
             let handle = WorkerHandle {
-                mouth: Arc::clone(&mouths[number]),
-                obeyed,
+                sender: Arc::clone(&senders[number]),
+                handled,
                 counters,
                 thread: Some(thread),
                 failed: false,
                 core,
             };
-            handle.order(Order::Limit(model.icmp, model.neighbor_discovery));
-            handle.order(Order::Pace(model.workers.max_latency));
+            handle.command(Command::Limit(model.icmp, model.neighbor_discovery));
+            handle.command(Command::Pace(model.workers.max_latency));
             workers.0.push(handle);
             // A thread that ended without a word is one that panicked.
             let pinned = started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")));
@@ -147,15 +147,15 @@ impl Crew {
 
     /// Has those that sleep look around: at a new root, if they hold packets that it may let go.
     pub(super) fn wake(&self) {
-        self.iter().for_each(|worker| worker.mouth.wake());
+        self.iter().for_each(|worker| worker.sender.wake());
     }
 
     /// Ends the workers: first all stop taking packets from ports, then, when no one hands anything over any more, all
     /// finish what they were handed. Further calls do nothing.
     pub(super) fn stop(&mut self) {
-        self.iter().for_each(|worker| worker.order(Order::Drain));
+        self.iter().for_each(|worker| worker.command(Command::Drain));
         self.settle();
-        self.iter().for_each(|worker| worker.order(Order::End));
+        self.iter().for_each(|worker| worker.command(Command::End));
         for worker in &mut self.0 {
             if let Some(thread) = worker.thread.take() {
                 // A worker that panicked has said why on stderr; its counters are still there.
@@ -165,7 +165,7 @@ impl Crew {
     }
 }
 
-impl std::ops::Deref for Crew {
+impl std::ops::Deref for Workers {
     type Target = [WorkerHandle];
 
     fn deref(&self) -> &[WorkerHandle] {
@@ -173,36 +173,36 @@ impl std::ops::Deref for Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 /// How a worker is told things, by whatever thread.
-pub(super) struct Mouth {
-    orders: mpsc::Sender<Order>,
+pub(super) struct CommandSender {
+    commands: mpsc::Sender<Command>,
     /// Orders sent so far.
     sent: AtomicU64,
     waker: Waker,
 }
 
-impl Mouth {
+impl CommandSender {
     /// The one of the worker that this wakes, and where that worker reads what it is told.
-    fn new(waker: Waker) -> (Arc<Mouth>, mpsc::Receiver<Order>) {
-        let (orders, mailbox) = mpsc::channel();
-        (Arc::new(Mouth { orders, sent: AtomicU64::new(0), waker }), mailbox)
+    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
+        let (commands, mailbox) = mpsc::channel();
+        (Arc::new(CommandSender { commands, sent: AtomicU64::new(0), waker }), mailbox)
     }
 
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn command(&self, command: Command) {
         // A worker that panicked reads nothing any more.
-        let _ = self.try_order(order);
+        let _ = self.try_command(command);
     }
 
-    /// Gives the order back when the worker reads nothing any more.
-    fn try_order(&self, order: Order) -> Result<(), Order> {
+    /// Gives the command back when the worker reads nothing any more.
+    fn try_command(&self, command: Command) -> Result<(), Command> {
         self.sent.fetch_add(1, Ordering::Relaxed);
-        self.orders.send(order).map_err(|refused| refused.0)?;
+        self.commands.send(command).map_err(|refused| refused.0)?;
         self.waker.wake();
         Ok(())
     }
@@ -219,9 +219,9 @@ impl Mouth {
 }
 
 pub(super) struct WorkerHandle {
-    pub(super) mouth: Arc<Mouth>,
+    pub(super) sender: Arc<CommandSender>,
     /// Orders that the worker has read, and done a round since.
-    obeyed: Arc<AtomicU64>,
+    handled: Arc<AtomicU64>,
     pub(super) counters: Arc<WorkerCounters>,
     thread: Option<JoinHandle<()>>,
     /// It panicked, as was seen when it was ended.
@@ -230,13 +230,13 @@ pub(super) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    pub(super) fn order(&self, order: Order) {
-        self.mouth.order(order);
+    pub(super) fn command(&self, command: Command) {
+        self.sender.command(command);
     }
 
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
-        self.obeyed.load(Ordering::Acquire) == self.mouth.sent.load(Ordering::Relaxed)
+        self.handled.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)
     }
 
     /// It ended without being told to.
@@ -250,13 +250,13 @@ impl WorkerHandle {
 }
 
 /// Gives the receive queues of a worker that failed to the next one that goes on. Where none does, they are closed.
-fn bequeath(worker: &mut Worker, number: usize, mouths: &[Arc<Mouth>]) {
+fn bequeath(worker: &mut Worker, number: usize, senders: &[Arc<CommandSender>]) {
     for (port, receiver) in worker.abandon() {
-        let mut order = Order::Receive(port, receiver);
-        for step in 1..mouths.len() {
-            match mouths[(number + step) % mouths.len()].try_order(order) {
+        let mut command = Command::Receive(port, receiver);
+        for step in 1..senders.len() {
+            match senders[(number + step) % senders.len()].try_command(command) {
                 Ok(()) => break,
-                Err(refused) => order = refused,
+                Err(refused) => command = refused,
             }
         }
     }
@@ -274,7 +274,7 @@ const VAIN: u32 = 16;
 const DEAF: Duration = Duration::from_millis(1);
 
 /// A worker's thread: rounds at its [pace](Pace) while there are packets, sleep when there are none.
-fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: &AtomicU64) {
+fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled: &AtomicU64) {
     let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
     let mut told = 0;
@@ -300,9 +300,9 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, obeyed: 
             };
             counted = counts;
         }
-        if worker.obeyed != told {
-            told = worker.obeyed;
-            obeyed.store(told, Ordering::Release);
+        if worker.handled != told {
+            told = worker.handled;
+            handled.store(told, Ordering::Release);
         }
         match round {
             Round::Busy => {

@@ -9,13 +9,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::compare::same_rule;
+use super::dropped::{Lost, LostEdits, LostRule, RuleLost};
 use super::groups;
 use super::list::{List, table, width};
-use super::lost::{Lost, LostEdits, LostRule, RuleLost};
 use super::nested::{Changed, Live, reach};
 use super::order::{Entry, Order, Own, Text};
 use super::resolve::All;
-use super::same::same_rule;
 use crate::compile::boxes::count;
 use crate::model::{AclList, AclRule, Groups, InterfaceIndex, Interfaces};
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::arrange::Arranged;
+use super::chains::Arranged;
 use super::change::{AclChange, AclEdited, At};
+use super::compare::Known;
 use super::error::AclError;
 use super::list::{List, width};
 use super::nested::Live;
 use super::order::{Entry, Order, Own, Said, Text};
-use super::same::Known;
 use super::section::Full;
 use super::store::{Input, Store};
 use crate::model::{AclDefault, AclRule};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use weir_table::classify::Error;
 
-use super::beside::{Beside, new_entry};
 use super::change::{AclEdited, AclRestored};
 use super::error::AclError;
 use super::groups;
 use super::list::{List, choice, width};
 use super::nested::{AclMembers, Live, Wrong};
 use super::order::{Entry, Order, Own, Said, Text};
+use super::rebuild::{Beside, new_entry};
 use super::resolve::All;
 use super::store::{Input, Store};
 use crate::model::{AclList, AclRule};

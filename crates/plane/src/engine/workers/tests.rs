@@ -31,7 +31,7 @@ const TRIES: usize = 20;
 
 /// Workers without an engine. Port 0 is `lan`, port 1 is `wan` with the default route.
 struct Rig {
-    crew: Crew,
+    workers: Workers,
     domain: Domain,
     sent: mpsc::Receiver<Sent>,
     // Keeps the tables.
@@ -91,26 +91,26 @@ fn rig(workers: u16, clock: Clock) -> Rig {
         keeper: &keeper,
         sampler: &sampler,
     };
-    let (crew, _) =
-        Crew::start(&model, false, &Entropy::from_seed(1), &parts).unwrap_or_else(|error| panic!("{error}"));
+    let (started, _) =
+        Workers::start(&model, false, &Entropy::from_seed(1), &parts).unwrap_or_else(|error| panic!("{error}"));
     let (sender, sent) = mpsc::channel();
-    for worker in crew.iter() {
+    for worker in started.iter() {
         let probe = Probe { sent: sender.clone(), waiting: 0, now: Time(0) };
-        worker.order(Order::Transmit(1, Box::new(probe)));
+        worker.command(Command::Transmit(1, Box::new(probe)));
     }
-    crew.settle();
-    Rig { crew, domain, sent, _compiler: compiler }
+    started.settle();
+    Rig { workers: started, domain, sent, _compiler: compiler }
 }
 
 impl Rig {
     fn receive(&self, worker: usize, receiver: impl Receiver + 'static) {
-        self.crew[worker].order(Order::Receive(0, Box::new(receiver)));
+        self.workers[worker].command(Command::Receive(0, Box::new(receiver)));
     }
 
     #[track_caller]
-    fn wait(&self, what: &str, mut until: impl FnMut(&Crew) -> bool) {
+    fn wait(&self, what: &str, mut until: impl FnMut(&Workers) -> bool) {
         let start = Instant::now();
-        while !until(&self.crew) {
+        while !until(&self.workers) {
             assert!(start.elapsed() < PATIENT, "waited in vain: {what}");
             thread::sleep(Duration::from_micros(20));
         }
@@ -119,7 +119,7 @@ impl Rig {
     /// Waits until every worker sleeps, and has done so for long enough to have reached the system call.
     #[track_caller]
     fn quiet(&self) {
-        self.wait("sleep", |crew| crew.iter().all(|worker| worker.mouth.is_asleep()));
+        self.wait("sleep", |workers| workers.iter().all(|worker| worker.sender.is_asleep()));
         thread::sleep(Duration::from_micros(300));
     }
 
@@ -129,7 +129,7 @@ impl Rig {
     }
 
     fn conservation(&self) -> Conservation {
-        collect::conservation(self.crew.iter().map(|worker| &*worker.counters))
+        collect::conservation(self.workers.iter().map(|worker| &*worker.counters))
     }
 
     fn transmitted(&self) -> u64 {
@@ -137,13 +137,13 @@ impl Rig {
     }
 
     fn sleeps(&self, worker: usize) -> u64 {
-        self.crew[worker].counters.sleeps.value()
+        self.workers[worker].counters.sleeps.value()
     }
 
     /// Ends all; every packet has come to an end.
     #[track_caller]
     fn stop(mut self) {
-        self.crew.stop();
+        self.workers.stop();
         let conservation = self.conservation();
         assert_eq!((conservation.imbalance(), conservation.held), (0, 0), "{conservation:?}");
     }
@@ -325,12 +325,12 @@ fn hands_over_in_time() -> bool {
     let mut owned = [Vec::new(), Vec::new()];
     for flow in 0..400 {
         rig.quiet();
-        let before = rig.crew[1].counters.transmitted.value();
+        let before = rig.workers[1].counters.transmitted.value();
         let start = Instant::now();
         near.send(&datagram(flow)).unwrap();
         let took = rig.sent().at - start;
         rig.wait("the count", |_| rig.transmitted() == u64::from(flow) + 1);
-        owned[(rig.crew[1].counters.transmitted.value() - before) as usize].push(took);
+        owned[(rig.workers[1].counters.transmitted.value() - before) as usize].push(took);
     }
     assert!(owned.iter().all(|own| own.len() > 100), "both own flows");
     let [own, handed] = owned.map(median);
@@ -346,10 +346,10 @@ fn orders_wake_and_a_sleeper_is_away() {
         if round % 2 == 0 {
             rig.quiet();
         }
-        rig.crew[0].order(Order::Forget(7));
-        rig.crew[1].order(Order::Forget(7));
+        rig.workers[0].command(Command::Forget(7));
+        rig.workers[1].command(Command::Forget(7));
         // It would wait for ever for one who sleeps on.
-        rig.crew.settle();
+        rig.workers.settle();
     }
     rig.quiet();
     // Nothing is waited for before it is freed.
@@ -462,23 +462,23 @@ fn a_worker_that_failed_holds_up_nobody() {
     let fuse = Arc::<AtomicBool>::default();
     rig.receive(1, Bomb(Arc::clone(&fuse)));
     rig.receive(0, Boxed(generator(None, None)));
-    rig.wait("traffic by both", |crew| crew.iter().all(|worker| worker.counters.transmitted.value() > 1000));
+    rig.wait("traffic by both", |workers| workers.iter().all(|worker| worker.counters.transmitted.value() > 1000));
     fuse.store(true, Ordering::Relaxed);
-    rig.wait("the failure", |crew| crew[1].has_failed());
+    rig.wait("the failure", |workers| workers[1].has_failed());
     // More than the ring holds: it is not just filling up.
-    let before = rig.crew[0].counters.transmitted.value();
-    rig.wait("traffic by the other", |crew| crew[0].counters.transmitted.value() > before + 20_000);
+    let before = rig.workers[0].counters.transmitted.value();
+    rig.wait("traffic by the other", |workers| workers[0].counters.transmitted.value() > before + 20_000);
     // What the failed worker had been handed is dropped. Its flows belong to the other from then on.
-    let lost = |crew: &Crew| {
-        let drops = |reason: Reason| crew[0].counters.drops[reason as usize].value();
-        (crew[0].counters.handed_out.value(), drops(Reason::WorkerGone), drops(Reason::HandoverFull))
+    let lost = |workers: &Workers| {
+        let drops = |reason: Reason| workers[0].counters.drops[reason as usize].value();
+        (workers[0].counters.handed_out.value(), drops(Reason::WorkerGone), drops(Reason::HandoverFull))
     };
-    let (before, received) = (lost(&rig.crew), rig.crew[0].counters.received.value());
+    let (before, received) = (lost(&rig.workers), rig.workers[0].counters.received.value());
     assert!(before.1 <= RING as u64, "{before:?}");
-    rig.wait("more traffic", |crew| crew[0].counters.received.value() > received + 20_000);
-    assert_eq!(lost(&rig.crew), before, "no flow is lost");
-    rig.crew.stop();
-    assert!(rig.crew[1].has_failed() && !rig.crew[0].has_failed());
+    rig.wait("more traffic", |workers| workers[0].counters.received.value() > received + 20_000);
+    assert_eq!(lost(&rig.workers), before, "no flow is lost");
+    rig.workers.stop();
+    assert!(rig.workers[1].has_failed() && !rig.workers[0].has_failed());
     // Only what the failed worker had in hand is not accounted for: a vector at most.
     let conservation = rig.conservation();
     assert_eq!(conservation.imbalance(), 0, "{conservation:?}");
@@ -497,15 +497,15 @@ fn receive_queues_of_a_worker_that_failed_go_to_another() {
     }
     rig.wait("traffic by both", |_| rig.transmitted() == 64);
     fuse.store(true, Ordering::Relaxed);
-    rig.wait("the failure", |crew| crew[1].has_failed());
+    rig.wait("the failure", |workers| workers[1].has_failed());
     // A queue that failed itself is closed: its next owner would fail, too.
     assert_eq!(Arc::strong_count(&fuse), 1);
     for flow in 0..64 {
         near.send(&datagram(flow)).unwrap();
     }
     rig.wait("traffic by the other", |_| rig.transmitted() == 128);
-    rig.crew.stop();
-    assert!(rig.crew[1].has_failed() && !rig.crew[0].has_failed());
+    rig.workers.stop();
+    assert!(rig.workers[1].has_failed() && !rig.workers[0].has_failed());
     let conservation = rig.conservation();
     assert_eq!((conservation.imbalance(), conservation.dropped), (0, 0), "{conservation:?}");
 }
@@ -513,9 +513,9 @@ fn receive_queues_of_a_worker_that_failed_go_to_another() {
 #[test]
 fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
     let rig = rig(1, Clock::monotonic());
-    let pace = |micros| rig.crew[0].order(Order::Pace(Duration::from_micros(micros)));
+    let pace = |micros| rig.workers[0].command(Command::Pace(Duration::from_micros(micros)));
     pace(0);
-    rig.crew.settle();
+    rig.workers.settle();
     // The next packet is always near: the worker stays awake for it.
     rig.receive(0, Boxed(generator(Some(400_000), None)));
     rig.wait("load", |_| rig.transmitted() > 20_000);
@@ -526,8 +526,8 @@ fn a_worker_under_load_pauses_no_longer_than_its_bound_and_not_without_one() {
     rig.wait("pauses", |_| rig.sleeps(0) > sleeps + 200);
     // Orders end a pause.
     for _ in 0..200 {
-        rig.crew[0].order(Order::Forget(7));
-        rig.crew.settle();
+        rig.workers[0].command(Command::Forget(7));
+        rig.workers.settle();
     }
     rig.stop();
 }
@@ -560,7 +560,7 @@ impl Transmitter for Narrow {
 fn what_a_port_had_no_room_for_is_tried_again_by_a_worker_that_sleeps() {
     let rig = rig(1, Clock::monotonic());
     let (sender, sent) = mpsc::channel();
-    rig.crew[0].order(Order::Transmit(1, Box::new(Narrow { sent: sender, since: None })));
+    rig.workers[0].command(Command::Transmit(1, Box::new(Narrow { sent: sender, since: None })));
     let (socket, receiver) = Socket::pair();
     rig.receive(0, receiver);
     for _ in 0..3 {

@@ -6,9 +6,9 @@ use std::ops::Range;
 use weir_table::classify::Error;
 
 use super::super::boxes::count_of;
-use super::cut::{Cuts, Room, cut};
 use super::list::List;
 use super::section::{Full, Link, Lists, Means, Section, Sequence};
+use super::sharing::{Cuts, Room, cut};
 use super::store::{Changed, Store};
 use crate::model::{AclDefault, IpFamily};
 use crate::root::acl::NONE;
