@@ -6,7 +6,7 @@
 //! and a file that exists is never written to, but makes room.
 //!
 //! open(2) of a named pipe waits until another process opens the other end. A gateway that waits so neither starts nor
-//! answers. So a named pipe is opened only when its other end is open, or opens within [`OTHER_END`]; else it is refused.
+//! answers. So a named pipe is opened only when its other end is open, or opens within a second; else it is refused.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
