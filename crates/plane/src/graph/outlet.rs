@@ -191,6 +191,11 @@ impl Outlet {
         }
     }
 
+    /// Places of the last frame whose packets the port cannot send.
+    pub(crate) fn refused(&self) -> &Frame {
+        &self.refused
+    }
+
     /// Something waits in it for another kick.
     pub(crate) fn is_pending(&self) -> bool {
         self.due

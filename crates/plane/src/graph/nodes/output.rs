@@ -78,8 +78,7 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
     let done = outlet.transmit(vector, frame, cache, *now, counters, to);
     let (taken, at_once) = (done.taken, done.at_once);
     if !done.refused.is_empty() {
-        let refused = done.refused.clone();
-        settle(context, vector, &frame.places()[..taken], &refused, at_once.then_some(lengths));
+        settle(context, vector, &frame.places()[..taken], port, at_once.then_some(lengths));
     } else if at_once {
         counters.transmitted.add(taken as u64);
         count(context.root, context.worker, lengths, &frame.places()[..taken]);
@@ -91,7 +90,10 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
 
 /// Drops the packets that a port took and cannot send. Counts the others as sent if `lengths` is given.
 #[cold]
-fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], refused: &Frame, lengths: Option<&Lengths>) {
+#[inline(never)]
+fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], port: usize, lengths: Option<&Lengths>) {
+    let Some(Some(outlet)) = context.transmitters.get(port) else { return };
+    let refused = outlet.refused().clone();
     if let Some(lengths) = lengths {
         let mut sent = Frame::new();
         taken.iter().filter(|place| !refused.places().contains(place)).for_each(|&place| sent.push(place));
