@@ -1,31 +1,38 @@
 //! Packet buffers: chunks of one bounded region, in two sizes.
 //!
 //! All buffers are allocated when the gateway starts, in huge pages where there are any. A *small* chunk (2 KiB) holds
-//! an ordinary frame, a *large* one a packet of 64 KiB as offloads produce them; both leave [`HEADROOM`] in front for
-//! encapsulation. Chunk sizes are multiples of 2 KiB and the region is one mapping, so that it can be registered as an
-//! AF_XDP UMEM.
+//! an ordinary frame, a *large* one a packet of 64 KiB as offloads produce them. A chunk begins with [`SCRATCH`] octets
+//! for metadata that few packets have; [`HEADROOM`] octets for encapsulation follow, then the frame. Chunk sizes are
+//! multiples of 2 KiB and the region is one mapping, so that it can be registered as an AF_XDP UMEM.
 //!
 //! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
-//! shared [`Pool`] by the batch; a buffer that is simply dropped goes back to the pool by the slow way, so none is lost.
+//! shared [`Pool`] in batches. A buffer that is dropped returns to the pool whose region holds its chunk: a list of all
+//! pools of the process says which. So a buffer is one pointer, and none is lost.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use weir_base::region::{Pages, Region};
 
+/// Octets at the start of a chunk, for metadata that few packets have: no header ever reaches into them.
+pub const SCRATCH: usize = 64;
 /// Octets in front of a received frame, for headers that are put on later.
 pub const HEADROOM: usize = 256;
+/// Where a received frame starts in its chunk.
+pub(crate) const FRAME: usize = SCRATCH + HEADROOM;
 /// Octets of a small chunk.
 pub const SMALL: usize = 2048;
-/// Octets of a large chunk: headroom, the longest frame, and room to round up.
+/// The longest frame of a small chunk.
+pub const SHORT: usize = SMALL - FRAME;
+/// Octets of a large chunk: scratch, headroom, the longest frame, and room to round up.
 pub const LARGE: usize = 68 * 1024;
 /// The longest frame a buffer holds: an IPv6 packet with a payload of 65,535 octets behind an Ethernet header with two
 /// tags.
 pub const MAX_FRAME: usize = 40 + 65_535 + 22;
 
-const _: () = assert!(LARGE >= HEADROOM + MAX_FRAME && LARGE.is_multiple_of(SMALL));
+const _: () = assert!(LARGE >= FRAME + MAX_FRAME && LARGE.is_multiple_of(SMALL));
 
 /// Chunks that move between a cache and the pool at once.
 const BATCH: usize = 128;
@@ -66,8 +73,10 @@ struct Inner {
     region: Region,
     small: Class,
     large: Class,
-    /// Address of the first large chunk: tells the classes apart.
+    /// Address of the first small chunk, of the first large chunk, and of the end.
+    start: usize,
     boundary: usize,
+    end: usize,
     handles: AtomicUsize,
 }
 
@@ -75,7 +84,24 @@ impl Inner {
     fn class(&self, chunk: NonNull<u8>) -> &Class {
         if (chunk.as_ptr() as usize) < self.boundary { &self.small } else { &self.large }
     }
+
+    /// The chunk is one of this pool's.
+    #[inline(always)]
+    fn owns(&self, chunk: NonNull<u8>) -> bool {
+        (self.start..self.end).contains(&(chunk.as_ptr() as usize))
+    }
 }
+
+/// The pools of the process: buffers that are dropped find the pool of their chunk here. The usual buffer never looks, as
+/// it goes back to a worker's cache.
+static POOLS: RwLock<Vec<Listed>> = RwLock::new(Vec::new());
+
+struct Listed(NonNull<Inner>);
+
+// SAFETY: `Inner` may be used by any thread (see `Pool`), and stays listed only while it lives.
+unsafe impl Send for Listed {}
+// SAFETY: as above.
+unsafe impl Sync for Listed {}
 
 /// The shared pool; cheap to clone.
 pub struct Pool {
@@ -107,8 +133,13 @@ impl Pool {
             free: Mutex::new((0..count).rev().map(|index| at(first + index * step)).collect()),
         };
         let (small, large) = (chunks(size.small, 0, SMALL), chunks(size.large, size.small * SMALL, LARGE));
-        let inner = Inner { small, large, boundary: boundary.as_ptr() as usize, handles: AtomicUsize::new(1), region };
-        Ok(Pool { inner: NonNull::from(Box::leak(Box::new(inner))) })
+        let [start, end] = [0, size.small * SMALL + size.large * LARGE].map(|offset| at(offset).as_ptr() as usize);
+        let boundary = boundary.as_ptr() as usize;
+        let inner = Inner { small, large, start, boundary, end, handles: AtomicUsize::new(1), region };
+        let inner = NonNull::from(Box::leak(Box::new(inner)));
+        // The list is valid after each push and removal, so a panic elsewhere leaves nothing half done.
+        POOLS.write().unwrap_or_else(PoisonError::into_inner).push(Listed(inner));
+        Ok(Pool { inner })
     }
 
     fn inner(&self) -> &Inner {
@@ -147,23 +178,25 @@ impl Drop for Pool {
         // Buffers may outlive every handle: then the region stays mapped for good, which is a leak but never a
         // dangling buffer. Workers give their buffers back before they end, so it does not happen in a gateway.
         if inner.small.free().len() == inner.small.total && inner.large.free().len() == inner.large.total {
-            // SAFETY: made by Box::leak in `new`; no handle is left and no buffer refers to it.
+            // Every chunk is home, so no buffer looks for this pool any more.
+            POOLS.write().unwrap_or_else(PoisonError::into_inner).retain(|listed| listed.0 != self.inner);
+            // SAFETY: made by Box::leak in `new`; no handle is left, no buffer refers to it, and the list does not name it.
             drop(unsafe { Box::from_raw(self.inner.as_ptr()) });
         }
     }
 }
 
 /// One chunk, owned. The empty buffer owns none.
+#[repr(transparent)]
 pub(crate) struct Buffer {
     chunk: NonNull<u8>,
-    pool: Option<NonNull<Inner>>,
 }
 
-// SAFETY: a buffer owns its chunk alone; the pool it refers to is Sync.
+// SAFETY: a buffer owns its chunk alone; the pool that it returns to is Sync.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    pub(crate) const EMPTY: Buffer = Buffer { chunk: NonNull::dangling(), pool: None };
+    pub(crate) const EMPTY: Buffer = Buffer { chunk: NonNull::dangling() };
 
     #[inline(always)]
     pub(crate) fn chunk(&self) -> NonNull<u8> {
@@ -172,16 +205,7 @@ impl Buffer {
 
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.pool.is_none()
-    }
-
-    /// Octets of the chunk; 0 for the empty buffer.
-    #[inline]
-    pub(crate) fn capacity(&self) -> usize {
-        let Some(pool) = self.pool else { return 0 };
-        // SAFETY: the pool's `Inner` outlives every buffer (see `Pool::drop`).
-        let boundary = unsafe { pool.as_ref() }.boundary;
-        if (self.chunk.as_ptr() as usize) < boundary { SMALL } else { LARGE }
+        self.chunk == NonNull::dangling()
     }
 }
 
@@ -189,13 +213,19 @@ impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
         #[cold]
-        fn give_back(chunk: NonNull<u8>, pool: NonNull<Inner>) {
-            // SAFETY: the pool's `Inner` outlives every buffer (see `Pool::drop`).
-            let inner = unsafe { pool.as_ref() };
-            inner.class(chunk).free().push(chunk);
+        fn give_back(chunk: NonNull<u8>) {
+            let pools = POOLS.read().unwrap_or_else(PoisonError::into_inner);
+            for Listed(pool) in &*pools {
+                // SAFETY: a listed pool lives: it is removed under the write lock before it is freed.
+                let inner = unsafe { pool.as_ref() };
+                if inner.owns(chunk) {
+                    inner.class(chunk).free().push(chunk);
+                    return;
+                }
+            }
         }
-        if let Some(pool) = self.pool {
-            give_back(self.chunk, pool);
+        if !self.is_empty() {
+            give_back(self.chunk);
         }
     }
 }
@@ -214,7 +244,7 @@ impl Cache {
     /// chunk is that long.
     #[inline]
     pub(crate) fn take(&mut self, frame: usize) -> Option<Buffer> {
-        let chunk = if frame <= SMALL - HEADROOM {
+        let chunk = if is_short(frame) {
             match self.small.pop() {
                 Some(chunk) => chunk,
                 None => refill(&mut self.small, &self.pool.inner().small)?,
@@ -224,14 +254,14 @@ impl Cache {
         } else {
             return None;
         };
-        Some(Buffer { chunk, pool: Some(self.pool.inner) })
+        Some(Buffer { chunk })
     }
 
     /// Takes a buffer back.
     #[inline]
     pub(crate) fn give(&mut self, buffer: Buffer) {
-        if buffer.pool != Some(self.pool.inner) {
-            return; // empty, or another pool's: its own drop knows where it belongs
+        if !self.pool.inner().owns(buffer.chunk) {
+            return; // empty, or another pool's: its own drop finds that pool
         }
         let chunk = buffer.chunk;
         std::mem::forget(buffer);
@@ -251,6 +281,12 @@ impl Cache {
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
+}
+
+/// A frame of this length fits into a small chunk.
+#[inline(always)]
+pub(crate) const fn is_short(frame: usize) -> bool {
+    frame <= SHORT
 }
 
 #[cold]
@@ -325,9 +361,12 @@ mod tests {
         let pool = Pool::new(PoolSize { small: 1, large: 1 }).unwrap();
         let mut cache = pool.cache();
         assert!(cache.take(MAX_FRAME + 1).is_none());
-        assert_eq!(cache.take(MAX_FRAME).unwrap().capacity(), LARGE);
-        assert_eq!(cache.take(SMALL - HEADROOM).unwrap().capacity(), SMALL);
-        assert_eq!(Buffer::EMPTY.capacity(), 0);
+        let large = cache.take(SHORT + 1).unwrap();
+        assert!(cache.take(MAX_FRAME).is_none(), "the only large chunk is out");
+        assert_eq!(free(&pool), (1, 0));
+        drop(large);
+        assert!(cache.take(MAX_FRAME).is_some());
+        assert!(cache.take(SHORT).is_some_and(|small| !small.is_empty()));
     }
 
     #[test]

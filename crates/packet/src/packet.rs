@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use weir_base::clock::Time;
 
-use crate::buffer::{Buffer, Cache, HEADROOM};
+use crate::buffer::{Buffer, Cache, FRAME, LARGE, SCRATCH, SMALL, is_short};
 use crate::offload::{Checksum, Gso, Offload};
 use crate::parse::{ParseFlags, Parsed};
 
@@ -19,22 +19,76 @@ pub struct Packet {
     start: u16,
     l3: u16,
     l4: u16,
-    trace: u16,
+    flags: ParseFlags,
     /// Octets of the frame. `start + len` never exceeds the chunk.
     len: u32,
-    flags: ParseFlags,
     protocol: u8,
     reason: u8,
+    resume: u8,
+    nesting: u8,
+    state: State,
+    mtu: u16,
     interface: u32,
     forwarding: u32,
     hash: u32,
-    ordinal: u32,
-    time: Time,
     /// Its `start` counts from the start of the chunk, modulo 2^16, so that no change of the headers in front moves it.
     offload: Offload,
+    /// What the chunk's scratch holds, and the chunk's class.
+    kept: u8,
+    /// Room for a flow entry, a security association, a mark and a VRF.
+    _room: [u8; 15],
 }
 
-const _: () = assert!(size_of::<Packet>() == 64);
+const _: () = assert!(size_of::<Packet>() == 64 && size_of::<Buffer>() == 8);
+
+/// The metadata that few packets have, at the start of a packet's chunk. [`Packet`]'s `kept` says which of it is written.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Scratch {
+    time: Time,
+    ordinal: u32,
+    trace: u16,
+}
+
+const _: () = assert!(size_of::<Scratch>() <= SCRATCH && align_of::<Scratch>() <= SCRATCH);
+
+/// Bits of `kept`.
+const TIME: u8 = 1 << 0;
+const ORDINAL: u8 = 1 << 1;
+const TRACE: u8 = 1 << 2;
+/// The chunk is a large one.
+const IS_LARGE: u8 = 1 << 3;
+
+/// Flags that the graph keeps with a packet. The graph defines the bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(transparent)]
+pub struct State(u16);
+
+impl State {
+    /// No flag.
+    pub const EMPTY: State = State(0);
+
+    /// The flags of these bits.
+    #[inline]
+    pub const fn from_bits(bits: u16) -> State {
+        State(bits)
+    }
+
+    /// Whether all of `other` are set.
+    #[inline(always)]
+    pub const fn contains(self, other: State) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for State {
+    type Output = State;
+
+    #[inline(always)]
+    fn bitor(self, other: State) -> State {
+        State(self.0 | other.0)
+    }
+}
 
 /// There is not that much headroom or tailroom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,16 +101,17 @@ impl Packet {
         start: 0,
         l3: 0,
         l4: 0,
-        trace: 0,
-        len: 0,
         flags: ParseFlags::empty(),
+        len: 0,
         protocol: 0,
         reason: 0,
+        resume: 0,
+        nesting: 0,
+        state: State::EMPTY,
+        mtu: 0,
         interface: 0,
         forwarding: 0,
         hash: 0,
-        ordinal: 0,
-        time: Time(0),
         offload: Offload {
             checksum: crate::offload::Checksum::Unknown,
             gso: crate::offload::Gso::None,
@@ -64,14 +119,17 @@ impl Packet {
             start: 0,
             offset: 0,
         },
+        kept: 0,
+        _room: [0; 15],
     };
 
     /// A frame of `len` octets behind the usual headroom. Its octets are whatever the buffer held before: for a
     /// receiver that fills them. `None` when no buffer is left, or `len` exceeds the longest frame.
     #[inline]
     pub fn new(cache: &mut Cache, len: usize) -> Option<Packet> {
-        let buffer = cache.take(len)?;
-        Some(Packet { buffer, start: HEADROOM as u16, len: len as u32, ..Packet::EMPTY })
+        let mut packet = Packet::EMPTY;
+        packet.fill(cache, len)?;
+        Some(packet)
     }
 
     /// Makes this packet what [`Packet::new`] returns. Field by field: a packet that is built elsewhere and moved here is
@@ -83,21 +141,24 @@ impl Packet {
             start,
             l3,
             l4,
-            trace,
             flags,
             protocol,
             reason,
+            resume,
+            nesting,
+            state,
+            mtu,
             interface,
             forwarding,
             hash,
-            ordinal,
-            time,
             offload,
+            kept,
             ..
         } = self;
-        (*start, *l3, *l4, *trace, *protocol, *reason) = (HEADROOM as u16, 0, 0, 0, 0, 0);
-        (*interface, *forwarding, *hash, *ordinal) = (0, 0, 0, 0);
-        (*flags, *time, *offload) = (ParseFlags::empty(), Time(0), Offload::default());
+        (*start, *l3, *l4, *flags) = (FRAME as u16, 0, 0, ParseFlags::empty());
+        (*protocol, *reason, *resume, *nesting, *state, *mtu) = (0, 0, 0, 0, State::EMPTY, 0);
+        (*interface, *forwarding, *hash, *offload) = (0, 0, 0, Offload::default());
+        *kept = if is_short(len) { 0 } else { IS_LARGE };
         self.buffer = buffer;
         self.len = len as u32;
         Some(())
@@ -225,7 +286,7 @@ impl Packet {
         if usize::from(self.l3) > self.len as usize {
             return Err(NoRoom);
         }
-        let start = l3.checked_sub(len).ok_or(NoRoom)?;
+        let start = l3.checked_sub(len).filter(|&start| start >= SCRATCH).ok_or(NoRoom)?;
         let tail = self.len - u32::from(self.l3);
         if self.l4 != 0 {
             self.l4 = self.l4 - self.l3 + len as u16;
@@ -243,7 +304,7 @@ impl Packet {
     /// When there is not that much headroom.
     #[inline]
     pub fn push(&mut self, len: usize) -> Result<&mut [u8], NoRoom> {
-        let start = usize::from(self.start).checked_sub(len).ok_or(NoRoom)?;
+        let start = usize::from(self.start).checked_sub(len).filter(|&start| start >= SCRATCH).ok_or(NoRoom)?;
         self.start = start as u16;
         self.len += len as u32;
         self.l3 += len as u16;
@@ -284,7 +345,7 @@ impl Packet {
     /// When the chunk is too short.
     #[inline]
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
-        if len > self.buffer.capacity() - usize::from(self.start) {
+        if len > self.capacity() - usize::from(self.start) {
             return Err(NoRoom);
         }
         self.len = len as u32;
@@ -293,7 +354,17 @@ impl Packet {
 
     /// Octets that could be added behind the frame.
     pub fn tailroom(&self) -> usize {
-        self.buffer.capacity() - usize::from(self.start) - self.len as usize
+        self.capacity() - usize::from(self.start) - self.len as usize
+    }
+
+    /// Octets of the chunk; 0 without one.
+    #[inline]
+    fn capacity(&self) -> usize {
+        match (self.is_empty(), self.kept & IS_LARGE != 0) {
+            (true, _) => 0,
+            (false, false) => SMALL,
+            (false, true) => LARGE,
+        }
     }
 
     /// Notes what the parser found.
@@ -378,40 +449,123 @@ impl Packet {
         self.reason = reason;
     }
 
-    /// The number of the input packet that this one is or stems from (replay counts them).
+    /// The node's stage at which the packet goes on after it was held or handed over. The graph numbers the stages; 0 is
+    /// the first.
     #[inline(always)]
+    pub fn resume(&self) -> u8 {
+        self.resume
+    }
+
+    /// Sets where the packet goes on.
+    #[inline(always)]
+    pub fn set_resume(&mut self, stage: u8) {
+        self.resume = stage;
+    }
+
+    /// Headers of tunnels that were taken off.
+    #[inline(always)]
+    pub fn nesting(&self) -> u8 {
+        self.nesting
+    }
+
+    /// Sets how many headers of tunnels were taken off.
+    #[inline(always)]
+    pub fn set_nesting(&mut self, nesting: u8) {
+        self.nesting = nesting;
+    }
+
+    /// The graph's flags.
+    #[inline(always)]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Adds flags of the graph.
+    #[inline(always)]
+    pub fn add_state(&mut self, state: State) {
+        self.state = self.state | state;
+    }
+
+    /// The MTU that the packet exceeds, in octets, for the error to its source; 0 if it exceeds none.
+    #[inline(always)]
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Sets the MTU that the packet exceeds.
+    #[inline(always)]
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
+    /// Reads the scratch of the chunk, if that part of it is written.
+    #[inline]
+    fn scratch(&self, part: u8) -> Option<&Scratch> {
+        if self.kept & part == 0 || self.is_empty() {
+            return None;
+        }
+        // SAFETY: a chunk is aligned to a cache line, its first SCRATCH octets are initialised memory (mapped zeroed) that
+        // this packet owns, no frame starts in them, and `Scratch` has no invalid values.
+        Some(unsafe { self.buffer.chunk().cast::<Scratch>().as_ref() })
+    }
+
+    /// The scratch of the chunk, where a part of it is to be written. `None` for the empty packet.
+    #[inline]
+    fn scratch_mut(&mut self, part: u8) -> Option<&mut Scratch> {
+        if self.is_empty() {
+            return None;
+        }
+        self.kept |= part;
+        // SAFETY: as for `scratch`; `&mut self` makes the access exclusive.
+        Some(unsafe { self.buffer.chunk().cast::<Scratch>().as_mut() })
+    }
+
+    /// The number of the input packet that this one is or stems from (replay counts them); 0 if it has none.
+    #[inline]
     pub fn ordinal(&self) -> u32 {
-        self.ordinal
+        self.scratch(ORDINAL).map_or(0, |scratch| scratch.ordinal)
     }
 
     /// Sets the number of the input packet.
-    #[inline(always)]
+    #[inline]
     pub fn set_ordinal(&mut self, ordinal: u32) {
-        self.ordinal = ordinal;
+        if let Some(scratch) = self.scratch_mut(ORDINAL) {
+            scratch.ordinal = ordinal;
+        }
     }
 
-    /// The trace it is written to; 0 for none.
+    /// A trace follows the packet.
     #[inline(always)]
+    pub fn is_traced(&self) -> bool {
+        self.kept & TRACE != 0
+    }
+
+    /// The trace that follows the packet; 0 for none.
+    #[inline]
     pub fn trace(&self) -> u16 {
-        self.trace
+        self.scratch(TRACE).map_or(0, |scratch| scratch.trace)
     }
 
-    /// Sets the trace it is written to.
-    #[inline(always)]
+    /// Sets the trace that follows the packet.
+    #[inline]
     pub fn set_trace(&mut self, trace: u16) {
-        self.trace = trace;
+        if let Some(scratch) = self.scratch_mut(TRACE) {
+            scratch.trace = trace;
+        }
     }
 
-    /// When it was received.
-    #[inline(always)]
-    pub fn time(&self) -> Time {
-        self.time
+    /// When the packet was received, if its port knows better than the clock (a capture has times of its own).
+    #[inline]
+    pub fn time(&self) -> Option<Time> {
+        self.scratch(TIME).map(|scratch| scratch.time)
     }
 
-    /// Sets when it was received.
-    #[inline(always)]
+    /// Sets when the packet was received.
+    #[inline]
     pub fn set_time(&mut self, time: Time) {
-        self.time = time;
+        if let Some(scratch) = self.scratch_mut(TIME) {
+            scratch.time = time;
+        }
     }
 
     /// What is still to be done to it. [`Offload::start`] counts from the start of the frame as it is now, whatever was
@@ -440,9 +594,13 @@ impl Packet {
     /// number and its trace.
     pub fn inherit(&mut self, from: &Packet) {
         self.interface = from.interface;
-        self.ordinal = from.ordinal;
-        self.time = from.time;
-        self.trace = from.trace;
+        const ALL: u8 = TIME | ORDINAL | TRACE;
+        self.kept &= !ALL;
+        if let Some(&scratch) = from.scratch(ALL)
+            && let Some(own) = self.scratch_mut(from.kept & ALL)
+        {
+            *own = scratch;
+        }
     }
 
     /// Asks for the first line of the frame.
@@ -467,7 +625,7 @@ impl std::fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{MAX_FRAME, Pool, PoolSize};
+    use crate::buffer::{HEADROOM, MAX_FRAME, Pool, PoolSize};
 
     fn cache() -> Cache {
         Pool::new(PoolSize { small: 8, large: 1 }).unwrap().cache()
@@ -487,9 +645,35 @@ mod tests {
         assert_eq!(packet.data()[0], 9);
         packet.push(14).unwrap();
         assert_eq!((packet.len(), packet.l3_offset(), packet.l4_offset()), (60, 14, 34));
-        assert_eq!(packet.replace_l2(400).err(), Some(NoRoom));
-        assert_eq!(packet.push(400).err(), Some(NoRoom));
+        // Headers never reach into the scratch.
+        for too_long in [400, HEADROOM + 1] {
+            assert_eq!(packet.replace_l2(too_long + 14).err(), Some(NoRoom));
+            assert_eq!(packet.push(too_long).err(), Some(NoRoom));
+        }
         assert_eq!((packet.len(), packet.l3()[0]), (60, 9));
+    }
+
+    #[test]
+    fn what_few_packets_have_is_kept_with_them_and_not_with_their_buffers() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        assert_eq!((packet.time(), packet.ordinal(), packet.trace(), packet.is_traced()), (None, 0, 0, false));
+        packet.set_time(Time(9));
+        packet.set_trace(3);
+        packet.push(HEADROOM).unwrap().fill(0xff);
+        assert_eq!((packet.time(), packet.ordinal(), packet.trace(), packet.is_traced()), (Some(Time(9)), 0, 3, true));
+        let mut answer = Packet::new(&mut cache, 60).unwrap();
+        answer.set_ordinal(5);
+        answer.inherit(&packet);
+        assert_eq!((answer.time(), answer.ordinal(), answer.trace()), (Some(Time(9)), 0, 3));
+        let moved = packet.take();
+        assert_eq!((moved.trace(), packet.trace(), packet.time()), (3, 0, None));
+        drop(moved);
+        let fresh: Vec<Packet> = std::iter::from_fn(|| Packet::new(&mut cache, 60)).collect();
+        assert!(fresh.len() == 7 && fresh.iter().all(|packet| packet.time().is_none() && !packet.is_traced()));
+        let mut nothing = Packet::EMPTY;
+        nothing.set_time(Time(1));
+        assert_eq!(nothing.time(), None);
     }
 
     #[test]
@@ -497,7 +681,7 @@ mod tests {
         let mut cache = cache();
         let mut packet = Packet::new(&mut cache, 60).unwrap();
         assert_eq!(packet.set_len(2048), Err(NoRoom));
-        assert_eq!(packet.set_len(2048 - HEADROOM), Ok(()));
+        assert_eq!(packet.set_len(2048 - FRAME), Ok(()));
         assert_eq!(packet.tailroom(), 0);
         packet.truncate(10);
         packet.truncate(20);

@@ -85,7 +85,7 @@ impl Receiver for ReceiveQueue {
         let burst = self.source.receive(vector, cache, now);
         let new = &vector.filled()[before..];
         self.log.with(|writer| {
-            new.iter().try_for_each(|packet| writer.write(packet.time(), packet.data()))?;
+            new.iter().try_for_each(|packet| writer.write(packet.time().unwrap_or(now), packet.data()))?;
             // Nobody tells a receive queue to flush.
             if burst == Burst::More || new.is_empty() { Ok(()) } else { writer.flush() }
         });

@@ -101,7 +101,7 @@ impl Receiver for Queue {
         for stream in &mut self.streams {
             stream.admit(now);
         }
-        let mut into = Target { vector, cache, now };
+        let mut into = Target { vector, cache };
         if let [stream] = &mut self.streams[..] {
             stream.emit(usize::MAX, &mut into);
         } else {

@@ -100,7 +100,6 @@ proptest! {
         let packets = all(&mut *open(&spec_of(flows * 2), 1).receivers()[0], Time(9));
         prop_assert_eq!(packets.len() as u64, flows * 2);
         let seen: Vec<_> = packets.iter().map(|packet| check(&packet.frame, &spec)).collect();
-        prop_assert!(packets.iter().all(|packet| packet.time == Time(9)));
         prop_assert_eq!(seen[..flows as usize].iter().collect::<HashSet<_>>().len() as u64, flows);
         prop_assert_eq!(&seen[..flows as usize], &seen[flows as usize..], "the second round goes the same way");
         // The same again gives the same octets, and another seed does not.

@@ -157,7 +157,8 @@ fn a_capture_holds_what_was_received_and_sent() {
         }
         packets
     };
-    let expected: Vec<_> = vector.filled().iter().map(|packet| (packet.time().0, packet.data().to_vec())).collect();
+    let expected: Vec<_> =
+        vector.filled().iter().map(|packet| (packet.time().unwrap().0, packet.data().to_vec())).collect();
     assert_eq!(read(&file), expected, "on disk as soon as the source pauses");
     frame.push(1);
     frame.push(0);

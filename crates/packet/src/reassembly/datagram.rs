@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::buffer::{HEADROOM, LARGE};
+use crate::buffer::{FRAME, LARGE};
 use crate::checksum;
 use crate::wire::{ipv4, ipv6};
 
@@ -11,7 +11,7 @@ use super::piece::{DATA, Piece};
 /// Octets of the room that a datagram is put together in.
 pub const ROOM: usize = DATA + UNITS * UNIT;
 
-const _: () = assert!(HEADROOM + ROOM <= LARGE, "a room fits a large buffer");
+const _: () = assert!(FRAME + ROOM <= LARGE, "a room fits a large buffer");
 
 /// Octets of a unit, in which fragments are placed.
 const UNIT: usize = 8;

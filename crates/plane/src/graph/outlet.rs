@@ -49,7 +49,7 @@ pub(crate) enum Destination {
 
 impl Parcel {
     pub(crate) fn new(packet: &Packet, to: Destination) -> Parcel {
-        let created = packet.flags().contains(ORIGINATED);
+        let created = packet.state().contains(ORIGINATED);
         Parcel { from: if created { NONE } else { packet.interface() }, to, length: packet.len() as u32 }
     }
 

@@ -22,10 +22,10 @@ use weir_port::{Burst, Readiness, Receiver, Transmitter};
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Event;
 use crate::graph::events::Events;
-use crate::graph::flags::{ORIGINATED, REDIRECTED};
+use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
-use crate::graph::nodes::{self, Context, Limits, Next};
+use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::reassembly::Reassembly;
@@ -647,10 +647,10 @@ impl Pass<'_, '_> {
                 let interface = self.context.root.interfaces.get(number as usize);
                 let Some(interface) = interface.filter(|interface| interface.present) else { continue };
                 let Some(mut packet) = Packet::copy_of(self.context.cache, &frame) else { continue };
-                packet.set_parsed(&Parsed { flags: ORIGINATED, ..Parsed::default() });
+                packet.set_parsed(&Parsed::default());
+                packet.add_state(ORIGINATED);
                 packet.set_interface(number);
                 packet.set_forwarding(interface.on_link);
-                packet.set_time(self.context.now);
                 packet.set_ordinal(UNASKED);
                 self.context.counters.created.add(1);
                 // There is room.
@@ -671,7 +671,7 @@ impl Pass<'_, '_> {
             context.next.push(node, place as u8);
         }
         let wanted = tracer.wanted();
-        let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].trace() != 0);
+        let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].is_traced());
         if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted.filter(|_| fresh) {
             // Inputs are no nodes that the loop below visits: what they took is in the vector already.
             let taken = if input == Node::Rx { parsed..vector.len() } else { 0..parsed };
@@ -715,7 +715,7 @@ fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
         packet.set_reason(Reason::InterfaceGone.number());
     }
     match Reason::of(packet.reason()) {
-        None if packet.flags().contains(REDIRECTED) => nodes::redirect_again(root, context.guard, packet),
+        None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
         None => nodes::entry(root, packet),
         // Nobody is told whose interface is gone, nor that a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
@@ -729,12 +729,12 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
     for &place in frame.places() {
         let packet = &mut vector[place];
         if wanted == Some(node)
-            && packet.trace() == 0
-            && let Some(number) = tracer.open(node, context.worker, packet.time())
+            && !packet.is_traced()
+            && let Some(number) = tracer.open(node, context.worker, packet.time().unwrap_or(context.now))
         {
             packet.set_trace(number);
         }
-        if packet.trace() != 0 {
+        if packet.is_traced() {
             // What was made here has no link-layer header before it is sent.
             let ip = ParseFlags::IP4 | ParseFlags::IP6;
             let bare = packet.l3_offset() == 0 && packet.flags().intersects(ip);

@@ -101,7 +101,7 @@ impl Queue {
 
     /// Moves the next frame into the vector, which has room; `None` when there is none.
     #[inline(always)]
-    fn take(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Option<Result<(), Refusal>> {
+    fn take(&mut self, vector: &mut Vector, cache: &mut Cache) -> Option<Result<(), Refusal>> {
         let Source { socket, ring, next } = &mut self.source;
         let frame = ring.frame(*next)?;
         // The usual frame has no tag beside it, fits its slot, and nothing is left to be done to it.
@@ -109,11 +109,9 @@ impl Queue {
         if frame.status & special == 0 && *frame.offload == PLAIN && frame.data.len() == frame.len {
             let Some(packet) = vector.add(cache, frame.len) else { return Some(Err(Refusal::NoBuffer)) };
             packet.data_mut().copy_from_slice(frame.data);
-            packet.set_time(now);
             return Some(Ok(()));
         }
-        Some(unusual(&frame, socket, cache, self.offload).map(|mut packet| {
-            packet.set_time(now);
+        Some(unusual(&frame, socket, cache, self.offload).map(|packet| {
             // There is room.
             let _ = vector.push(packet);
         }))
@@ -159,7 +157,7 @@ impl Receiver for Queue {
 
     fn receive(&mut self, vector: &mut Vector, cache: &mut Cache, now: Time) -> Burst {
         while vector.room() > 0 {
-            match self.take(vector, cache, now) {
+            match self.take(vector, cache) {
                 Some(Ok(())) => (),
                 Some(Err(Refusal::NoBuffer)) if self.is_patient(now) => return Burst::More,
                 Some(Err(refusal)) => self.lose(refusal),

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use weir_base::clock::Time;
 use weir_base::prefetch;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::Vector;
@@ -19,11 +18,10 @@ const READY: usize = 128 << 20;
 /// How many packets ahead a slot is asked for.
 const AHEAD: usize = 16;
 
-/// Where packets are put, and when.
+/// The vector to fill, and the buffers for it.
 pub(super) struct Target<'a> {
     pub(super) vector: &'a mut Vector,
     pub(super) cache: &'a mut Cache,
-    pub(super) now: Time,
 }
 
 /// The first `N` octets of a flow's frames; on cache lines of their own.
@@ -98,7 +96,6 @@ impl<const N: usize> Frames<N> {
             }
             patch(size, head, n);
             packet.truncate(len);
-            packet.set_time(into.now);
             cursor.advance(share);
         }
         count

@@ -67,8 +67,7 @@ impl Looped {
     pub(super) fn emit(&self, share: &Share, cursor: &mut Cursor, count: usize, into: &mut Target<'_>) -> usize {
         for done in 0..count {
             let place = share.place(cursor.index() as u64) as usize;
-            let Some(mut packet) = Packet::copy_of(into.cache, self.frame(place)) else { return done };
-            packet.set_time(into.now);
+            let Some(packet) = Packet::copy_of(into.cache, self.frame(place)) else { return done };
             if into.vector.push(packet).is_err() {
                 return done;
             }

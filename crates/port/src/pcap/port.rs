@@ -220,10 +220,10 @@ struct FileQueue {
 }
 
 impl Transmitter for FileQueue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, now: Time) -> usize {
         for &place in frame.places() {
             let packet = &vector[place];
-            encode(&mut self.records, packet.time(), packet.data());
+            encode(&mut self.records, packet.time().unwrap_or(now), packet.data());
             self.ends.push(self.records.len());
         }
         frame.len()

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, HEADROOM, MAX_FRAME, SMALL};
+use weir_packet::buffer::{self, Cache, MAX_FRAME};
 use weir_packet::offload::VirtioHeader;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
@@ -23,7 +23,7 @@ use crate::{Burst, Readiness, Receiver, count};
 /// Octets of a virtio_net_hdr.
 const HEADER: usize = VirtioHeader::LEN;
 /// Octets of the longest packet that a small buffer takes, with a virtio_net_hdr in its headroom.
-const SHORT: usize = HEADER + SMALL - HEADROOM;
+const SHORT: usize = HEADER + buffer::SHORT;
 /// Octets of the longest read.
 const LONGEST: usize = HEADER + MAX_FRAME;
 /// Nanoseconds after which a queue without a device looks whether it has one again.
@@ -143,7 +143,6 @@ impl Receiver for Queue {
                         packet.recycle(cache);
                         continue;
                     }
-                    packet.set_time(now);
                     if let Err(mut packet) = vector.push(packet) {
                         // There was room a moment ago.
                         packet.recycle(cache);

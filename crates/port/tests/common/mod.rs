@@ -80,7 +80,7 @@ pub(crate) fn burst(queue: &mut dyn Receiver, cache: &mut Cache, now: Time) -> (
     let mut vector = Vector::new();
     let burst = queue.receive(&mut vector, cache, now);
     let packets = vector.filled().iter_mut().map(|packet| {
-        let got = Got { time: packet.time(), frame: packet.data().to_vec() };
+        let got = Got { time: packet.time().unwrap_or(now), frame: packet.data().to_vec() };
         packet.recycle(cache);
         got
     });

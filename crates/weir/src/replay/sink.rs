@@ -173,10 +173,10 @@ impl<S> Port<S> {
 }
 
 impl<S: Sink> Transmitter for Port<S> {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, now: Time) -> usize {
         for &place in frame.places() {
             let packet = &vector[place];
-            if !self.sink.put(self.interface(packet.data()), packet.time(), packet.data()) {
+            if !self.sink.put(self.interface(packet.data()), packet.time().unwrap_or(now), packet.data()) {
                 refused.push(place);
             }
         }

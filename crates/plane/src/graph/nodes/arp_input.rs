@@ -98,8 +98,8 @@ fn reply(root: &Root, packet: &mut Packet, interface: &Interface, asked: &Fields
     let room = packet.l3_header_mut::<{ arp::LENGTH }>().ok_or(Reason::BadArp)?;
     *room = reply.emit();
     packet.truncate(packet.l3_offset() + arp::LENGTH);
-    let parsed = Parsed { l3: packet.l3_offset() as u16, flags: ORIGINATED, ..Parsed::default() };
-    packet.set_parsed(&parsed);
+    packet.set_parsed(&Parsed { l3: packet.l3_offset() as u16, ..Parsed::default() });
+    packet.add_state(ORIGINATED);
     debug_assert!(!packet.flags().intersects(ParseFlags::IP4 | ParseFlags::IP6));
     link::address(root, packet, interface.on_link, asked.sender_mac, ethertype::ARP)?;
     Ok(Answer::Reply)

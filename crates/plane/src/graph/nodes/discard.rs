@@ -21,7 +21,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
 #[inline]
 pub(crate) fn discard(context: &mut Context<'_>, packet: &Packet, reason: Reason) {
     context.counters.drops[reason as usize].add(1);
-    let created = packet.flags().contains(ORIGINATED);
+    let created = packet.state().contains(ORIGINATED);
     // What weir made itself was not received anywhere.
     if !created && let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
         interface.counters[context.worker].dropped.add(1, packet.len() as u64);

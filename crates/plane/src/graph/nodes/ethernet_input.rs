@@ -16,7 +16,6 @@ use super::options::{Refusal, check_options};
 use super::sav::{self, Admission, Ip};
 use super::stage::{self, Stage};
 use super::{Context, Next, acl, allow, mac_ip, nd_input};
-use crate::graph::flags::VALIDATED;
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -209,7 +208,7 @@ fn divert(next: &mut Next, node: Node, place: u8) {
 
 #[cold]
 fn pass(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-    packet.set_flags(packet.flags() | VALIDATED);
+    Stage::Bindings.resumes(packet);
     let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, packet) };
     context.next.push(node, place);
 }

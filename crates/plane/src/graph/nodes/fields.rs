@@ -36,7 +36,7 @@ pub(super) fn ipv6(packet: &Packet, fields: &mut Fields<u128>) {
 #[inline(always)]
 fn came_by(packet: &Packet) -> u32 {
     const { assert!(NONE == u32::MAX) };
-    let own = packet.flags().contains(ORIGINATED);
+    let own = packet.state().contains(ORIGINATED);
     packet.interface() | 0u32.wrapping_sub(own.into())
 }
 

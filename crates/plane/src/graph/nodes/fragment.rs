@@ -31,7 +31,7 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
         };
         // Its checksum covers all pieces: nobody could complete it later.
         checksum::complete(packet);
-        if packet.flags().contains(ORIGINATED) {
+        if packet.state().contains(ORIGINATED) {
             allow(packet, context.random);
         }
         let mtu = F::mtu(packet, adjacency);
@@ -147,8 +147,8 @@ fn send<F: Family>(
 /// Makes a frame of a fragment's octets.
 fn finish<F: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
     piece.inherit(packet);
-    if packet.flags().contains(ORIGINATED) {
-        piece.set_flags(piece.flags() | ORIGINATED);
+    if packet.state().contains(ORIGINATED) {
+        piece.add_state(ORIGINATED);
     } else {
         checksum::decrement_ttl(piece.l3_mut());
     }

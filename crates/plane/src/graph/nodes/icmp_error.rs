@@ -12,8 +12,9 @@ use weir_packet::reset::{MAX_RESET, Reset};
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
+use super::stage::Stage;
 use super::{Context, discard, lookup};
-use crate::graph::flags::{ORIGINATED, REDIRECTED, RESET};
+use crate::graph::flags::{ORIGINATED, RESET};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
 
@@ -33,17 +34,18 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
 
 /// The error that is due about a packet, if one is and may be sent.
 fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
-    if packet.flags().intersects(ORIGINATED | REDIRECTED) {
+    // Whoever forged the source of a redirected packet learns nothing.
+    if packet.state().contains(ORIGINATED) || Stage::of(packet) == Stage::Redirect {
         return None;
     }
     // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some
     // do not exist yet, and their checksum is quoted as it came.
     checksum::complete(packet);
     let packet = &*packet;
-    if packet.flags().contains(RESET) {
+    if packet.state().contains(RESET) {
         reset(context, packet)
     } else if packet.flags().contains(ParseFlags::IP4) {
-        let error = error_v4(context.root, packet, reason)?;
+        let error = error_v4(packet, reason)?;
         icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
         if is_directed_broadcast(context, packet) {
             return None;
@@ -55,7 +57,7 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
         let malformed = parse::ipv6(packet.data(), packet.l3_offset()).err();
         let error = match malformed {
             Some(malformed) => ErrorV6::of_malformed(malformed)?,
-            None => error_v6(context.root, packet, reason)?,
+            None => error_v6(packet, reason)?,
         };
         if malformed.is_some() {
             icmp::may_answer_malformed_v6(packet.data(), packet.l3_offset() as u16, packet.flags(), error).ok()?;
@@ -125,19 +127,16 @@ fn build(
         _ => parse::ipv6(error.data(), 0),
     };
     let parsed = parsed.unwrap_or(Parsed { flags: family, ..Parsed::default() });
-    error.set_parsed(&Parsed { flags: parsed.flags | ORIGINATED, ..parsed });
+    error.set_parsed(&parsed);
+    error.add_state(ORIGINATED);
     Some(error)
 }
 
-fn mtu(root: &Root, packet: &Packet) -> Option<u32> {
-    root.adjacencies.get(packet.forwarding() as usize).map(|adjacency| adjacency.mtu)
-}
-
-fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
+fn error_v4(packet: &Packet, reason: Reason) -> Option<ErrorV4> {
     use icmpv4::{time_exceeded, unreachable};
     Some(match reason {
         Reason::TtlExpired => ErrorV4::TimeExceeded { code: time_exceeded::TRANSIT },
-        Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: mtu(root, packet)? },
+        Reason::MtuExceeded => ErrorV4::FragmentationNeeded { mtu: packet.mtu().into() },
         Reason::ReassemblyTimeout => ErrorV4::TimeExceeded { code: time_exceeded::REASSEMBLY },
         Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
         Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
@@ -158,11 +157,11 @@ fn error_v4(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV4> {
     })
 }
 
-fn error_v6(root: &Root, packet: &Packet, reason: Reason) -> Option<ErrorV6> {
+fn error_v6(packet: &Packet, reason: Reason) -> Option<ErrorV6> {
     use icmpv6::{time_exceeded, unreachable};
     Some(match reason {
         Reason::TtlExpired => ErrorV6::TimeExceeded { code: time_exceeded::TRANSIT },
-        Reason::MtuExceeded => ErrorV6::PacketTooBig { mtu: mtu(root, packet)? },
+        Reason::MtuExceeded => ErrorV6::PacketTooBig { mtu: packet.mtu().into() },
         Reason::ReassemblyTimeout => ErrorV6::TimeExceeded { code: time_exceeded::REASSEMBLY },
         Reason::BadFragment => {
             let bad = Piece::new(&packet.parsed(), packet.l3()).err()?;

@@ -26,10 +26,9 @@ use crate::root::{Interface, NONE};
 pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let flags = packet.flags();
-        if flags.contains(ORIGINATED) {
+        if packet.state().contains(ORIGINATED) {
             context.next.push(Node::Punt, place); // an answer to ourselves
-        } else if flags.contains(ParseFlags::FRAGMENT) {
+        } else if packet.flags().contains(ParseFlags::FRAGMENT) {
             take_in(context, pieces, packet, place);
         } else {
             let served = serve(context, packet);
@@ -46,7 +45,7 @@ fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8, served: R
             context.counters.local.add(1);
             context.counters.created.add(1);
             context.record(packet, Fate::Local);
-            packet.set_flags(packet.flags() | ORIGINATED);
+            packet.add_state(ORIGINATED);
             context.next.push(lookup::node(packet), place);
         }
         Err(Reason::LocalUnhandled) => context.next.push(Node::Punt, place),
@@ -143,7 +142,7 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             context.counters.absorbed.add(1);
             let Whole { packet: mut last, identification, longest } = whole;
             last.inherit(packet);
-            last.set_flags(last.flags() | PIECEMEAL);
+            last.add_state(PIECEMEAL);
             std::mem::swap(packet, &mut last);
             last.recycle(context.cache);
             let served = serve(context, packet);

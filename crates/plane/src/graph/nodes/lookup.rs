@@ -9,8 +9,9 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
+use super::stage::Stage;
 use super::{Context, link_local, next_hop, route, sav, stage};
-use crate::graph::flags::{ORIGINATED, REDIRECTED};
+use crate::graph::flags::ORIGINATED;
 use crate::graph::hold::{self, Disposition};
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -124,7 +125,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
             && adjacency.next_hop.unwrap_or(destination) == key.address
             && root.resolved(key.interface, key.address).is_none()
     };
-    if packet.flags().contains(REDIRECTED) {
+    if Stage::of(packet) == Stage::Redirect {
         let adjacency = sav::redirection(root, guard, packet);
         let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
         return if waits { Disposition::Wait } else { Disposition::Release };
@@ -141,7 +142,7 @@ pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key,
 
 #[cold]
 fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
-    if !packet.flags().contains(ORIGINATED) {
+    if !packet.state().contains(ORIGINATED) {
         let interface = context.root.interfaces.get(packet.interface() as usize);
         let vrf = interface.map_or(0, |interface| interface.vrf);
         context.record(packet, Fate::LookedUp { vrf, destination, adjacency: packet.forwarding() });

@@ -35,7 +35,7 @@ pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use lookup::judge;
 pub(crate) use sav::redirect_again;
-pub(crate) use stage::entry;
+pub(crate) use stage::{Stage, entry};
 
 use crate::node::Node;
 

@@ -164,10 +164,11 @@ fn advertise(
     head.copy_from_slice(&header.emit());
     body.copy_from_slice(&message);
     packet.set_offload(Offload::default());
-    let flags = ParseFlags::IP6 | ParseFlags::L4 | ParseFlags::L4_HEADER | ORIGINATED;
+    let flags = ParseFlags::IP6 | ParseFlags::L4 | ParseFlags::L4_HEADER;
     let l4 = (l3 + ipv6::LENGTH) as u16;
     let l3_length = (ipv6::LENGTH + message.len()) as u32;
     packet.set_parsed(&Parsed { l3: l3 as u16, l4, protocol: protocol::ICMPV6, flags, l3_length });
+    packet.add_state(ORIGINATED);
     link::address(root, packet, interface.on_link, mac, ethertype::IPV6)?;
     Ok(Answer::Reply)
 }

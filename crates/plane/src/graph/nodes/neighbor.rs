@@ -2,9 +2,9 @@
 
 use weir_packet::vector::{Frame, Vector};
 
+use super::stage::Stage;
 use super::{Context, discard, next_hop};
 use crate::graph::events::Event;
-use crate::graph::flags::{ADMITTED, VALIDATED};
 use crate::graph::hold::{Key, NoRoom};
 use crate::reason::Reason;
 
@@ -15,9 +15,8 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
             continue;
         };
         let adjacency = vector[place].forwarding();
-        // What has been asked about it on its way in is not asked again once the wait is over.
-        let flags = vector[place].flags();
-        vector[place].set_flags(flags | VALIDATED | ADMITTED);
+        // Policies on the way in decide once, not again after the wait.
+        Stage::Lookup.resumes(&mut vector[place]);
         match context.hold.push(key, vector[place].take(), context.now) {
             Ok(evicted) => {
                 context.counters.queued.add(1);

@@ -116,7 +116,7 @@ fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Le
         match named {
             Some((interface, list)) if !parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) => {
                 interface.counters[context.worker].ethertypes.1.add(1);
-                if !packet.flags().contains(ORIGINATED) {
+                if !packet.state().contains(ORIGINATED) {
                     context.record(packet, Fate::Unlisted { interface: number, output: true });
                 }
                 super::discard(context, packet, Reason::AclEthertype);
@@ -144,7 +144,7 @@ fn record(context: &mut Context<'_>, vector: &Vector, place: u8) {
     let packet = &vector[place];
     let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
     if let Some(interface) = adjacency.map(|adjacency| adjacency.interface) {
-        let created = packet.flags().contains(ORIGINATED);
+        let created = packet.state().contains(ORIGINATED);
         context.record(packet, Fate::Transmitted { interface, created });
     }
 }

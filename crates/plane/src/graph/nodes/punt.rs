@@ -20,7 +20,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
         let interface = root.interfaces.get(packet.interface() as usize);
         // What we made ourselves has not come in by anything.
         let port = interface.map_or(NONE, |interface| interface.punt);
-        if packet.flags().contains(ORIGINATED) {
+        if packet.state().contains(ORIGINATED) {
             context.next.refuse(packet, place, Reason::LocalUnhandled);
         } else if port == NONE {
             context.next.refuse_aloud(packet, place, Reason::LocalUnhandled);
@@ -63,7 +63,7 @@ pub(super) fn send_copies(context: &mut Context<'_>, copies: &mut Vector) {
     for place in 0..copies.len() {
         let place = place as u8; // below 256
         let packet = &mut copies[place];
-        packet.set_flags(packet.flags() | ORIGINATED);
+        packet.add_state(ORIGINATED);
         let interface = context.root.interfaces.get(packet.interface() as usize);
         let port = interface.map_or(NONE, |interface| interface.punt);
         let ready = strip(packet, interface).is_ok();
@@ -92,7 +92,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
     let mut seen = [(NONE, 0u64, 0u32, false); VECTOR];
     for (seen, &place) in seen.iter_mut().zip(frame.places()) {
         let packet = &vector[place];
-        let created = packet.flags().contains(ORIGINATED);
+        let created = packet.state().contains(ORIGINATED);
         *seen = (packet.interface(), packet.len() as u64, packet.ordinal(), created);
     }
     let Context { transmitters, cache, now, counters, .. } = context;

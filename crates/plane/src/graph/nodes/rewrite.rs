@@ -51,7 +51,7 @@ impl Family for V4 {
 
     #[cold]
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        let may_fragment = packet.flags().contains(ORIGINATED)
+        let may_fragment = packet.state().contains(ORIGINATED)
             || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
         if may_fragment && packet.offload().gso == Gso::None {
             context.next.push(Node::Ip4Fragment, place);
@@ -78,7 +78,7 @@ impl Family for V6 {
     /// Our answer to what came in fragments takes what every way takes: we keep no path MTUs (RFC 8201, 1), and nobody on
     /// the way could cut it. What came whole shows that its way takes as much.
     fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32 {
-        match packet.flags().contains(ORIGINATED | PIECEMEAL) {
+        match packet.state().contains(ORIGINATED | PIECEMEAL) {
             true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
             false => adjacency.mtu,
         }
@@ -86,7 +86,7 @@ impl Family for V6 {
 
     #[cold]
     fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        if packet.flags().contains(ORIGINATED) {
+        if packet.state().contains(ORIGINATED) {
             context.next.push(Node::Ip6Fragment, place);
         } else {
             context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
@@ -122,7 +122,7 @@ fn usual<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
         & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize)
-        & !packet.flags().contains(ORIGINATED);
+        & !packet.state().contains(ORIGINATED);
     if !plain || !F::decrement_above_one(packet) {
         return false;
     }
@@ -146,7 +146,7 @@ fn tell_use(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
-    let originated = packet.flags().contains(ORIGINATED);
+    let originated = packet.state().contains(ORIGINATED);
     // Errors are judged on the packet as it came; only what leaves is changed.
     if !originated && packet.l3().get(F::TTL).is_none_or(|&ttl| ttl <= 1) {
         context.next.refuse_aloud(packet, place, Reason::TtlExpired);
@@ -154,6 +154,7 @@ fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     }
     let mtu = F::mtu(packet, adjacency) as usize;
     if length > mtu && segment_length(packet, length) > mtu {
+        packet.set_mtu(adjacency.mtu.try_into().unwrap_or(u16::MAX));
         F::too_long(context, packet, place);
         return false;
     }

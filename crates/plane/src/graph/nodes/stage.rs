@@ -4,13 +4,14 @@
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
-use crate::graph::flags::{ADMITTED, BOUND, ORIGINATED, VALIDATED};
+use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::root::Root;
 
-/// The stages between the input and the lookup, in their order.
+/// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+#[repr(u8)]
+pub(crate) enum Stage {
     /// Source address validation.
     Sav,
     /// Bindings of hardware addresses.
@@ -21,6 +22,24 @@ pub(super) enum Stage {
     Allow,
     /// The lookup itself.
     Lookup,
+    /// The egress that a policy gives packets with forged sources, whatever their destination.
+    Redirect,
+}
+
+impl Stage {
+    const ALL: [Stage; 6] = [Stage::Sav, Stage::Bindings, Stage::Acl, Stage::Allow, Stage::Lookup, Stage::Redirect];
+
+    /// The stage at which a packet goes on.
+    #[inline(always)]
+    pub(crate) fn of(packet: &Packet) -> Stage {
+        Self::ALL.get(usize::from(packet.resume())).copied().unwrap_or(Stage::Sav)
+    }
+
+    /// Has a packet go on at this stage after it was held; a redirected packet stays redirected.
+    #[inline]
+    pub(super) fn resumes(self, packet: &mut Packet) {
+        packet.set_resume(packet.resume().max(self as u8));
+    }
 }
 
 /// The node of the first stage from this one on that some interface asks for.
@@ -46,17 +65,8 @@ pub(super) fn node(root: &Root, from: Stage, v4: bool) -> Node {
 /// Where a parsed packet goes first, or goes on after it was set aside.
 #[inline]
 pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
-    let flags = packet.flags();
-    let stage = if flags.intersects(ORIGINATED | ADMITTED) {
-        Stage::Lookup
-    } else if flags.contains(BOUND) {
-        Stage::Acl
-    } else if flags.contains(VALIDATED) {
-        Stage::Bindings
-    } else {
-        Stage::Sav
-    };
-    node(root, stage, flags.contains(ParseFlags::IP4))
+    let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
+    node(root, stage, packet.flags().contains(ParseFlags::IP4))
 }
 
 /// Where a packet goes that leaves.

@@ -68,7 +68,7 @@ impl Samples {
         }
         let About { cause, treatment } = about;
         let sample = Sample {
-            time: packet.time(),
+            time: packet.time().unwrap_or(now),
             sampler: choice.sampler,
             one_in: choice.one_in,
             interface: packet.interface(),

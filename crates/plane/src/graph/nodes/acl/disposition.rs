@@ -28,7 +28,7 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
             Some(Reason::AclReject) => {
                 packet.set_forwarding(found.identity());
                 if is_reset(context, packet, found) {
-                    packet.set_flags(packet.flags() | RESET);
+                    packet.add_state(RESET);
                 }
                 context.next.refuse_aloud(packet, place, Reason::AclReject);
             }
@@ -45,7 +45,7 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
 /// Why a packet is dropped, if it is.
 pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
     // What is told of a packet does not go on about our answer to it.
-    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+    if context.recorder.is_some() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
     }

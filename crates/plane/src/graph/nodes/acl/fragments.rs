@@ -7,10 +7,11 @@ use weir_packet::reassembly::Piece;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
+use super::super::stage::Stage;
 use super::super::{Context, local};
 use super::direction::Direction;
 use super::family::Ip;
-use crate::graph::flags::{ADMITTED, BOUND, ORIGINATED, VALIDATED};
+use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::{First, Later, Upper};
 use crate::graph::record::{Fate, Fragmented};
 use crate::reason::Reason;
@@ -45,9 +46,9 @@ pub(super) fn take<F: Ip, D: Direction>(
         Way::Given(first) => return Some(given(fields, first)),
         Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
         Way::Wait(piece) => {
-            // What has been asked about it already is not asked again.
-            let done = if D::OUTPUT { VALIDATED | ADMITTED } else { VALIDATED | BOUND };
-            packet.set_flags(packet.flags() | done);
+            // Policies before this one decide once, not again after the wait.
+            let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
+            stage.resumes(packet);
             match context.fragments.wait(piece.key, packet.take(), context.now) {
                 Ok(()) => context.counters.set_aside.add(1),
                 Err(refused) => {
@@ -92,7 +93,7 @@ fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &W
 
 fn record<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
     // What is told of a packet does not go on about our answer to it.
-    if context.recorder.is_some() && !packet.flags().contains(ORIGINATED) {
+    if context.recorder.is_some() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: F::IS_V4, fragmented });
     }

@@ -8,11 +8,11 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, martian};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 
+use super::super::Context;
 use super::super::next_hop::destination;
 use super::super::options::check_options;
-use super::super::{Context, stage};
+use super::super::stage::{self, Stage};
 use super::family::{Ip, V4, V6};
-use crate::graph::flags::{REDIRECTED, VALIDATED};
 use crate::graph::sample::{About, Cause, Treatment};
 use crate::model::{RatePer, SavAction};
 use crate::node::Node;
@@ -192,7 +192,7 @@ pub(super) fn those_over<F: Ip>(
 /// Sends a packet that is not valid where the policy of its interface says.
 #[cold]
 pub(in crate::graph::nodes) fn redirect(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-    packet.set_flags(packet.flags() | VALIDATED | REDIRECTED);
+    Stage::Redirect.resumes(packet);
     let node = redirect_again(context.root, context.guard, packet);
     if node != Node::Drop
         && let Some(interface) = context.root.interfaces.get(packet.interface() as usize)
