@@ -30,6 +30,7 @@ nodes! {
     Rx "rx" "Takes packets from the ports.";
     HandoverInput "handover-input" "Takes packets that other workers handed over.";
     EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
+    IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and reports neighbour events.";

@@ -76,6 +76,7 @@ reasons! {
     RouterAdvertisement "router-advertisement" Info "nd-input" "A router does not configure itself by what other routers advertise.";
     Redirect "redirect" Info "nd-input" "A router does not follow redirects (RFC 4861, 8.2).";
     NeighborLimited "neighbor-limited" Info "nd-input" "More questions for our hardware addresses on the link, by ARP or ND, than the limit lets us answer, or more said.";
+    NestingLimit "nesting-limit" Warning "ip-input" "The packet was inside more tunnels than the gateway takes off.";
     TruncatedIpv4 "truncated-ipv4" Warning "ethernet-input" "The frame ends inside the IPv4 header.";
     TruncatedIpv6 "truncated-ipv6" Warning "ethernet-input" "The frame ends inside the IPv6 header.";
     BadVersion "bad-version" Warning "ethernet-input" "The IP version does not fit the ethertype.";

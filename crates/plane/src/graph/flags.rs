@@ -8,5 +8,8 @@ pub(crate) const ORIGINATED: State = State::from_bits(1 << 0);
 /// The packet came in fragments: that does not show that its way back takes more than the least MTU.
 pub(crate) const PIECEMEAL: State = State::from_bits(1 << 1);
 
+/// The packet stays on its link and is for the host, once the policies have let it pass.
+pub(crate) const FOR_HOST: State = State::from_bits(1 << 3);
+
 /// The source of a rejected packet gets a TCP reset.
 pub(crate) const RESET: State = State::from_bits(1 << 2);

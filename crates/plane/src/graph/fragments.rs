@@ -17,6 +17,7 @@ use weir_base::clock::Time;
 use weir_packet::packet::Packet;
 use weir_packet::reassembly::{Evicted, Key, Table};
 
+use crate::graph::slots::{Chain, Slots};
 use crate::reason::Reason;
 
 /// Datagrams that a worker remembers.
@@ -27,9 +28,6 @@ pub(crate) const WAITING: usize = 256;
 const EACH: u32 = 64;
 /// Nanoseconds that a datagram is remembered, and that fragments wait.
 const LIFETIME: u64 = 2_000_000_000;
-
-/// No slot.
-const NONE: u32 = u32::MAX;
 
 /// What rules see of a transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,18 +62,6 @@ pub(crate) enum Later {
     Refuse,
 }
 
-/// A list of slots, first in, first out.
-#[derive(Debug, Clone, Copy)]
-struct Chain {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl Chain {
-    const EMPTY: Chain = Chain { head: NONE, tail: NONE, len: 0 };
-}
-
 #[derive(Debug)]
 enum Entry {
     Known(First),
@@ -83,17 +69,10 @@ enum Entry {
     Waiting(Chain),
 }
 
-struct Slot {
-    packet: Packet,
-    /// The next of its chain, or the next free one.
-    next: u32,
-}
-
 /// What a worker knows of fragments.
 pub(crate) struct Fragments {
     table: Table<Entry>,
-    slots: Vec<Slot>,
-    free: Chain,
+    slots: Slots,
     leaving: Chain,
     giving_up: bool,
 }
@@ -101,22 +80,17 @@ pub(crate) struct Fragments {
 impl Fragments {
     /// Takes all memory at once. Equal random bits give equal hashes.
     pub(crate) fn new(random: [u64; 2]) -> Fragments {
-        let slots: Vec<Slot> = (1..=WAITING as u32).map(|next| Slot { packet: Packet::EMPTY, next }).collect();
-        let last = WAITING as u32 - 1;
-        let mut fragments = Fragments {
+        Fragments {
             table: Table::new(DATAGRAMS, LIFETIME, random),
-            slots,
-            free: Chain { head: 0, tail: last, len: WAITING as u32 },
+            slots: Slots::new(WAITING),
             leaving: Chain::EMPTY,
             giving_up: false,
-        };
-        fragments.slots[last as usize].next = NONE;
-        fragments
+        }
     }
 
     /// Octets of memory of a worker: of what it remembers, and of what waits, without its buffers.
     pub(crate) const fn octets() -> (usize, usize) {
-        (DATAGRAMS * (size_of::<Key>() + size_of::<Entry>() + 32), WAITING * size_of::<Slot>())
+        (DATAGRAMS * (size_of::<Key>() + size_of::<Entry>() + 32), Slots::octets(WAITING))
     }
 
     /// Datagrams that are remembered.
@@ -139,7 +113,7 @@ impl Fragments {
             Some(Entry::Waiting(_)) => {
                 // For as long as any other, from now on.
                 if let Some(Entry::Waiting(chain)) = self.table.remove(&key) {
-                    append(&mut self.slots, &mut self.leaving, chain);
+                    self.slots.join(&mut self.leaving, chain);
                 }
             }
             None => {}
@@ -163,23 +137,21 @@ impl Fragments {
     pub(crate) fn wait(&mut self, key: Key, packet: Packet, now: Time) -> Result<(), Packet> {
         self.age(now);
         let known = match self.table.find(&key) {
-            Some(Entry::Waiting(chain)) if chain.len < EACH => true,
+            Some(Entry::Waiting(chain)) if chain.len() < EACH => true,
             Some(_) => return Err(packet),
             None => false,
         };
-        if self.free.len == 0 || self.giving_up {
+        if self.giving_up {
             return Err(packet);
         }
-        if !known {
-            let evicted = self.table.insert(key, Entry::Waiting(Chain::EMPTY), now);
-            self.forget(evicted);
+        if known {
+            let Some(Entry::Waiting(chain)) = self.table.find(&key) else { return Err(packet) };
+            return self.slots.push(chain, packet);
         }
-        let slot = self.free.head;
-        let Some(Entry::Waiting(chain)) = self.table.find(&key) else { return Err(packet) };
-        self.free.head = self.slots[slot as usize].next;
-        self.free.len -= 1;
-        self.slots[slot as usize] = Slot { packet, next: NONE };
-        append(&mut self.slots, chain, Chain { head: slot, tail: slot, len: 1 });
+        let mut chain = Chain::EMPTY;
+        self.slots.push(&mut chain, packet)?;
+        let evicted = self.table.insert(key, Entry::Waiting(chain), now);
+        self.forget(evicted);
         Ok(())
     }
 
@@ -207,25 +179,13 @@ impl Fragments {
 
     /// The next fragment that may leave. It has a reason if it is to be dropped.
     pub(crate) fn pop(&mut self) -> Option<Packet> {
-        if self.leaving.len == 0 {
-            return None;
-        }
-        let number = self.leaving.head;
-        let slot = &mut self.slots[number as usize];
-        let packet = slot.packet.take();
-        self.leaving = match self.leaving.len {
-            1 => Chain::EMPTY,
-            len => Chain { head: slot.next, len: len - 1, ..self.leaving },
-        };
-        slot.next = NONE;
-        append(&mut self.slots, &mut self.free, Chain { head: number, tail: number, len: 1 });
-        Some(packet)
+        self.slots.pop(&mut self.leaving)
     }
 
     /// When there is something to do, if nothing comes before.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        if self.leaving.len > 0 || self.giving_up && !self.table.is_empty() {
+        if !self.leaving.is_empty() || self.giving_up && !self.table.is_empty() {
             Some(Time(0))
         } else {
             self.table.deadline()
@@ -235,27 +195,9 @@ impl Fragments {
     /// Drops what waited for the first fragment of a datagram that is remembered no more.
     fn forget(&mut self, evicted: Option<Evicted<Entry>>) {
         let Some(Evicted { value: Entry::Waiting(chain), .. }) = evicted else { return };
-        let mut number = chain.head;
-        while let Some(slot) = self.slots.get_mut(number as usize) {
-            slot.packet.set_reason(Reason::AclFragment.number());
-            number = slot.next;
-        }
-        append(&mut self.slots, &mut self.leaving, chain);
+        self.slots.refuse(chain, Reason::AclFragment);
+        self.slots.join(&mut self.leaving, chain);
     }
-}
-
-/// Adds a chain at the end of another.
-fn append(slots: &mut [Slot], to: &mut Chain, chain: Chain) {
-    if chain.len == 0 {
-        return;
-    }
-    *to = match slots.get_mut(to.tail as usize).filter(|_| to.len > 0) {
-        Some(last) => {
-            last.next = chain.head;
-            Chain { head: to.head, tail: chain.tail, len: to.len + chain.len }
-        }
-        None => chain,
-    };
 }
 
 #[cfg(test)]

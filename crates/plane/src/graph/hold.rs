@@ -1,8 +1,7 @@
 //! Packets that wait for the hardware address of their next hop (RFC 1122, 2.3.2.2; RFC 4861, 7.2.2).
 //!
 //! A worker has one store. It holds a queue for each neighbour that somebody waits for, found by a keyed hash of interface
-//! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set:
-//! packets lie in slots, a queue and the free slots are chains of them, so that nothing is allocated or copied later.
+//! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set.
 //!
 //! Packets leave a queue in four ways. The neighbour is resolved (or the route has changed): the queue as a whole goes to
 //! the list of those that may leave, to be looked up again. Nobody answers in time: the queue goes there with a reason. The
@@ -16,6 +15,7 @@ use weir_base::clock::Time;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 
+use crate::graph::slots::{Chain, Slots};
 use crate::model::NeighborDiscovery;
 use crate::reason::Reason;
 
@@ -52,24 +52,6 @@ pub(crate) enum Disposition {
 #[derive(Debug)]
 pub(crate) struct NoRoom(pub(crate) Packet);
 
-struct Slot {
-    packet: Packet,
-    /// The next packet of the queue, or the next free slot.
-    next: u32,
-}
-
-/// A first-in-first-out list of slots.
-#[derive(Debug, Clone, Copy)]
-struct Chain {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl Chain {
-    const EMPTY: Chain = Chain { head: NONE, tail: NONE, len: 0 };
-}
-
 struct Queue {
     key: Key,
     packets: Chain,
@@ -86,11 +68,10 @@ struct Queue {
 /// The store.
 pub(crate) struct Hold {
     seed: Seed,
-    slots: Vec<Slot>,
+    slots: Slots,
     queues: Vec<Queue>,
     /// Numbers of queues by the hash of their keys, by linear probing; never more than half full.
     index: Vec<u32>,
-    free_slot: u32,
     free_queue: u32,
     /// The queues that wait, by age.
     oldest: u32,
@@ -112,10 +93,9 @@ impl Hold {
     pub(crate) fn new(seed: Seed) -> Hold {
         Hold {
             seed,
-            slots: Vec::new(),
+            slots: Slots::new(0),
             queues: Vec::new(),
             index: vec![NONE],
-            free_slot: NONE,
             free_queue: NONE,
             oldest: NONE,
             newest: NONE,
@@ -135,9 +115,9 @@ impl Hold {
         self.most_each = u32::from(settings.hold);
         self.timeout = u64::from(settings.retransmit_time) * u64::from(settings.probes.max(1)) * 1_000_000;
         self.due = Time(0);
-        while self.slots.len() < self.most as usize {
-            let number = self.slots.len() as u32;
-            self.slots.push(Slot { packet: Packet::EMPTY, next: self.free_slot });
+        self.slots.grow(self.most as usize);
+        while self.queues.len() < self.most as usize {
+            let number = self.queues.len() as u32;
             let key = Key { interface: NONE, address: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
             self.queues.push(Queue {
                 key,
@@ -147,9 +127,9 @@ impl Hold {
                 previous: NONE,
                 next: self.free_queue,
             });
-            (self.free_slot, self.free_queue) = (number, number);
+            self.free_queue = number;
         }
-        let places = (2 * self.slots.len()).next_power_of_two();
+        let places = (2 * self.queues.len()).next_power_of_two();
         if self.index.len() < places {
             self.index = vec![NONE; places];
             let mut number = self.oldest;
@@ -163,13 +143,13 @@ impl Hold {
     /// No packet is here.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting == 0 && self.leaving.len == 0
+        self.waiting == 0 && self.leaving.is_empty()
     }
 
     /// Octets of memory.
     pub(crate) fn bytes(total: u16) -> usize {
         let total = usize::from(total);
-        total * (size_of::<Slot>() + size_of::<Queue>()) + (2 * total).next_power_of_two() * size_of::<u32>()
+        Slots::octets(total) + total * size_of::<Queue>() + (2 * total).next_power_of_two() * size_of::<u32>()
     }
 
     /// Takes a packet in at the end of its queue. Returns the one that had to make room, if one had to.
@@ -180,15 +160,17 @@ impl Hold {
         let own = self.find(key);
         // The only packet of a queue is replaced: its neighbour has been waited for since that one came.
         if let Some(number) = own
-            && let Chain { head, len: 1, .. } = self.queues[number as usize].packets
-            && (self.most_each == 1 || self.waiting + self.leaving.len >= self.most)
+            && let packets = self.queues[number as usize].packets
+            && packets.len() == 1
+            && (self.most_each == 1 || self.waiting + self.leaving.len() >= self.most)
+            && let Some(first) = self.slots.first_mut(packets)
         {
-            return Ok(Some(std::mem::replace(&mut self.slots[head as usize].packet, packet)));
+            return Ok(Some(std::mem::replace(first, packet)));
         }
         let evicted = match own {
-            Some(number) if self.queues[number as usize].packets.len >= self.most_each => self.evict(number),
+            Some(number) if self.queues[number as usize].packets.len() >= self.most_each => self.evict(number),
             // What may leave needs its slots until it has left.
-            own if self.waiting + self.leaving.len >= self.most => {
+            own if self.waiting + self.leaving.len() >= self.most => {
                 match own.or((self.oldest != NONE).then_some(self.oldest)) {
                     Some(number) => self.evict(number),
                     None => return Err(NoRoom(packet)),
@@ -201,10 +183,7 @@ impl Hold {
             Some(number) => number,
             None => self.begin(key, now),
         };
-        let slot = self.free_slot;
-        self.free_slot = self.slots[slot as usize].next;
-        self.slots[slot as usize] = Slot { packet, next: NONE };
-        append(&mut self.slots, &mut self.queues[number as usize].packets, Chain { head: slot, tail: slot, len: 1 });
+        self.slots.push(&mut self.queues[number as usize].packets, packet).map_err(NoRoom)?;
         self.waiting += 1;
         Ok(evicted)
     }
@@ -255,7 +234,9 @@ impl Hold {
         while number != NONE {
             let queue = &self.queues[number as usize];
             let next = queue.next;
-            match judge(queue.key, &self.slots[queue.packets.head as usize].packet) {
+            // A queue has a packet as long as it waits.
+            let Some(first) = self.slots.first(queue.packets) else { break };
+            match judge(queue.key, first) {
                 Disposition::Wait => {}
                 Disposition::Release => self.part(number, None),
                 Disposition::Refuse(reason) => self.part(number, Some(reason)),
@@ -266,13 +247,13 @@ impl Hold {
 
     /// The next packet that may leave, in order. It has a reason if it is to be dropped.
     pub(crate) fn pop(&mut self) -> Option<Packet> {
-        pop(&mut self.slots, &mut self.leaving, &mut self.free_slot)
+        self.slots.pop(&mut self.leaving)
     }
 
     /// When this store is to be looked after, if nothing comes before; at times too early, never too late.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Time> {
-        match (self.leaving.len, self.waiting) {
+        match (self.leaving.len(), self.waiting) {
             (0, 0) => None,
             (0, _) => Some(self.due),
             _ => Some(Time(0)),
@@ -364,9 +345,9 @@ impl Hold {
 
     /// Takes the oldest packet out of a queue.
     fn evict(&mut self, number: u32) -> Option<Packet> {
-        let packet = pop(&mut self.slots, &mut self.queues[number as usize].packets, &mut self.free_slot)?;
+        let packet = self.slots.pop(&mut self.queues[number as usize].packets)?;
         self.waiting -= 1;
-        if self.queues[number as usize].packets.len == 0 {
+        if self.queues[number as usize].packets.is_empty() {
             self.end(number);
         }
         Some(packet)
@@ -376,14 +357,10 @@ impl Hold {
     fn part(&mut self, number: u32, reason: Option<Reason>) {
         let packets = self.queues[number as usize].packets;
         if let Some(reason) = reason {
-            let mut slot = packets.head;
-            while slot != NONE {
-                self.slots[slot as usize].packet.set_reason(reason.number());
-                slot = self.slots[slot as usize].next;
-            }
+            self.slots.refuse(packets, reason);
         }
-        append(&mut self.slots, &mut self.leaving, packets);
-        self.waiting -= packets.len;
+        self.slots.join(&mut self.leaving, packets);
+        self.waiting -= packets.len();
         self.end(number);
     }
 }
@@ -394,28 +371,6 @@ impl Queue {
             self.asked = Some(now);
         }
     }
-}
-
-fn append(slots: &mut [Slot], chain: &mut Chain, other: Chain) {
-    match slots.get_mut(chain.tail as usize) {
-        Some(tail) => tail.next = other.head,
-        None => chain.head = other.head,
-    }
-    chain.tail = other.tail;
-    chain.len += other.len;
-}
-
-fn pop(slots: &mut [Slot], chain: &mut Chain, free: &mut u32) -> Option<Packet> {
-    let slot = slots.get_mut(chain.head as usize)?;
-    let packet = slot.packet.take();
-    let number = chain.head;
-    chain.head = std::mem::replace(&mut slot.next, *free);
-    *free = number;
-    chain.len -= 1;
-    if chain.len == 0 {
-        *chain = Chain::EMPTY;
-    }
-    Some(packet)
 }
 
 #[cfg(test)]

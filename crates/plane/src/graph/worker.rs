@@ -383,11 +383,28 @@ impl Worker {
         Packet::copy_of(&mut self.cache, frame)
     }
 
-    /// Runs the graph over what was injected, and over what need not wait for its neighbour any more.
-    pub(crate) fn run_injected(&mut self) {
+    /// Puts a packet into the next vector as if it had been taken out of a tunnel of an interface. Packets of ports come
+    /// after it. Gives it back when the vector is full.
+    pub(crate) fn inject_decapsulated(
+        &mut self,
+        interface: u32,
+        nesting: u8,
+        mut packet: Packet,
+    ) -> Result<(), Packet> {
+        packet.set_interface(interface);
+        packet.set_nesting(nesting);
+        packet.set_resume(Stage::IpInput as u8);
+        self.vector.push(packet)?;
+        self.shared.counters.received.add(1);
+        Ok(())
+    }
+
+    /// Runs the graph over what was injected, the first `decapsulated` packets of which came out of tunnels, and over what
+    /// need not wait for its neighbour any more.
+    pub(crate) fn run_injected(&mut self, decapsulated: usize) {
         let now = self.shared.clock.now();
         if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
-            self.run(0, now);
+            self.run(decapsulated, now);
         }
     }
 
@@ -453,7 +470,7 @@ impl Worker {
             pass.run(vector, handed, true);
         }
         if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.take_up(released);
+            pass.release_fragments(released);
         }
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
@@ -570,52 +587,40 @@ impl Pass<'_, '_> {
         hold.look_after(*now, |Key { interface, address }| {
             events.tell(Event::Wanted { interface, address }, &counters.events_lost)
         });
-        loop {
-            while vector.room() > 0
-                && let Some(packet) = self.context.hold.pop()
-            {
-                self.context.counters.dequeued.add(1);
-                // There is room.
-                let _ = vector.push(packet);
-            }
-            if vector.is_empty() {
-                break;
-            }
-            let packets = vector.len();
-            self.run(vector, packets, false);
-            // A port's ring holds a vector, but perhaps not all that waited.
-            self.kick();
-        }
+        self.send_on(vector, |context| {
+            let packet = context.hold.pop()?;
+            context.counters.dequeued.add(1);
+            Some(packet)
+        });
     }
 
-    /// Drops datagrams whose fragments have waited too long for the rest, and tells their sources.
+    /// Drops datagrams whose fragments have waited too long for the rest, and reports that to their sources.
     #[cold]
     fn expire(&mut self, vector: &mut Vector) {
-        loop {
-            while vector.room() > 0
-                && let Some(packet) = self.context.reassembly.expire(self.context.now)
-            {
-                self.context.counters.ended.add(1);
-                // There is room.
-                let _ = vector.push(packet);
-            }
-            if vector.is_empty() {
-                break;
-            }
-            let packets = vector.len();
-            self.run(vector, packets, false);
-        }
+        self.send_on(vector, |context| {
+            let packet = context.reassembly.expire(context.now)?;
+            context.counters.ended.add(1);
+            Some(packet)
+        });
     }
 
-    /// Sends fragments on their way again whose first has come, and drops those that have waited for it too long.
+    /// Releases fragments whose first fragment has arrived, and drops those that have waited for it too long.
     #[cold]
-    fn take_up(&mut self, vector: &mut Vector) {
+    fn release_fragments(&mut self, vector: &mut Vector) {
         self.context.fragments.expire(self.context.now);
+        self.send_on(vector, |context| {
+            let packet = context.fragments.pop()?;
+            context.counters.taken_up.add(1);
+            Some(packet)
+        });
+    }
+
+    /// Runs the graph over held packets that `next` gives, a vector at a time.
+    fn send_on(&mut self, vector: &mut Vector, mut next: impl FnMut(&mut Context<'_>) -> Option<Packet>) {
         loop {
             while vector.room() > 0
-                && let Some(packet) = self.context.fragments.pop()
+                && let Some(packet) = next(self.context)
             {
-                self.context.counters.taken_up.add(1);
                 // There is room.
                 let _ = vector.push(packet);
             }
@@ -624,6 +629,7 @@ impl Pass<'_, '_> {
             }
             let packets = vector.len();
             self.run(vector, packets, false);
+            // A port's ring holds a vector, but perhaps not all that was held.
             self.kick();
         }
     }
@@ -737,7 +743,7 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
         if packet.is_traced() {
             // What was made here has no link-layer header before it is sent.
             let ip = ParseFlags::IP4 | ParseFlags::IP6;
-            let bare = packet.l3_offset() == 0 && packet.flags().intersects(ip);
+            let bare = packet.l3_offset() == 0 && (packet.flags().intersects(ip) || node == Node::IpInput);
             let summary = if bare { text::packet_summary } else { text::summary };
             let step = Step {
                 node,

@@ -401,23 +401,41 @@ impl Rig {
 
     /// Sends up to 256 frames in one vector.
     pub fn put_all<F: AsRef<[u8]>>(&mut self, interface: &str, frames: &[F]) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
-        self.put_by(self.harness.port_of(self.index(interface)), frames)
+        let (port, now) = (self.harness.port_of(self.index(interface)), Time(self.now));
+        self.put_by(frames, |harness, number, frame| harness.inject(port, frame, now, number))
+    }
+
+    /// Sends packets without link-layer headers in one vector, as if they had been taken out of so many tunnels, the
+    /// innermost of which is an interface.
+    pub fn put_decapsulated<P: AsRef<[u8]>>(
+        &mut self,
+        interface: &str,
+        nesting: u8,
+        packets: &[P],
+    ) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
+        let interface = self.index(interface);
+        self.put_by(packets, |harness, number, packet| harness.inject_decapsulated(interface, nesting, packet, number))
     }
 
     /// Sends up to 256 frames in one vector, as the host does by an interface's punt device.
     pub fn host_sends<F: AsRef<[u8]>>(&mut self, interface: &str, frames: &[F]) -> Vec<(String, Vec<u8>)> {
-        self.put_by(self.harness.punt_port(self.index(interface)), frames).1
+        let (port, now) = (self.harness.punt_port(self.index(interface)), Time(self.now));
+        self.put_by(frames, |harness, number, frame| harness.inject(port, frame, now, number)).1
     }
 
     /// Lets time do what it does: what comes out of what waited, and what became of it.
     pub fn idle(&mut self) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
-        self.put_by(0, &[[0u8; 0]; 0])
+        self.put_by(&[[0u8; 0]; 0], |_, _, _| true)
     }
 
-    fn put_by<F: AsRef<[u8]>>(&mut self, port: u32, frames: &[F]) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
+    fn put_by<F: AsRef<[u8]>>(
+        &mut self,
+        frames: &[F],
+        inject: impl Fn(&mut Harness, u32, &[u8]) -> bool,
+    ) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
         let before = self.harness.conservation();
         for (number, frame) in frames.iter().enumerate() {
-            assert!(self.harness.inject(port, frame.as_ref(), Time(self.now), number as u32), "no buffer");
+            assert!(inject(&mut self.harness, number as u32, frame.as_ref()), "no buffer");
         }
         let outcomes = self.harness.run();
         let after = self.harness.conservation();

@@ -74,6 +74,10 @@ pub struct Harness {
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
+    /// Packets out of tunnels in the next vector, before all frames.
+    decapsulated: usize,
+    /// The next vector has frames.
+    frames: bool,
     // Keeps the worker's mailbox open.
     _commands: mpsc::Sender<Command>,
 }
@@ -129,6 +133,8 @@ impl Harness {
             discovery: None,
             places,
             entropy,
+            decapsulated: 0,
+            frames: false,
             _commands: commands,
         };
         harness.limit();
@@ -448,12 +454,27 @@ impl Harness {
         packet.set_time(time);
         packet.set_ordinal(ordinal);
         packet.set_offload(offload);
+        self.frames = true;
         self.worker.inject(interface, packet).is_ok()
+    }
+
+    /// Adds a packet without a link-layer header to the next vector, as if it had been taken out of a tunnel of an interface
+    /// (its number), so many tunnels deep. False when the vector is full, no buffer is left, or a frame was added before.
+    pub fn inject_decapsulated(&mut self, interface: u32, nesting: u8, packet: &[u8], ordinal: u32) -> bool {
+        if self.frames {
+            return false;
+        }
+        let Some(mut packet) = self.worker.packet(packet) else { return false };
+        packet.set_ordinal(ordinal);
+        let added = self.worker.inject_decapsulated(interface, nesting, packet).is_ok();
+        self.decapsulated += usize::from(added);
+        added
     }
 
     /// Runs the graph over what was injected and returns what became of it, by ascending number.
     pub fn run(&mut self) -> Vec<Outcome> {
-        self.worker.run_injected();
+        self.frames = false;
+        self.worker.run_injected(std::mem::take(&mut self.decapsulated));
         let fates = self.worker.recorder.as_mut().map(|recorder| std::mem::take(&mut recorder.fates));
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut index: HashMap<u32, usize> = HashMap::new();
@@ -609,6 +630,11 @@ impl Harness {
     /// What was traced.
     pub fn traces(&self) -> Vec<TraceRow> {
         self.root.with(|root| crate::engine::show::trace_rows(&self.tracer.traces(), root, |_| None))
+    }
+
+    /// Packets that a node was given.
+    pub fn visits(&self, node: Node) -> u64 {
+        self.counters.nodes[node as usize].packets.value()
     }
 
     /// How often a reason dropped a packet.

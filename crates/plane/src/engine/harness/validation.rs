@@ -61,7 +61,7 @@ impl Harness {
     /// the order in which that happened. The numbers of what was injected have to follow one another. `told` is room for
     /// the work, to be handed in again. Returns the packets that were dropped without having been validated, by reason.
     pub fn run_validated(&mut self, told: &mut Vec<Validated>) -> Unvalidated {
-        self.worker.run_injected();
+        self.worker.run_injected(0);
         told.clear();
         let mut unvalidated = Unvalidated::default();
         let Some(recorder) = &mut self.worker.recorder else { return unvalidated };

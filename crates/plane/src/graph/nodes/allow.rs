@@ -5,6 +5,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_table::lpm::AsKey;
 
 use super::Context;
 use super::sav::Ip;
@@ -55,7 +56,7 @@ fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) ->
     }
     match F::Key::sequences(&root.allow).get(usize::from(wanted)) {
         Some(sequence) => judge::<F>(context, vector, mine, sequence, &mut sources),
-        None => context.next.extend(stage::node(context.root, Stage::Lookup, F::IS_V4), &mine),
+        None => stage::onward(context, vector, &mine, None, Stage::Lookup, F::IS_V4),
     }
     others
 }
@@ -85,7 +86,7 @@ fn judge<F: Ip>(
     if context.recorder.is_some() {
         frame.places().iter().for_each(|&place| note::<F>(context, &vector[place], None));
     }
-    context.next.extend(stage::node(context.root, Stage::Lookup, F::IS_V4), &frame);
+    stage::onward(context, vector, &frame, None, Stage::Lookup, F::IS_V4);
 }
 
 /// Refuses packets of whose sources a list says that it does not contain them; gives the others, with their sources.
@@ -100,7 +101,8 @@ fn refuse<F: Ip>(
 ) -> Frame {
     let mut passed = Frame::new();
     for (index, (&place, &word)) in frame.places().iter().zip(words).enumerate() {
-        if word == 0 {
+        // An unspecified source is in no list: its packets go no further than their link.
+        if word == 0 && sources[index].as_key() != F::Key::default() {
             note::<F>(context, &vector[place], Some(list));
             // A trace says which list it was; 0 stands for none.
             vector[place].set_forwarding(u32::from(list) + 1);
@@ -111,27 +113,6 @@ fn refuse<F: Ip>(
         }
     }
     passed
-}
-
-/// Asks about one packet that does not come by the node, as it stays on its link: the reason why it is to be dropped.
-#[cold]
-pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
-    let root = context.root;
-    let number = number::<F::Key>(root, packet.interface());
-    let sequence = F::Key::sequences(&root.allow).get(usize::from(number))?;
-    for list in &*sequence.0 {
-        let mut word = [0];
-        list.look_up(root.routes(), context.guard, &[*F::source(packet)], &mut word);
-        let counters = list.counters.get(context.worker);
-        if word == [0] {
-            counters.inspect(|counters| counters.refused.add(1));
-            note::<F>(context, packet, Some(list.place));
-            return Some(Reason::NotAllowed);
-        }
-        counters.inspect(|counters| counters.passed.add(1));
-    }
-    note::<F>(context, packet, None);
-    None
 }
 
 #[cold]

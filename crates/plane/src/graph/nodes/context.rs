@@ -132,6 +132,13 @@ impl Next {
         self.frames[node as usize].extend(places);
     }
 
+    /// Adds a part of a list.
+    #[inline]
+    pub(crate) fn extend_places(&mut self, node: Node, places: &[u8]) {
+        let frame = &mut self.frames[node as usize];
+        places.iter().for_each(|&place| frame.push(place));
+    }
+
     /// The packet is dropped.
     #[inline]
     pub(crate) fn refuse(&mut self, packet: &mut Packet, place: u8, reason: Reason) {

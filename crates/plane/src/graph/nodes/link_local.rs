@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use weir_packet::packet::Packet;
 use weir_packet::parse;
 
-use super::{Context, route, stage};
+use super::{Context, route};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -53,8 +53,7 @@ fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destinat
         let number = interface.neighbor(destination);
         packet.set_forwarding(number);
         let kind = context.root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
-        let way_out = stage::on_the_way_out(context.root, false);
-        route::exceptional(context, packet, place, kind, way_out);
+        route::exceptional(context, packet, place, kind);
     } else {
         context.next.refuse(packet, place, Reason::LinkLocal);
     }

@@ -9,9 +9,9 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
-use super::stage::Stage;
-use super::{Context, link_local, next_hop, route, sav, stage};
-use crate::graph::flags::ORIGINATED;
+use super::stage::{self, Stage};
+use super::{Context, link_local, next_hop, route, sav};
+use crate::graph::flags::{FOR_HOST, ORIGINATED};
 use crate::graph::hold::{self, Disposition};
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -38,15 +38,17 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_some();
-    let way_out = stage::on_the_way_out(context.root, true);
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        route::dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
+        if key[0] >= MULTICAST_V4 && for_host(context, &vector[place], place) {
+            continue;
+        }
+        route::dispatch(context, &mut usual, &mut vector[place], place, value);
         if recording {
             note(context, &vector[place], IpAddr::V4(Ipv4Addr::from(*key)));
         }
     }
-    context.next.extend(way_out, &usual);
+    stage::leave(context, vector, &usual, true);
 }
 
 pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
@@ -62,18 +64,35 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_some();
-    let way_out = stage::on_the_way_out(context.root, false);
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
+        if key[0] == MULTICAST_V6 && for_host(context, &vector[place], place) {
+            continue;
+        }
         if link_local::settle(context, &mut vector[place], place, key, value) {
             continue;
         }
-        route::dispatch(context, &mut usual, &mut vector[place], place, value, way_out);
+        route::dispatch(context, &mut usual, &mut vector[place], place, value);
         if recording {
             note(context, &vector[place], IpAddr::V6(Ipv6Addr::from(*key)));
         }
     }
-    context.next.extend(way_out, &usual);
+    stage::leave(context, vector, &usual, false);
+}
+
+/// The first octets of multicast and broadcast destinations: at least this in IPv4 (RFC 1112, 4), exactly this in IPv6
+/// (RFC 4291, 2.7).
+const MULTICAST_V4: u8 = 224;
+const MULTICAST_V6: u8 = 0xff;
+
+/// Gives the host a packet that stays on its link and has passed the policies; false for any other.
+#[cold]
+fn for_host(context: &mut Context<'_>, packet: &Packet, place: u8) -> bool {
+    let is = packet.state().contains(FOR_HOST);
+    if is {
+        context.next.push(Node::Punt, place);
+    }
+    is
 }
 
 /// The keys have just been written: they need not be fetched.

@@ -1,7 +1,7 @@
 //! `ip4-mac-ip`, `ip6-mac-ip`: may the station that a packet comes from use its source?
 //!
-//! ARP and neighbour discovery say which hardware address has which address of IP, and are asked about by their own nodes
-//! ([`claims`]). An unspecified source is nobody's, and what comes from one goes no further than its link.
+//! ARP and neighbour discovery bind hardware addresses to IP addresses: their nodes check each binding with [`claims`]. An
+//! unspecified source is no station's address: its packets pass, and go no further than their link.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,8 @@ fn number(root: &Root, interface: u32) -> u16 {
 /// The station that sent a packet.
 #[inline(always)]
 fn sender(packet: &Packet) -> [u8; 6] {
-    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>();
+    // A packet out of a tunnel has no link-layer header.
+    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>().filter(|_| packet.l3_offset() > 0);
     header.and_then(|header| header[6..].first_chunk()).copied().unwrap_or([0; 6])
 }
 
@@ -64,7 +65,7 @@ fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) ->
     }
     match root.bindings.lists.get(usize::from(wanted)) {
         Some(bound) => judge::<F>(context, vector, &mine, bound, &asked),
-        None => context.next.extend(stage::node(root, Stage::Acl, F::IS_V4), &mine),
+        None => stage::onward(context, vector, &mine, None, Stage::Acl, F::IS_V4),
     }
     others
 }
@@ -84,6 +85,10 @@ fn judge<F: Ip>(
     let mut passed = Frame::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
+        if F::source(packet).as_key() == F::Key::default() {
+            passed.push(place);
+            continue;
+        }
         count(context, packet, verdict);
         if context.recorder.is_some() {
             note(context, packet, sender(packet), (*F::source(packet)).into(), verdict);
@@ -96,7 +101,7 @@ fn judge<F: Ip>(
             context.next.refuse(packet, place, Reason::MacIp);
         }
     }
-    context.next.extend(stage::node(context.root, Stage::Acl, F::IS_V4), &passed);
+    stage::onward(context, vector, &passed, None, Stage::Acl, F::IS_V4);
 }
 
 #[inline(always)]
@@ -105,12 +110,6 @@ fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
         rule.packets.add(1);
         rule.octets.add((packet.len() - packet.l3_offset()) as u64);
     }
-}
-
-/// Asks about one packet that does not come by the node, as it stays on its link: the reason why it is to be dropped.
-#[cold]
-pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
-    claims(context, packet, [(station(packet), (*F::source(packet)).into())]).err()
 }
 
 /// The station that sent a packet.

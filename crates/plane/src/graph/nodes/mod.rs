@@ -12,6 +12,7 @@ mod fragment;
 mod handover;
 mod host_input;
 mod icmp_error;
+mod ip_input;
 mod link;
 mod link_local;
 mod local;
@@ -46,6 +47,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
+        Node::IpInput => ip_input::run(context, vector, frame),
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),

@@ -1,10 +1,10 @@
 //! Dispatch by route: a packet leaves, waits for a neighbour, is for the gateway, or is refused. Part of the lookups.
 
 use weir_packet::packet::Packet;
-use weir_packet::parse;
+use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::Frame;
 
-use super::{Context, next_hop};
+use super::{Context, next_hop, stage};
 use crate::graph::hold;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -12,14 +12,7 @@ use crate::root::{Forwarding, Kind};
 
 /// Sends a packet where its route leads. Those that leave gather in `usual`.
 #[inline(always)]
-pub(super) fn dispatch(
-    context: &mut Context<'_>,
-    usual: &mut Frame,
-    packet: &mut Packet,
-    place: u8,
-    value: u32,
-    way_out: Node,
-) {
+pub(super) fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, place: u8, value: u32) {
     let root = context.root;
     let number =
         Forwarding(value).resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);
@@ -28,22 +21,26 @@ pub(super) fn dispatch(
     if kind == Kind::Rewrite {
         usual.push(place);
     } else {
-        exceptional(context, packet, place, kind, way_out);
+        exceptional(context, packet, place, kind);
     }
 }
 
 #[cold]
-pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind, way_out: Node) {
+pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place: u8, kind: Kind) {
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let leave = |context: &mut Context<'_>, packet: &Packet| {
+        context.next.push(stage::egress(context.root, packet.forwarding(), v4), place);
+    };
     match kind {
-        Kind::Rewrite | Kind::RewriteStale => context.next.push(way_out, place),
-        Kind::Neighbor if context.root.invent_neighbors => context.next.push(way_out, place),
+        Kind::Rewrite | Kind::RewriteStale => leave(context, packet),
+        Kind::Neighbor if context.root.invent_neighbors => leave(context, packet),
         Kind::Neighbor => match next_hop::key(context.root, packet)
             .and_then(|hold::Key { interface, address }| context.root.resolved(interface, address))
         {
             // It was learned a moment ago, and the tables do not have it yet.
             Some(number) => {
                 packet.set_forwarding(number);
-                context.next.push(way_out, place);
+                leave(context, packet);
             }
             None => context.next.push(Node::Neighbor, place),
         },

@@ -1,12 +1,15 @@
-//! What is asked of packets on their way in, stage by stage, and on their way out. A stage that no interface asks for is
-//! not in the way.
+//! The stages of a packet's way: policies on its way in, and lists on its way out. A packet visits the stages that its
+//! interface asks for, and no others.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Frame, Vector};
 
+use super::Context;
 use crate::graph::flags::ORIGINATED;
+use crate::model::PerFamily;
 use crate::node::Node;
-use crate::root::Root;
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, sav};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,10 +27,13 @@ pub(crate) enum Stage {
     Lookup,
     /// The egress that a policy gives packets with forged sources, whatever their destination.
     Redirect,
+    /// The checks of a packet that was taken out of a tunnel.
+    IpInput,
 }
 
 impl Stage {
-    const ALL: [Stage; 6] = [Stage::Sav, Stage::Bindings, Stage::Acl, Stage::Allow, Stage::Lookup, Stage::Redirect];
+    const ALL: [Stage; 7] =
+        [Stage::Sav, Stage::Bindings, Stage::Acl, Stage::Allow, Stage::Lookup, Stage::Redirect, Stage::IpInput];
 
     /// The stage at which a packet goes on.
     #[inline(always)]
@@ -42,40 +48,99 @@ impl Stage {
     }
 }
 
-/// The node of the first stage from this one on that some interface asks for.
+/// What is of the family.
+#[inline(always)]
+fn of<T>(v4: bool, of_v4: T, of_v6: T) -> T {
+    if v4 { of_v4 } else { of_v6 }
+}
+
+/// The node of the first stage from this one on that an interface asks for.
 #[inline]
-pub(super) fn node(root: &Root, from: Stage, v4: bool) -> Node {
-    /// What is of the family.
-    fn of<T>(v4: bool, of_v4: T, of_v6: T) -> T {
-        if v4 { of_v4 } else { of_v6 }
-    }
-    if from <= Stage::Sav && !root.sav.is_empty() {
+pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node {
+    let lookup = of(v4, Node::Ip4Lookup, Node::Ip6Lookup);
+    let Some(interface) = interface else { return lookup };
+    let number = |both: &PerFamily<u16>| of(v4, both.v4, both.v6);
+    if from <= Stage::Sav && number(&interface.sav) != sav::NONE {
         of(v4, Node::Ip4Sav, Node::Ip6Sav)
-    } else if from <= Stage::Bindings && !root.bindings.lists.is_empty() {
+    } else if from <= Stage::Bindings && interface.bindings != bindings::NONE {
         of(v4, Node::Ip4MacIp, Node::Ip6MacIp)
-    } else if from <= Stage::Acl && root.acl.input {
+    } else if from <= Stage::Acl && number(&interface.acl_in) != acl::NONE {
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
-    } else if from <= Stage::Allow && of(v4, !root.allow.v4.is_empty(), !root.allow.v6.is_empty()) {
+    } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
     } else {
-        of(v4, Node::Ip4Lookup, Node::Ip6Lookup)
+        lookup
     }
 }
 
-/// Where a parsed packet goes first, or goes on after it was set aside.
+/// No interface asks for a stage from this one on.
+#[inline]
+fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
+    (from > Stage::Sav || root.sav.is_empty())
+        && (from > Stage::Bindings || root.bindings.lists.is_empty())
+        && (from > Stage::Acl || !root.acl.input)
+        && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
+}
+
+/// The first node of a parsed packet, or the node at which it goes on after it was held.
 #[inline]
 pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
-    node(root, stage, packet.flags().contains(ParseFlags::IP4))
+    if stage == Stage::IpInput {
+        return Node::IpInput;
+    }
+    let interface = root.interfaces.get(packet.interface() as usize);
+    node(interface, stage, packet.flags().contains(ParseFlags::IP4))
 }
 
-/// Where a packet goes that leaves.
+/// Sends packets to the first stage from this one on that their interfaces ask for. `all`: the interface of all of them,
+/// where it is known to be the same.
 #[inline]
-pub(super) fn on_the_way_out(root: &Root, v4: bool) -> Node {
-    match (root.acl.output, v4) {
-        (false, true) => Node::Ip4Rewrite,
-        (false, false) => Node::Ip6Rewrite,
-        (true, true) => Node::Ip4AclOut,
-        (true, false) => Node::Ip6AclOut,
+pub(super) fn onward(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    frame: &Frame,
+    all: Option<u32>,
+    from: Stage,
+    v4: bool,
+) {
+    let interfaces = &context.root.interfaces;
+    if is_last(context.root, from, v4) {
+        context.next.extend(of(v4, Node::Ip4Lookup, Node::Ip6Lookup), frame);
+    } else if let Some(all) = all {
+        context.next.extend(node(interfaces.get(all as usize), from, v4), frame);
+    } else {
+        for run in frame.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
+            let interface = interfaces.get(vector[run[0]].interface() as usize);
+            context.next.extend_places(node(interface, from, v4), run);
+        }
+    }
+}
+
+/// The node of a packet that leaves by this adjacency: egress lists where the interface has some, else the rewrite.
+#[inline]
+pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
+    let rewrite = of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite);
+    if !root.acl.output {
+        return rewrite;
+    }
+    let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
+    let lists =
+        root.interfaces.get(number as usize).map(|interface| of(v4, interface.acl_out.v4, interface.acl_out.v6));
+    match lists {
+        None | Some(acl::NONE) => rewrite,
+        Some(_) => of(v4, Node::Ip4AclOut, Node::Ip6AclOut),
+    }
+}
+
+/// Sends on packets that leave by the adjacencies that they were given.
+#[inline]
+pub(super) fn leave(context: &mut Context<'_>, vector: &Vector, frame: &Frame, v4: bool) {
+    if !context.root.acl.output {
+        return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
+    }
+    let adjacency = |place: u8| vector[place].forwarding();
+    for run in frame.places().chunk_by(|&one, &other| adjacency(one) == adjacency(other)) {
+        context.next.extend_places(egress(context.root, adjacency(run[0]), v4), run);
     }
 }

@@ -1,11 +1,13 @@
 //! Direction: ingress or egress.
 
 use weir_packet::packet::Packet;
+use weir_packet::vector::{Frame, Vector};
 
+use super::super::Context;
 use super::super::stage::{self, Stage};
 use crate::model::PerFamily;
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, View};
+use crate::root::{Interface, NONE, View};
 
 /// On which of its ways lists are asked about a packet.
 pub(in crate::graph::nodes) trait Direction {
@@ -14,8 +16,8 @@ pub(in crate::graph::nodes) trait Direction {
     fn interface(adjacencies: View<'_>, packet: &Packet) -> u32;
     /// The chains of an interface.
     fn chains(interface: &Interface) -> &PerFamily<u16>;
-    /// Where packets go that pass.
-    fn next(root: &Root, v4: bool) -> Node;
+    /// Sends on packets that pass. `all`: the interface whose lists they passed, where it is the same for all.
+    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>, v4: bool);
 }
 
 /// In: by the interface that it came by.
@@ -35,8 +37,8 @@ impl Direction for Input {
     }
 
     #[inline]
-    fn next(root: &Root, v4: bool) -> Node {
-        stage::node(root, Stage::Allow, v4)
+    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>, v4: bool) {
+        stage::onward(context, vector, frame, all, Stage::Allow, v4);
     }
 }
 
@@ -57,7 +59,7 @@ impl Direction for Output {
     }
 
     #[inline]
-    fn next(_: &Root, v4: bool) -> Node {
-        if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }
+    fn onward(context: &mut Context<'_>, _: &Vector, frame: &Frame, _: Option<u32>, v4: bool) {
+        context.next.extend(if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, frame);
     }
 }

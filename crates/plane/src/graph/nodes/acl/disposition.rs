@@ -39,7 +39,7 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
             }
         }
     }
-    context.next.extend(D::next(context.root, F::IS_V4), &usual);
+    D::onward(context, vector, &usual, None, F::IS_V4);
 }
 
 /// Why a packet is dropped, if it is.

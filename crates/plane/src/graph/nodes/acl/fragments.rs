@@ -62,25 +62,6 @@ pub(super) fn take<F: Ip, D: Direction>(
     None
 }
 
-/// What rules see of a fragment that can not wait, as others would have to wait for it; `None` if it is dropped.
-pub(super) fn at_once<F: Ip, D: Direction>(
-    context: &mut Context<'_>,
-    packet: &Packet,
-    chain: &Chain<F::Key>,
-    fields: Fields<F::Key>,
-) -> Option<Fields<F::Key>> {
-    let way = way(context, packet, chain, fields);
-    match way {
-        Way::Wait(_) => record::<F, D>(context, packet, Fragmented::NoRoom),
-        _ => note::<F, D>(context, packet, &way),
-    }
-    match way {
-        Way::Ask => Some(fields),
-        Way::Given(first) => Some(given(fields, first)),
-        Way::Wait(_) | Way::Refuse => None,
-    }
-}
-
 fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
     let fragmented = match way {
         Way::Ask => return,

@@ -17,7 +17,6 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
 use super::Context;
-use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::acl::{self, Chain, Found, PAGE};
 
@@ -31,35 +30,6 @@ pub(super) fn run<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut V
     while !others.is_empty() {
         others = group::<F, D>(context, vector, &others);
     }
-}
-
-/// Asks about one packet that does not come by the nodes: what stays on its link and is for the host. Why it is dropped, if
-/// it is. Nobody is told: it was not sent to us alone.
-#[cold]
-pub(super) fn one_in(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
-    match packet.flags().contains(ParseFlags::IP4) {
-        true => one::<V4, Input>(context, packet),
-        false => one::<V6, Input>(context, packet),
-    }
-}
-
-fn one<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
-    let root = context.root;
-    let interface = D::interface(root.adjacencies.view(), packet);
-    let chain = F::chains(root).get(usize::from(number::<F, D>(root, interface)))?;
-    let mut fields = Fields::default();
-    F::fields(packet, &mut fields);
-    if packet.flags().contains(ParseFlags::FRAGMENT) {
-        // Others would have to wait for it, too, before the host may have it.
-        match fragments::at_once::<F, D>(context, packet, chain, fields) {
-            Some(given) => fields = given,
-            None => return Some(Reason::AclFragment),
-        }
-    }
-    let mut found = [NO_RULE];
-    chain.lookup_each(F::chains(root), context.guard, &[fields], &mut found);
-    tally(context, &found, &[octets(packet)]);
-    disposition::of_one::<D>(context, packet, Found::of(found[0]))
 }
 
 /// Octets of a packet from its IP header on.
@@ -91,14 +61,14 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
     let mut own = number::<F, D>(root, interface);
-    let lead = own;
+    let (lead, mut all) = (own, true);
     let chain = F::chains(root).get(usize::from(lead));
     let mut asked = Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);
         if by != interface {
-            (interface, own) = (by, number::<F, D>(root, by));
+            (interface, own, all) = (by, number::<F, D>(root, by), false);
         }
         if own != lead {
             others.push(place);
@@ -120,8 +90,8 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
         asked.places.push(place);
     }
     match chain {
-        Some(chain) => ask::<F, D>(context, vector, &asked, chain),
-        None => context.next.extend(D::next(root, F::IS_V4), &asked.places),
+        Some(chain) => ask::<F, D>(context, vector, &asked, chain, all.then_some(interface)),
+        None => D::onward(context, vector, &asked.places, all.then_some(interface), F::IS_V4),
     }
     others
 }
@@ -133,6 +103,7 @@ fn ask<F: Ip, D: Direction>(
     vector: &mut Vector,
     asked: &Asked<F::Key>,
     chain: &Chain<F::Key>,
+    all: Option<u32>,
 ) {
     let count = asked.places.len();
     let mut found = [NO_RULE; VECTOR];
@@ -142,7 +113,7 @@ fn ask<F: Ip, D: Direction>(
     let passes = tally(context, found, &asked.octets[..count]);
     // In the usual case nothing else is looked at.
     if passes & context.recorder.is_none() {
-        context.next.extend(D::next(context.root, F::IS_V4), &asked.places);
+        D::onward(context, vector, &asked.places, all, F::IS_V4);
     } else {
         disposition::pass::<F, D>(context, vector, &asked.places, found);
     }

@@ -8,6 +8,7 @@ use super::super::Context;
 use super::family::Ip;
 use super::invalid::Marks;
 use super::note::note;
+use super::onward;
 use crate::graph::record::Said;
 use crate::root::sav::{Family, Validator};
 
@@ -50,7 +51,7 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
     for (index, &place) in places.iter().enumerate() {
         if exempt.has(index) { past.push(place) } else { others.push(place) }
     }
-    context.next.extend(F::next(root), &past);
+    onward::<F>(context, vector, &past, None);
     others
 }
 

@@ -5,9 +5,6 @@ use weir_packet::wire::{ipv4, ipv6};
 use weir_table::classify::{Address, Fields};
 
 use super::super::fields;
-use super::super::stage::{self, Stage};
-use crate::node::Node;
-use crate::root::Root;
 use crate::root::allow::Allowed;
 use crate::root::bindings::Bind;
 use crate::root::sav::{Broadcasts, Family};
@@ -16,11 +13,6 @@ use crate::root::sav::{Broadcasts, Family};
 pub(in crate::graph::nodes) trait Ip {
     type Key: Family + Address + Allowed + Bind;
     const IS_V4: bool;
-    /// Where valid packets go.
-    #[inline]
-    fn next(root: &Root) -> Node {
-        stage::node(root, Stage::Bindings, Self::IS_V4)
-    }
     /// Of a parsed packet: it has a whole header.
     fn source(packet: &Packet) -> &<Self::Key as Family>::Octets;
     /// Writes what rules ask of a parsed packet.

@@ -210,11 +210,11 @@ pub(crate) fn redirect_again(root: &Root, guard: &Guard<'_>, packet: &mut Packet
     let number = redirection(root, guard, packet);
     let adjacency = number.and_then(|number| root.adjacencies.get(number as usize));
     let v4 = packet.flags().contains(ParseFlags::IP4);
-    let rewrite = stage::on_the_way_out(root, v4);
     packet.set_forwarding(number.unwrap_or(Adjacency::NO_ROUTE));
+    let leave = stage::egress(root, packet.forwarding(), v4);
     match adjacency.map(|adjacency| adjacency.kind) {
-        Some(Kind::Rewrite | Kind::RewriteStale) => rewrite,
-        Some(Kind::Neighbor) if root.invent_neighbors => rewrite,
+        Some(Kind::Rewrite | Kind::RewriteStale) => leave,
+        Some(Kind::Neighbor) if root.invent_neighbors => leave,
         Some(Kind::Neighbor) => Node::Neighbor,
         _ => {
             packet.set_reason(Reason::SavRedirect.number());

@@ -14,6 +14,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::sav::Verdict;
 
 use super::Context;
+use super::stage::{self, Stage};
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::reason::Reason;
@@ -39,6 +40,12 @@ pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: 
             others = group::<F>(context, vector, &others);
         }
     }
+}
+
+/// Sends on packets that pass.
+#[inline]
+fn onward<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>) {
+    stage::onward(context, vector, frame, all, Stage::Bindings, F::IS_V4);
 }
 
 /// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
@@ -108,13 +115,14 @@ fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -
 /// The packets of interfaces without a validator go on; gives the others.
 #[cold]
 fn unasked<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
-    let mut others = Frame::new();
+    let (mut mine, mut others) = (Frame::new(), Frame::new());
     for &place in frame.places() {
         match Own::<F::Key>::of::<F>(context.root, vector[place].interface()).validator {
-            None => context.next.push(F::next(context.root), place),
+            None => mine.push(place),
             Some(_) => others.push(place),
         }
     }
+    onward::<F>(context, vector, &mine, None);
     others
 }
 
@@ -165,7 +173,7 @@ fn judge<F: Ip>(
     sources: &[<F::Key as Family>::Octets],
     interfaces: impl Interfaces,
 ) {
-    let worker = context.worker;
+    let (worker, all) = (context.worker, interfaces.all());
     let mut verdicts = [Verdict::Valid; VECTOR];
     let mut valid = true;
     validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
@@ -178,7 +186,7 @@ fn judge<F: Ip>(
     });
     // In the usual case nothing else is looked at.
     if valid & (validator.link == LinkCheck::Off) & context.recorder.is_none() {
-        context.next.extend(F::next(context.root), frame);
+        onward::<F>(context, vector, frame, all);
     } else {
         sort::<F>(context, vector, frame, validator, &verdicts);
     }
@@ -237,7 +245,7 @@ fn sort<F: Ip>(
             Disposition::Redirect => invalid::redirect(context, packet, place),
         }
     }
-    context.next.extend(F::next(context.root), &usual);
+    onward::<F>(context, vector, &usual, None);
     invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
     if !unknown.is_empty() {
         invalid::enter_unknown::<F>(context, vector, &unknown, validator.by);
@@ -263,10 +271,12 @@ fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
 /// A packet from a broadcast address of its link, where that is permitted or denied.
 #[cold]
 fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
+    let interface = context.root.interfaces.get(packet.interface() as usize);
+    let next = stage::node(interface, Stage::Bindings, F::IS_V4);
     match of_broadcast::<F>(context, packet, validator) {
         Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
         Disposition::Redirect => invalid::redirect(context, packet, place),
-        Disposition::Pass => context.next.push(F::next(context.root), place),
+        Disposition::Pass => context.next.push(next, place),
     }
 }
 

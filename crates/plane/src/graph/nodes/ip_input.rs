@@ -1,0 +1,343 @@
+//! The checks of IP packets (RFC 1812, 5.2.2; RFC 8200) that both inputs share, and `ip-input`: the way in of a packet that
+//! was taken out of a tunnel or decrypted. It has no port and no link-layer header: its interface is that of the tunnel, and
+//! every policy of that interface decides about it as about any other packet.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weir_packet::offload::{Checksum, Gso};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags, Parsed, martian};
+use weir_packet::vector::{Frame, Vector};
+use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
+
+use super::options::{Refusal, check_options};
+use super::sav::{self, Admission};
+use super::stage::{self, Stage};
+use super::{Context, nd_input};
+use crate::graph::flags::FOR_HOST;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::sav::{class_v4, class_v6};
+use crate::root::{Interface, NONE, Root};
+
+/// Most tunnels that a packet may be taken out of, one inside the other.
+pub(super) const MOST_NESTING: u8 = 4;
+
+/// Takes packets that begin with their IP header, of the interface that their field names.
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let admitted = match (packet.nesting(), packet.l3().first().map(|first| first >> 4)) {
+            (nesting, _) if nesting > MOST_NESTING => Err(Reason::NestingLimit.into()),
+            (_, Some(4)) => admit_ipv4(context, packet, packet.l3_offset(), ParseFlags::empty()),
+            (_, Some(6)) => admit_ipv6(context, packet, packet.l3_offset(), ParseFlags::empty()),
+            _ => Err(Reason::BadVersion.into()),
+        };
+        conclude(context, packet, place, admitted);
+    }
+}
+
+/// Where an admitted packet goes.
+pub(super) enum Way {
+    /// To the first stage of an IPv4 packet.
+    V4,
+    /// To the first stage of an IPv6 packet.
+    V6,
+    /// To the stage after validation: its source is decided about already.
+    Validated,
+    /// To the host, once policies have let it pass: it stays on its link.
+    ToHost {
+        /// Its source is decided about already.
+        checked: bool,
+    },
+    /// Past the policies and the lookup: what concerns the link that it came by.
+    To(Node),
+}
+
+/// Sends a packet where its admission says.
+#[cold]
+pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8, admitted: Result<Way, Refusal>) {
+    match admitted {
+        Ok(Way::V4 | Way::V6) => enter(context, packet, place, Stage::Sav),
+        Ok(Way::Validated) => enter(context, packet, place, Stage::Bindings),
+        Ok(Way::ToHost { checked }) => to_host(context, packet, place, checked),
+        Ok(Way::To(node)) => context.next.push(node, place),
+        Err(refusal) => refuse(context, packet, place, refusal),
+    }
+}
+
+/// Sends a packet to the first stage from this one on that its interface asks for.
+fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, stage: Stage) {
+    stage.resumes(packet);
+    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, packet) };
+    context.next.push(node, place);
+}
+
+/// Sends a packet for the host through the policies of its interface; straight to the host if it has none.
+fn to_host(context: &mut Context<'_>, packet: &mut Packet, place: u8, checked: bool) {
+    packet.add_state(FOR_HOST);
+    let stage = if checked { Stage::Bindings } else { Stage::Sav };
+    stage.resumes(packet);
+    let node = match stage::entry(context.root, packet) {
+        Node::Ip4Lookup | Node::Ip6Lookup => Node::Punt,
+        _ if context.peers.len() > 1 => Node::Handover,
+        policy => policy,
+    };
+    context.next.push(node, place);
+}
+
+fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Refusal) {
+    match refusal {
+        Refusal::Silent(reason) => context.next.refuse(packet, place, reason),
+        Refusal::Aloud(reason) => context.next.refuse_aloud(packet, place, reason),
+        Refusal::Redirect => sav::redirect(context, packet, place),
+    }
+}
+
+/// Parses and checks an IPv4 packet whose header starts at `l3`. `link`: what the link layer said of its destination.
+#[inline]
+pub(super) fn admit_ipv4(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    l3: usize,
+    link: ParseFlags,
+) -> Result<Way, Refusal> {
+    let mut parsed = parse::ipv4(packet.data(), l3).map_err(Reason::from)?;
+    parsed.flags |= link;
+    set_parsed(packet, &parsed);
+    check_offload(packet)?;
+    admit_v4(context, packet, &parsed)
+}
+
+/// Parses and checks an IPv6 packet, as [`admit_ipv4`].
+#[inline]
+pub(super) fn admit_ipv6(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    l3: usize,
+    link: ParseFlags,
+) -> Result<Way, Refusal> {
+    let mut parsed = match parse::ipv6(packet.data(), l3) {
+        Ok(parsed) => parsed,
+        Err(malformed) => {
+            let flags = ParseFlags::IP6 | link;
+            // A frame has at most 2^16 octets in front of its IP header.
+            packet.set_parsed(&Parsed { l3: l3 as u16, flags, ..Parsed::default() });
+            let reason = Reason::from(malformed);
+            return Err(match malformed.parameter_problem() {
+                Some(_) => aloud_v6(context, packet, reason),
+                None => Refusal::Silent(reason),
+            });
+        }
+    };
+    parsed.flags |= link;
+    set_parsed(packet, &parsed);
+    check_offload(packet)?;
+    admit_v6(context, packet, &parsed)
+}
+
+/// A packet that is to be segmented is what its state says. One inside of a tunnel comes with the state of what is inside
+/// (the kernel says the same of both, whether the tunnel is UDP, GRE or IP): whoever cuts it later would cut the tunnel's
+/// own packet, and its segments are not as long as they seem. Nobody is told, for nobody could send anything else.
+#[inline]
+fn check_offload(packet: &Packet) -> Result<(), Reason> {
+    if !packet.is_to_be_segmented() || is_as_its_state_says(packet) { Ok(()) } else { Err(Reason::OffloadMismatch) }
+}
+
+#[cold]
+fn is_as_its_state_says(packet: &Packet) -> bool {
+    let (offload, flags) = (packet.offload(), packet.flags());
+    let partial = offload.checksum == Checksum::Partial;
+    let starts_here = usize::from(offload.start) == packet.l4_offset();
+    let fits = match (offload.gso, packet.protocol()) {
+        // What a card has put together it has summed up, too, and then nothing says where it starts.
+        (Gso::Tcp4, protocol::TCP) => flags.contains(ParseFlags::IP4) && (starts_here || !partial),
+        (Gso::Tcp6, protocol::TCP) => flags.contains(ParseFlags::IP6) && (starts_here || !partial),
+        (Gso::Udp, protocol::UDP) => starts_here && partial,
+        _ => false,
+    };
+    fits && flags.contains(ParseFlags::L4_HEADER)
+}
+
+/// Keeps what was parsed, and cuts padding off.
+#[inline(always)]
+pub(super) fn set_parsed(packet: &mut Packet, parsed: &Parsed) {
+    packet.set_parsed(parsed);
+    packet.truncate(usize::from(parsed.l3) + parsed.l3_length as usize);
+}
+
+/// First octets of IPv4 addresses some of which no packet to be forwarded comes from or goes to: a first look that the
+/// usual packet passes at once.
+pub(super) const SPECIAL_V4: [bool; 256] = {
+    let mut special = [false; 256];
+    special[0] = true;
+    special[127] = true;
+    special[169] = true; // 169.254.0.0/16 is link-local
+    let mut first = 224;
+    while first < 256 {
+        special[first] = true;
+        first += 1;
+    }
+    special
+};
+
+#[inline(always)]
+fn admit_v4(context: &mut Context<'_>, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
+    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else {
+        return Err(Reason::TruncatedIpv4.into());
+    };
+    let special = SPECIAL_V4[usize::from(header[ipv4::SOURCE])] | SPECIAL_V4[usize::from(header[ipv4::DESTINATION])];
+    if special | parsed.flags.intersects(ParseFlags::L2_GROUP | ParseFlags::OPTIONS) {
+        return admit_special_v4(context, packet, header, parsed);
+    }
+    Ok(Way::V4)
+}
+
+/// The interface that a packet came in by.
+pub(super) fn ingress<'a>(root: &'a Root, packet: &Packet) -> Option<&'a Interface> {
+    root.interfaces.get(packet.interface() as usize)
+}
+
+/// The packet is for the host, if it is there on this link.
+fn for_host(root: &Root, packet: &Packet) -> bool {
+    ingress(root, packet).is_some_and(|interface| interface.punt != NONE)
+}
+
+#[cold]
+fn admit_special_v4(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    header: &[u8; ipv4::LENGTH],
+    parsed: &Parsed,
+) -> Result<Way, Refusal> {
+    let [_, _, _, _, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
+    let (source, destination) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
+    let link_scope = martian::is_link_scope_v4(destination);
+    let class = class_v4(source, destination);
+    let admission = sav::admission::<sav::V4>(context, packet, class);
+    // A source of which nothing was said, or that it is as any other, is left to the mechanism.
+    let open = class.is_none() || admission == Admission::Check;
+    match admission {
+        Admission::Refuse(reason) => return Err(reason.into()),
+        Admission::Redirect => return Err(Refusal::Redirect),
+        _ => {}
+    }
+    let root = context.root;
+    let martian = !admission.opens() && martian::is_refused_v4(source, destination);
+    if link_scope && !martian && for_host(root, packet) {
+        return Ok(Way::ToHost { checked: !open });
+    }
+    if martian {
+        Err(Reason::MartianSource.into())
+    } else if destination.is_broadcast() {
+        Err(Reason::Broadcast.into())
+    } else if destination.is_multicast() {
+        Err(Reason::Multicast.into())
+    } else if martian::destination_v4(destination) {
+        Err(Reason::MartianDestination.into())
+    } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
+        Err(Reason::LinkLayerBroadcast.into())
+    } else if (source.is_link_local() || destination.is_link_local())
+        && !ingress(root, packet).is_some_and(|interface| interface.has(destination.into()))
+    {
+        // RFC 3927, 2.7: never forwarded; what is for us is not forwarded.
+        Err(Reason::LinkLocal.into())
+    } else {
+        let way = if admission.is_final() { Way::Validated } else { Way::V4 };
+        match check_options(packet.l3()) {
+            // Who may not have sent it is not told: it is forged for the answer's sake, perhaps.
+            Err(Refusal::Aloud(reason)) if !admission.is_final() => {
+                Err(sav::one::<sav::V4>(context, packet).map_or(Refusal::Aloud(reason), Refusal::from))
+            }
+            checked => checked.map(|()| way),
+        }
+    }
+}
+
+/// As for options of IPv4: a malformed packet's source is told if it is valid.
+#[cold]
+fn aloud_v6(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Refusal {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return reason.into() };
+    let (source, destination) = addresses_v6(header);
+    let refused = sav::refusal::<sav::V6>(context, packet, class_v6(source, destination));
+    refused.map_or(Refusal::Aloud(reason), Refusal::from)
+}
+
+fn addresses_v6(header: &[u8; ipv6::LENGTH]) -> (Ipv6Addr, Ipv6Addr) {
+    let address = |at: usize| Ipv6Addr::from(header[at..].first_chunk::<16>().copied().unwrap_or([0; 16]));
+    (address(ipv6::SOURCE), address(ipv6::DESTINATION))
+}
+
+/// As [`SPECIAL_V4`]: ::/8 holds the unspecified and loopback addresses, fe00::/8 the link-local and ff00::/8 the multicast
+/// ones.
+#[inline(always)]
+pub(super) const fn special_v6(first: u8) -> bool {
+    first == 0 || first >= 0xfe
+}
+
+#[inline(always)]
+fn admit_v6(context: &mut Context<'_>, packet: &Packet, parsed: &Parsed) -> Result<Way, Refusal> {
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else {
+        return Err(Reason::TruncatedIpv6.into());
+    };
+    if special_v6(header[ipv6::SOURCE])
+        | special_v6(header[ipv6::DESTINATION])
+        | parsed.flags.intersects(ParseFlags::L2_GROUP)
+    {
+        return admit_special_v6(context, packet, header, parsed);
+    }
+    if parsed.protocol == protocol::ICMPV6 && is_discovery(packet, parsed) {
+        return admit_special_v6(context, packet, header, parsed);
+    }
+    Ok(Way::V6)
+}
+
+/// The packet is a message of neighbour discovery (RFC 4861, 4).
+fn is_discovery(packet: &Packet, parsed: &Parsed) -> bool {
+    let kind = parsed.icmp(packet.data()).map(|(kind, _)| kind);
+    parsed.protocol == protocol::ICMPV6
+        && kind.is_some_and(|kind| (icmpv6::kind::ROUTER_SOLICITATION..=icmpv6::kind::REDIRECT).contains(&kind))
+}
+
+#[cold]
+fn admit_special_v6(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    header: &[u8; ipv6::LENGTH],
+    parsed: &Parsed,
+) -> Result<Way, Refusal> {
+    let (source, destination) = addresses_v6(header);
+    let link_scope = martian::is_link_scope_v6(destination);
+    let root = context.root;
+    if is_discovery(packet, parsed) {
+        // Before the source is looked at: who has no address yet asks from the unspecified one.
+        if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
+            return Ok(Way::To(Node::NdInput));
+        }
+    }
+    let class = class_v6(source, destination);
+    let admission = sav::admission::<sav::V6>(context, packet, class);
+    let open = class.is_none() || admission == Admission::Check;
+    match admission {
+        Admission::Refuse(reason) => return Err(reason.into()),
+        Admission::Redirect => return Err(Refusal::Redirect),
+        _ => {}
+    }
+    let martian = !admission.opens() && martian::is_refused_v6(source, destination);
+    if link_scope && !martian && !is_discovery(packet, parsed) && for_host(root, packet) {
+        return Ok(Way::ToHost { checked: !open });
+    }
+    if martian {
+        Err(Reason::MartianSource.into())
+    } else if destination.is_multicast() {
+        Err(Reason::Multicast.into())
+    } else if martian::destination_v6(destination) {
+        Err(Reason::MartianDestination.into())
+    } else if parsed.flags.intersects(ParseFlags::L2_GROUP) {
+        Err(Reason::LinkLayerBroadcast.into())
+    } else if admission.is_final() {
+        Ok(Way::Validated)
+    } else {
+        Ok(Way::V6)
+    }
+}
