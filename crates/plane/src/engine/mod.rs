@@ -27,7 +27,7 @@ pub use report::Reloaded;
 pub use running::{Clear, Engine, Options};
 pub use samples::Reader as SampleReader;
 pub use stuck::Stuck;
-pub use traced::{TraceCause, TraceRow, TraceStep};
+pub use traced::{TraceDecision, TraceRow, TraceStep};
 pub use why::{Refusal, WayBack};
 
 pub use crate::neighbor::control::News;

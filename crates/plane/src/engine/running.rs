@@ -657,10 +657,11 @@ impl Engine {
         let traces = self.tracer.traces();
         // Before the root is read: a commit may wait for readers of roots.
         let look = (!traces.is_empty()).then(|| self.control.look());
-        let cause = |cause: &_, root: &_| {
-            look.as_ref().map(|(compiler, model, map)| crate::engine::show::cause(cause, compiler, (model, map), root))
+        let decision = |decided: &_, root: &_| {
+            let (compiler, model, map) = look.as_ref()?;
+            crate::engine::show::decision(decided, compiler, (model, map), root)
         };
-        self.root.with(|root| crate::engine::show::trace_rows(&traces, root, |own| cause(own, root)))
+        self.root.with(|root| crate::engine::show::trace_rows(&traces, root, |own| decision(own, root)))
     }
 
     /// Counts from 0 again. The totals of all packets are never cleared.

@@ -6,13 +6,12 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
-use weir_table::sav::Verdict;
 
-use super::traced::{TraceCause, TraceRow, TraceStep};
+use super::traced::{TraceDecision, TraceRow, TraceStep};
 use crate::compile::rib::{Entry, Source};
 use crate::compile::{Compiler, Map, Occupancy, is_distinct};
-use crate::graph::record::Said;
-use crate::graph::trace::{By, Cause, Step, Trace};
+use crate::graph::record::Fate;
+use crate::graph::trace::{Decided, Step, Trace};
 use crate::model::{
     AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, LinkCheck, Match,
     Mechanism, NextHop, Order, PerFamily, SavLayout, SavPolicy,
@@ -20,7 +19,6 @@ use crate::model::{
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
 use crate::node::Node;
-use crate::reason::Reason;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
@@ -227,42 +225,55 @@ pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistS
     (0..).zip(&model.allowlists).map(row).collect()
 }
 
-/// What decided that a traced packet is dropped, in the words of the model in force. Numbers of rules mean the same for long;
-/// places in the model do so in one model; entries of policies may change with each version.
-pub(crate) fn cause(cause: &Cause, compiler: &Compiler, (model, map): (&Gateway, &Map), root: &Root) -> TraceCause {
-    let is_same_model = cause.model == root.model;
+/// A decision about a traced packet, in the words of the model in force; `None` if it is no policy's. Numbers of rules mean
+/// the same for long, places in the model do so in one model, and entries of policies may change with each version.
+pub(crate) fn decision(
+    decided: &Decided,
+    compiler: &Compiler,
+    (model, map): (&Gateway, &Map),
+    root: &Root,
+) -> Option<TraceDecision> {
+    let is_same_model = decided.model == root.model;
     let of = |number: u32| {
         let index = map.interfaces.iter().position(|&other| other == number).filter(|_| is_same_model)?;
         model.interfaces.get(index)
     };
-    let found = match cause.by {
-        By::Acl(found) => compiler.acl_decision(found).map(TraceCause::Acl),
-        By::Bindings { interface, mac, rule } => of(interface)
-            .and_then(|_| compiler.binding_decision((model, map), interface, mac, rule, false))
-            .map(TraceCause::Bindings),
-        By::Allowlist { interface, source, list } => of(interface)
-            .and_then(|_| compiler.allow_decision(model, map, interface, source, Some(list)).pop())
-            .map(TraceCause::Allowlist),
-        By::Ethertypes { interface } => of(interface)
-            .and_then(|interface| interface.access.ethertypes_in.as_ref())
-            .map(|declared| TraceCause::Ethertypes(declared.origin)),
-        By::Sav { interface, source, reason } => of(interface).and_then(|own| {
-            let index = if source.is_ipv4() { own.sav.v4 } else { own.sav.v6 }?;
-            let policy = model.sav.get(usize::from(index.0))?;
-            let by_mechanism =
-                !matches!(reason, Reason::SavSpecial | Reason::SavLink | Reason::SavRateLimit | Reason::SavRedirect);
-            let said = Said::Mechanism(Verdict::Invalid);
-            let decision = (by_mechanism && cause.version == root.generation)
-                .then(|| compiler.sav_decision((model, map, root), index.0, interface, source, said))
-                .flatten();
-            Some(TraceCause::Sav { policy: policy.name.clone(), origin: policy.origin, decision })
-        }),
+    let found = match decided.fate {
+        Fate::Filtered { found, .. } => compiler.acl_decision(found).map(TraceDecision::Acl),
+        Fate::Bound { interface, mac, number, permit, .. } => of(interface)
+            .and_then(|_| compiler.binding_decision((model, map), interface, mac, number, permit))
+            .map(TraceDecision::Bindings),
+        Fate::Allowed { interface, source, refused_by } => of(interface)
+            .and_then(|_| compiler.allow_decision(model, map, interface, source, refused_by).pop())
+            .map(TraceDecision::Allowlist),
+        Fate::Unlisted { interface, output } => of(interface)
+            .and_then(|own| if output { own.access.ethertypes_out.as_ref() } else { own.access.ethertypes_in.as_ref() })
+            .map(|declared| TraceDecision::Ethertypes(declared.origin)),
+        Fate::Validated { interface, source, policy, said, .. } if is_same_model => {
+            model.sav.get(usize::from(policy)).map(|own| TraceDecision::Sav {
+                policy: own.name.clone(),
+                origin: own.origin,
+                decision: (decided.version == root.generation)
+                    .then(|| compiler.sav_decision((model, map, root), policy, interface, source, said))
+                    .flatten(),
+            })
+        }
+        Fate::Validated { .. } => None,
+        Fate::Fragment { .. }
+        | Fate::LookedUp { .. }
+        | Fate::Transmitted { .. }
+        | Fate::Local
+        | Fate::Dropped { .. } => return None,
     };
-    found.unwrap_or(TraceCause::Gone)
+    Some(found.unwrap_or(TraceDecision::Gone))
 }
 
-/// Traces, with names for numbers, and what decided that packets are dropped, as far as `cause` knows.
-pub(crate) fn trace_rows(traces: &[Trace], root: &Root, cause: impl Fn(&Cause) -> Option<TraceCause>) -> Vec<TraceRow> {
+/// Traces, with names for numbers, and the decisions about packets, as far as `decision` knows them.
+pub(crate) fn trace_rows(
+    traces: &[Trace],
+    root: &Root,
+    decision: impl Fn(&Decided) -> Option<TraceDecision>,
+) -> Vec<TraceRow> {
     let interface = |step: &Step| {
         let before_parsing = matches!(step.node, Node::Rx | Node::EthernetInput);
         let port = root.ports.get(step.interface as usize).map(|port| port.untagged);
@@ -274,7 +285,7 @@ pub(crate) fn trace_rows(traces: &[Trace], root: &Root, cause: impl Fn(&Cause) -
         interface: interface(step),
         packet: step.packet.clone(),
         note: step.note.clone(),
-        cause: step.cause.as_ref().and_then(&cause),
+        decisions: step.decisions.iter().filter_map(&decision).collect(),
     };
     let row = |(number, trace): (u32, &Trace)| TraceRow {
         number,

@@ -27,13 +27,13 @@ pub struct TraceStep {
     pub packet: String,
     /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
     pub note: String,
-    /// What decided that the packet is dropped, where it is and rules or lists did.
-    pub cause: Option<TraceCause>,
+    /// The decisions of policies at the node.
+    pub decisions: Vec<TraceDecision>,
 }
 
-/// What decided that a traced packet is dropped.
+/// A decision about a traced packet, and what decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TraceCause {
+pub enum TraceDecision {
     /// A rule of an access list, or its default.
     Acl(AclDecision),
     /// A rule of bindings, or that none matches.
@@ -49,7 +49,7 @@ pub enum TraceCause {
         /// Which of its entries; `None`: something has changed since, or none did.
         decision: Option<Decision>,
     },
-    /// The ethertypes that an interface lets in; where they were declared.
+    /// The ethertypes of an interface; where they were declared.
     Ethertypes(Origin),
     /// It is not in force any more.
     Gone,

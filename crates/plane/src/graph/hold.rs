@@ -387,7 +387,7 @@ mod tests {
 
     fn packet(ordinal: u32) -> Packet {
         let mut packet = Packet::EMPTY;
-        packet.set_ordinal(ordinal);
+        packet.set_forwarding(ordinal);
         packet
     }
 
@@ -462,7 +462,7 @@ mod tests {
                     }
                     2 | 3 => {
                         for _ in 0..random.below(8) {
-                            let left = hold.pop().map(|packet| (packet.ordinal(), packet.reason() != 0));
+                            let left = hold.pop().map(|packet| (packet.forwarding(), packet.reason() != 0));
                             assert_eq!(left, naive.leaving.pop_front());
                         }
                     }
@@ -470,7 +470,7 @@ mod tests {
                         let key = key(random.below(keys) as u32);
                         let ours = hold.push(key, packet(ordinal), now).map_err(drop);
                         let theirs = naive.push(key, ordinal, now, each.into(), total.into());
-                        assert_eq!(ours.map(|evicted| evicted.map(|packet| packet.ordinal())), theirs);
+                        assert_eq!(ours.map(|evicted| evicted.map(|packet| packet.forwarding())), theirs);
                     }
                 }
                 let count: usize = naive.queues.iter().map(|queue| queue.2.len()).sum();
@@ -526,12 +526,12 @@ mod tests {
         for number in 4..2000 {
             assert!(hold.push(key(number), packet(number), Time(0)).unwrap().is_none());
         }
-        assert_eq!(hold.push(key(7), packet(2000), Time(0)).unwrap().unwrap().ordinal(), 7);
+        assert_eq!(hold.push(key(7), packet(2000), Time(0)).unwrap().unwrap().forwarding(), 7);
         hold.give_up();
-        let left: Vec<u32> = std::iter::from_fn(|| hold.pop()).map(|packet| packet.ordinal()).collect();
+        let left: Vec<u32> = std::iter::from_fn(|| hold.pop()).map(|packet| packet.forwarding()).collect();
         assert_eq!(left.len(), 2000);
         assert!(left[..6] == [0, 1, 2, 3, 4, 5] && left[7] == 2000);
         let none = Hold::new(Seed::new([1, 2])).push(key(1), packet(9), Time(0));
-        assert_eq!(none.unwrap_err().0.ordinal(), 9);
+        assert_eq!(none.unwrap_err().0.forwarding(), 9);
     }
 }

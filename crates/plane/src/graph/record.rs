@@ -1,5 +1,5 @@
-//! What became of single packets: kept where packets are few and each one's fate matters, in replays, `explain` and
-//! tests. A live gateway keeps none.
+//! The record of what nodes decided about single packets: of all in replays, `explain` and tests; of traced packets in a
+//! live gateway.
 
 use std::net::IpAddr;
 
@@ -139,16 +139,65 @@ pub enum Fate {
     },
 }
 
-/// Fates in the order in which they came, each with the number of the input packet.
+/// A fate of a packet, and what the packet is known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    ordinal: u32,
+    trace: u16,
+    fate: Fate,
+}
+
+/// What the nodes decided about packets, in order. Replays, `explain` and tests read the fates of all packets, by the number
+/// of the input packet; traces read those of the packets that they follow. Where nobody reads, nothing is recorded.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    /// (number, fate).
-    pub fates: Vec<(u32, Fate)>,
+    /// The fates of all packets are kept until they are taken.
+    all: bool,
+    on: bool,
+    entries: Vec<Entry>,
+    /// Entries before this one are in their traces.
+    traced: usize,
 }
 
 impl Recorder {
-    /// Adds one.
-    pub fn add(&mut self, ordinal: u32, fate: Fate) {
-        self.fates.push((ordinal, fate));
+    /// A recorder of all packets.
+    pub fn of_all() -> Recorder {
+        Recorder { all: true, on: true, ..Recorder::default() }
+    }
+
+    /// Fates are recorded now: nodes look at each packet.
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Records for the vector under way: it has packets that are traced, or may become so.
+    pub(crate) fn trace(&mut self, tracing: bool) {
+        self.on = self.all | tracing;
+    }
+
+    /// Adds a fate of the packet with this number, which this trace follows.
+    #[cold]
+    pub(crate) fn add(&mut self, ordinal: u32, trace: u16, fate: Fate) {
+        if self.all || trace != 0 {
+            self.entries.push(Entry { ordinal, trace, fate });
+        }
+    }
+
+    /// Gives the fates of traced packets since the last call to `step`, each with the number of its trace.
+    pub(crate) fn each_traced(&mut self, mut step: impl FnMut(u16, Fate)) {
+        for entry in self.entries.iter().skip(self.traced).filter(|entry| entry.trace != 0) {
+            step(entry.trace, entry.fate);
+        }
+        if !self.all {
+            self.entries.clear();
+        }
+        self.traced = self.entries.len();
+    }
+
+    /// Takes the fates, each with the number of its packet.
+    pub fn take(&mut self) -> impl Iterator<Item = (u32, Fate)> + use<> {
+        self.traced = 0;
+        std::mem::take(&mut self.entries).into_iter().map(|Entry { ordinal, fate, .. }| (ordinal, fate))
     }
 }

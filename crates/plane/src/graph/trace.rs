@@ -1,21 +1,21 @@
 //! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_base::clock::Time;
-use weir_packet::wire::MacAddress;
 
+use crate::graph::record::Fate;
 use crate::node::Node;
-use crate::reason::Reason;
-use crate::root::acl::Found;
 
 /// Most traces kept. When they are used up, further packets pass untraced until the traces are cleared.
 pub const MAX_TRACES: usize = 1024;
 
 /// Most steps of one trace.
 const MAX_STEPS: usize = 64;
+
+/// Most decisions of one step.
+const MAX_DECISIONS: usize = 8;
 
 /// A packet's way.
 #[derive(Debug, Clone)]
@@ -39,58 +39,19 @@ pub struct Step {
     pub packet: String,
     /// What was known of its fate.
     pub note: String,
-    /// What decided that it is dropped, if rules or lists did.
-    pub cause: Option<Cause>,
+    /// What the node decided about it.
+    pub decisions: Vec<Decided>,
 }
 
-/// What decided that a packet is dropped, in the numbers of a version of the root.
+/// A decision about a packet, in the numbers of a version of the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cause {
+pub struct Decided {
     /// The version's model.
     pub model: u64,
     /// The version.
     pub version: u64,
-    /// What decided.
-    pub by: By,
-}
-
-/// What may decide that a packet is dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// A rule of an access list.
-    Acl(Found),
-    /// The bindings of an interface.
-    Bindings {
-        /// The interface's number.
-        interface: u32,
-        /// The hardware address that sent the packet.
-        mac: MacAddress,
-        /// The rule's number.
-        rule: u32,
-    },
-    /// An allowlist of an interface.
-    Allowlist {
-        /// The interface's number.
-        interface: u32,
-        /// The packet's source.
-        source: IpAddr,
-        /// The list's place in the model.
-        list: u16,
-    },
-    /// The policy of source address validation of an interface.
-    Sav {
-        /// The interface's number.
-        interface: u32,
-        /// The packet's source.
-        source: IpAddr,
-        /// Why the packet is dropped.
-        reason: Reason,
-    },
-    /// The ethertypes that an interface lets in.
-    Ethertypes {
-        /// The interface's number.
-        interface: u32,
-    },
+    /// The decision.
+    pub fate: Fate,
 }
 
 /// Traces of all workers, and what is to be traced next.
@@ -164,6 +125,17 @@ impl Tracer {
         }
     }
 
+    /// Adds a decision to the last step of a trace; to one that was cleared meanwhile, nothing.
+    pub fn decide(&self, trace: u16, decided: Decided) {
+        let mut kept = self.lock();
+        if let Some(trace) = kept.get_mut(trace)
+            && let Some(step) = trace.steps.last_mut()
+            && step.decisions.len() < MAX_DECISIONS
+        {
+            step.decisions.push(decided);
+        }
+    }
+
     /// All traces.
     pub fn traces(&self) -> Vec<Trace> {
         self.lock().traces.clone()
@@ -187,7 +159,7 @@ mod tests {
     use super::*;
 
     fn step() -> Step {
-        Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new(), cause: None }
+        Step { node: Node::Ip4Lookup, interface: 0, packet: String::new(), note: String::new(), decisions: Vec::new() }
     }
 
     #[test]

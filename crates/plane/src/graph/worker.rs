@@ -1,6 +1,5 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
-use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver as Mailbox;
@@ -16,7 +15,6 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed, Seed};
 use weir_packet::text;
 use weir_packet::vector::{Frame, VECTOR, Vector};
-use weir_packet::wire::{MacAddress, ipv4, ipv6};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use crate::graph::counters::WorkerCounters;
@@ -32,12 +30,11 @@ use crate::graph::reassembly::Reassembly;
 use crate::graph::record::Recorder;
 use crate::graph::sample::Samples;
 use crate::graph::streams::Stream;
-use crate::graph::trace::{By, Cause, Step, Tracer};
+use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Root;
-use crate::root::acl::{Action, Found};
 
 /// The number, for the recorder, of packets that no input packet led to.
 pub(crate) const UNASKED: u32 = u32::MAX;
@@ -148,7 +145,7 @@ pub(crate) struct Worker {
     ending: bool,
     /// Commands read so far.
     pub(crate) handled: u64,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Recorder,
 }
 
 impl Worker {
@@ -210,7 +207,7 @@ impl Worker {
             draining: false,
             ending: false,
             handled: 0,
-            recorder: None,
+            recorder: Recorder::default(),
         }
     }
 
@@ -454,7 +451,7 @@ impl Worker {
             samples,
             peers,
             transmitters,
-            recorder: recorder.as_mut(),
+            recorder,
         };
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
         if !outgoing.is_empty() {
@@ -692,6 +689,7 @@ impl Pass<'_, '_> {
     fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
         let Pass { context, tracer, pieces, spare } = self;
         let tracing = tracing || wanted.is_some();
+        context.recorder.trace(tracing);
         let mut start = tsc::ticks();
         while let Some(node) = context.next.pending() {
             context.next.take(node, spare);
@@ -706,6 +704,9 @@ impl Pass<'_, '_> {
             counters.packets.add(spare.len() as u64);
             counters.ticks.add(end.wrapping_sub(start));
             start = end;
+        }
+        if tracing {
+            report(context, tracer);
         }
         for packet in vector.filled() {
             packet.recycle(context.cache);
@@ -729,9 +730,24 @@ fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
     }
 }
 
+/// Writes what nodes decided about traced packets into their traces: each trace is still at the node that did.
+#[cold]
+fn report(context: &mut Context<'_>, tracer: &Tracer) {
+    let (model, version) = (context.root.model, context.root.generation);
+    context.recorder.each_traced(|trace, fate| tracer.decide(trace, Decided { model, version, fate }));
+}
+
 /// Opens traces at the node where they were asked for, and adds a step to each that passes.
 #[cold]
-fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node, wanted: Option<Node>, frame: &Frame) {
+fn trace(
+    context: &mut Context<'_>,
+    tracer: &Tracer,
+    vector: &mut Vector,
+    node: Node,
+    wanted: Option<Node>,
+    frame: &Frame,
+) {
+    report(context, tracer);
     for &place in frame.places() {
         let packet = &mut vector[place];
         if wanted == Some(node)
@@ -750,55 +766,11 @@ fn trace(context: &Context<'_>, tracer: &Tracer, vector: &mut Vector, node: Node
                 interface: packet.interface(),
                 packet: summary(packet.data()).to_string(),
                 note: note(context, packet, node),
-                cause: cause(context, packet, node),
+                decisions: Vec::new(),
             };
             tracer.step(packet.trace(), step);
         }
     }
-}
-
-/// What decided that a packet is dropped: which rule of access lists and bindings, and which allowlist, the node that dropped
-/// it wrote in the place of what the forwarding lookup found.
-fn cause(context: &Context<'_>, packet: &Packet, node: Node) -> Option<Cause> {
-    if !matches!(node, Node::Drop | Node::IcmpError) {
-        return None;
-    }
-    let (reason, interface) = (Reason::of(packet.reason())?, packet.interface());
-    let found = Found::of(packet.forwarding());
-    let by = match reason {
-        Reason::AclDeny if found.action() == Action::Deny => By::Acl(found),
-        Reason::AclReject if found.action() == Action::Reject => By::Acl(found),
-        Reason::AclRateLimit if found.action() == Action::Permit && found.is_special() => By::Acl(found),
-        Reason::MacIp => {
-            let mac = MacAddress(*packet.data().get(6..)?.first_chunk()?);
-            By::Bindings { interface, mac, rule: packet.forwarding().checked_sub(1)? }
-        }
-        Reason::NotAllowed => {
-            let list = u16::try_from(packet.forwarding().checked_sub(1)?).ok()?;
-            By::Allowlist { interface, source: source(packet)?, list }
-        }
-        Reason::AclEthertype => By::Ethertypes { interface },
-        Reason::SavAcl
-        | Reason::SavUrpfStrict
-        | Reason::SavUrpfLoose
-        | Reason::SavUrpfFeasible
-        | Reason::SavTable
-        | Reason::SavSpecial
-        | Reason::SavLink
-        | Reason::SavRateLimit
-        | Reason::SavRedirect => By::Sav { interface, source: source(packet)?, reason },
-        _ => return None,
-    };
-    Some(Cause { model: context.root.model, version: context.root.generation, by })
-}
-
-/// The source of a parsed packet.
-fn source(packet: &Packet) -> Option<IpAddr> {
-    let octets = packet.data().get(packet.l3_offset()..)?;
-    if packet.flags().contains(ParseFlags::IP4) {
-        return octets.get(ipv4::SOURCE..)?.first_chunk::<4>().map(|source| IpAddr::from(*source));
-    }
-    octets.get(ipv6::SOURCE..)?.first_chunk::<16>().map(|source| IpAddr::from(*source))
 }
 
 /// What is known of a packet's fate on its way into a node.

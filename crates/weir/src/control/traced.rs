@@ -1,7 +1,7 @@
-//! What decided that a traced packet is dropped, in words.
+//! The decisions about traced packets, in words.
 
 use weir_plane::compile::Named;
-use weir_plane::engine::TraceCause;
+use weir_plane::engine::TraceDecision;
 use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
@@ -9,15 +9,15 @@ use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
 /// Says what decided: the list or policy, where the rule was declared, and the rule.
-pub(super) fn by(model: &Gateway, cause: &TraceCause) -> String {
+pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
     let rule = |named: &Named| {
         let rule = Rule::at(named, model.origins.place(named.origin));
         format!("{}: {}", rule.whence(), rule.rule)
     };
     let at = |text: &str, origin: Origin| rule(&Named { text: text.to_owned(), origin, said: None });
-    match cause {
-        TraceCause::Acl(decision) => format!("{}, {}", decision.list, rule(&acl_rule(model, decision))),
-        TraceCause::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
+    match decision {
+        TraceDecision::Acl(decision) => format!("{}, {}", decision.list, rule(&acl_rule(model, decision))),
+        TraceDecision::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
             Some(list) => {
                 let rule = decision.rule.and_then(|rule| list.rules.get(rule));
                 let (text, origin) = rule.map_or_else(
@@ -28,23 +28,24 @@ pub(super) fn by(model: &Gateway, cause: &TraceCause) -> String {
             }
             None => GONE.to_owned(),
         },
-        TraceCause::Allowlist(listed) => match model.allowlists.get(usize::from(listed.list.0)) {
+        TraceDecision::Allowlist(listed) => match model.allowlists.get(usize::from(listed.list.0)) {
             Some(list) => {
-                let (text, origin) = listed.within.map_or_else(
-                    || ("it does not contain the source".to_owned(), list.origin),
-                    |(prefix, origin)| (format!("{prefix} is discarded"), origin),
-                );
+                let (text, origin) = match listed.within {
+                    None => ("it does not contain the source".to_owned(), list.origin),
+                    Some((prefix, origin)) if listed.contains => (prefix.to_string(), origin),
+                    Some((prefix, origin)) => (format!("{prefix} is discarded"), origin),
+                };
                 format!("{}, {}", list.name, at(&text, origin))
             }
             None => GONE.to_owned(),
         },
-        TraceCause::Sav { policy, origin, decision: None } => format!("{policy}, {}", at("the policy", *origin)),
-        TraceCause::Sav { policy, origin, decision: Some(decision) } => match decision.by.first() {
+        TraceDecision::Sav { policy, origin, decision: None } => format!("{policy}, {}", at("the policy", *origin)),
+        TraceDecision::Sav { policy, origin, decision: Some(decision) } => match decision.by.first() {
             Some(named) => format!("{policy}, {} ({})", rule(named), decision.why),
             None => format!("{policy}, {}", at(&decision.why, *origin)),
         },
-        TraceCause::Ethertypes(origin) => at("the ethertypes of the interface", *origin),
-        TraceCause::Gone => GONE.to_owned(),
+        TraceDecision::Ethertypes(origin) => at("the ethertypes of the interface", *origin),
+        TraceDecision::Gone => GONE.to_owned(),
     }
 }
 

@@ -338,7 +338,7 @@ pub(crate) fn sav_entries() -> Vec<SavEntryRow> {
 
 pub(crate) fn traces() -> Vec<TraceRow> {
     let step = |node, note: &str| TraceStep {
-        cause: None,
+        decisions: Vec::new(),
         node,
         interface: "wan".into(),
         packet: "IP4 10.0.0.1 > 192.0.2.9 udp 1 > 2 ttl 64 length 46".into(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use weir_plane::engine::{TraceCause, TraceRow, TraceStep};
+use weir_plane::engine::{TraceDecision, TraceRow, TraceStep};
 
 use super::Report;
 
@@ -38,30 +38,34 @@ pub struct Step {
     pub packet: String,
     /// What the node found or decided; may be empty.
     pub note: String,
-    /// The rule or list that dropped the packet: its list, where it was declared, and itself.
+    /// The rule or list that decided about the packet at the node: its list, where it was declared, and itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 
 impl Traces {
-    /// Of the gateway's rows; `by` says in words what decided that a packet is dropped.
-    pub fn new(rows: Vec<TraceRow>, by: impl Fn(&TraceCause) -> String) -> Self {
+    /// Of the gateway's rows; `by` gives a decision in words.
+    pub fn new(rows: Vec<TraceRow>, by: impl Fn(&TraceDecision) -> String) -> Self {
         Traces { packets: rows.into_iter().map(|row| Packet::new(row, &by)).collect() }
     }
 }
 
 impl Packet {
-    fn new(row: TraceRow, by: impl Fn(&TraceCause) -> String) -> Self {
+    fn new(row: TraceRow, by: impl Fn(&TraceDecision) -> String) -> Self {
         let step = |step: TraceStep| Step {
             node: step.node.to_owned(),
             interface: step.interface,
             packet: step.packet,
             note: step.note,
-            by: step.cause.as_ref().map(&by),
+            by: words(&step.decisions, &by),
         };
         let steps = row.steps.into_iter().map(step).collect();
         Packet { number: row.number, worker: row.worker, time: row.time, steps }
     }
+}
+
+fn words(decisions: &[TraceDecision], by: impl Fn(&TraceDecision) -> String) -> Option<String> {
+    (!decisions.is_empty()).then(|| decisions.iter().map(by).collect::<Vec<_>>().join("; "))
 }
 
 /// Nanoseconds as `01:02:03.000000042`.
@@ -118,7 +122,7 @@ Packet 1, thread 1, 01:02:03.000000042
         assert_eq!(read::<Traces>(&json(&traces)).unwrap(), traces);
         assert_eq!(Traces::new(vec![], |_| "".into()).text(), "no packet was traced\n");
         let mut rows = sample::traces();
-        rows[0].steps[1].cause = Some(TraceCause::Gone);
+        rows[0].steps[1].decisions = vec![TraceDecision::Gone];
         let traces = Traces::new(rows, |_| "edge-in, edge.toml:14: deny ip from any to any".into());
         assert!(traces.text().ends_with(
             "\

@@ -117,7 +117,7 @@ impl Harness {
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let (commands, mailbox) = mpsc::channel();
         let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        worker.recorder = Some(Recorder::default());
+        worker.recorder = Recorder::of_all();
         let mut harness = Harness {
             worker,
             domain,
@@ -445,9 +445,7 @@ impl Harness {
         if frame.len() > MAX_FRAME {
             self.counters.received.add(1);
             self.counters.drops[Reason::FrameTooLong as usize].add(1);
-            if let Some(recorder) = &mut self.worker.recorder {
-                recorder.add(ordinal, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
-            }
+            self.worker.recorder.add(ordinal, 0, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
             return true;
         }
         let Some(mut packet) = self.worker.packet(frame) else { return false };
@@ -475,10 +473,9 @@ impl Harness {
     pub fn run(&mut self) -> Vec<Outcome> {
         self.frames = false;
         self.worker.run_injected(std::mem::take(&mut self.decapsulated));
-        let fates = self.worker.recorder.as_mut().map(|recorder| std::mem::take(&mut recorder.fates));
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut index: HashMap<u32, usize> = HashMap::new();
-        let fates = fates.unwrap_or_default().into_iter().filter(|(ordinal, _)| *ordinal != UNASKED);
+        let fates = self.worker.recorder.take().filter(|(ordinal, _)| *ordinal != UNASKED);
         for (ordinal, fate) in fates {
             let place = *index.entry(ordinal).or_insert_with(|| {
                 outcomes.push(Outcome {

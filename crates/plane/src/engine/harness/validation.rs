@@ -64,9 +64,8 @@ impl Harness {
         self.worker.run_injected(0);
         told.clear();
         let mut unvalidated = Unvalidated::default();
-        let Some(recorder) = &mut self.worker.recorder else { return unvalidated };
         let mut places = [u16::MAX; VECTOR];
-        for (ordinal, fate) in recorder.fates.drain(..) {
+        for (ordinal, fate) in self.worker.recorder.take() {
             if ordinal == UNASKED {
                 continue;
             }

@@ -83,7 +83,7 @@ fn judge<F: Ip>(
             counters.refused.add((count - frame.len()) as u64);
         }
     }
-    if context.recorder.is_some() {
+    if context.recorder.is_on() {
         frame.places().iter().for_each(|&place| note::<F>(context, &vector[place], None));
     }
     stage::onward(context, vector, &frame, None, Stage::Lookup, F::IS_V4);
@@ -104,8 +104,6 @@ fn refuse<F: Ip>(
         // An unspecified source is in no list: its packets go no further than their link.
         if word == 0 && sources[index].as_key() != F::Key::default() {
             note::<F>(context, &vector[place], Some(list));
-            // A trace says which list it was; 0 stands for none.
-            vector[place].set_forwarding(u32::from(list) + 1);
             context.next.refuse(&mut vector[place], place, Reason::NotAllowed);
         } else {
             sources[passed.len()] = sources[index];

@@ -47,7 +47,7 @@ pub(crate) struct Context<'a> {
     pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) transmitters: &'a mut [Option<Outlet>],
-    pub(crate) recorder: Option<&'a mut Recorder>,
+    pub(crate) recorder: &'a mut Recorder,
 }
 
 /// Token buckets of what a worker originates, and of what it gives to the host.
@@ -169,9 +169,11 @@ impl Next {
 }
 
 impl Context<'_> {
+    /// Records a fate of a packet, if fates are recorded.
+    #[inline]
     pub(crate) fn record(&mut self, packet: &Packet, fate: Fate) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.add(packet.ordinal(), fate);
+        if self.recorder.is_on() {
+            self.recorder.add(packet.ordinal(), packet.trace(), fate);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
             look_up(&tables.v4, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
-    let recording = context.recorder.is_some();
+    let recording = context.recorder.is_on();
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if key[0] >= MULTICAST_V4 && for_host(context, &vector[place], place) {
@@ -63,7 +63,7 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
             look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
-    let recording = context.recorder.is_some();
+    let recording = context.recorder.is_on();
     let mut usual = Frame::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if key[0] == MULTICAST_V6 && for_host(context, &vector[place], place) {

@@ -90,14 +90,12 @@ fn judge<F: Ip>(
             continue;
         }
         count(context, packet, verdict);
-        if context.recorder.is_some() {
+        if context.recorder.is_on() {
             note(context, packet, sender(packet), (*F::source(packet)).into(), verdict);
         }
         if verdict.permits() {
             passed.push(place);
         } else {
-            // A trace says which rule it was; 0 stands for none.
-            packet.set_forwarding(verdict.number() + 1);
             context.next.refuse(packet, place, Reason::MacIp);
         }
     }

@@ -64,7 +64,7 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
         admitted = admit(context, vector, frame, lengths);
         frame = &admitted;
     }
-    if context.recorder.is_some() {
+    if context.recorder.is_on() {
         for &place in frame.places() {
             record(context, vector, place);
         }

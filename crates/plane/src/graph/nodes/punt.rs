@@ -89,11 +89,11 @@ fn send(context: &mut Context<'_>, vector: &mut Vector) {
 
 fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
     // Looked at before the port may take packets out of their places.
-    let mut seen = [(NONE, 0u64, 0u32, false); VECTOR];
+    let mut seen = [(NONE, 0u64, (0u32, 0u16), false); VECTOR];
     for (seen, &place) in seen.iter_mut().zip(frame.places()) {
         let packet = &vector[place];
         let created = packet.state().contains(ORIGINATED);
-        *seen = (packet.interface(), packet.len() as u64, packet.ordinal(), created);
+        *seen = (packet.interface(), packet.len() as u64, (packet.ordinal(), packet.trace()), created);
     }
     let Context { transmitters, cache, now, counters, .. } = context;
     let Some(Some(outlet)) = transmitters.get_mut(port) else {
@@ -103,7 +103,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
     let to = |_, packet: &Packet| Destination::Host(packet.interface());
     let done = outlet.transmit(vector, frame, cache, *now, counters, to);
     let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
-    for (&(interface, length, ordinal, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
+    for (&(interface, length, (ordinal, trace), created), &place) in seen.iter().zip(&frame.places()[..taken]) {
         if refused.places().contains(&place) {
             super::discard(context, &vector[place], Reason::TransmitFailed);
             continue;
@@ -114,10 +114,8 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
                 interface.counters[context.worker].punt.add(1, length);
             }
         }
-        if let Some(recorder) = &mut context.recorder
-            && !created
-        {
-            recorder.add(ordinal, Fate::Local);
+        if context.recorder.is_on() && !created {
+            context.recorder.add(ordinal, trace, Fate::Local);
         }
     }
     for &place in &frame.places()[taken..] {

@@ -26,17 +26,12 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
         match of_one::<D>(context, packet, found) {
             None => usual.push(place),
             Some(Reason::AclReject) => {
-                packet.set_forwarding(found.identity());
                 if is_reset(context, packet, found) {
                     packet.add_state(RESET);
                 }
                 context.next.refuse_aloud(packet, place, Reason::AclReject);
             }
-            Some(reason) => {
-                // Where it would have gone matters no more: a trace says which rule dropped it.
-                packet.set_forwarding(found.identity());
-                context.next.refuse(packet, place, reason);
-            }
+            Some(reason) => context.next.refuse(packet, place, reason),
         }
     }
     D::onward(context, vector, &usual, None, F::IS_V4);
@@ -45,7 +40,7 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
 /// Why a packet is dropped, if it is.
 pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
     // What is told of a packet does not go on about our answer to it.
-    if context.recorder.is_some() && !packet.state().contains(ORIGINATED) {
+    if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
     }

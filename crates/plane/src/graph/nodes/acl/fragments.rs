@@ -74,7 +74,7 @@ fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &W
 
 fn record<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
     // What is told of a packet does not go on about our answer to it.
-    if context.recorder.is_some() && !packet.state().contains(ORIGINATED) {
+    if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: F::IS_V4, fragmented });
     }

@@ -112,7 +112,7 @@ fn ask<F: Ip, D: Direction>(
     let found = &found[..count];
     let passes = tally(context, found, &asked.octets[..count]);
     // In the usual case nothing else is looked at.
-    if passes & context.recorder.is_none() {
+    if passes & !context.recorder.is_on() {
         D::onward(context, vector, &asked.places, all, F::IS_V4);
     } else {
         disposition::pass::<F, D>(context, vector, &asked.places, found);

@@ -80,7 +80,7 @@ fn pass<K: Family>(
     if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
         Validator::<K>::counters(interface, context.worker).exempt.add(1);
     }
-    if context.recorder.is_some() {
+    if context.recorder.is_on() {
         note(context, packet, validator, source, Said::Exempt(rule));
     }
 }

@@ -185,7 +185,7 @@ fn judge<F: Ip>(
         valid &= found.verdict == Verdict::Valid;
     });
     // In the usual case nothing else is looked at.
-    if valid & (validator.link == LinkCheck::Off) & context.recorder.is_none() {
+    if valid & (validator.link == LinkCheck::Off) & !context.recorder.is_on() {
         onward::<F>(context, vector, frame, all);
     } else {
         sort::<F>(context, vector, frame, validator, &verdicts);
@@ -205,7 +205,7 @@ fn sort<F: Ip>(
         LinkCheck::Off => Marks::default(),
         _ => link::strangers::<F>(context, vector, frame, validator, verdicts),
     };
-    if context.recorder.is_some() {
+    if context.recorder.is_on() {
         for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
             let (packet, source) = (&vector[place], *F::source(&vector[place]));
             let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
