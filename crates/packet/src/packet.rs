@@ -180,6 +180,12 @@ impl Packet {
         cache.give(std::mem::replace(&mut self.buffer, Buffer::EMPTY));
     }
 
+    /// A number that no other packet has at the same time, as it is that of its buffer.
+    #[inline]
+    pub fn id(&self) -> usize {
+        self.buffer.chunk().as_ptr() as usize
+    }
+
     /// Nothing is in it (taken, recycled, or never filled).
     #[inline]
     pub fn is_empty(&self) -> bool {

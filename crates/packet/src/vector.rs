@@ -163,6 +163,21 @@ impl Frame {
         self.len = start + count;
     }
 
+    /// Puts the places into ascending order: the order in which the packets arrived.
+    pub fn sort(&mut self) {
+        let mut marks = [0u64; VECTOR / 64];
+        for &place in self.places() {
+            marks[usize::from(place / 64)] |= 1 << (place % 64);
+        }
+        self.clear();
+        for (word, mut mark) in (0u8..).zip(marks) {
+            while mark != 0 {
+                self.push(word * 64 + mark.trailing_zeros() as u8);
+                mark &= mark - 1;
+            }
+        }
+    }
+
     /// Forgets all places.
     #[inline(always)]
     pub fn clear(&mut self) {
@@ -231,6 +246,14 @@ mod tests {
         assert_eq!((frame.len(), frame.places()[1]), (128, 2));
         frame.fill(VECTOR);
         assert_eq!((frame.len(), frame.places()[255]), (256, 255));
+        frame.clear();
+        (0..=255).rev().for_each(|place| frame.push(place));
+        frame.sort();
+        assert!(frame.places().iter().copied().eq(0..=255));
+        frame.clear();
+        [200, 3, 64, 63].into_iter().for_each(|place| frame.push(place));
+        frame.sort();
+        assert_eq!(frame.places(), [3, 63, 64, 200]);
         frame.clear();
         assert!(frame.places().is_empty());
     }

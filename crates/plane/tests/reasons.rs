@@ -236,6 +236,8 @@ fn every_reason_is_produced() {
     for frame in &frames {
         note(rig.put("lan", frame).outcome.verdict);
     }
+    let (outcomes, _) = rig.put_decapsulated("lan", 5, &[&v4[14..]]);
+    note(outcomes[0].verdict);
     for text in [
         "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 vlan 9",
         "udp from 127.0.0.1 port 1 to 198.51.100.9 port 2",

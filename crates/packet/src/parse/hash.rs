@@ -12,6 +12,7 @@
 //! What takes part:
 //! - for protocols with ports, the ports; for ICMP echo requests and replies, the identifier on both sides; for ESP,
 //!   the SPI (RFC 4303), in place of the two ports;
+//! - for ICMP errors, where a worker is chosen: the packet that they quote;
 //! - for every fragment, the first included, the addresses alone: all fragments of a packet hash alike. (Behind the
 //!   extension headers of a first IPv6 fragment may be another protocol than the one that later fragments name.)
 //! - never the IPv6 flow label. Hosts change it within a flow (to move away from a bad path), which would reorder the
@@ -47,10 +48,54 @@ pub fn flow_hash(parsed: &Parsed, frame: &[u8], seed: &Seed) -> u32 {
     hash(parsed, frame, seed, |first, second| (first, second), |first, second| (first, second))
 }
 
-/// A hash of the flow that is the same for both directions, for workers. 0 if `frame` is not the one that was parsed.
+/// A hash of the flow that is the same for both directions, for workers. An ICMP error has the hash of the packet that it
+/// quotes. 0 if `frame` is not the one that was parsed.
 #[inline]
 pub fn symmetric_hash(parsed: &Parsed, frame: &[u8], seed: &Seed) -> u32 {
+    if matches!(parsed.protocol, protocol::ICMP | protocol::ICMPV6)
+        && let Some(quoted) = quoted(parsed, frame)
+    {
+        return hash(&quoted, frame, seed, ordered, ordered);
+    }
     hash(parsed, frame, seed, ordered, ordered)
+}
+
+/// The packet that an ICMP error quotes (RFC 792; RFC 4443, 2.1), as far as a hash reads it: most of it is cut off. `None` for
+/// any other packet.
+#[cold]
+fn quoted(parsed: &Parsed, frame: &[u8]) -> Option<Parsed> {
+    use icmpv4::kind::{PARAMETER_PROBLEM, REDIRECT, SOURCE_QUENCH, TIME_EXCEEDED, UNREACHABLE};
+    let v4 = parsed.flags.contains(ParseFlags::IP4);
+    let is_own = parsed.protocol == if v4 { protocol::ICMP } else { protocol::ICMPV6 };
+    if !is_own || !parsed.flags.contains(ParseFlags::L4_HEADER) || parsed.flags.intersects(ParseFlags::FRAGMENT) {
+        return None;
+    }
+    let message = parsed.transport(frame);
+    let kind = *message.first()?;
+    let is_error = match v4 {
+        true => matches!(kind, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM),
+        // RFC 4443, 2.1: errors have a zero in the upper bit of their type.
+        false => kind < 128,
+    };
+    let inner = message.get(icmpv4::LENGTH..).filter(|_| is_error)?;
+    let l3 = parsed.l4.checked_add(icmpv4::LENGTH as u16)?;
+    let (headers, protocol, is_fragment) = if v4 {
+        let header = inner.first_chunk::<{ ipv4::LENGTH }>().filter(|header| header[0] >> 4 == 4)?;
+        let fragment = be16(header, ipv4::FRAGMENT) & !ipv4::DONT_FRAGMENT;
+        (usize::from(header[0] & 0xf) * 4, header[ipv4::PROTOCOL], fragment != 0)
+    } else {
+        inner.first_chunk::<{ ipv6::LENGTH }>().filter(|header| header[0] >> 4 == 6)?;
+        let walk = ipv6::walk(inner).ok()?;
+        let is_fragment = walk.fragment.is_some_and(|fragment| !fragment.is_atomic());
+        (walk.l4.unwrap_or(inner.len()), walk.protocol, is_fragment)
+    };
+    let rest = inner.len().checked_sub(headers)?;
+    let flags = if v4 { ParseFlags::IP4 } else { ParseFlags::IP6 }
+        | ParseFlags::FRAGMENT.when(is_fragment)
+        | ParseFlags::L4.when(rest >= 4)
+        | ParseFlags::L4_HEADER.when(rest >= icmpv4::LENGTH);
+    let l4 = l3.checked_add(u16::try_from(headers).ok()?)?;
+    Some(Parsed { l3, l4, protocol, flags, l3_length: inner.len() as u32 })
 }
 
 /// What [`symmetric_hash`] returns for packets of `protocol` between two endpoints: how to find ports whose flow has a
@@ -251,6 +296,81 @@ mod tests {
         assert_eq!((first_parsed.protocol, later.protocol), (protocol::ICMPV6, protocol::DESTINATION_OPTIONS));
         for hash in [flow_hash, symmetric_hash] {
             assert_eq!(hash(&first_parsed, &first, &SEED), hash(&later, &later_frame, &SEED));
+        }
+    }
+
+    /// The frame of an error about a packet, quoting so many octets of it.
+    fn error(of: &str, from: &str, to: &str, octets: usize) -> u32 {
+        let (offending, frame) = frame(of);
+        let packet = &frame[usize::from(offending.l3)..];
+        let quoted = &packet[..octets.min(packet.len())];
+        let v4 = offending.flags.contains(ParseFlags::IP4);
+        let length = 8 + quoted.len();
+        let mut error = vec![0; 14];
+        if v4 {
+            let address = |text: &str| text.parse::<Ipv4Addr>().unwrap().octets();
+            error.extend([0x45, 0, 0, 20 + length as u8, 0, 0, 0, 0, 64, protocol::ICMP, 0, 0]);
+            error.extend([address(from), address(to)].concat());
+            error.extend([icmpv4::kind::TIME_EXCEEDED, 0, 0, 0, 0, 0, 0, 0]);
+        } else {
+            let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();
+            error.extend([0x60, 0, 0, 0, 0, length as u8, protocol::ICMPV6, 64]);
+            error.extend([address(from), address(to)].concat());
+            error.extend([icmpv6::kind::TIME_EXCEEDED, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        error.extend(quoted);
+        let parsed = if v4 { parse::ipv4(&error, 14) } else { parse::ipv6(&error, 14) };
+        symmetric_hash(&parsed.unwrap(), &error, &SEED)
+    }
+
+    #[test]
+    fn errors_belong_to_the_flow_that_they_quote() {
+        for (packet, reply, router, headers) in [
+            (
+                "tcp from 10.0.0.1 port 1000 to 192.0.2.2 port 80",
+                "tcp from 192.0.2.2 port 80 to 10.0.0.1 port 1000",
+                ("203.0.113.9", "10.0.0.1"),
+                20,
+            ),
+            (
+                "udp from 2001:db8::1 port 1000 to 2001:db8:2::2 port 53",
+                "udp from 2001:db8:2::2 port 53 to 2001:db8::1 port 1000",
+                ("2001:db8:9::9", "2001:db8::1"),
+                40,
+            ),
+            (
+                "icmp from 10.0.0.1 to 192.0.2.2 type echo-request",
+                "icmp from 192.0.2.2 to 10.0.0.1 type echo-reply",
+                ("203.0.113.9", "10.0.0.1"),
+                20,
+            ),
+            (
+                "esp from 10.0.0.1 to 192.0.2.2 spi 0x1234",
+                "esp from 10.0.0.1 to 192.0.2.2 spi 0x1234",
+                ("203.0.113.9", "10.0.0.1"),
+                20,
+            ),
+            (
+                "udp from 10.0.0.1 to 192.0.2.2 fragment 1480",
+                "udp from 10.0.0.1 to 192.0.2.2 fragment 8+",
+                ("203.0.113.9", "10.0.0.1"),
+                20,
+            ),
+        ] {
+            let owner = symmetric(packet);
+            assert_eq!(symmetric(reply), owner, "{reply}");
+            for octets in [headers + 8, headers + 20, 128] {
+                assert_eq!(error(packet, router.0, router.1, octets), owner, "{packet}, {octets} octets");
+            }
+        }
+        // Where too little is quoted, the error is a flow of its own, and nothing is read beyond its end.
+        for octets in 0..20 {
+            let packet = "tcp from 10.0.0.1 port 1000 to 192.0.2.2 port 80";
+            assert_eq!(
+                error(packet, "203.0.113.9", "10.0.0.1", octets),
+                symmetric("icmp from 203.0.113.9 to 10.0.0.1 type time-exceeded"),
+                "{octets} octets"
+            );
         }
     }
 

@@ -20,7 +20,7 @@ use super::table_full::{TableFull, most_bytes};
 use crate::model::{AllowedSources, Allowlist, AllowlistIndex, Gateway, Origin, PerFamily};
 use crate::root::Interface;
 use crate::root::allow::{AllowCounters, Allowlists, List, Sequence, Sources};
-use crate::root::sav::Family;
+use crate::root::family::Family;
 
 /// What prefixes of a list have for a value: any will do.
 const THERE: Value = Value::new(1).expect("1 is a value");

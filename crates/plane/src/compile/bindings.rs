@@ -17,7 +17,7 @@ use super::table_full::TableFull;
 use crate::model::{self, Binding, BindingsIndex, Gateway};
 use crate::root::Interface;
 use crate::root::acl::{PAGE, Page, Pages};
-use crate::root::bindings::{Bind, Bindings, Bound, Verdict};
+use crate::root::bindings::{Bindings, Bound, Verdict};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a list (the classifier says what
 /// rules take).
@@ -177,11 +177,7 @@ fn meanings(list: &model::Bindings) -> Vec<Meaning> {
 }
 
 /// The rules of a list, as far as they are about a family.
-fn classifier<K: Bits + Bind>(
-    domain: &Domain,
-    list: &model::Bindings,
-    numbers: &[u32],
-) -> Result<Writer<K>, TableFull> {
+fn classifier<K: Bits>(domain: &Domain, list: &model::Bindings, numbers: &[u32]) -> Result<Writer<K>, TableFull> {
     let full = |full| TableFull {
         table: format!("mac-ip {}", list.name),
         prefix: String::new(),
@@ -201,7 +197,7 @@ fn classifier<K: Bits + Bind>(
 }
 
 /// What a rule asks, if it is about this family.
-fn about<K: Bits + Bind>(rule: &Binding) -> Option<Rule<K>> {
+fn about<K: Bits>(rule: &Binding) -> Option<Rule<K>> {
     let source = match rule.from {
         None => Span::every(),
         Some(net) => Span::new(K::of_address(net.network())?, K::of_address(net.broadcast())?)?,

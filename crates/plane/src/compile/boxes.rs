@@ -5,35 +5,11 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
-use weir_table::classify::{Address, Fragment, Fragments, Masked, Rule, Span, Upper};
+use weir_table::classify::{Fragment, Fragments, Masked, Rule, Span, Upper};
 use weir_table::sav::Set;
 
 use crate::model::{AclRule, Addresses, InterfaceIndex, IpFamily, Ports, Transport};
-use crate::root::sav::Family;
-
-/// An address family, as rules have its addresses.
-pub trait Bits: Family + Address {
-    /// Its number in rules.
-    const FAMILY: IpFamily;
-    /// The bits of an address of this family.
-    fn of_address(address: IpAddr) -> Option<Self>;
-}
-
-impl Bits for u32 {
-    const FAMILY: IpFamily = IpFamily::V4;
-
-    fn of_address(address: IpAddr) -> Option<u32> {
-        if let IpAddr::V4(address) = address { Some(address.to_bits()) } else { None }
-    }
-}
-
-impl Bits for u128 {
-    const FAMILY: IpFamily = IpFamily::V6;
-
-    fn of_address(address: IpAddr) -> Option<u128> {
-        if let IpAddr::V6(address) = address { Some(address.to_bits()) } else { None }
-    }
-}
+pub use crate::root::family::Family as Bits;
 
 /// What a rule asks of packets of a family, whose interfaces have these numbers; nothing if it is about the other family.
 pub fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) -> Vec<Rule<K>> {

@@ -10,7 +10,8 @@ use weir_table::sav::Verdict;
 use crate::graph::record::Said;
 use crate::model::SpecialAction;
 use crate::root::Root;
-use crate::root::sav::{Class, Family, One, class_v4, class_v6};
+use crate::root::family::Family;
+use crate::root::sav::{Class, One, class_v4, class_v6};
 
 /// What is said of a source on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +48,7 @@ pub fn answers<K: Family>(
     answers: &mut Vec<Answer>,
 ) {
     let of_root = root.interfaces.get(number as usize);
-    let validator = of_root.and_then(|own| K::validators(&root.sav).get(usize::from(*K::of(&own.sav))));
+    let validator = of_root.and_then(|own| K::of(&root.sav).get(usize::from(*K::of(&own.sav))));
     for sources in sources.chunks(VECTOR) {
         let start = answers.len();
         match validator {

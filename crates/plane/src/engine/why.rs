@@ -10,7 +10,7 @@ use super::running::Engine;
 use crate::compile::Decision;
 use crate::compile::rib::Source;
 use crate::model::Place;
-use crate::root::sav::Family;
+use crate::root::family::Family;
 
 /// Why a source is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use weir_packet::packet::Packet;
 use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
@@ -139,22 +140,58 @@ pub enum Fate {
     },
 }
 
-/// A fate of a packet, and what the packet is known by.
+impl Fate {
+    /// A drop for this reason is what the fate led to.
+    pub(crate) const fn explains(&self, reason: Reason) -> bool {
+        match self {
+            Fate::Filtered { .. } => matches!(reason, Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit),
+            Fate::Bound { .. } => matches!(reason, Reason::MacIp),
+            Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
+            Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),
+            Fate::Validated { .. } => matches!(
+                reason,
+                Reason::SavAcl
+                    | Reason::SavUrpfStrict
+                    | Reason::SavUrpfLoose
+                    | Reason::SavUrpfFeasible
+                    | Reason::SavTable
+                    | Reason::SavSpecial
+                    | Reason::SavLink
+                    | Reason::SavRateLimit
+                    | Reason::SavRedirect
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// How a record names a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
+pub(crate) struct Subject {
+    /// The number of the input packet.
     ordinal: u32,
+    /// The trace that follows it; 0 for none.
     trace: u16,
-    fate: Fate,
+    /// [`Packet::id`].
+    id: usize,
+}
+
+impl Subject {
+    pub(crate) fn of(packet: &Packet) -> Subject {
+        Subject { ordinal: packet.ordinal(), trace: packet.trace(), id: packet.id() }
+    }
 }
 
 /// What the nodes decided about packets, in order. Replays, `explain` and tests read the fates of all packets, by the number
-/// of the input packet; traces read those of the packets that they follow. Where nobody reads, nothing is recorded.
+/// of the input packet; traces read those of the vector under way. Where nobody reads, nothing is recorded.
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// The fates of all packets are kept until they are taken.
     all: bool,
     on: bool,
-    entries: Vec<Entry>,
+    entries: Vec<(Subject, Fate)>,
+    /// Where the entries of the vector under way begin.
+    start: usize,
     /// Entries before this one are in their traces.
     traced: usize,
 }
@@ -171,33 +208,50 @@ impl Recorder {
         self.on
     }
 
-    /// Records for the vector under way: it has packets that are traced, or may become so.
-    pub(crate) fn trace(&mut self, tracing: bool) {
+    /// Begins a vector. `tracing`: some of its packets are traced, or may be.
+    #[inline]
+    pub(crate) fn begin(&mut self, tracing: bool) {
         self.on = self.all | tracing;
+        self.start = self.entries.len();
+        self.traced = self.start;
     }
 
-    /// Adds a fate of the packet with this number, which this trace follows.
+    /// Ends a vector.
     #[cold]
-    pub(crate) fn add(&mut self, ordinal: u32, trace: u16, fate: Fate) {
-        if self.all || trace != 0 {
-            self.entries.push(Entry { ordinal, trace, fate });
-        }
-    }
-
-    /// Gives the fates of traced packets since the last call to `step`, each with the number of its trace.
-    pub(crate) fn each_traced(&mut self, mut step: impl FnMut(u16, Fate)) {
-        for entry in self.entries.iter().skip(self.traced).filter(|entry| entry.trace != 0) {
-            step(entry.trace, entry.fate);
-        }
+    pub(crate) fn end(&mut self) {
         if !self.all {
             self.entries.clear();
+        }
+    }
+
+    /// Adds a fate.
+    #[cold]
+    pub(crate) fn add(&mut self, subject: Subject, fate: Fate) {
+        self.entries.push((subject, fate));
+    }
+
+    /// Gives the fates of traced packets since the last call, each with the number of its trace.
+    pub(crate) fn each_traced(&mut self, mut give: impl FnMut(u16, Fate)) {
+        for (subject, fate) in self.entries.iter().skip(self.traced).filter(|(subject, _)| subject.trace != 0) {
+            give(subject.trace, *fate);
         }
         self.traced = self.entries.len();
     }
 
+    /// The latest fate of a packet in this vector that explains its drop.
+    pub(crate) fn cause(&self, packet: &Packet, reason: Reason) -> Option<Fate> {
+        let mut latest = self.entries.iter().skip(self.start).rev();
+        latest.find(|(subject, fate)| subject.id == packet.id() && fate.explains(reason)).map(|(_, fate)| *fate)
+    }
+
     /// Takes the fates, each with the number of its packet.
     pub fn take(&mut self) -> impl Iterator<Item = (u32, Fate)> + use<> {
-        self.traced = 0;
-        std::mem::take(&mut self.entries).into_iter().map(|Entry { ordinal, fate, .. }| (ordinal, fate))
+        (self.start, self.traced) = (0, 0);
+        std::mem::take(&mut self.entries).into_iter().map(|(subject, fate)| (subject.ordinal, fate))
+    }
+
+    /// Adds a fate of an input packet that no node saw.
+    pub(crate) fn add_unseen(&mut self, ordinal: u32, fate: Fate) {
+        self.entries.push((Subject { ordinal, trace: 0, id: 0 }, fate));
     }
 }

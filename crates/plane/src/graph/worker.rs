@@ -27,7 +27,7 @@ use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::reassembly::Reassembly;
-use crate::graph::record::Recorder;
+use crate::graph::record::{Fate, Recorder};
 use crate::graph::sample::Samples;
 use crate::graph::streams::Stream;
 use crate::graph::trace::{Decided, Step, Tracer};
@@ -689,7 +689,7 @@ impl Pass<'_, '_> {
     fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
         let Pass { context, tracer, pieces, spare } = self;
         let tracing = tracing || wanted.is_some();
-        context.recorder.trace(tracing);
+        context.recorder.begin(tracing);
         let mut start = tsc::ticks();
         while let Some(node) = context.next.pending() {
             context.next.take(node, spare);
@@ -707,6 +707,7 @@ impl Pass<'_, '_> {
         }
         if tracing {
             report(context, tracer);
+            context.recorder.end();
         }
         for packet in vector.filled() {
             packet.recycle(context.cache);
@@ -733,8 +734,12 @@ fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
 /// Writes what nodes decided about traced packets into their traces: each trace is still at the node that did.
 #[cold]
 fn report(context: &mut Context<'_>, tracer: &Tracer) {
-    let (model, version) = (context.root.model, context.root.generation);
-    context.recorder.each_traced(|trace, fate| tracer.decide(trace, Decided { model, version, fate }));
+    let root = context.root;
+    context.recorder.each_traced(|trace, fate| tracer.decide(trace, decided(root, fate)));
+}
+
+fn decided(root: &Root, fate: Fate) -> Decided {
+    Decided { model: root.model, version: root.generation, fate }
 }
 
 /// Opens traces at the node where they were asked for, and adds a step to each that passes.
@@ -769,6 +774,13 @@ fn trace(
                 decisions: Vec::new(),
             };
             tracer.step(packet.trace(), step);
+            // A trace that begins here names what dropped the packet, too.
+            if matches!(node, Node::Drop | Node::IcmpError)
+                && let Some(reason) = Reason::of(packet.reason())
+                && let Some(fate) = context.recorder.cause(packet, reason)
+            {
+                tracer.decide(packet.trace(), decided(context.root, fate));
+            }
         }
     }
 }

@@ -10,28 +10,9 @@ use weir_table::lpm::{AsKey, Table};
 
 use crate::root::adjacency::{Adjacency, Kind};
 use crate::root::counters::Counter;
+use crate::root::family::{Both, Family};
 use crate::root::forwarding::Forwarding;
-use crate::root::sav::{Family, Routes};
-
-/// An address family, as allowlists see it.
-pub trait Allowed: Family {
-    /// Its sequences.
-    fn sequences(all: &Allowlists) -> &[Sequence<Self>];
-}
-
-impl Allowed for u32 {
-    #[inline(always)]
-    fn sequences(all: &Allowlists) -> &[Sequence<u32>] {
-        &all.v4
-    }
-}
-
-impl Allowed for u128 {
-    #[inline(always)]
-    fn sequences(all: &Allowlists) -> &[Sequence<u128>] {
-        &all.v6
-    }
-}
+use crate::root::sav::Routes;
 
 /// The interface has no lists.
 pub const NONE: u16 = u16::MAX;
@@ -43,6 +24,20 @@ pub struct Allowlists {
     pub v4: Arc<[Sequence<u32>]>,
     /// Of IPv6.
     pub v6: Arc<[Sequence<u128>]>,
+}
+
+impl Both for Allowlists {
+    type Part<K: Family> = Arc<[Sequence<K>]>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Arc<[Sequence<u32>]> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Arc<[Sequence<u128>]> {
+        &self.v6
+    }
 }
 
 /// Lists in the order in which interfaces name them; at least one.
@@ -89,7 +84,7 @@ impl<K: Family> List<K> {
             Sources::Prefixes(table) => table.lookup_each(guard, source, words),
             Sources::Vrf(vrf) => {
                 let Some(tables) = routes.vrfs.get(usize::from(*vrf)) else { return words.fill(0) };
-                K::table(tables).lookup_each(guard, source, words);
+                K::of(tables).lookup_each(guard, source, words);
                 let adjacencies = routes.adjacencies.view();
                 for word in words {
                     let taken =

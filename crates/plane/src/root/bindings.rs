@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use weir_table::classify::{Address, Fields, Table};
+use weir_table::classify::{Fields, Table};
 
 use crate::root::acl::Pages;
-use crate::root::sav::Family;
+use crate::root::family::{Both, Family};
 
 /// The interface has no bindings.
 pub const NONE: u16 = u16::MAX;
@@ -34,29 +34,23 @@ pub struct Bound {
     pub v6: Arc<Table<u128>>,
 }
 
-/// An address family, as bindings see it.
-pub trait Bind: Family + Address + From<u32> {
-    /// The rules of the family.
-    fn table(bound: &Bound) -> &Table<Self>;
-}
+impl Both for Bound {
+    type Part<K: Family> = Arc<Table<K>>;
 
-impl Bind for u32 {
     #[inline(always)]
-    fn table(bound: &Bound) -> &Table<u32> {
-        &bound.v4
+    fn v4(&self) -> &Arc<Table<u32>> {
+        &self.v4
     }
-}
 
-impl Bind for u128 {
     #[inline(always)]
-    fn table(bound: &Bound) -> &Table<u128> {
-        &bound.v6
+    fn v6(&self) -> &Arc<Table<u128>> {
+        &self.v6
     }
 }
 
 /// What rules ask about.
 #[inline(always)]
-pub(crate) fn fields<K: Bind>(mac: [u8; 6], source: K) -> Fields<K> {
+pub(crate) fn fields<K: Family>(mac: [u8; 6], source: K) -> Fields<K> {
     let [a, b, c, d, e, f] = mac;
     let (upper, lower) = (u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
     Fields::new(source, K::from(upper), 0).with_ports(0, lower)

@@ -6,6 +6,7 @@ use weir_table::lpm::Table;
 
 use crate::root::adjacency::Adjacency;
 use crate::root::ecmp;
+use crate::root::family::{Both, Family};
 
 /// A VRF's forwarding tables. Their values are [`Forwarding`] words.
 #[derive(Clone)]
@@ -14,6 +15,20 @@ pub struct Tables {
     pub v4: Arc<Table<u32>>,
     /// IPv6.
     pub v6: Arc<Table<u128>>,
+}
+
+impl Both for Tables {
+    type Part<K: Family> = Arc<Table<K>>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Arc<Table<u32>> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Arc<Table<u128>> {
+        &self.v6
+    }
 }
 
 /// What a route leads to, as the forwarding tables hold it: an adjacency, or a set of them.

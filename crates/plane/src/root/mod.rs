@@ -10,6 +10,7 @@ pub mod allow;
 pub mod bindings;
 pub mod counters;
 pub mod ecmp;
+pub mod family;
 mod forwarding;
 mod interface;
 mod pending;

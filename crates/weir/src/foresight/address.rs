@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_plane::sav::Family;
+use weir_plane::family::Family;
 
 /// An address of one family.
 pub(super) trait Address: Family {
@@ -24,11 +24,11 @@ pub(super) trait Address: Family {
     /// As it stands in a packet.
     fn octets(self) -> Self::Octets;
     /// The address behind it; none behind the last.
-    fn next(self) -> Option<Self>;
+    fn after(self) -> Option<Self>;
     /// The address before it; none before the first.
     fn previous(self) -> Option<Self>;
     /// The bits that two have in common.
-    fn common(self, other: Self) -> u8;
+    fn shared_bits(self, other: Self) -> u8;
     /// The bits of the widest prefix that begins here.
     fn widest(self) -> u8;
 
@@ -58,7 +58,7 @@ macro_rules! address {
             self.to_be_bytes()
         }
 
-        fn next(self) -> Option<$number> {
+        fn after(self) -> Option<$number> {
             self.checked_add(1)
         }
 
@@ -66,7 +66,7 @@ macro_rules! address {
             self.checked_sub(1)
         }
 
-        fn common(self, other: $number) -> u8 {
+        fn shared_bits(self, other: $number) -> u8 {
             (self ^ other).leading_zeros() as u8
         }
 
@@ -103,7 +103,7 @@ pub(super) fn cover<K: Address>(first: K, last: K) -> impl Iterator<Item = IpNet
         let start = rest?;
         // The widest prefix that begins here and does not end behind the last address.
         let bits = (start.widest()..=K::BITS).find(|&bits| start.saturate(bits) <= last)?;
-        rest = start.saturate(bits).next().filter(|next| *next <= last);
+        rest = start.saturate(bits).after().filter(|next| *next <= last);
         Some(start.net(bits))
     })
 }

@@ -11,10 +11,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use weir_plane::family::Family as _;
 use weir_plane::harness::Validated;
 use weir_plane::reason::Reason;
 use weir_plane::record::Said;
-use weir_plane::sav::{Class, Family as _};
+use weir_plane::sav::Class;
 use weir_table::sav::Verdict;
 
 use super::address::Address;

@@ -43,7 +43,7 @@ impl Ground {
     pub(super) fn add<K: Address>(self, harness: &Harness, all: &mut Vec<K>) {
         let mut add = |(first, bits): (K, u8)| {
             all.push(first);
-            all.extend(first.saturate(bits).next());
+            all.extend(first.saturate(bits).after());
         };
         add((K::ZERO, 0));
         K::SPECIAL.iter().copied().for_each(&mut add);
@@ -64,7 +64,7 @@ pub(super) fn add_of_link<K: Address>(harness: &Harness, interface: u32, all: &m
     for address in Broadcasts::new(&interface.addresses).iter() {
         if let Some(address) = K::of_ip(address.into()) {
             all.push(address);
-            all.extend(address.next());
+            all.extend(address.after());
         }
     }
 }

@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 use weir_plane::engine::Answer;
+use weir_plane::family::Family;
 use weir_plane::harness::{Harness, HarnessError};
 use weir_plane::model::{Gateway, LinkCheck, SavPolicy, SpecialAction};
 use weir_plane::record::Said;
-use weir_plane::sav::Family;
 use weir_table::sav::Verdict as Found;
 
 use super::address::{Address, cover};

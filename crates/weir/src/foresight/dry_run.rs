@@ -163,7 +163,7 @@ fn join_family<K: Address>(monitor: &Monitor, blocks: &[(Block, Counted)], all: 
         let like = |(_, _, other): &(K, K, Joined)| Block { start: block.start, ..other.block } == block;
         if let Some(place) = open.iter().position(like) {
             let (first, end_of, other) = &mut open[place];
-            let bits = first.common(last);
+            let bits = first.shared_bits(last);
             let (low, high) = (first.truncate(bits), first.saturate(bits));
             if bits >= K::JOINT && begin(*first) <= low && high <= end(*first) {
                 *end_of = last;
@@ -175,7 +175,7 @@ fn join_family<K: Address>(monitor: &Monitor, blocks: &[(Block, Counted)], all: 
             all.push(open.swap_remove(place).2);
         }
         // Of a block that a boundary cuts, what is around the rest of it: what is cut out has a longer prefix of its own.
-        let bits = start.common(last);
+        let bits = start.shared_bits(last);
         let prefix = start.truncate(bits).net(bits);
         open.push((start, last, Joined { block, prefix, blocks: 1, counted }));
     }

@@ -197,7 +197,7 @@ fn around<K: Address>(boundaries: &[K], start: K) -> IpNet {
     let next = boundaries.get(boundaries.partition_point(|boundary| *boundary <= start));
     let whole = start.saturate(K::BLOCK);
     let last = next.and_then(|next| next.previous()).map_or(whole, |last| last.min(whole));
-    let bits = start.common(last).max(K::BLOCK);
+    let bits = start.shared_bits(last).max(K::BLOCK);
     start.truncate(bits).net(bits)
 }
 

@@ -445,7 +445,7 @@ impl Harness {
         if frame.len() > MAX_FRAME {
             self.counters.received.add(1);
             self.counters.drops[Reason::FrameTooLong as usize].add(1);
-            self.worker.recorder.add(ordinal, 0, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
+            self.worker.recorder.add_unseen(ordinal, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
             return true;
         }
         let Some(mut packet) = self.worker.packet(frame) else { return false };

@@ -13,7 +13,8 @@ use crate::graph::record::{Fate, Said};
 use crate::graph::worker::UNASKED;
 use crate::model::VrfIndex;
 use crate::reason::Reason;
-use crate::root::sav::{By, Family};
+use crate::root::family::Family;
+use crate::root::sav::By;
 
 /// A packet whose source was validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,19 +8,18 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::lpm::AsKey;
 
 use super::Context;
-use super::sav::Ip;
 use super::stage::{self, Stage};
 use crate::graph::record::Fate;
 use crate::model::PerFamily;
 use crate::reason::Reason;
 use crate::root::Root;
-use crate::root::allow::{self, Allowed, Sequence};
-use crate::root::sav::Family;
+use crate::root::allow::{self, Sequence};
+use crate::root::family::Family;
 
-pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let mut others = part::<F>(context, vector, frame);
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = part::<K>(context, vector, frame);
     while !others.is_empty() {
-        others = part::<F>(context, vector, &others);
+        others = part::<K>(context, vector, &others);
     }
 }
 
@@ -33,88 +32,91 @@ fn number<K: Family>(root: &Root, interface: u32) -> u16 {
 
 /// Asks about the packets that are asked the same as the first; gives the others.
 #[inline(always)]
-fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let (mut mine, mut others) = (Frame::new(), Frame::new());
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = vector[first].interface();
-    let wanted = number::<F::Key>(root, interface);
+    let wanted = number::<K>(root, interface);
     let mut is_mine = true;
-    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut sources = [K::ZERO_OCTETS; VECTOR];
     for &place in frame.places() {
         let packet = &vector[place];
         if packet.interface() != interface {
             interface = packet.interface();
-            is_mine = number::<F::Key>(root, interface) == wanted;
+            is_mine = number::<K>(root, interface) == wanted;
         }
         if !is_mine {
             others.push(place);
             continue;
         }
-        sources[mine.len()] = *F::source(packet);
+        sources[mine.len()] = *K::source(packet);
         mine.push(place);
     }
-    match F::Key::sequences(&root.allow).get(usize::from(wanted)) {
-        Some(sequence) => judge::<F>(context, vector, mine, sequence, &mut sources),
-        None => stage::onward(context, vector, &mine, None, Stage::Lookup, F::IS_V4),
+    match K::of(&root.allow).get(usize::from(wanted)) {
+        Some(sequence) => judge::<K>(context, vector, mine, sequence, &mut sources),
+        None => stage::onward(context, vector, &mine, None, Stage::Lookup, K::IS_V4),
     }
     others
 }
 
 /// Sends those on whose sources are in each list, and refuses the others.
 #[inline(always)]
-fn judge<F: Ip>(
+fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     mut frame: Frame,
-    sequence: &Sequence<F::Key>,
-    sources: &mut [<F::Key as Family>::Octets; VECTOR],
+    sequence: &Sequence<K>,
+    sources: &mut [K::Octets; VECTOR],
 ) {
     for list in &*sequence.0 {
         let count = frame.len();
         let mut words = [0; VECTOR];
         let words = &mut words[..count];
         list.look_up(context.root.routes(), context.guard, &sources[..count], words);
+        let mut exempt = 0;
         if words.contains(&0) {
-            frame = refuse::<F>(context, vector, &frame, list.place, sources, words);
+            (frame, exempt) = refuse::<K>(context, vector, &frame, list.place, sources, words);
         }
         if let Some(counters) = list.counters.get(context.worker) {
-            counters.passed.add(frame.len() as u64);
+            counters.passed.add((frame.len() - exempt) as u64);
             counters.refused.add((count - frame.len()) as u64);
         }
     }
     if context.recorder.is_on() {
-        frame.places().iter().for_each(|&place| note::<F>(context, &vector[place], None));
+        frame.places().iter().for_each(|&place| note::<K>(context, &vector[place], None));
     }
-    stage::onward(context, vector, &frame, None, Stage::Lookup, F::IS_V4);
+    stage::onward(context, vector, &frame, None, Stage::Lookup, K::IS_V4);
 }
 
-/// Refuses packets of whose sources a list says that it does not contain them; gives the others, with their sources.
+/// Refuses packets whose sources a list does not contain. Returns the others, with their sources, and how many of these have
+/// an unspecified source: no list has it, and its packets go no further than their link.
 #[inline(never)]
-fn refuse<F: Ip>(
+fn refuse<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Frame,
     list: u16,
-    sources: &mut [<F::Key as Family>::Octets; VECTOR],
+    sources: &mut [K::Octets; VECTOR],
     words: &[u32],
-) -> Frame {
-    let mut passed = Frame::new();
+) -> (Frame, usize) {
+    let (mut passed, mut exempt) = (Frame::new(), 0);
     for (index, (&place, &word)) in frame.places().iter().zip(words).enumerate() {
-        // An unspecified source is in no list: its packets go no further than their link.
-        if word == 0 && sources[index].as_key() != F::Key::default() {
-            note::<F>(context, &vector[place], Some(list));
+        let is_exempt = sources[index].as_key() == K::default();
+        exempt += usize::from(is_exempt);
+        if word == 0 && !is_exempt {
+            note::<K>(context, &vector[place], Some(list));
             context.next.refuse(&mut vector[place], place, Reason::NotAllowed);
         } else {
             sources[passed.len()] = sources[index];
             passed.push(place);
         }
     }
-    passed
+    (passed, exempt)
 }
 
 #[cold]
-fn note<F: Ip>(context: &mut Context<'_>, packet: &Packet, refused_by: Option<u16>) {
-    let (interface, source) = (packet.interface(), (*F::source(packet)).into());
+fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, refused_by: Option<u16>) {
+    let (interface, source) = (packet.interface(), (*K::source(packet)).into());
     context.record(packet, Fate::Allowed { interface, source, refused_by });
 }

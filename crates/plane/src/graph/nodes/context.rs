@@ -16,7 +16,7 @@ use crate::graph::limiter::Limiter;
 use crate::graph::outlet::Outlet;
 use crate::graph::peer::Peer;
 use crate::graph::reassembly::Reassembly;
-use crate::graph::record::{Fate, Recorder};
+use crate::graph::record::{Fate, Recorder, Subject};
 use crate::graph::sample::Samples;
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
@@ -173,7 +173,7 @@ impl Context<'_> {
     #[inline]
     pub(crate) fn record(&mut self, packet: &Packet, fate: Fate) {
         if self.recorder.is_on() {
-            self.recorder.add(packet.ordinal(), packet.trace(), fate);
+            self.recorder.add(Subject::of(packet), fate);
         }
     }
 }

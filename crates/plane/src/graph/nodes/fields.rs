@@ -5,30 +5,19 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::wire::{ipv4, ipv6, protocol, tcp};
+use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
 use crate::graph::flags::ORIGINATED;
 use crate::root::NONE;
+use crate::root::family::{Family, Header};
 
-/// The fields of an IPv4 packet. Fragments other than the first have neither ports nor types nor flags.
+/// Writes the fields of a parsed packet. Fragments other than the first have neither ports nor types nor flags.
 #[inline(always)]
-pub(super) fn ipv4(packet: &Packet, fields: &mut Fields<u32>) {
+pub(super) fn of<K: Family>(packet: &Packet, fields: &mut Fields<K>) {
     // Parsed packets have a whole header.
-    let Some(header) = packet.l3_header::<{ ipv4::LENGTH }>() else { return *fields = Fields::default() };
-    let [_, tos, .., a, b, c, d, e, f, g, h] = *header;
-    let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-    write(packet, (addresses >> 32) as u32, addresses as u32, tos >> 2, fields);
-}
-
-/// As of IPv4.
-#[inline(always)]
-pub(super) fn ipv6(packet: &Packet, fields: &mut Fields<u128>) {
-    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return *fields = Fields::default() };
-    let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
-    // Version, eight bits of traffic class of which the upper six count, flow label.
-    let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
-    write(packet, at(ipv6::SOURCE), at(ipv6::DESTINATION), dscp, fields);
+    let Some(Header { source, destination, dscp }) = K::matched(packet) else { return *fields = Fields::default() };
+    write(packet, source, destination, dscp, fields);
 }
 
 /// The interface that a packet came by. What the gateway made itself came by none, whichever packet it answers. Without a

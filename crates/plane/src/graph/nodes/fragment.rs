@@ -13,15 +13,16 @@ use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::ipv4;
 
-use super::rewrite::{self, Family};
+use super::rewrite;
 use super::{Context, output};
 use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Adjacency;
+use crate::root::family::Family;
 
 /// `pieces` is empty before and after.
-pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
         send_earlier(context, vector, place);
         let packet = &mut vector[place];
@@ -34,7 +35,7 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
         if packet.state().contains(ORIGINATED) {
             allow(packet, context.random);
         }
-        let mtu = F::mtu(packet, adjacency);
+        let mtu = rewrite::mtu::<K>(packet, adjacency);
         let fragments = if packet.flags().contains(ParseFlags::IP4) {
             Fragmenter::new(packet.l3(), mtu).map(Fragments::V4)
         } else {
@@ -42,7 +43,7 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
             SourceFragmenter::new(packet.l3(), mtu, context.random.next() as u32).map(Fragments::V6)
         };
         match fragments {
-            Ok(fragments) => match send::<F>(context, pieces, packet, adjacency, fragments) {
+            Ok(fragments) => match send::<K>(context, pieces, packet, adjacency, fragments) {
                 Ok(()) => context.counters.absorbed.add(1),
                 Err(reason) => context.next.refuse(packet, place, reason),
             },
@@ -110,7 +111,7 @@ fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
 }
 
 /// Sends all fragments of a packet. When buffers run out, those made so far have left and the packet counts as dropped.
-fn send<F: Family>(
+fn send<K: Family>(
     context: &mut Context<'_>,
     pieces: &mut Vector,
     packet: &Packet,
@@ -121,7 +122,7 @@ fn send<F: Family>(
     loop {
         let piece = fragments.piece(context.cache).and_then(|piece| {
             let Some(mut piece) = piece else { return Ok(None) };
-            finish::<F>(&mut piece, packet, adjacency)?;
+            finish::<K>(&mut piece, packet, adjacency)?;
             Ok(Some(piece))
         });
         match piece {
@@ -145,7 +146,7 @@ fn send<F: Family>(
 }
 
 /// Makes a frame of a fragment's octets.
-fn finish<F: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
+fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
     piece.inherit(packet);
     if packet.state().contains(ORIGINATED) {
         piece.add_state(ORIGINATED);
@@ -153,7 +154,7 @@ fn finish<F: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency)
         checksum::decrement_ttl(piece.l3_mut());
     }
     piece.set_forwarding(packet.forwarding());
-    rewrite::put_link_layer::<F>(piece, adjacency).map_err(|()| Reason::NoHeadroom)
+    rewrite::put_link_layer::<K>(piece, adjacency).map_err(|()| Reason::NoHeadroom)
 }
 
 fn flush(context: &mut Context<'_>, pieces: &mut Vector, port: u32) {

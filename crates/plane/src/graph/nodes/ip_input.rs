@@ -27,6 +27,8 @@ pub(super) const MOST_NESTING: u8 = 4;
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     for &place in frame.places() {
         let packet = &mut vector[place];
+        // What was decided about the packet around it is not about this one.
+        packet.set_resume(Stage::Sav as u8);
         let admitted = match (packet.nesting(), packet.l3().first().map(|first| first >> 4)) {
             (nesting, _) if nesting > MOST_NESTING => Err(Reason::NestingLimit.into()),
             (_, Some(4)) => admit_ipv4(context, packet, packet.l3_offset(), ParseFlags::empty()),
@@ -214,7 +216,7 @@ fn admit_special_v4(
     let (source, destination) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
     let link_scope = martian::is_link_scope_v4(destination);
     let class = class_v4(source, destination);
-    let admission = sav::admission::<sav::V4>(context, packet, class);
+    let admission = sav::admission::<u32>(context, packet, class);
     // A source of which nothing was said, or that it is as any other, is left to the mechanism.
     let open = class.is_none() || admission == Admission::Check;
     match admission {
@@ -247,7 +249,7 @@ fn admit_special_v4(
         match check_options(packet.l3()) {
             // Who may not have sent it is not told: it is forged for the answer's sake, perhaps.
             Err(Refusal::Aloud(reason)) if !admission.is_final() => {
-                Err(sav::one::<sav::V4>(context, packet).map_or(Refusal::Aloud(reason), Refusal::from))
+                Err(sav::one::<u32>(context, packet).map_or(Refusal::Aloud(reason), Refusal::from))
             }
             checked => checked.map(|()| way),
         }
@@ -259,7 +261,7 @@ fn admit_special_v4(
 fn aloud_v6(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Refusal {
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return reason.into() };
     let (source, destination) = addresses_v6(header);
-    let refused = sav::refusal::<sav::V6>(context, packet, class_v6(source, destination));
+    let refused = sav::refusal::<u128>(context, packet, class_v6(source, destination));
     refused.map_or(Refusal::Aloud(reason), Refusal::from)
 }
 
@@ -316,7 +318,7 @@ fn admit_special_v6(
         }
     }
     let class = class_v6(source, destination);
-    let admission = sav::admission::<sav::V6>(context, packet, class);
+    let admission = sav::admission::<u128>(context, packet, class);
     let open = class.is_none() || admission == Admission::Check;
     match admission {
         Admission::Refuse(reason) => return Err(reason.into()),

@@ -12,17 +12,17 @@ use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
 use super::Context;
-use super::sav::Ip;
 use super::stage::{self, Stage};
 use crate::graph::record::Fate;
 use crate::reason::Reason;
 use crate::root::Root;
-use crate::root::bindings::{self, Bind, Bound, Verdict};
+use crate::root::bindings::{self, Bound, Verdict};
+use crate::root::family::Family;
 
-pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let mut others = part::<F>(context, vector, frame);
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = part::<K>(context, vector, frame);
     while !others.is_empty() {
-        others = part::<F>(context, vector, &others);
+        others = part::<K>(context, vector, &others);
     }
 }
 
@@ -42,7 +42,7 @@ fn sender(packet: &Packet) -> [u8; 6] {
 
 /// Asks about the packets whose interfaces have the same list as that of the first; gives the others.
 #[inline(always)]
-fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let (mut mine, mut others) = (Frame::new(), Frame::new());
     let Some(&first) = frame.places().first() else { return others };
@@ -60,38 +60,38 @@ fn part<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) ->
             others.push(place);
             continue;
         }
-        asked[mine.len()] = bindings::fields::<F::Key>(sender(packet), F::source(packet).as_key());
+        asked[mine.len()] = bindings::fields::<K>(sender(packet), K::source(packet).as_key());
         mine.push(place);
     }
     match root.bindings.lists.get(usize::from(wanted)) {
-        Some(bound) => judge::<F>(context, vector, &mine, bound, &asked),
-        None => stage::onward(context, vector, &mine, None, Stage::Acl, F::IS_V4),
+        Some(bound) => judge::<K>(context, vector, &mine, bound, &asked),
+        None => stage::onward(context, vector, &mine, None, Stage::Acl, K::IS_V4),
     }
     others
 }
 
 /// Sends those on that a rule permits.
 #[inline(always)]
-fn judge<F: Ip>(
+fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Frame,
     bound: &Bound,
-    asked: &[Fields<F::Key>; VECTOR],
+    asked: &[Fields<K>; VECTOR],
 ) {
     let mut found = [NO_RULE; VECTOR];
     let found = &mut found[..frame.len()];
-    F::Key::table(bound).lookup_each(context.guard, &asked[..frame.len()], found);
+    K::of(bound).lookup_each(context.guard, &asked[..frame.len()], found);
     let mut passed = Frame::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
-        if F::source(packet).as_key() == F::Key::default() {
+        if K::source(packet).as_key() == K::default() {
             passed.push(place);
             continue;
         }
         count(context, packet, verdict);
         if context.recorder.is_on() {
-            note(context, packet, sender(packet), (*F::source(packet)).into(), verdict);
+            note(context, packet, sender(packet), (*K::source(packet)).into(), verdict);
         }
         if verdict.permits() {
             passed.push(place);
@@ -99,7 +99,7 @@ fn judge<F: Ip>(
             context.next.refuse(packet, place, Reason::MacIp);
         }
     }
-    stage::onward(context, vector, &passed, None, Stage::Acl, F::IS_V4);
+    stage::onward(context, vector, &passed, None, Stage::Acl, K::IS_V4);
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@ use weir_packet::wire::ethernet;
 use super::Context;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::outlet::Destination;
-use crate::graph::record::Fate;
+use crate::graph::record::{Fate, Subject};
 use crate::reason::Reason;
 use crate::root::{Interface, NONE};
 
@@ -89,11 +89,12 @@ fn send(context: &mut Context<'_>, vector: &mut Vector) {
 
 fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
     // Looked at before the port may take packets out of their places.
-    let mut seen = [(NONE, 0u64, (0u32, 0u16), false); VECTOR];
+    let mut seen = [(NONE, 0u64, None, false); VECTOR];
+    let recording = context.recorder.is_on();
     for (seen, &place) in seen.iter_mut().zip(frame.places()) {
         let packet = &vector[place];
         let created = packet.state().contains(ORIGINATED);
-        *seen = (packet.interface(), packet.len() as u64, (packet.ordinal(), packet.trace()), created);
+        *seen = (packet.interface(), packet.len() as u64, recording.then(|| Subject::of(packet)), created);
     }
     let Context { transmitters, cache, now, counters, .. } = context;
     let Some(Some(outlet)) = transmitters.get_mut(port) else {
@@ -103,7 +104,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
     let to = |_, packet: &Packet| Destination::Host(packet.interface());
     let done = outlet.transmit(vector, frame, cache, *now, counters, to);
     let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
-    for (&(interface, length, (ordinal, trace), created), &place) in seen.iter().zip(&frame.places()[..taken]) {
+    for (&(interface, length, subject, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
         if refused.places().contains(&place) {
             super::discard(context, &vector[place], Reason::TransmitFailed);
             continue;
@@ -114,8 +115,8 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
                 interface.counters[context.worker].punt.add(1, length);
             }
         }
-        if context.recorder.is_on() && !created {
-            context.recorder.add(ordinal, trace, Fate::Local);
+        if let Some(subject) = subject.filter(|_| !created) {
+            context.recorder.add(subject, Fate::Local);
         }
     }
     for &place in &frame.places()[taken..] {

@@ -1,12 +1,8 @@
 //! `ip4-rewrite`, `ip6-rewrite`: TTL, MTU, and the link-layer header of the next hop.
 
-use std::net::IpAddr;
-
-use weir_packet::checksum;
 use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
-use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
 
 use super::{Context, next_hop};
@@ -15,90 +11,34 @@ use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::hold::Key;
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::root::family::Family;
 use crate::root::{Adjacency, Kind, invented_mac};
 
-/// What differs between the families.
-pub(super) trait Family {
-    const ETHERTYPE: u16;
-    /// Where the TTL or hop limit stands in the header.
-    const TTL: usize;
-    /// Counts it down, unless it is 1 or 0: then nothing is changed, and the answer is false.
-    fn decrement_above_one(packet: &mut Packet) -> bool;
-    /// What a packet may have on its way by an adjacency, in octets.
-    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32;
-    /// Deals with a packet that is too long for its link.
-    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8);
-    /// The destination.
-    fn destination(header: &[u8]) -> Option<IpAddr>;
+/// The largest packet that may leave by an adjacency, in octets. An answer of weir to what came in fragments takes the least
+/// MTU of IPv6 (RFC 8201, 1: no path MTUs are kept, and no router would fragment it); what came whole shows that its way
+/// takes as much.
+pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
+    match !K::IS_V4 && packet.state().contains(ORIGINATED | PIECEMEAL) {
+        true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
+        false => adjacency.mtu,
+    }
 }
 
-pub(super) struct V4;
-pub(super) struct V6;
-
-impl Family for V4 {
-    const ETHERTYPE: u16 = ethertype::IPV4;
-    const TTL: usize = ipv4::TTL;
-
-    #[inline(always)]
-    fn decrement_above_one(packet: &mut Packet) -> bool {
-        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
-        header[ipv4::TTL] > 1 && checksum::decrement_ttl(header).is_some()
-    }
-
-    fn mtu(_: &Packet, adjacency: &Adjacency) -> u32 {
-        adjacency.mtu
-    }
-
-    #[cold]
-    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        let may_fragment = packet.state().contains(ORIGINATED)
-            || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
-        if may_fragment && packet.offload().gso == Gso::None {
+/// Sends a packet that is too long for its link to be fragmented, if that is allowed; else reports it to its source.
+#[cold]
+fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let originated = packet.state().contains(ORIGINATED);
+    let may_fragment = || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
+    match K::IS_V4 {
+        true if (originated || may_fragment()) && packet.offload().gso == Gso::None => {
             context.next.push(Node::Ip4Fragment, place);
-        } else {
-            context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
         }
-    }
-
-    fn destination(header: &[u8]) -> Option<IpAddr> {
-        next_hop::destination_v4(header)
+        false if originated => context.next.push(Node::Ip6Fragment, place),
+        _ => context.next.refuse_aloud(packet, place, Reason::MtuExceeded),
     }
 }
 
-impl Family for V6 {
-    const ETHERTYPE: u16 = ethertype::IPV6;
-    const TTL: usize = ipv6::HOP_LIMIT;
-
-    #[inline(always)]
-    fn decrement_above_one(packet: &mut Packet) -> bool {
-        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
-        header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
-    }
-
-    /// Our answer to what came in fragments takes what every way takes: we keep no path MTUs (RFC 8201, 1), and nobody on
-    /// the way could cut it. What came whole shows that its way takes as much.
-    fn mtu(packet: &Packet, adjacency: &Adjacency) -> u32 {
-        match packet.state().contains(ORIGINATED | PIECEMEAL) {
-            true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
-            false => adjacency.mtu,
-        }
-    }
-
-    #[cold]
-    fn too_long(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-        if packet.state().contains(ORIGINATED) {
-            context.next.push(Node::Ip6Fragment, place);
-        } else {
-            context.next.refuse_aloud(packet, place, Reason::MtuExceeded);
-        }
-    }
-
-    fn destination(header: &[u8]) -> Option<IpAddr> {
-        next_hop::destination_v6(header)
-    }
-}
-
-pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     let adjacencies = context.root.adjacencies.view();
     let mut out = Frame::new();
     for &place in frame.places() {
@@ -107,7 +47,7 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        if usual::<F>(packet, adjacency) || any::<F>(context, packet, place, adjacency) {
+        if usual::<K>(packet, adjacency) || any::<K>(context, packet, place, adjacency) {
             out.push(place);
         }
     }
@@ -116,19 +56,19 @@ pub(super) fn run<F: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
 
 /// Rewrites a packet that is forwarded over plain Ethernet and fits; false, with nothing changed, for any other.
 #[inline(always)]
-fn usual<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+fn usual<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
     let plain = (packet.l3_offset() == ethernet::LENGTH)
         & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize)
         & !packet.state().contains(ORIGINATED);
-    if !plain || !F::decrement_above_one(packet) {
+    if !plain || !K::decrement_above_one(packet) {
         return false;
     }
     let Some(header) = packet.data_mut().first_chunk_mut::<{ ethernet::LENGTH }>() else { return false };
     header[..12].copy_from_slice(&adjacency.l2[..12]);
-    header[12..].copy_from_slice(&F::ETHERTYPE.to_be_bytes());
+    header[12..].copy_from_slice(&K::ETHERTYPE.to_be_bytes());
     true
 }
 
@@ -144,27 +84,27 @@ fn tell_use(context: &mut Context<'_>, packet: &Packet) {
 
 /// Rewrites any packet, or says why not; true when it is ready to leave.
 #[cold]
-fn any<F: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
+fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
     let originated = packet.state().contains(ORIGINATED);
     // Errors are judged on the packet as it came; only what leaves is changed.
-    if !originated && packet.l3().get(F::TTL).is_none_or(|&ttl| ttl <= 1) {
+    if !originated && packet.l3().get(K::TTL).is_none_or(|&ttl| ttl <= 1) {
         context.next.refuse_aloud(packet, place, Reason::TtlExpired);
         return false;
     }
-    let mtu = F::mtu(packet, adjacency) as usize;
+    let mtu = mtu::<K>(packet, adjacency) as usize;
     if length > mtu && segment_length(packet, length) > mtu {
         packet.set_mtu(adjacency.mtu.try_into().unwrap_or(u16::MAX));
-        F::too_long(context, packet, place);
+        too_long::<K>(context, packet, place);
         return false;
     }
     if adjacency.kind == Kind::RewriteStale {
         tell_use(context, packet);
     }
     if !originated {
-        F::decrement_above_one(packet);
+        K::decrement_above_one(packet);
     }
-    if put_link_layer::<F>(packet, adjacency).is_err() {
+    if put_link_layer::<K>(packet, adjacency).is_err() {
         context.next.refuse(packet, place, Reason::NoHeadroom);
         return false;
     }
@@ -192,22 +132,22 @@ fn tcp_header(packet: &Packet) -> usize {
 }
 
 #[inline(always)]
-pub(super) fn put_link_layer<F: Family>(packet: &mut Packet, adjacency: &Adjacency) -> Result<(), ()> {
+pub(super) fn put_link_layer<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> Result<(), ()> {
     let room = packet.replace_l2(usize::from(adjacency.l2_len)).map_err(drop)?;
     room.copy_from_slice(&adjacency.l2[..usize::from(adjacency.l2_len)]);
     if let Some(ethertype) = room.last_chunk_mut::<2>() {
-        *ethertype = F::ETHERTYPE.to_be_bytes();
+        *ethertype = K::ETHERTYPE.to_be_bytes();
     }
     if adjacency.kind == Kind::Neighbor {
-        invent::<F>(packet, adjacency);
+        invent::<K>(packet, adjacency);
     }
     Ok(())
 }
 
 /// Replays have nobody to ask for the next hop's hardware address.
 #[cold]
-fn invent<F: Family>(packet: &mut Packet, adjacency: &Adjacency) {
-    if let Some(address) = adjacency.next_hop.or_else(|| F::destination(packet.l3()))
+fn invent<K: Family>(packet: &mut Packet, adjacency: &Adjacency) {
+    if let Some(address) = adjacency.next_hop.or_else(|| next_hop::destination(packet))
         && let Some(mac) = packet.data_mut().first_chunk_mut::<6>()
     {
         *mac = invented_mac(address).0;

@@ -17,6 +17,8 @@ use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
 use weir_table::classify::{Address, Fields, NO_RULE, Table};
 
+use crate::root::family::{Both, Family};
+
 pub use found::{Action, Found, MOST_NUMBERS};
 pub use pages::{PAGE, Page, Pages, RuleCounter, Special};
 
@@ -36,6 +38,20 @@ pub struct Access {
     pub input: bool,
     /// Some interface has a list for what leaves.
     pub output: bool,
+}
+
+impl Both for Access {
+    type Part<K: Family> = Arc<[Chain<K>]>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Arc<[Chain<u32>]> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Arc<[Chain<u128>]> {
+        &self.v6
+    }
 }
 
 /// Lists that interfaces name in this order, or the first of these, for one family.

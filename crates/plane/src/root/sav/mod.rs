@@ -25,7 +25,7 @@ pub use multipath::{Paths, Reverse};
 pub(crate) use sources::ENTRIES;
 pub use sources::{Lost, PLACES, PREFIX_LENGTHS, Sources, Spoofed};
 pub use special::{Broadcasts, Class, class_v4, class_v6};
-pub use validator::{Check, Family, Finding, Routes, Validator, Validators};
+pub use validator::{Check, Finding, Routes, Validator, Validators};
 pub(crate) use validator::{Interfaces, One};
 
 /// The interface has no validator.

@@ -1,15 +1,15 @@
 //! What is asked of a source and an interface, by the vector.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
-use weir_table::lpm::{AsKey, Key, Table};
+use weir_table::lpm::{AsKey, Key};
 use weir_table::sav::{CardReading, Order, Pair, Reading, Verdict};
 
 use crate::model::{LinkCheck, PerFamily, RatePer, SavAction, SpecialSources};
 use crate::root::adjacency::{Adjacencies, Adjacency, Kind};
+use crate::root::family::{Both, Family};
 use crate::root::forwarding::{Forwarding, Tables};
 use crate::root::interface::Interface;
 use crate::root::sampler::Choice;
@@ -54,67 +54,17 @@ pub struct Routes<'a> {
     pub reverse: &'a Reverse,
 }
 
-/// An address family, as validation sees it.
-pub trait Family: Key {
-    /// An address as it stands in a packet.
-    type Octets: Copy + AsKey<Self> + Into<IpAddr>;
-    /// No address.
-    const ZERO_OCTETS: Self::Octets;
-    /// The forwarding table of a VRF.
-    fn table(tables: &Tables) -> &Table<Self>;
-    /// The validators of the family.
-    fn validators(all: &Validators) -> &[Validator<Self>];
-    /// What is counted of this family.
-    fn of<T>(both: &PerFamily<T>) -> &T;
-    /// The value as an address.
-    fn address(self) -> IpAddr;
-}
-
-impl Family for u32 {
-    type Octets = [u8; 4];
-    const ZERO_OCTETS: [u8; 4] = [0; 4];
+impl Both for Validators {
+    type Part<K: Family> = Arc<[Validator<K>]>;
 
     #[inline(always)]
-    fn table(tables: &Tables) -> &Table<u32> {
-        &tables.v4
+    fn v4(&self) -> &Arc<[Validator<u32>]> {
+        &self.v4
     }
 
     #[inline(always)]
-    fn validators(all: &Validators) -> &[Validator<u32>] {
-        &all.v4
-    }
-
-    #[inline(always)]
-    fn of<T>(both: &PerFamily<T>) -> &T {
-        &both.v4
-    }
-
-    fn address(self) -> IpAddr {
-        IpAddr::V4(self.into())
-    }
-}
-
-impl Family for u128 {
-    type Octets = [u8; 16];
-    const ZERO_OCTETS: [u8; 16] = [0; 16];
-
-    #[inline(always)]
-    fn table(tables: &Tables) -> &Table<u128> {
-        &tables.v6
-    }
-
-    #[inline(always)]
-    fn validators(all: &Validators) -> &[Validator<u128>] {
-        &all.v6
-    }
-
-    #[inline(always)]
-    fn of<T>(both: &PerFamily<T>) -> &T {
-        &both.v6
-    }
-
-    fn address(self) -> IpAddr {
-        IpAddr::V6(self.into())
+    fn v6(&self) -> &Arc<[Validator<u128>]> {
+        &self.v6
     }
 }
 
@@ -292,7 +242,7 @@ impl<K: Family> Validator<K> {
             }
             Check::Route { vrf, strict, default } => {
                 // There is one for each VRF; without it there would be no route back to anyone.
-                let table = routes.vrfs.get(usize::from(*vrf)).map(K::table);
+                let table = routes.vrfs.get(usize::from(*vrf)).map(K::of);
                 match (table, default) {
                     (None, _) => {}
                     (Some(table), true) => table.lookup_each(guard, source, words),

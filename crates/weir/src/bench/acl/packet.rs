@@ -4,9 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::checksum::{self, Sum, pseudo_v4, pseudo_v6};
 use weir_packet::parse::martian;
-use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{MacAddress, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp};
-use weir_plane::sav::Family;
+use weir_plane::family::Family;
 use weir_table::classify::sample::Packets;
 use weir_table::classify::{Fields, Rule, alike};
 
@@ -23,8 +22,6 @@ pub(super) trait Ip: Packets + Family {
     const ICMP: u8;
     /// Octets of a frame, from the Ethernet header to the end of the payload.
     const SIZE: usize;
-    /// Its ethertype.
-    const ETHERTYPE: u16;
     /// It neither comes from where nobody sends, nor goes where nobody is, and is what rules take it for.
     fn is_forwarded(packet: &Packet<Self>) -> bool;
     /// The header of a packet with so many octets after it.
@@ -122,7 +119,6 @@ impl Ip for u32 {
     const ICMP: u8 = protocol::ICMP;
     /// 64 with the frame check sequence.
     const SIZE: usize = 60;
-    const ETHERTYPE: u16 = ethertype::IPV4;
 
     fn is_forwarded(packet: &Packet<u32>) -> bool {
         // No multicast and nothing link-local, either: it is not forwarded.
@@ -163,7 +159,6 @@ impl Ip for u128 {
     const NAME: &'static str = "ipv6";
     const ICMP: u8 = protocol::ICMPV6;
     const SIZE: usize = 78;
-    const ETHERTYPE: u16 = ethertype::IPV6;
 
     fn is_forwarded(packet: &Packet<u128>) -> bool {
         // What is given out: 2000::/3. The authentication header is one that others follow.

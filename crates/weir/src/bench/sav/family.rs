@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use weir_packet::checksum::{self, pseudo_v4, pseudo_v6};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{MacAddress, ethernet, ipv4, ipv6, protocol, udp};
-use weir_plane::sav::Family;
+use weir_plane::family::Family;
 use weir_table::lpm::Prefix;
 use weir_table::lpm::sample::Draw;
 

@@ -8,17 +8,22 @@ use weir_packet::wire::protocol;
 
 use super::super::Context;
 use super::direction::Direction;
-use super::family::Ip;
 use crate::graph::flags::{ORIGINATED, RESET};
 use crate::graph::record::Fate;
 use crate::graph::sample::{About, Cause, Treatment};
 use crate::model::Rejection;
 use crate::reason::Reason;
 use crate::root::acl::{Action, Found, Special};
+use crate::root::family::Family;
 
 /// Sends each packet where what was found for it says.
 #[inline(never)]
-pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, found: &[u32]) {
+pub(super) fn pass<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Frame,
+    found: &[u32],
+) {
     let mut usual = Frame::new();
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
@@ -34,7 +39,7 @@ pub(super) fn pass<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut 
             Some(reason) => context.next.refuse(packet, place, reason),
         }
     }
-    D::onward(context, vector, &usual, None, F::IS_V4);
+    D::onward(context, vector, &usual, None, K::IS_V4);
 }
 
 /// Why a packet is dropped, if it is.

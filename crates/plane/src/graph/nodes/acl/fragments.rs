@@ -10,12 +10,12 @@ use weir_table::classify::{Address, Fields, Fragment};
 use super::super::stage::Stage;
 use super::super::{Context, local};
 use super::direction::Direction;
-use super::family::Ip;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::{First, Later, Upper};
 use crate::graph::record::{Fate, Fragmented};
 use crate::reason::Reason;
 use crate::root::acl::Chain;
+use crate::root::family::Family;
 
 /// What becomes of a fragment.
 pub(super) enum Way {
@@ -32,15 +32,15 @@ pub(super) enum Way {
 /// What rules see of a fragment; `None` if it waits, or is dropped.
 #[cold]
 #[inline(never)]
-pub(super) fn take<F: Ip, D: Direction>(
+pub(super) fn take<K: Family, D: Direction>(
     context: &mut Context<'_>,
     packet: &mut Packet,
     place: u8,
-    chain: &Chain<F::Key>,
-    fields: Fields<F::Key>,
-) -> Option<Fields<F::Key>> {
+    chain: &Chain<K>,
+    fields: Fields<K>,
+) -> Option<Fields<K>> {
     let way = way(context, packet, chain, fields);
-    note::<F, D>(context, packet, &way);
+    note::<K, D>(context, packet, &way);
     match way {
         Way::Ask => return Some(fields),
         Way::Given(first) => return Some(given(fields, first)),
@@ -53,7 +53,7 @@ pub(super) fn take<F: Ip, D: Direction>(
                 Ok(()) => context.counters.set_aside.add(1),
                 Err(refused) => {
                     *packet = refused;
-                    record::<F, D>(context, packet, Fragmented::NoRoom);
+                    record::<K, D>(context, packet, Fragmented::NoRoom);
                     context.next.refuse(packet, place, Reason::AclFragment);
                 }
             }
@@ -62,21 +62,21 @@ pub(super) fn take<F: Ip, D: Direction>(
     None
 }
 
-fn note<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
+fn note<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
     let fragmented = match way {
         Way::Ask => return,
         Way::Given(first) => Fragmented::Given(first.protocol, first.upper),
         Way::Wait(_) => Fragmented::Waits,
         Way::Refuse => Fragmented::Refused,
     };
-    record::<F, D>(context, packet, fragmented);
+    record::<K, D>(context, packet, fragmented);
 }
 
-fn record<F: Ip, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
+fn record<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
     // What is told of a packet does not go on about our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
-        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: F::IS_V4, fragmented });
+        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: K::IS_V4, fragmented });
     }
 }
 

@@ -8,7 +8,6 @@
 
 mod direction;
 mod disposition;
-mod family;
 mod fragments;
 
 use weir_packet::packet::Packet;
@@ -16,19 +15,18 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
-use super::Context;
+use super::{Context, fields};
 use crate::root::Root;
 use crate::root::acl::{self, Chain, Found, PAGE};
+use crate::root::family::Family;
 
 use direction::Direction;
 pub(super) use direction::{Input, Output};
-use family::Ip;
-pub(super) use family::{V4, V6};
 
-pub(super) fn run<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let mut others = group::<F, D>(context, vector, frame);
+pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+    let mut others = group::<K, D>(context, vector, frame);
     while !others.is_empty() {
-        others = group::<F, D>(context, vector, &others);
+        others = group::<K, D>(context, vector, &others);
     }
 }
 
@@ -40,8 +38,8 @@ fn octets(packet: &Packet) -> u32 {
 
 /// The chain of an interface, [`acl::NONE`] without one.
 #[inline]
-fn number<F: Ip, D: Direction>(root: &Root, interface: u32) -> u16 {
-    root.interfaces.get(interface as usize).map_or(acl::NONE, |interface| F::of(D::chains(interface)))
+fn number<K: Family, D: Direction>(root: &Root, interface: u32) -> u16 {
+    root.interfaces.get(interface as usize).map_or(acl::NONE, |interface| *K::of(D::chains(interface)))
 }
 
 /// Packets that are looked up together, as rules see them.
@@ -54,33 +52,33 @@ struct Asked<K> {
 
 /// Asks about the packets that have the same chain as the first; gives the others.
 #[inline(always)]
-fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let adjacencies = root.adjacencies.view();
     let mut others = Frame::new();
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
-    let mut own = number::<F, D>(root, interface);
+    let mut own = number::<K, D>(root, interface);
     let (lead, mut all) = (own, true);
-    let chain = F::chains(root).get(usize::from(lead));
+    let chain = K::of(&root.acl).get(usize::from(lead));
     let mut asked = Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);
         if by != interface {
-            (interface, own, all) = (by, number::<F, D>(root, by), false);
+            (interface, own, all) = (by, number::<K, D>(root, by), false);
         }
         if own != lead {
             others.push(place);
             continue;
         }
         let index = asked.places.len();
-        F::fields(packet, &mut asked.fields[index]);
+        fields::of::<K>(packet, &mut asked.fields[index]);
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(chain) = chain
         {
             let fields = asked.fields[index];
-            match fragments::take::<F, D>(context, &mut vector[place], place, chain, fields) {
+            match fragments::take::<K, D>(context, &mut vector[place], place, chain, fields) {
                 Some(fields) => asked.fields[index] = fields,
                 None => continue,
             }
@@ -90,32 +88,32 @@ fn group<F: Ip, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, fr
         asked.places.push(place);
     }
     match chain {
-        Some(chain) => ask::<F, D>(context, vector, &asked, chain, all.then_some(interface)),
-        None => D::onward(context, vector, &asked.places, all.then_some(interface), F::IS_V4),
+        Some(chain) => ask::<K, D>(context, vector, &asked, chain, all.then_some(interface)),
+        None => D::onward(context, vector, &asked.places, all.then_some(interface), K::IS_V4),
     }
     others
 }
 
 /// Asks a chain about packets, counts what its rules matched, and sends each packet where it goes.
 #[inline(always)]
-fn ask<F: Ip, D: Direction>(
+fn ask<K: Family, D: Direction>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    asked: &Asked<F::Key>,
-    chain: &Chain<F::Key>,
+    asked: &Asked<K>,
+    chain: &Chain<K>,
     all: Option<u32>,
 ) {
     let count = asked.places.len();
     let mut found = [NO_RULE; VECTOR];
-    let chains = F::chains(context.root);
+    let chains = K::of(&context.root.acl);
     chain.lookup_each(chains, context.guard, &asked.fields[..count], &mut found[..count]);
     let found = &found[..count];
     let passes = tally(context, found, &asked.octets[..count]);
     // In the usual case nothing else is looked at.
     if passes & !context.recorder.is_on() {
-        D::onward(context, vector, &asked.places, all, F::IS_V4);
+        D::onward(context, vector, &asked.places, all, K::IS_V4);
     } else {
-        disposition::pass::<F, D>(context, vector, &asked.places, found);
+        disposition::pass::<K, D>(context, vector, &asked.places, found);
     }
 }
 

@@ -4,27 +4,28 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_table::classify::Fields;
 
-use super::super::Context;
-use super::family::Ip;
+use super::super::stage::{self, Stage};
+use super::super::{Context, fields};
 use super::invalid::Marks;
 use super::note::note;
-use super::onward;
+
 use crate::graph::record::Said;
-use crate::root::sav::{Family, Validator};
+use crate::root::family::Family;
+use crate::root::sav::Validator;
 
 /// Sends packets that are exempt past validation; gives the others, in their order.
 #[inline(never)]
-pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let places = frame.places();
     let number = |place: u8| {
         let interface = root.interfaces.get(vector[place].interface() as usize);
-        interface.map_or(crate::root::sav::NONE, |interface| *F::Key::of(&interface.sav))
+        interface.map_or(crate::root::sav::NONE, |interface| *K::of(&interface.sav))
     };
     let (mut exempt, mut asked) = (Marks::default(), Marks::default());
     for (first, &place) in places.iter().enumerate() {
         let own = number(place);
-        let validator = F::Key::validators(&root.sav).get(usize::from(own));
+        let validator = K::of(&root.sav).get(usize::from(own));
         let Some((validator, rules)) = validator.and_then(|own| Some((own, own.exempt.as_ref()?))) else { continue };
         if asked.has(first) {
             continue;
@@ -35,7 +36,7 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
         for (index, &place) in places.iter().enumerate().skip(first) {
             if number(place) == own {
                 asked.set(index);
-                F::fields(&vector[place], &mut fields[count]);
+                fields::of::<K>(&vector[place], &mut fields[count]);
                 indexes[count] = index as u8;
                 count += 1;
             }
@@ -44,27 +45,27 @@ pub(super) fn part<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Fr
             let index = usize::from(indexes[at]);
             exempt.set(index);
             let packet = &vector[places[index]];
-            pass(context, packet, validator, rule, (*F::source(packet)).into());
+            pass(context, packet, validator, rule, (*K::source(packet)).into());
         });
     }
     let (mut past, mut others) = (Frame::new(), Frame::new());
     for (index, &place) in places.iter().enumerate() {
         if exempt.has(index) { past.push(place) } else { others.push(place) }
     }
-    onward::<F>(context, vector, &past, None);
+    stage::onward(context, vector, &past, None, Stage::Bindings, K::IS_V4);
     others
 }
 
 /// Whether one packet is exempt, which is counted.
 #[cold]
-pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> bool {
+pub(super) fn one<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>) -> bool {
     let Some(rules) = &validator.exempt else { return false };
     let mut found = None;
     let mut fields = [Fields::default()];
-    F::fields(packet, &mut fields[0]);
+    fields::of::<K>(packet, &mut fields[0]);
     rules.each(&fields, |_, rule| found = Some(rule));
     if let Some(rule) = found {
-        pass(context, packet, validator, rule, (*F::source(packet)).into());
+        pass(context, packet, validator, rule, (*K::source(packet)).into());
     }
     found.is_some()
 }

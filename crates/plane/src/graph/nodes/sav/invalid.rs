@@ -12,12 +12,12 @@ use super::super::Context;
 use super::super::next_hop::destination;
 use super::super::options::check_options;
 use super::super::stage::{self, Stage};
-use super::family::{Ip, V4, V6};
 use crate::graph::sample::{About, Cause, Treatment};
 use crate::model::{RatePer, SavAction};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::sav::{By, ENTRIES, Family, Finding, Validator};
+use crate::root::family::Family;
+use crate::root::sav::{By, ENTRIES, Finding, Validator};
 use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// What becomes of a packet that is not valid.
@@ -97,7 +97,7 @@ pub(super) fn enter(context: &Context<'_>, packet: &Packet, by: By) {
 
 /// Enters where packets of a list come from, by their places in it: all, or some for all where they are many.
 #[inline(never)]
-pub(super) fn enter_some<F: Ip>(
+pub(super) fn enter_some<K: Family>(
     context: &mut Context<'_>,
     vector: &Vector,
     frame: &Frame,
@@ -113,7 +113,7 @@ pub(super) fn enter_some<F: Ip>(
         let index = usize::from(group[chosen]);
         let packet = &vector[places[index]];
         let packets = group.len() as u64;
-        let (source, traffic) = ((*F::source(packet)).into(), (packets, packets * packet.len() as u64));
+        let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * packet.len() as u64));
         context.counters.spoofed.add(packet.interface(), source, traffic, by(index), context.now);
     }
 }
@@ -121,12 +121,12 @@ pub(super) fn enter_some<F: Ip>(
 /// Enters where packets of a vector come from that pass although no rule knows their source: one of them, taken at random,
 /// for all. These are legitimate more often than not, so they must cost little.
 #[inline(never)]
-pub(super) fn enter_unknown<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, by: By) {
+pub(super) fn enter_unknown<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, by: By) {
     let places = frame.places();
     let chosen = if places.len() > 1 { context.random.below(places.len() as u64) as usize } else { 0 };
     let packet = &vector[places[chosen]];
     let packets = places.len() as u64;
-    let (source, traffic) = ((*F::source(packet)).into(), (packets, packets * packet.len() as u64));
+    let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * packet.len() as u64));
     context.counters.unknown.add(packet.interface(), source, traffic, by, context.now);
 }
 
@@ -149,11 +149,11 @@ pub(super) fn is_over<K: Family>(
 /// The same of all packets of a list that `is_invalid`, which says so of places in it: each bucket is asked once for as
 /// many as follow one another.
 #[inline(never)]
-pub(super) fn those_over<F: Ip>(
+pub(super) fn those_over<K: Family>(
     context: &Context<'_>,
     vector: &Vector,
     frame: &Frame,
-    validator: &Validator<F::Key>,
+    validator: &Validator<K>,
     is_invalid: impl Fn(usize) -> bool,
 ) -> Marks {
     let mut over = Marks::default();
@@ -175,7 +175,7 @@ pub(super) fn those_over<F: Ip>(
         }
         let packet = &vector[place];
         // Rows are not kept where all is valid, which is the usual case: they are looked up again.
-        let found = || validator.one(context.root.routes(), context.guard, *F::source(packet), packet.interface());
+        let found = || validator.one(context.root.routes(), context.guard, *K::source(packet), packet.interface());
         let own = validator.bucket(meters, per_rule.then(found), packet.interface());
         if own != bucket {
             ask(bucket, &indexes[..asked], &lengths[..asked]);
@@ -227,7 +227,7 @@ pub(crate) fn redirect_again(root: &Root, guard: &Guard<'_>, packet: &mut Packet
 pub(in crate::graph::nodes) fn redirection(root: &Root, guard: &Guard<'_>, packet: &Packet) -> Option<u32> {
     fn of<K: Family>(root: &Root, packet: &Packet) -> Option<u32> {
         let interface = root.interfaces.get(packet.interface() as usize)?;
-        K::validators(&root.sav).get(usize::from(*K::of(&interface.sav)))?.redirect
+        K::of(&root.sav).get(usize::from(*K::of(&interface.sav)))?.redirect
     }
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let number = if v4 { of::<u32>(root, packet) } else { of::<u128>(root, packet) }?;
@@ -286,5 +286,9 @@ fn may_leave(packet: &Packet) -> bool {
 
 /// The source of a packet of either family.
 fn source(packet: &Packet) -> IpAddr {
-    if packet.flags().contains(ParseFlags::IP4) { (*V4::source(packet)).into() } else { (*V6::source(packet)).into() }
+    if packet.flags().contains(ParseFlags::IP4) {
+        (*u32::source(packet)).into()
+    } else {
+        (*u128::source(packet)).into()
+    }
 }

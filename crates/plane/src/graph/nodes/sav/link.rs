@@ -14,11 +14,11 @@ use weir_table::lpm::AsKey;
 use weir_table::sav::Verdict;
 
 use super::super::Context;
-use super::family::Ip;
 use super::invalid::Marks;
 use crate::graph::record::Strange;
 use crate::model::LinkCheck;
-use crate::root::sav::{Family, Validator};
+use crate::root::family::Family;
+use crate::root::sav::Validator;
 use crate::root::{Forwarding, Kind, Root};
 
 /// Who a packet should come from, on the interface that it came in by.
@@ -79,19 +79,19 @@ fn mac(packet: &Packet) -> &[u8] {
 
 /// Marks the packets of a list that do not come from whom they should, of those that `validator` lets pass.
 #[inline(never)]
-pub(super) fn strangers<F: Ip>(
+pub(super) fn strangers<K: Family>(
     context: &Context<'_>,
     vector: &Vector,
     frame: &Frame,
-    validator: &Validator<F::Key>,
+    validator: &Validator<K>,
     verdicts: &[Verdict; VECTOR],
 ) -> Marks {
     let root = context.root;
     let places = frame.places();
     let mut strangers = Marks::default();
-    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut sources = [K::ZERO_OCTETS; VECTOR];
     for (source, &place) in sources.iter_mut().zip(places) {
-        *source = *F::source(&vector[place]);
+        *source = *K::source(&vector[place]);
     }
     let mut words = [0; VECTOR];
     let mut start = 0;
@@ -102,7 +102,7 @@ pub(super) fn strangers<F: Ip>(
         let vrf = root.interfaces.get(interface as usize).map_or(0, |interface| interface.vrf);
         let Some(tables) = root.vrfs.get(usize::from(vrf)) else { continue };
         let (sources, words) = (&sources[first..start], &mut words[first..start]);
-        F::Key::table(tables).lookup_each(context.guard, |index| sources[index].as_key(), words);
+        K::of(tables).lookup_each(context.guard, |index| sources[index].as_key(), words);
         for (at, (&place, (&source, &word))) in run.iter().zip(sources.iter().zip(&*words)).enumerate() {
             let index = first + at;
             if !validator.passes(verdicts[index]) {
@@ -130,7 +130,7 @@ pub(super) fn stranger<K: Family>(
     let interface = packet.interface();
     let word = of_link_local(root, interface, source.into()).or_else(|| {
         let vrf = root.interfaces.get(interface as usize)?.vrf;
-        Some(K::table(root.vrfs.get(usize::from(vrf))?).lookup(guard, source.as_key()))
+        Some(K::of(root.vrfs.get(usize::from(vrf))?).lookup(guard, source.as_key()))
     })?;
     let neighbor = is_strange(link, expected(root, interface, source.into(), word, mac(packet)))?;
     let known = neighbor.and_then(|number| root.adjacencies.get(number as usize)).map(|adjacency| {

@@ -4,10 +4,11 @@
 //! Packets of one interface keep their order; those that are exempt go before the others.
 
 mod exempt;
-mod family;
 mod invalid;
 mod link;
 mod note;
+
+use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, VECTOR, Vector};
@@ -19,87 +20,93 @@ use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::reason::Reason;
 use crate::root::Root;
-use crate::root::sav::{Broadcasts, By, Class, Family, Interfaces, One, Validator};
+use crate::root::family::Family;
+use crate::root::sav::{Broadcasts, By, Class, Interfaces, One, Validator};
 
-pub(super) use family::{Ip, V4, V6};
 pub(crate) use invalid::redirect_again;
 use invalid::{Disposition, Marks};
 pub(super) use invalid::{redirect, redirection};
 use note::note;
 
-pub(super) fn run<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
     let others;
     let mut frame = frame;
-    if *F::Key::of(&context.root.sav.exempts) {
-        others = exempt::part::<F>(context, vector, frame);
+    if *K::of(&context.root.sav.exempts) {
+        others = exempt::part::<K>(context, vector, frame);
         frame = &others;
     }
-    if !of_one_interface::<F>(context, vector, frame) {
-        let mut others = group::<F>(context, vector, frame);
+    if !of_one_interface::<K>(context, vector, frame) {
+        let mut others = group::<K>(context, vector, frame);
         while !others.is_empty() {
-            others = group::<F>(context, vector, &others);
+            others = group::<K>(context, vector, &others);
         }
     }
 }
 
+/// The source is a broadcast address of its link, which IPv4 alone has.
+#[inline(always)]
+fn is_broadcast<K: Family>(broadcasts: &Broadcasts, source: &K::Octets) -> bool {
+    K::IS_V4 && matches!((*source).into(), IpAddr::V4(source) if broadcasts.has(source.to_bits()))
+}
+
 /// Sends on packets that pass.
 #[inline]
-fn onward<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>) {
-    stage::onward(context, vector, frame, all, Stage::Bindings, F::IS_V4);
+fn onward<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>) {
+    stage::onward(context, vector, frame, all, Stage::Bindings, K::IS_V4);
 }
 
 /// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
 /// they did not, or there is something else about them.
 #[inline(always)]
-fn of_one_interface<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> bool {
+fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> bool {
     let places = frame.places();
     let Some(&first) = places.first() else { return true };
     let interface = vector[first].interface();
-    let own = Own::of::<F>(context.root, interface);
+    let own = Own::<K>::of(context.root, interface);
     let Some(validator) = own.validator else { return false };
-    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut sources = [K::ZERO_OCTETS; VECTOR];
     let mut differs = 0;
     for (source, &place) in sources.iter_mut().zip(places) {
         let packet = &vector[place];
         differs |= packet.interface() ^ interface;
-        *source = *F::source(packet);
+        *source = *K::source(packet);
     }
     let sources = &sources[..places.len()];
-    let broadcast = |broadcasts| sources.iter().any(|source| F::is_broadcast(broadcasts, source));
+    let broadcast = |broadcasts| sources.iter().any(|source| is_broadcast::<K>(broadcasts, source));
     if differs != 0 || own.broadcasts.is_some_and(broadcast) {
         return false;
     }
-    Own { packets: places.len() as u64, ..own }.count::<F>(context.root, context.worker);
-    judge::<F>(context, vector, frame, validator, sources, One(interface));
+    Own { packets: places.len() as u64, ..own }.count(context.root, context.worker);
+    judge::<K>(context, vector, frame, validator, sources, One(interface));
     true
 }
 
 /// Validates the packets that have the same validator as the first; gives the others.
 #[inline(never)]
-fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
     let root = context.root;
     let (mut mine, mut others) = (Frame::new(), Frame::new());
     let Some(&first) = frame.places().first() else { return others };
-    let mut own = Own::of::<F>(root, vector[first].interface());
+    let mut own = Own::<K>::of(root, vector[first].interface());
     let Some(validator) = own.validator else {
-        return unasked::<F>(context, vector, frame);
+        return unasked::<K>(context, vector, frame);
     };
-    let mut sources = [F::Key::ZERO_OCTETS; VECTOR];
+    let mut sources = [K::ZERO_OCTETS; VECTOR];
     let mut interfaces = [0; VECTOR];
     for &place in frame.places() {
         let packet = &vector[place];
         if packet.interface() != own.number {
-            own.count::<F>(root, context.worker);
-            own = Own::of::<F>(root, packet.interface());
+            own.count(root, context.worker);
+            own = Own::<K>::of(root, packet.interface());
         }
         if !own.has(validator) {
             others.push(place);
             continue;
         }
         own.packets += 1;
-        let source = *F::source(packet);
-        if own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source)) {
-            broadcast::<F>(context, &mut vector[place], place, validator);
+        let source = *K::source(packet);
+        if own.broadcasts.is_some_and(|broadcasts| is_broadcast::<K>(broadcasts, &source)) {
+            broadcast::<K>(context, &mut vector[place], place, validator);
             continue;
         }
         let index = mine.len();
@@ -107,22 +114,22 @@ fn group<F: Ip>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -
         interfaces[index] = own.number;
         mine.push(place);
     }
-    own.count::<F>(root, context.worker);
-    judge::<F>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    own.count(root, context.worker);
+    judge::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
     others
 }
 
 /// The packets of interfaces without a validator go on; gives the others.
 #[cold]
-fn unasked<F: Ip>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+fn unasked<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
     let (mut mine, mut others) = (Frame::new(), Frame::new());
     for &place in frame.places() {
-        match Own::<F::Key>::of::<F>(context.root, vector[place].interface()).validator {
+        match Own::<K>::of(context.root, vector[place].interface()).validator {
             None => mine.push(place),
             Some(_) => others.push(place),
         }
     }
-    onward::<F>(context, vector, &mine, None);
+    onward::<K>(context, vector, &mine, None);
     others
 }
 
@@ -137,13 +144,12 @@ struct Own<'a, K: Family> {
 
 impl<'a, K: Family> Own<'a, K> {
     #[inline]
-    fn of<F: Ip<Key = K>>(root: &'a Root, number: u32) -> Self {
+    fn of(root: &'a Root, number: u32) -> Self {
         let interface = root.interfaces.get(number as usize);
-        let validator =
-            interface.and_then(|interface| K::validators(&root.sav).get(usize::from(*K::of(&interface.sav))));
+        let validator = interface.and_then(|interface| K::of(&root.sav).get(usize::from(*K::of(&interface.sav))));
         let broadcasts = interface
             .map(|interface| &*interface.broadcasts)
-            .filter(|broadcasts| F::HAS_BROADCASTS && !broadcasts.is_empty())
+            .filter(|broadcasts| K::IS_V4 && !broadcasts.is_empty())
             .filter(|_| validator.is_some_and(|validator| validator.special.broadcast != SpecialAction::Check));
         Own { number, validator, broadcasts, packets: 0 }
     }
@@ -154,7 +160,7 @@ impl<'a, K: Family> Own<'a, K> {
     }
 
     #[inline]
-    fn count<F: Ip<Key = K>>(&self, root: &Root, worker: usize) {
+    fn count(&self, root: &Root, worker: usize) {
         if self.packets > 0
             && let Some(interface) = root.interfaces.get(self.number as usize)
         {
@@ -165,12 +171,12 @@ impl<'a, K: Family> Own<'a, K> {
 
 /// Asks the validator about packets, and sends each where it goes.
 #[inline(always)]
-fn judge<F: Ip>(
+fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Frame,
-    validator: &Validator<F::Key>,
-    sources: &[<F::Key as Family>::Octets],
+    validator: &Validator<K>,
+    sources: &[K::Octets],
     interfaces: impl Interfaces,
 ) {
     let (worker, all) = (context.worker, interfaces.all());
@@ -186,35 +192,35 @@ fn judge<F: Ip>(
     });
     // In the usual case nothing else is looked at.
     if valid & (validator.link == LinkCheck::Off) & !context.recorder.is_on() {
-        onward::<F>(context, vector, frame, all);
+        onward::<K>(context, vector, frame, all);
     } else {
-        sort::<F>(context, vector, frame, validator, &verdicts);
+        sort::<K>(context, vector, frame, validator, &verdicts);
     }
 }
 
 /// Parts those that go on from those that do not.
 #[inline(never)]
-fn sort<F: Ip>(
+fn sort<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Frame,
-    validator: &Validator<F::Key>,
+    validator: &Validator<K>,
     verdicts: &[Verdict; VECTOR],
 ) {
     let strangers = match validator.link {
         LinkCheck::Off => Marks::default(),
-        _ => link::strangers::<F>(context, vector, frame, validator, verdicts),
+        _ => link::strangers::<K>(context, vector, frame, validator, verdicts),
     };
     if context.recorder.is_on() {
         for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
-            let (packet, source) = (&vector[place], *F::source(&vector[place]));
-            let strange = strangers.has(index).then(|| of_stranger::<F>(context, packet, validator)).flatten();
+            let (packet, source) = (&vector[place], *K::source(&vector[place]));
+            let strange = strangers.has(index).then(|| of_stranger::<K>(context, packet, validator)).flatten();
             note(context, packet, validator, source.into(), strange.map_or(Said::Mechanism(verdict), Said::Link));
         }
     }
     let is_invalid = |index: usize| !validator.passes(verdicts[index]) || strangers.has(index);
     let over = match validator.action {
-        SavAction::RateLimit => invalid::those_over::<F>(context, vector, frame, validator, is_invalid),
+        SavAction::RateLimit => invalid::those_over::<K>(context, vector, frame, validator, is_invalid),
         _ => Marks::default(),
     };
     let mut usual = Frame::new();
@@ -230,7 +236,7 @@ fn sort<F: Ip>(
                     context.next.refuse(packet, place, Reason::MartianSource);
                     continue;
                 }
-                count_unknown::<F::Key>(context, packet);
+                count_unknown::<K>(context, packet);
                 unknown.push(place);
             }
             usual.push(place);
@@ -245,19 +251,19 @@ fn sort<F: Ip>(
             Disposition::Redirect => invalid::redirect(context, packet, place),
         }
     }
-    onward::<F>(context, vector, &usual, None);
-    invalid::enter_some::<F>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
+    onward::<K>(context, vector, &usual, None);
+    invalid::enter_some::<K>(context, vector, frame, &indexes[..count], |index| validator.found_by(verdicts[index]));
     if !unknown.is_empty() {
-        invalid::enter_unknown::<F>(context, vector, &unknown, validator.by);
+        invalid::enter_unknown::<K>(context, vector, &unknown, validator.by);
     }
 }
 
 /// What is strange about the station that a packet came from, if something is.
-fn of_stranger<F: Ip>(context: &Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Option<Strange> {
+fn of_stranger<K: Family>(context: &Context<'_>, packet: &Packet, validator: &Validator<K>) -> Option<Strange> {
     if validator.link == LinkCheck::Off {
         return None;
     }
-    link::stranger::<F::Key>(context.root, context.guard, packet, *F::source(packet), validator.link)
+    link::stranger::<K>(context.root, context.guard, packet, *K::source(packet), validator.link)
 }
 
 /// Counts a packet whose source no rule knows, and which is let pass for it.
@@ -270,10 +276,10 @@ fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
 
 /// A packet from a broadcast address of its link, where that is permitted or denied.
 #[cold]
-fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<F::Key>) {
+fn broadcast<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, validator: &Validator<K>) {
     let interface = context.root.interfaces.get(packet.interface() as usize);
-    let next = stage::node(interface, Stage::Bindings, F::IS_V4);
-    match of_broadcast::<F>(context, packet, validator) {
+    let next = stage::node(interface, Stage::Bindings, K::IS_V4);
+    match of_broadcast::<K>(context, packet, validator) {
         Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
         Disposition::Redirect => invalid::redirect(context, packet, place),
         Disposition::Pass => context.next.push(next, place),
@@ -281,9 +287,9 @@ fn broadcast<F: Ip>(context: &mut Context<'_>, packet: &mut Packet, place: u8, v
 }
 
 /// The same of a packet wherever it goes.
-fn of_broadcast<F: Ip>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<F::Key>) -> Disposition {
+fn of_broadcast<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Validator<K>) -> Disposition {
     let action = Class::Broadcast.action(&validator.special);
-    note(context, packet, validator, (*F::source(packet)).into(), Said::Special(Class::Broadcast, action));
+    note(context, packet, validator, (*K::source(packet)).into(), Said::Special(Class::Broadcast, action));
     match action {
         SpecialAction::Deny => special(context, packet, validator, By::Special),
         _ => Disposition::Pass,
@@ -328,12 +334,12 @@ impl Admission {
 
 /// Asks the policy of an interface about the class of a packet's source; counts what is refused or would be.
 #[cold]
-pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Admission {
+pub(super) fn admission<K: Family>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Admission {
     let root = context.root;
     let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Admission::Unasked };
-    let validator = F::Key::validators(&root.sav).get(usize::from(*F::Key::of(&interface.sav)));
+    let validator = K::of(&root.sav).get(usize::from(*K::of(&interface.sav)));
     let (Some(validator), Some(class)) = (validator, class) else { return Admission::Unasked };
-    if exempt::one::<F>(context, packet, validator) {
+    if exempt::one::<K>(context, packet, validator) {
         return Admission::Pass;
     }
     let action = class.action(&validator.special);
@@ -342,10 +348,10 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
     }
     // Of the special sources these alone are somebody's.
     let asked = action == SpecialAction::Permit && class == Class::LinkLocal;
-    let strange = if asked { of_stranger::<F>(context, packet, validator) } else { None };
+    let strange = if asked { of_stranger::<K>(context, packet, validator) } else { None };
     let said = strange.map_or(Said::Special(class, action), Said::Link);
-    note(context, packet, validator, (*F::source(packet)).into(), said);
-    Validator::<F::Key>::counters(interface, context.worker).checked.add(1);
+    note(context, packet, validator, (*K::source(packet)).into(), said);
+    Validator::<K>::counters(interface, context.worker).checked.add(1);
     if action == SpecialAction::Permit && strange.is_none() {
         return Admission::Permit;
     }
@@ -361,22 +367,22 @@ pub(super) fn admission<F: Ip>(context: &mut Context<'_>, packet: &Packet, class
 /// its link and is for the host, and what is wrong in itself. Such packets are not redirected. The reason why it is to be
 /// dropped.
 #[cold]
-pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
+pub(super) fn one<K: Family>(context: &mut Context<'_>, packet: &Packet) -> Option<Reason> {
     let (root, worker) = (context.root, context.worker);
-    let own = Own::of::<F>(root, packet.interface());
+    let own = Own::<K>::of(root, packet.interface());
     let validator = own.validator?;
-    if exempt::one::<F>(context, packet, validator) {
+    if exempt::one::<K>(context, packet, validator) {
         return None;
     }
-    let source = *F::source(packet);
-    let is_broadcast = own.broadcasts.is_some_and(|broadcasts| F::is_broadcast(broadcasts, &source));
-    Own { packets: 1, ..own }.count::<F>(root, worker);
+    let source = *K::source(packet);
+    let is_broadcast = own.broadcasts.is_some_and(|broadcasts| is_broadcast::<K>(broadcasts, &source));
+    Own { packets: 1, ..own }.count(root, worker);
     let (by, disposition) = if is_broadcast {
-        (By::Special, of_broadcast::<F>(context, packet, validator))
+        (By::Special, of_broadcast::<K>(context, packet, validator))
     } else {
         let found = validator.one(root.routes(), context.guard, source, packet.interface());
         let passes = validator.passes(found.verdict);
-        let strange = if passes { of_stranger::<F>(context, packet, validator) } else { None };
+        let strange = if passes { of_stranger::<K>(context, packet, validator) } else { None };
         let said = strange.map_or(Said::Mechanism(found.verdict), Said::Link);
         note(context, packet, validator, source.into(), said);
         validator.hit(worker, found);
@@ -385,7 +391,7 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
                 if invalid::is_martian(packet) {
                     return Some(Reason::MartianSource);
                 }
-                count_unknown::<F::Key>(context, packet);
+                count_unknown::<K>(context, packet);
                 let traffic = (1, packet.len() as u64);
                 context.counters.unknown.add(packet.interface(), source.into(), traffic, validator.by, context.now);
             }
@@ -405,11 +411,11 @@ pub(super) fn one<F: Ip>(context: &mut Context<'_>, packet: &Packet) -> Option<R
 
 /// Validates one packet of whose source, of this class, nothing has been said yet. The reason why it is to be dropped.
 #[cold]
-pub(super) fn refusal<F: Ip>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
-    match admission::<F>(context, packet, class) {
+pub(super) fn refusal<K: Family>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Option<Reason> {
+    match admission::<K>(context, packet, class) {
         Admission::Refuse(reason) => Some(reason),
         Admission::Redirect => Some(Reason::SavSpecial),
         Admission::Permit | Admission::Pass => None,
-        Admission::Unasked | Admission::Check => one::<F>(context, packet),
+        Admission::Unasked | Admission::Check => one::<K>(context, packet),
     }
 }

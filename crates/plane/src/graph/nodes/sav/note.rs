@@ -6,7 +6,8 @@ use weir_packet::packet::Packet;
 
 use super::super::Context;
 use crate::graph::record::{Fate, Said};
-use crate::root::sav::{Family, Validator};
+use crate::root::family::Family;
+use crate::root::sav::Validator;
 
 #[cold]
 pub(super) fn note<K: Family>(

@@ -1,0 +1,172 @@
+//! The two address families. What is the same for both is generic over [`Family`], which an address as a number implements:
+//! `u32` for IPv4, `u128` for IPv6.
+
+use std::net::IpAddr;
+
+use weir_packet::checksum;
+use weir_packet::packet::Packet;
+use weir_packet::wire::ethernet::ethertype;
+use weir_packet::wire::{ipv4, ipv6};
+use weir_table::classify::Address;
+use weir_table::lpm::{AsKey, Key};
+
+use crate::model::{IpFamily, PerFamily};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u128 {}
+}
+
+/// A value with a part for each family.
+pub trait Both {
+    /// The part of a family.
+    type Part<K: Family>;
+    /// The part of IPv4.
+    fn v4(&self) -> &Self::Part<u32>;
+    /// The part of IPv6.
+    fn v6(&self) -> &Self::Part<u128>;
+}
+
+impl<T> Both for PerFamily<T> {
+    type Part<K: Family> = T;
+
+    #[inline(always)]
+    fn v4(&self) -> &T {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &T {
+        &self.v6
+    }
+}
+
+/// The fields of an IP header that policies match.
+#[derive(Debug, Clone, Copy)]
+pub struct Header<K> {
+    /// Source address.
+    pub source: K,
+    /// Destination address.
+    pub destination: K,
+    /// Differentiated services code point (RFC 2474, 3).
+    pub dscp: u8,
+}
+
+/// An address family.
+pub trait Family: sealed::Sealed + Key + Address + From<u32> {
+    /// An address as it stands in a packet.
+    type Octets: Copy + AsKey<Self> + Into<IpAddr>;
+    /// The unspecified address.
+    const ZERO_OCTETS: Self::Octets;
+    /// The family's name.
+    const FAMILY: IpFamily;
+    /// The family is IPv4.
+    const IS_V4: bool;
+    /// The ethertype of the family's packets.
+    const ETHERTYPE: u16;
+    /// Where the TTL or the hop limit stands in the IP header, in octets.
+    const TTL: usize;
+
+    /// The part of this family.
+    fn of<B: Both>(both: &B) -> &B::Part<Self>;
+    /// The number as an address.
+    fn address(self) -> IpAddr;
+    /// The address as a number, if it is of this family.
+    fn of_address(address: IpAddr) -> Option<Self>;
+    /// The source of a parsed packet, whose header is whole.
+    fn source(packet: &Packet) -> &Self::Octets;
+    /// The matched fields of a parsed packet's header; `None` for any other packet.
+    fn matched(packet: &Packet) -> Option<Header<Self>>;
+    /// Decrements the TTL or hop limit. False, with nothing changed, if it is 1 or 0.
+    fn decrement_above_one(packet: &mut Packet) -> bool;
+}
+
+impl Family for u32 {
+    type Octets = [u8; 4];
+    const ZERO_OCTETS: [u8; 4] = [0; 4];
+    const FAMILY: IpFamily = IpFamily::V4;
+    const IS_V4: bool = true;
+    const ETHERTYPE: u16 = ethertype::IPV4;
+    const TTL: usize = ipv4::TTL;
+
+    #[inline(always)]
+    fn of<B: Both>(both: &B) -> &B::Part<u32> {
+        both.v4()
+    }
+
+    fn address(self) -> IpAddr {
+        IpAddr::V4(self.into())
+    }
+
+    fn of_address(address: IpAddr) -> Option<u32> {
+        if let IpAddr::V4(address) = address { Some(address.to_bits()) } else { None }
+    }
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> &[u8; 4] {
+        address_at::<4, { ipv4::LENGTH }>(packet, ipv4::SOURCE)
+    }
+
+    #[inline(always)]
+    fn matched(packet: &Packet) -> Option<Header<u32>> {
+        let [_, tos, .., a, b, c, d, e, f, g, h] = *packet.l3_header::<{ ipv4::LENGTH }>()?;
+        let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        Some(Header { source: (addresses >> 32) as u32, destination: addresses as u32, dscp: tos >> 2 })
+    }
+
+    #[inline(always)]
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
+        header[ipv4::TTL] > 1 && checksum::decrement_ttl(header).is_some()
+    }
+}
+
+impl Family for u128 {
+    type Octets = [u8; 16];
+    const ZERO_OCTETS: [u8; 16] = [0; 16];
+    const FAMILY: IpFamily = IpFamily::V6;
+    const IS_V4: bool = false;
+    const ETHERTYPE: u16 = ethertype::IPV6;
+    const TTL: usize = ipv6::HOP_LIMIT;
+
+    #[inline(always)]
+    fn of<B: Both>(both: &B) -> &B::Part<u128> {
+        both.v6()
+    }
+
+    fn address(self) -> IpAddr {
+        IpAddr::V6(self.into())
+    }
+
+    fn of_address(address: IpAddr) -> Option<u128> {
+        if let IpAddr::V6(address) = address { Some(address.to_bits()) } else { None }
+    }
+
+    #[inline(always)]
+    fn source(packet: &Packet) -> &[u8; 16] {
+        address_at::<16, { ipv6::LENGTH }>(packet, ipv6::SOURCE)
+    }
+
+    #[inline(always)]
+    fn matched(packet: &Packet) -> Option<Header<u128>> {
+        let header = packet.l3_header::<{ ipv6::LENGTH }>()?;
+        let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
+        // Version, eight bits of traffic class of which the upper six count, flow label.
+        let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
+        Some(Header { source: at(ipv6::SOURCE), destination: at(ipv6::DESTINATION), dscp })
+    }
+
+    #[inline(always)]
+    fn decrement_above_one(packet: &mut Packet) -> bool {
+        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
+        header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
+    }
+}
+
+/// `N` octets at a place of an IP header of `HEADER` octets; zeros where there is no whole header.
+#[inline(always)]
+fn address_at<const N: usize, const HEADER: usize>(packet: &Packet, at: usize) -> &[u8; N] {
+    let header = packet.l3_header::<HEADER>();
+    header.and_then(|header| header.get(at..)?.first_chunk()).unwrap_or(&[0; N])
+}
