@@ -1,12 +1,12 @@
 //! Packet buffers: chunks of one bounded region, in two sizes.
 //!
-//! All buffers are allocated when the gateway starts, in huge pages where there are any. A *small* chunk (2 KiB) holds
-//! an ordinary frame, a *large* one a packet of 64 KiB as offloads produce them; both leave [`HEADROOM`] in front for
-//! encapsulation. Chunk sizes are multiples of 2 KiB and the region is one mapping, so that it can be registered as an
-//! AF_XDP UMEM.
+//! The gateway allocates all buffers at its start, in huge pages if there are any. A *small* chunk (2 KiB) holds an
+//! ordinary frame, a *large* chunk a super-packet of 64 KiB. Both leave [`HEADROOM`] in front of the frame for
+//! encapsulation and [`TAILROOM`] behind it for trailers. Chunk sizes are multiples of 2 KiB and the region is one
+//! mapping, so that a port can register it as an AF_XDP UMEM.
 //!
-//! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
-//! shared [`Pool`] by the batch; a buffer that is simply dropped goes back to the pool by the slow way, so none is lost.
+//! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges batches of chunks
+//! with the shared [`Pool`]. A buffer that is dropped returns to the pool under a lock, so none is lost.
 
 use std::io;
 use std::ptr::NonNull;
@@ -15,17 +15,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_base::region::{Pages, Region};
 
-/// Octets in front of a received frame, for headers that are put on later.
+/// Octets in front of a new frame, for headers that are added later.
 pub const HEADROOM: usize = 256;
+/// Octets behind a new frame, for trailers that are added later: padding, ICV and next header of ESP (RFC 4303, 2).
+pub const TAILROOM: usize = 64;
 /// Octets of a small chunk.
 pub const SMALL: usize = 2048;
-/// Octets of a large chunk: headroom, the longest frame, and room to round up.
+/// Octets of a large chunk: headroom, the longest frame and tailroom, with room to round up.
 pub const LARGE: usize = 68 * 1024;
-/// The longest frame a buffer holds: an IPv6 packet with a payload of 65,535 octets behind an Ethernet header with two
-/// tags.
+/// Octets of the longest frame in a small buffer.
+pub const SMALL_FRAME: usize = SMALL - HEADROOM - TAILROOM;
+/// Octets of the longest frame in a large buffer: an IPv6 packet with a payload of 65,535 octets behind an Ethernet
+/// header with two tags.
 pub const MAX_FRAME: usize = 40 + 65_535 + 22;
 
-const _: () = assert!(LARGE >= HEADROOM + MAX_FRAME && LARGE.is_multiple_of(SMALL));
+const _: () = assert!(LARGE >= HEADROOM + MAX_FRAME + TAILROOM && LARGE.is_multiple_of(SMALL));
 
 /// Chunks that move between a cache and the pool at once.
 const BATCH: usize = 128;
@@ -121,6 +125,11 @@ impl Pool {
         Cache { small: Vec::with_capacity(2 * BATCH), pool: self.clone() }
     }
 
+    /// Returns the octets of the longest frame that the pool has a buffer for.
+    pub fn longest_frame(&self) -> usize {
+        if self.inner().large.total > 0 { MAX_FRAME } else { SMALL_FRAME }
+    }
+
     /// How full the pool is.
     pub fn occupancy(&self) -> Occupancy {
         let inner = self.inner();
@@ -210,11 +219,11 @@ pub struct Cache {
 unsafe impl Send for Cache {}
 
 impl Cache {
-    /// A buffer with room for a frame of `frame` octets behind the headroom; `None` when the pool is exhausted or no
-    /// chunk is that long.
+    /// Takes a buffer with headroom, room for a frame of `frame` octets, and tailroom. Returns `None` if the pool is
+    /// exhausted or the frame is longer than [`MAX_FRAME`].
     #[inline]
     pub(crate) fn take(&mut self, frame: usize) -> Option<Buffer> {
-        let chunk = if frame <= SMALL - HEADROOM {
+        let chunk = if frame <= SMALL_FRAME {
             match self.small.pop() {
                 Some(chunk) => chunk,
                 None => refill(&mut self.small, &self.pool.inner().small)?,
@@ -321,13 +330,28 @@ mod tests {
     }
 
     #[test]
-    fn no_chunk_is_longer_than_the_longest_frame() {
+    fn each_frame_gets_the_smallest_chunk_that_leaves_headroom_and_tailroom() {
         let pool = Pool::new(PoolSize { small: 1, large: 1 }).unwrap();
+        assert_eq!(pool.longest_frame(), MAX_FRAME);
         let mut cache = pool.cache();
+        for (frame, capacity) in
+            [(0, SMALL), (1728, SMALL), (1729, LARGE), (1792, LARGE), (1793, LARGE), (MAX_FRAME, LARGE)]
+        {
+            let buffer = cache.take(frame).unwrap();
+            assert_eq!(buffer.capacity(), capacity, "{frame}");
+            assert!(capacity - HEADROOM - frame >= TAILROOM, "{frame}");
+            cache.give(buffer);
+        }
         assert!(cache.take(MAX_FRAME + 1).is_none());
-        assert_eq!(cache.take(MAX_FRAME).unwrap().capacity(), LARGE);
-        assert_eq!(cache.take(SMALL - HEADROOM).unwrap().capacity(), SMALL);
         assert_eq!(Buffer::EMPTY.capacity(), 0);
+    }
+
+    #[test]
+    fn a_pool_without_large_buffers_has_none_for_long_frames() {
+        let pool = Pool::new(PoolSize { small: 1, large: 0 }).unwrap();
+        assert_eq!(pool.longest_frame(), SMALL_FRAME);
+        assert!(pool.cache().take(SMALL_FRAME + 1).is_none());
+        assert!(pool.cache().take(SMALL_FRAME).is_some());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, HEADROOM, MAX_FRAME, SMALL};
+use weir_packet::buffer::{Cache, MAX_FRAME, SMALL_FRAME};
 use weir_packet::offload::VirtioHeader;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
@@ -23,7 +23,7 @@ use crate::{Burst, Readiness, Receiver, count};
 /// Octets of a virtio_net_hdr.
 const HEADER: usize = VirtioHeader::LEN;
 /// Octets of the longest packet that a small buffer takes, with a virtio_net_hdr in its headroom.
-const SHORT: usize = HEADER + SMALL - HEADROOM;
+const SHORT: usize = HEADER + SMALL_FRAME;
 /// Octets of the longest read.
 const LONGEST: usize = HEADER + MAX_FRAME;
 /// Nanoseconds after which a queue without a device looks whether it has one again.
