@@ -33,9 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")?;
         ip(&format!("link set {device} up"))?;
     }
-    let (mut near, mut far) = (open("weir-near")?, open("weir-far")?);
+    let pool = Pool::new(PoolSize { small: 1024, large: 600 })?;
+    let (mut near, mut far) = (open("weir-near", &pool)?, open("weir-far", &pool)?);
     let (mut transmitter, mut receiver) = (near.transmitters(1).remove(0), far.receivers().remove(0));
-    let mut cache = Pool::new(PoolSize { small: 1024, large: 600 })?.cache();
+    let mut cache = pool.cache();
     println!(
         "{:>8} {:>8} {:>10} {:>10} {:>10} {:>10}",
         "octets", "burst", "RX ticks", "TX ticks", "RX Gb/s", "TX Gb/s"
@@ -60,9 +61,9 @@ fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
     if status.success() { Ok(()) } else { Err(format!("ip {arguments}: {status}").into()) }
 }
 
-fn open(interface: &str) -> Result<Box<dyn Port>, Box<dyn Error>> {
+fn open(interface: &str, pool: &Pool) -> Result<Box<dyn Port>, Box<dyn Error>> {
     let spec = AfPacketSpec { interface: interface.into(), promiscuous: true, offload: true, shared: false };
-    let context = Context { name: interface.into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 9022 };
+    let context = Context { name: interface.into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 9022, pool: pool.clone() };
     Ok(weir_port::open(&PortSpec::AfPacket(spec), &Middleware::default(), 1, &context)?)
 }
 

@@ -32,13 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         addresses: vec!["192.0.2.1/24".parse()?],
         mac: None,
     };
-    let context = Context { name: "cost".into(), mac: MAC, max_frame: 1522 };
+    let pool = Pool::new(PoolSize { small: 1024, large: 300 })?;
+    let context = Context { name: "cost".into(), mac: MAC, max_frame: 1522, pool: pool.clone() };
     let (tap, tun) = (PortSpec::Tap(spec.clone()), PortSpec::Tun(spec));
     println!("{:<6} {:>8} {:>12} {:>12} {:>10} {:>10}", "kind", "octets", "RX ticks", "TX ticks", "RX Gb/s", "TX Gb/s");
     for (kind, spec) in [("tap", tap), ("tun", tun)] {
         let mut port = weir_port::open(&spec, &Middleware::default(), 1, &context)?;
         let (mut receiver, mut transmitter) = (port.receivers().remove(0), port.transmitters(1).remove(0));
-        let mut cache = Pool::new(PoolSize { small: 1024, large: 300 })?.cache();
+        let mut cache = pool.cache();
         let mac = Device::named("weir-cost")?.and_then(|device| device.mac).unwrap_or_default();
         for octets in [64, 1514, 9000, 65_000] {
             let rx = receive(&mut *receiver, &mut cache, octets)?;

@@ -35,6 +35,8 @@ use std::sync::{Arc, Weak};
 
 use ipnet::IpNet;
 use rustix::io::Errno;
+use weir_packet::buffer::{MAX_FRAME, Pool};
+use weir_packet::offload::VirtioHeader;
 use weir_packet::wire::{ethernet, vlan};
 
 pub use error::AfPacketError;
@@ -44,7 +46,10 @@ use crate::links::{Device, Layer};
 use crate::spec::AfPacketSpec;
 use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
 use crate::sys::packet_socket::{PacketSocket, Receives, SocketBuffer};
-use crate::{Context, Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+use crate::{
+    Capabilities, Checksums, Context, Failure, Link, Offloads, Port, PortCounters, Receiver, Segmentation, Transmitter,
+    count, kernel,
+};
 use receive::{Doorstep, Source};
 
 /// Slots of a ring that is received through: 8 MiB, 4 ms of a million packets per second.
@@ -57,6 +62,7 @@ const SEND_BUFFER: u32 = 16 << 20;
 /// A port over a kernel interface.
 pub(crate) struct AfPacketPort {
     spec: AfPacketSpec,
+    capabilities: Capabilities,
     _claim: Claim,
     mac: [u8; 6],
     /// Octets of the longest frame that the device sends, without a tag. Transmit queues look at it.
@@ -103,6 +109,7 @@ impl AfPacketPort {
         })?;
         let mut port = AfPacketPort {
             spec: spec.clone(),
+            capabilities: capabilities(spec, &context.pool),
             _claim: claim,
             mac,
             longest: Arc::new(longest(&device).into()),
@@ -119,7 +126,7 @@ impl AfPacketPort {
         for source in port.sources(device.index, usize::from(queues.max(1)))? {
             let doorstep = Arc::<Doorstep>::default();
             port.inputs.push((Arc::downgrade(&source.socket()), Arc::downgrade(&doorstep)));
-            let queue = receive::Queue::new(source, doorstep, spec.offload, Arc::clone(&port.counters));
+            let queue = receive::Queue::new(source, doorstep, port.capabilities.receive, Arc::clone(&port.counters));
             port.receivers.push(Box::new(queue));
         }
         // One now, so that what stands against it is told in time; how many are wanted is not known yet.
@@ -210,7 +217,7 @@ impl AfPacketPort {
         }
         let counters = Arc::clone(&self.counters);
         let longest = Arc::clone(&self.longest);
-        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.spec.offload, longest, counters)))
+        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.capabilities.transmit, longest, counters)))
     }
 
     /// What [`Port::link`] is to say, after the queues were attached to the device that has the name now.
@@ -262,6 +269,22 @@ fn is_host(address: &IpNet) -> bool {
     !matches!(address.addr(), IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
+/// Returns the capabilities of a port: with `offload`, those of the kernel, which segments for devices that cannot.
+fn capabilities(spec: &AfPacketSpec, pool: &Pool) -> Capabilities {
+    let offloads = |largest, crc32c| Offloads {
+        segmentation: Segmentation { tcp4: true, tcp6: true, udp: kernel::segments_udp(), largest },
+        checksums: Checksums { internet: true, crc32c },
+    };
+    let none = Offloads::default();
+    Capabilities {
+        transmit: if spec.offload { offloads(MAX_FRAME, false) } else { none },
+        receive: if spec.offload { offloads(pool.longest_frame(), true) } else { none },
+        verified: true,
+        headroom: VirtioHeader::LEN,
+        ..Capabilities::default()
+    }
+}
+
 /// Octets of the longest frame without a tag.
 fn longest(device: &Device) -> usize {
     device.mtu as usize + ethernet::LENGTH
@@ -274,6 +297,10 @@ fn link(device: &Device) -> Link {
 impl Port for AfPacketPort {
     fn kind(&self) -> &'static str {
         "af-packet"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn mac(&self) -> Option<[u8; 6]> {

@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::error::OpenError;
 use crate::null::Sink;
 use crate::spec::GeneratorSpec;
-use crate::{Burst, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::{Burst, Capabilities, Offloads, Port, PortCounters, Readiness, Receiver, Transmitter};
 pub use error::StreamError;
 use frames::Target;
 use link::Link;
@@ -46,11 +46,12 @@ impl Generator {
         if spec.streams.is_empty() {
             return Err(OpenError::NoStreams);
         }
+        let max_frame = context.max_frame.min(context.pool.longest_frame());
         let start = Arc::new(OnceLock::new());
         let queues = u64::from(queues.max(1));
         let mut of_queue: Vec<Vec<Stream>> = (0..queues).map(|_| Vec::new()).collect();
         for (index, stream) in spec.streams.iter().enumerate() {
-            let source = Source::new(stream, &Link::of(context, index), context.max_frame)
+            let source = Source::new(stream, &Link::of(context, index), max_frame)
                 .map_err(|error| OpenError::Stream { number: index + 1, error })?;
             for (queue, streams) in of_queue.iter_mut().enumerate() {
                 streams.push(Stream::new(&source, stream, queue as u64, queues, &start));
@@ -64,6 +65,10 @@ impl Generator {
 impl Port for Generator {
     fn kind(&self) -> &'static str {
         "generator"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { transmit: Offloads::AS_IS, ..Capabilities::default() }
     }
 
     fn counters(&self) -> Arc<PortCounters> {

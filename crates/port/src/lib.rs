@@ -30,11 +30,12 @@
 //! };
 //! let stream = StreamSpec { source: StreamSource::Template(template), rate: Some(1_000_000), count: None };
 //! let spec = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
-//! let context = Context { name: "lan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 1514 };
+//! let pool = Pool::new(PoolSize { small: 512, large: 0 })?;
+//! let context = Context { name: "lan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 1514, pool: pool.clone() };
 //! let mut port = open(&spec, &Middleware::default(), 1, &context)?;
 //! let mut queue = port.receivers().remove(0);
 //!
-//! let mut cache = Pool::new(PoolSize { small: 512, large: 0 })?.cache();
+//! let mut cache = pool.cache();
 //! let mut vector = Vector::new();
 //! assert_eq!(queue.receive(&mut vector, &mut cache, Time(0)), Burst::Idle);
 //! assert_eq!(vector.len(), 1, "the first packet is due at once");
@@ -46,6 +47,7 @@
 #![deny(unsafe_code)]
 
 mod af_packet;
+mod capabilities;
 pub mod capture;
 mod claim;
 mod context;
@@ -54,6 +56,7 @@ mod error;
 mod failure;
 pub mod fault;
 pub mod generator;
+mod kernel;
 pub mod links;
 pub mod live_frames;
 mod null;
@@ -68,6 +71,7 @@ mod virtio;
 mod wrapped;
 
 pub use af_packet::AfPacketError;
+pub use capabilities::{Capabilities, Checksums, Offloads, Segmentation};
 pub use claim::Holder;
 pub use context::Context;
 pub use counters::{FaultCounters, PortCounters, count};

@@ -7,6 +7,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Frame, Vector};
 
+use crate::capabilities::Capabilities;
 use crate::counters::PortCounters;
 use crate::error::OpenError;
 use crate::failure::Failure;
@@ -17,6 +18,9 @@ use crate::spec;
 pub trait Port: Send {
     /// The kind, as the configuration names it.
     fn kind(&self) -> &'static str;
+
+    /// Returns the work that the port takes over from the gateway, and its use of buffers.
+    fn capabilities(&self) -> Capabilities;
 
     /// The hardware address it came with, if any.
     fn mac(&self) -> Option<[u8; 6]> {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode as Permissions, OFlags};
 use rustix::io::Errno;
+use weir_packet::buffer::{MAX_FRAME, Pool};
 use weir_packet::offload::VirtioHeader;
 
 pub use error::TapError;
@@ -40,7 +41,10 @@ use queue::{Queue, peer};
 use crate::links::Device;
 use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
-use crate::{Context, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{
+    Capabilities, Checksums, Context, Link, Offloads, OpenError, Port, PortCounters, Receiver, Segmentation,
+    Transmitter, kernel,
+};
 
 /// The largest MTU of a tap: the kernel's limit of 65,535 octets less an Ethernet header.
 const LARGEST_TAP_MTU: u32 = 65_521;
@@ -49,6 +53,7 @@ const LARGEST_TAP_MTU: u32 = 65_521;
 pub(crate) struct TapPort {
     mode: Mode,
     spec: TapSpec,
+    capabilities: Capabilities,
     /// Of the kernel's side, in octets.
     mtu: u32,
     /// The interface's hardware address: ours.
@@ -73,6 +78,7 @@ impl TapPort {
         let mut port = TapPort {
             mode,
             spec: spec.clone(),
+            capabilities: capabilities(mode, spec, &context.pool),
             mtu: spec.mtu.unwrap_or(own.min(largest)),
             mac: context.mac,
             name: spec.name.clone(),
@@ -154,7 +160,7 @@ impl TapPort {
         }
         // Not TUN_F_TSO_ECN: the segments' CWR flag needs care that only the kernel's own segmentation takes.
         let offloads = tun::CSUM | tun::TSO4 | tun::TSO6;
-        tun::set_offload(file, offloads | tun::USO).or_else(|_| tun::set_offload(file, offloads))
+        tun::set_offload(file, if kernel::segments_udp() { offloads | tun::USO } else { offloads })
     }
 
     fn refused(&self, number: usize, error: Errno) -> TapError {
@@ -200,6 +206,10 @@ impl Port for TapPort {
             Mode::Tap => "tap",
             Mode::Tun => "tun",
         }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn link(&self) -> Link {
@@ -262,8 +272,27 @@ impl Port for TapPort {
     }
 
     fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
-        let transmitter = |number| Box::new(transmit::Queue::new(self.queue(number))) as Box<dyn Transmitter>;
+        let transmitter = |number| {
+            Box::new(transmit::Queue::new(self.queue(number), self.capabilities.transmit)) as Box<dyn Transmitter>
+        };
         (0..workers).map(transmitter).collect()
+    }
+}
+
+/// Returns the capabilities of a port. The kernel takes super-packets and partial checksums in any case, and sends them only
+/// with `offload`.
+fn capabilities(mode: Mode, spec: &TapSpec, pool: &Pool) -> Capabilities {
+    let offloads = |largest| Offloads {
+        segmentation: Segmentation { tcp4: true, tcp6: true, udp: kernel::segments_udp(), largest },
+        checksums: Checksums { internet: true, crc32c: false },
+    };
+    Capabilities {
+        transmit: offloads(MAX_FRAME),
+        receive: if spec.offload { offloads(pool.longest_frame()) } else { Offloads::default() },
+        verified: true,
+        // The header of a tun takes the place of the Ethernet header.
+        headroom: if mode == Mode::Tap { VirtioHeader::LEN } else { 0 },
+        ..Capabilities::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::spec::PortSpec;
-use crate::{Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{Capabilities, Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
 /// A layer around the queues of a port.
 pub(crate) trait Layer: Send {
@@ -36,6 +36,10 @@ impl<L: Layer> Wrapped<L> {
 impl<L: Layer> Port for Wrapped<L> {
     fn kind(&self) -> &'static str {
         self.port.kind()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.port.capabilities()
     }
 
     fn mac(&self) -> Option<[u8; 6]> {

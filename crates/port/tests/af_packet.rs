@@ -72,9 +72,14 @@ fn in_pair(test: impl FnOnce() + Send + 'static) {
     });
 }
 
+/// Opens the port with a pool of its own.
 fn try_open(spec: &AfPacketSpec, queues: u16) -> Result<Box<dyn Port>, OpenError> {
-    let context = Context { name: "wan".into(), mac: OUR_MAC, max_frame: 1522 };
-    weir_port::open(&PortSpec::AfPacket(spec.clone()), &Middleware::default(), queues, &context)
+    open_in(&Pool::new(PoolSize { small: 64, large: 1 }).unwrap(), spec, &Middleware::default(), queues)
+}
+
+fn open_in(pool: &Pool, spec: &AfPacketSpec, middleware: &Middleware, queues: u16) -> Result<Box<dyn Port>, OpenError> {
+    let context = Context { name: "wan".into(), mac: OUR_MAC, max_frame: 1522, pool: pool.clone() };
+    weir_port::open(&PortSpec::AfPacket(spec.clone()), middleware, queues, &context)
 }
 
 fn refusal(spec: &AfPacketSpec) -> AfPacketError {
@@ -106,9 +111,13 @@ struct Got {
 
 impl Station {
     fn new(spec: &AfPacketSpec, queues: u16) -> Station {
-        let mut port = try_open(spec, queues).unwrap();
-        let (receivers, transmitters) = (port.receivers(), port.transmitters(2));
+        Station::with(spec, &Middleware::default(), queues)
+    }
+
+    fn with(spec: &AfPacketSpec, middleware: &Middleware, queues: u16) -> Station {
         let pool = Pool::new(PoolSize { small: 2048, large: 64 }).unwrap();
+        let mut port = open_in(&pool, spec, middleware, queues).unwrap();
+        let (receivers, transmitters) = (port.receivers(), port.transmitters(2));
         Station {
             port,
             receivers,
@@ -312,7 +321,9 @@ fn frames_of_every_length_pass_in_order() {
         let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));
         // Around the length of a slot, of a small buffer, and between; long and short ones change places.
         let mut lengths: Vec<usize> = (15..=1514).step_by(37).collect();
-        lengths.extend([1514, 9014, 60, 1792, 1793, 1960, 1972, 1973, 2006, 2007, 2048, 4096, 60, 9014, 9014, 60]);
+        lengths.extend([
+            1514, 9014, 60, 1792, 1793, 1728, 1729, 1960, 1972, 1973, 2006, 2007, 2048, 4096, 60, 9014, 9014, 60,
+        ]);
         lengths.extend(1930..2030);
         for burst in lengths.chunks(40) {
             let frames: Vec<Vec<u8>> = burst.iter().map(|&length| marked(length.max(18), length as u32)).collect();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use namespace::{PATIENCE, enter_new, eventually, in_namespace, ip, partial, without_ipv6};
 use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, Pool, PoolSize};
+use weir_packet::buffer::{Cache, Pool, PoolSize, SMALL_FRAME};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
@@ -46,9 +46,14 @@ fn tun(name: &str) -> PortSpec {
     PortSpec::Tun(TapSpec { mac: None, ..spec(name) })
 }
 
+/// Opens the port with a pool of its own.
 fn try_open(spec: &PortSpec, queues: u16) -> Result<Box<dyn Port>, OpenError> {
-    let context = Context { name: "lan".into(), mac: OUR_MAC, max_frame: 1522 };
-    weir_port::open(spec, &Middleware::default(), queues, &context)
+    open_in(&Pool::new(PoolSize { small: 64, large: 1 }).unwrap(), spec, &Middleware::default(), queues)
+}
+
+fn open_in(pool: &Pool, spec: &PortSpec, middleware: &Middleware, queues: u16) -> Result<Box<dyn Port>, OpenError> {
+    let context = Context { name: "lan".into(), mac: OUR_MAC, max_frame: 1522, pool: pool.clone() };
+    weir_port::open(spec, middleware, queues, &context)
 }
 
 fn refusal(spec: &PortSpec, queues: u16) -> TapError {
@@ -91,19 +96,21 @@ struct Got {
 
 impl Station {
     fn new(spec: &PortSpec, queues: u16, workers: usize) -> Station {
-        Station::with(spec, queues, workers, PoolSize { small: 2048, large: 64 })
+        let size = PoolSize { small: 2048, large: 64 };
+        Station::with(spec, &Middleware::default(), queues, workers, size)
     }
 
-    fn with(spec: &PortSpec, queues: u16, workers: usize, size: PoolSize) -> Station {
+    fn with(spec: &PortSpec, middleware: &Middleware, queues: u16, workers: usize, size: PoolSize) -> Station {
+        let pool = Pool::new(size).unwrap();
         // A program that another test is just starting holds copies of our files for a moment.
         let mut port = None;
-        eventually("the device is free", || match try_open(spec, queues) {
+        eventually("the device is free", || match open_in(&pool, spec, middleware, queues) {
             Err(OpenError::Tap(TapError::Busy { .. })) => false,
             result => port.replace(result.unwrap()).is_none(),
         });
         let mut port = port.unwrap();
         let (receivers, transmitters) = (port.receivers(), port.transmitters(workers));
-        Station { port, receivers, transmitters, cache: Pool::new(size).unwrap().cache(), vector: Vector::new() }
+        Station { port, receivers, transmitters, cache: pool.cache(), vector: Vector::new() }
     }
 
     /// One burst of a queue.
@@ -257,9 +264,9 @@ fn long_and_short_packets_pass_in_any_order() {
         let mut station = Station::new(&PortSpec::Tap(spec), 1, 1);
         neighbor("wt0");
         let socket = socket("192.0.2.1:6000");
-        // Both kinds of change, and runs long enough for the queue to settle on either; the lengths around the border
-        // between small and large buffers are 1,750 and 1,751 octets.
-        let border = 1792 - 14 - 20 - 8;
+        // Both kinds of change, in runs long enough for the queue to adapt, and the lengths at the border between small and
+        // large buffers.
+        let border = SMALL_FRAME - 14 - 20 - 8;
         let mut lengths = vec![10, border, border + 1, 8000, 10, 65_000, 65_000, 10, 10, border + 1, border, 65_493];
         lengths.extend([100; 50]);
         lengths.extend([3000, 100, 3000]);
@@ -293,7 +300,7 @@ fn long_and_short_packets_pass_in_any_order() {
 fn without_a_buffer_packets_wait() {
     in_namespace(|| {
         let size = PoolSize { small: 0, large: 0 };
-        let mut station = Station::with(&tap("wt0"), 1, 1, size);
+        let mut station = Station::with(&tap("wt0"), &Middleware::default(), 1, 1, size);
         neighbor("wt0");
         let socket = socket("192.0.2.1:6000");
         for number in 0..10 {

@@ -8,8 +8,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
-use weir_packet::checksum;
-use weir_packet::offload::{Gso, VirtioHeader};
+use weir_packet::offload::VirtioHeader;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 use weir_packet::wire::ethernet::{self, ethertype};
@@ -17,7 +16,7 @@ use weir_packet::wire::vlan::{self, Tag};
 
 use crate::sys::packet_ring::{ReceiveRing, Received};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{Burst, PortCounters, Readiness, Receiver, count};
+use crate::{Burst, Offloads, PortCounters, Readiness, Receiver, count};
 
 /// Octets of the two addresses, which a tag stands behind.
 const ADDRESSES: usize = ethernet::ETHERTYPE;
@@ -74,7 +73,7 @@ impl Doorstep {
 pub(super) struct Queue {
     source: Source,
     doorstep: Arc<Doorstep>,
-    offload: bool,
+    offloads: Offloads,
     counters: Arc<PortCounters>,
     /// Since when the first frame has been waiting for a buffer.
     starving: Option<Time>,
@@ -95,8 +94,13 @@ enum Refusal {
 const PLAIN: [u8; VirtioHeader::LEN] = [0; VirtioHeader::LEN];
 
 impl Queue {
-    pub(super) fn new(source: Source, doorstep: Arc<Doorstep>, offload: bool, counters: Arc<PortCounters>) -> Queue {
-        Queue { source, doorstep, offload, counters, starving: None }
+    pub(super) fn new(
+        source: Source,
+        doorstep: Arc<Doorstep>,
+        offloads: Offloads,
+        counters: Arc<PortCounters>,
+    ) -> Queue {
+        Queue { source, doorstep, offloads, counters, starving: None }
     }
 
     /// Moves the next frame into the vector, which has room; `None` when there is none.
@@ -112,7 +116,7 @@ impl Queue {
             packet.set_time(now);
             return Some(Ok(()));
         }
-        Some(unusual(&frame, socket, cache, self.offload).map(|mut packet| {
+        Some(unusual(&frame, socket, cache, &self.offloads).map(|mut packet| {
             packet.set_time(now);
             // There is room.
             let _ = vector.push(packet);
@@ -180,7 +184,12 @@ impl Receiver for Queue {
 
 /// A packet of a frame that is long, tagged, or offloaded in some way.
 #[inline(never)]
-fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offload: bool) -> Result<Packet, Refusal> {
+fn unusual(
+    frame: &Received<'_>,
+    socket: &PacketSocket,
+    cache: &mut Cache,
+    offloads: &Offloads,
+) -> Result<Packet, Refusal> {
     let copied = frame.status & libc::TP_STATUS_COPY != 0;
     if frame.data.len() < frame.len && !copied {
         return Err(Refusal::Cut);
@@ -189,7 +198,7 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
     let shift = if tag.is_some() { vlan::LENGTH } else { 0 };
     let state = VirtioHeader::parse(frame.offload).offload(frame.len).ok().filter(|state| {
         let length = ADDRESSES..=MAX_FRAME - shift;
-        length.contains(&frame.len) && (offload || state.gso == Gso::None)
+        length.contains(&frame.len) && offloads.segmentation.includes(state.gso, frame.len)
     });
     let Some(state) = state else {
         skip(frame, socket);
@@ -210,9 +219,7 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
         }
         packet.data_mut()[..ADDRESSES + vlan::LENGTH].rotate_left(vlan::LENGTH);
     }
-    if !offload {
-        checksum::complete(&mut packet);
-    }
+    offloads.checksums.complete_others(&mut packet);
     Ok(packet)
 }
 

@@ -28,7 +28,7 @@ use rustix::net::SendFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
-use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
+use weir_packet::offload::{Checksum, Gso, VirtioHeader};
 use weir_packet::packet::{NoRoom, Packet};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
@@ -37,7 +37,7 @@ use weir_packet::wire::vlan;
 use crate::outcome::Outcomes;
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{Outcome, PortCounters, Transmitter, count, virtio};
+use crate::{Offloads, Outcome, PortCounters, Transmitter, count, virtio};
 
 /// Slots of a ring that is sent through: 2 MiB, four vectors.
 pub(super) const SLOTS: usize = 1024;
@@ -54,7 +54,7 @@ pub(super) struct Queue {
     ring: TransmitRing,
     ringed: Arc<PacketSocket>,
     plain: Arc<PacketSocket>,
-    offload: bool,
+    offloads: Offloads,
     /// Octets of the longest frame without a tag that the device sends now.
     longest: Arc<AtomicUsize>,
     counters: Arc<PortCounters>,
@@ -86,7 +86,7 @@ impl Queue {
         ring: TransmitRing,
         ringed: Arc<PacketSocket>,
         plain: Arc<PacketSocket>,
-        offload: bool,
+        offloads: Offloads,
         longest: Arc<AtomicUsize>,
         counters: Arc<PortCounters>,
     ) -> Queue {
@@ -96,7 +96,7 @@ impl Queue {
             ring,
             ringed,
             plain,
-            offload,
+            offloads,
             longest,
             counters,
             next: 0,
@@ -115,16 +115,17 @@ impl Queue {
         if offload.gso != Gso::None || offload.checksum == Checksum::Partial {
             let end = usize::from(offload.start) + usize::from(offload.offset) + 2;
             let nonsense = offload.checksum == Checksum::Partial && end > packet.len();
-            if nonsense || offload.gso != Gso::None && !self.offload {
+            if nonsense || !self.offloads.segmentation.includes(offload.gso, packet.len()) {
                 return Acceptance::Refused;
             }
             if offload.gso != Gso::None {
                 return self.accept_long(packet);
             }
-            if !self.offload || offload.start < LEAST_START || offload.is_crc() {
+            if offload.start < LEAST_START {
                 checksum::complete(packet);
-                offload = Offload::default();
             }
+            self.offloads.checksums.complete_others(packet);
+            offload = packet.offload();
         }
         if packet.len() > self.longest.load(Ordering::Relaxed) && self.is_too_long(packet.data(), packet.len()) {
             return Acceptance::Refused;

@@ -15,7 +15,9 @@ use crate::failure::FailureSlot;
 use crate::null::Sink;
 use crate::outcome::Outcomes;
 use crate::spec::PcapSpec;
-use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter, count};
+use crate::{
+    Burst, Capabilities, Failure, Offloads, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter, count,
+};
 
 /// A pcap port: one receive queue over the input, one file behind all transmit queues.
 pub(crate) struct CapturePort {
@@ -61,6 +63,10 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
 impl Port for CapturePort {
     fn kind(&self) -> &'static str {
         "pcap"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { transmit: Offloads::AS_IS, ..Capabilities::default() }
     }
 
     fn counters(&self) -> Arc<PortCounters> {

@@ -3,7 +3,6 @@
 use rustix::io::Errno;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
@@ -11,24 +10,26 @@ use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::mode::Mode;
 use super::queue;
-use crate::{Transmitter, count, virtio};
+use crate::{Offloads, Transmitter, count, virtio};
 
 /// A transmit queue.
 pub(super) struct Queue {
     queue: queue::Queue,
+    offloads: Offloads,
 }
 
 impl Queue {
-    pub(super) fn new(queue: queue::Queue) -> Self {
-        Queue { queue }
+    pub(super) fn new(queue: queue::Queue, offloads: Offloads) -> Self {
+        Queue { queue, offloads }
     }
 
     /// Sends one packet, which is afterwards as it was but for a checksum that the kernel does not complete.
     #[inline]
     fn send(&self, packet: &mut Packet) -> Result<(), Errno> {
-        if packet.offload().is_crc() {
-            checksum::complete(packet);
+        if !self.offloads.segmentation.includes(packet.offload().gso, packet.len()) {
+            return Err(Errno::INVAL);
         }
+        self.offloads.checksums.complete_others(packet);
         // One write of adjacent octets: gathering header and packet from two places (`writev`) costs 200 ticks more.
         match self.queue.mode {
             Mode::Tap => {
