@@ -1,4 +1,4 @@
-//! What a generated packet costs: ticks of the time-stamp counter per packet, the generator alone.
+//! Measures the generator alone: ticks of the time-stamp counter per packet.
 
 use std::net::IpAddr;
 

@@ -1,8 +1,7 @@
 //! The traffic generator: streams of packets made from templates or looped from captures.
 //!
-//! Everything is decided by the specification: the flows, their order, the sizes and the octets of packet number `n` of a stream
-//! depend on `n` and the stream's seed alone, whatever the queues and bursts in which it is taken. What is sent to a
-//! generator vanishes.
+//! The specification decides everything. Packet `n` of a stream depends on `n` and the stream's seed only, not on
+//! queues and bursts. Packets transmitted to a generator are discarded.
 
 mod error;
 mod flows;
@@ -35,7 +34,6 @@ use frames::Target;
 use link::Link;
 use stream::{Source, Stream};
 
-/// A generator port.
 pub(crate) struct Generator {
     receivers: Vec<Box<dyn Receiver>>,
     counters: Arc<PortCounters>,
@@ -84,7 +82,7 @@ impl Port for Generator {
     }
 }
 
-/// A receive queue of a generator: its share of every stream.
+/// A receive queue: its share of every stream.
 struct Queue {
     streams: Vec<Stream>,
 }
@@ -123,7 +121,7 @@ impl Receiver for Queue {
 }
 
 impl Queue {
-    /// Takes packets in the order in which they fell due, and from streams without a rate by turns what room is left.
+    /// Takes packets in the order of their due times, then packets of streams without a rate in turns.
     fn interleave(&mut self, into: &mut Target<'_>) {
         while into.vector.room() > 0 {
             let waiting = self.streams.iter_mut().filter(|stream| stream.is_due() && !stream.is_starved());

@@ -1,10 +1,9 @@
 //! Packet I/O behind one trait.
 //!
-//! A [`Port`] is where packets enter and leave: a generator, a capture file, nothing at all, an
-//! interface of the kernel's.
-//! The control thread opens it and gives its queues away: every worker owns the receive queues it polls and one
-//! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
-//! wraps a queue.
+//! A [`Port`] receives and transmits the packets of an interface: a kernel device, a generator, a capture file or
+//! nothing. The control thread opens it and distributes its queues. Each worker owns the receive queues that it polls
+//! and one transmit queue per port, so the data path takes no lock. Middleware ([`fault`], [`capture`]) wraps the
+//! queues of a port.
 //!
 //! ```
 //! use weir_base::clock::Time;

@@ -1,4 +1,4 @@
-//! The port of nothing: no packet ever comes, every packet sent vanishes.
+//! The null port: receives nothing and discards transmitted packets.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Port for Null {
     }
 }
 
-/// A transmit queue that accepts everything and keeps nothing.
+/// A transmit queue that discards all packets.
 #[derive(Debug)]
 pub(crate) struct Sink;
 

@@ -1,4 +1,4 @@
-//! What the tests of ports share.
+//! Common parts of the tests of ports.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
