@@ -1,11 +1,11 @@
-//! Which CPUs a thread may run on.
+//! CPU affinity of threads.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The CPUs the calling thread may run on, in ascending order.
+/// Returns the CPUs that the calling thread may run on, in ascending order.
 ///
 /// # Errors
-/// When the kernel refuses to tell.
+/// If the kernel refuses.
 pub fn allowed() -> std::io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
@@ -14,7 +14,7 @@ pub fn allowed() -> std::io::Result<Vec<usize>> {
 /// Pins the calling thread to one CPU.
 ///
 /// # Errors
-/// When there is no such CPU, or the process may not use it.
+/// If the CPU does not exist, or the process may not use it.
 pub fn pin(cpu: usize) -> std::io::Result<()> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(std::io::ErrorKind::InvalidInput.into());

@@ -1,5 +1,4 @@
-//! Injected time. Everything that expires, limits or stamps asks a [`Clock`], so that replays and tests decide what
-//! time it is.
+//! Injected time. Components read the time from a [`Clock`], so that replays and tests control it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant as StdInstant};
 pub struct Time(pub u64);
 
 impl Time {
-    /// Nanoseconds from `earlier` to `self`; 0 when `earlier` is later.
+    /// Returns the nanoseconds from `earlier` to `self`; 0 if `earlier` is later.
     #[inline]
     pub fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -22,38 +21,38 @@ impl Time {
 pub enum Clock {
     /// The machine's monotonic clock, counted from the clock's creation.
     Monotonic(StdInstant),
-    /// Set by its owner; stands still otherwise.
+    /// Set by its owner only.
     Manual(ManualClock),
 }
 
-/// The hand of a [`Clock::Manual`].
+/// Sets the time of a [`Clock::Manual`].
 #[derive(Debug, Clone, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// A clock that stands at 0.
+    /// Creates a clock at time 0.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Moves the clock to `time`; it never goes back: an earlier time is ignored.
+    /// Moves the clock forward to `time`. An earlier time has no effect.
     pub fn set(&self, time: Time) {
         self.0.fetch_max(time.0, Ordering::Relaxed);
     }
 
-    /// Moves the clock on by so many nanoseconds.
+    /// Advances the clock by `nanoseconds`.
     pub fn advance(&self, nanoseconds: u64) {
         self.0.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 }
 
 impl Clock {
-    /// The machine's monotonic clock, at 0 now.
+    /// Creates a clock that starts at 0 now.
     pub fn monotonic() -> Self {
         Clock::Monotonic(StdInstant::now())
     }
 
-    /// The present time.
+    /// Returns the current time.
     #[inline]
     pub fn now(&self) -> Time {
         match self {
@@ -62,8 +61,8 @@ impl Clock {
         }
     }
 
-    /// How long a thread may sleep that waits for `time`. Nobody knows when a manual clock gets there: who waits for it
-    /// looks every millisecond.
+    /// Returns how long a thread that waits for `time` may sleep. A manual clock can move at any moment, so the thread
+    /// checks it every millisecond.
     pub fn until(&self, time: Time) -> Duration {
         let left = Duration::from_nanos(time.since(self.now()));
         match self {

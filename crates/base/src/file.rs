@@ -1,12 +1,12 @@
-//! New files, made so that nobody can point their names elsewhere, and named pipes that nobody has to wait for.
+//! File creation that follows no links, and named pipes that never block.
 //!
-//! A gateway that root starts creates captures and samples in folders that an ordinary user may write to, before it gives
-//! its privileges up. Whoever may write to a folder can lay links there. So root follows no symbolic link, be it the last
-//! part of a path or one before; a new file has mode 0640 and, from its first moment on, the user that the gateway becomes;
-//! and a file that exists is never written to, but makes room.
+//! A gateway that root starts creates captures and samples before it drops its privileges, in folders that ordinary
+//! users may write to. Such users can place links there. So root follows no symbolic link in any part of a path. A new
+//! file has mode 0640 and belongs to the gateway's later user from the start. An existing file is replaced, never
+//! written to.
 //!
-//! open(2) of a named pipe waits until another process opens the other end. A gateway that waits so neither starts nor
-//! answers. So a named pipe is opened only when its other end is open, or opens within a second; else it is refused.
+//! open(2) of a named pipe blocks until another process opens the other end. So a named pipe is opened only if its
+//! other end is open, or opens within a second.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
@@ -21,31 +21,31 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use rustix::process::{Gid, Uid, geteuid};
 
-/// What is in packets is nobody else's business.
+/// Packet contents are private to the user and group.
 const MODE: Mode = Mode::from_bits_retain(0o640);
 
-/// How long the other end of a named pipe may take to be opened: its process may have been started just now.
+/// Time for another process to open the other end of a named pipe, for example one that was just started.
 const OTHER_END: Duration = Duration::from_secs(1);
 
-/// The time between two looks at the other end.
+/// Interval between checks of the other end.
 const STEP: Duration = Duration::from_millis(20);
 
-/// The file system of pipes without a name, as a shell makes them for `<(…)`.
+/// File system of unnamed pipes, as a shell creates for `<(…)`.
 const PIPEFS: i64 = 0x5049_5045;
 
 static OWNER: OnceLock<(Uid, Gid)> = OnceLock::new();
 
-/// Sets the owner of files that root creates from now on. As a umask, it belongs to the process; the first call counts.
+/// Sets the owner of all files that root creates from now on in this process. Only the first call has an effect.
 pub fn set_owner(user: Uid, group: Gid) {
     let _ = OWNER.set((user, group));
 }
 
-/// Creates a file for writing, in place of a regular file of that name. A named pipe or a device that has the name is
-/// opened as it is; a named pipe is refused unless a process has it open for reading.
+/// Creates a file for writing and replaces a regular file of that name. A named pipe or device of that name is opened;
+/// a named pipe is refused unless a process has it open for reading.
 ///
 /// # Errors
-/// When the name is that of a link or a folder, when another process writes to the file, when no process reads the named
-/// pipe, or the system refuses.
+/// If the name is a link or folder, another process writes to the file, no process reads the named pipe, or the system
+/// refuses.
 pub fn replace(path: &Path) -> io::Result<File> {
     let entry = Entry::at(path)?;
     match entry.kind()? {
@@ -59,15 +59,15 @@ pub fn replace(path: &Path) -> io::Result<File> {
         Some(FileType::Symlink) => {
             return Err(io::Error::other("this is a symbolic link, and is not followed: name the file itself"));
         }
-        Some(_) => return Err(io::Error::other("this is no regular file")),
+        Some(_) => return Err(io::Error::other("this is not a regular file")),
     }
     entry.create()
 }
 
-/// Creates a file for writing where there is nothing of that name.
+/// Creates a file for writing.
 ///
 /// # Errors
-/// When there is, or the system refuses.
+/// If the name exists, or the system refuses.
 pub fn create_new(path: &Path) -> io::Result<File> {
     Entry::at(path)?.create()
 }
@@ -75,7 +75,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Opens a file for reading. A named pipe is refused unless a process has it open for writing.
 ///
 /// # Errors
-/// When the system refuses, or no process writes to the named pipe.
+/// If the system refuses, or no process writes to the named pipe.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file: File = rustix::fs::open(path, flags, Mode::empty())?.into();
@@ -91,14 +91,14 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a file as [`open`] opens it.
 ///
 /// # Errors
-/// As for [`open`], or when the file cannot be read to its end.
+/// As for [`open`], or if the file cannot be read to its end.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     open(path)?.read_to_end(&mut octets)?;
     Ok(octets)
 }
 
-/// Whether a process has a pipe open for writing, or has left something in it. Takes nothing out of it.
+/// Returns whether a process has a pipe open for writing, or the pipe holds data. Consumes nothing.
 fn is_written(pipe: &File) -> io::Result<bool> {
     let (_reader, scratch) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     match rustix::pipe::tee(pipe, &scratch, 1, SpliceFlags::NONBLOCK) {
@@ -108,13 +108,13 @@ fn is_written(pipe: &File) -> io::Result<bool> {
     }
 }
 
-/// Makes reads and writes of a file that was opened without waiting wait again.
+/// Makes reads and writes of a file blocking again.
 fn wait_for_data(file: &File) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
 }
 
-/// Whether something becomes so within a time.
+/// Polls a condition for at most `time`. Returns whether it became true.
 fn within(time: Duration, mut is_so: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
     let start = Instant::now();
     loop {
@@ -126,7 +126,7 @@ fn within(time: Duration, mut is_so: impl FnMut() -> io::Result<bool>) -> io::Re
     }
 }
 
-/// A name in a folder that is open, so that nobody can put another folder in its place.
+/// A name in an open folder. No process can put another folder in its place.
 #[derive(Debug)]
 pub struct Entry {
     folder: OwnedFd,
@@ -137,11 +137,11 @@ impl Entry {
     /// Opens the folder of a path.
     ///
     /// # Errors
-    /// When there is no such folder, when the path names no file, or when root would follow a symbolic link.
+    /// If the folder does not exist, the path names no file, or root would follow a symbolic link.
     pub fn at(path: &Path) -> io::Result<Entry> {
         let name = match path.components().next_back() {
             Some(Component::Normal(name)) => name.to_owned(),
-            _ => return Err(io::Error::new(ErrorKind::InvalidInput, "this names no file")),
+            _ => return Err(io::Error::new(ErrorKind::InvalidInput, "the path names no file")),
         };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -168,15 +168,15 @@ impl Entry {
     /// Returns the entry of another name in the same folder.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// If the process has no file descriptor left.
     pub fn sibling(&self, name: &OsStr) -> io::Result<Entry> {
         Ok(Entry { folder: self.folder.try_clone()?, name: name.to_owned() })
     }
 
-    /// Returns what has the name, a link being a link; `None` if nothing has.
+    /// Returns the attributes of the entry, without following a link; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn stat(&self) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
@@ -185,24 +185,24 @@ impl Entry {
         }
     }
 
-    /// Returns the kind of what has the name.
+    /// Returns the kind of the entry; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn kind(&self) -> io::Result<Option<FileType>> {
         Ok(self.stat()?.map(|found| FileType::from_raw_mode(found.st_mode)))
     }
 
-    /// Whether another process, or another port of this one, writes to the file that has the name.
+    /// Returns whether another process, or another port of this process, writes to the file.
     pub fn is_locked(&self) -> bool {
-        // A file that cannot be read cannot be asked; the system decides whether it may be removed.
+        // For an unreadable file the lock is unknown; the system decides whether it may be removed.
         self.open(OFlags::RDONLY).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Opens what has the name, unless it is a link.
+    /// Opens the entry, unless it is a link.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn open(&self, access: OFlags) -> io::Result<File> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
@@ -225,33 +225,33 @@ impl Entry {
         Ok(file)
     }
 
-    /// Creates the file, where nothing has its name, with a lock that lasts as long as it is open.
+    /// Creates the file with a lock that lasts as long as it is open.
     ///
     /// # Errors
-    /// When something has the name, or the system refuses.
+    /// If the entry exists, or the system refuses.
     pub fn create(&self) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: File = rustix::fs::openat(&self.folder, &self.name, flags, MODE)?.into();
         if let Some(&(user, group)) = OWNER.get().filter(|_| geteuid().is_root()) {
             rustix::fs::fchown(&file, Some(user), Some(group))?;
         }
-        // A file system without locks is as good: others are only kept from a mistake.
+        // The lock prevents mistakes only, so a file system without locks will do.
         let _ = file.try_lock();
         Ok(file)
     }
 
-    /// Removes the name.
+    /// Removes the entry.
     ///
     /// # Errors
-    /// When nothing has it, or the system refuses.
+    /// If the entry does not exist, or the system refuses.
     pub fn remove(&self) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
     }
 
-    /// Gives what has the name another one in the same folder, in place of what has that.
+    /// Renames the entry within its folder and replaces an existing entry of that name.
     ///
     /// # Errors
-    /// When nothing has the name, or the system refuses.
+    /// If the entry does not exist, or the system refuses.
     pub fn rename(&self, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.folder, &self.name, &self.folder, to)?)
     }
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder of the test's own, gone afterwards.
+    /// A temporary folder, deleted on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(before.permissions().mode() & 0o777 & !0o640, 0);
         assert_eq!(create_new(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
         drop(file);
-        // Another file takes the name: who had the old one open keeps that.
+        // The old file stays with the processes that have it open.
         let old = File::open(&path).unwrap();
         drop(replace(&path).unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"");
@@ -312,7 +312,7 @@ mod tests {
         fs::hard_link(&precious, &hard).unwrap();
         replace(&hard).unwrap().write_all(b"other").unwrap();
         assert_eq!(fs::read(&precious).unwrap(), b"precious", "a second name of a file is only a name");
-        // To nowhere: the file is not made there.
+        // A dangling link: its target is not created.
         let nowhere = folder.0.join("nowhere");
         symlink(folder.0.join("absent"), &nowhere).unwrap();
         assert!(replace(&nowhere).is_err() && create_new(&nowhere).is_err());
@@ -378,7 +378,7 @@ mod tests {
     fn a_named_pipe_with_the_other_end_is_read_and_written() {
         let folder = Folder::new("ends");
         let path = pipe(&folder);
-        // Somebody who takes his time to open it, and again to write.
+        // A writer that opens late and pauses between writes.
         let slow = path.clone();
         let writer = std::thread::spawn(move || {
             std::thread::sleep(OTHER_END / 10);

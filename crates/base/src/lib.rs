@@ -1,7 +1,7 @@
-//! What everything in weir stands on: time, randomness, CPU affinity, prefetching, sleeping and waking, publish-and-reclaim,
-//! and safe creation of files.
+//! Foundations of the other crates: time, randomness, CPU affinity, prefetching, sleeping and waking, rings, memory
+//! reclamation, memory regions and safe file creation.
 //!
-//! Knows nothing of packets or tables.
+//! Contains nothing about packets or tables.
 
 pub mod affinity;
 pub mod clock;

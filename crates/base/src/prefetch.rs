@@ -1,6 +1,6 @@
-//! Prefetching: asking for a cache line before it is needed.
+//! Prefetching of cache lines.
 
-/// Asks for the cache line that holds `address`, for reading, in all cache levels. Never faults, whatever the address.
+/// Prefetches the cache line of `address` for reading, into all cache levels. Never faults, whatever the address.
 #[inline(always)]
 pub fn read<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,17 +1,16 @@
-//! Injected randomness: seeds come from the operating system in a live gateway, from the user in replays and tests.
+//! Injected randomness. Seeds come from the operating system in a live gateway, from the user in replays and tests.
 //!
-//! There are two generators. [`Random`] is fast and its next number can be computed from earlier ones: for generated traffic,
-//! samples and tests. [`SecureRandom`] is cryptographic: for hash keys, and for whatever leaves the gateway, such as
-//! identifications of fragments and the times of messages.
+//! [`Random`] is fast and predictable: for generated traffic, samples and tests. [`SecureRandom`] is cryptographic: for
+//! hash keys and for values that leave the gateway, such as identifications of fragments and times of messages.
 //!
-//! A gateway has one [`Entropy`]. Each consumer opens a stream of its own from it, by a number. The output of one stream
-//! says nothing about that of another.
+//! A gateway has one [`Entropy`]. Each consumer opens a numbered stream of its own. The output of one stream says
+//! nothing about another.
 
 use chacha20::ChaCha8Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 
-/// 256 secret bits from which all streams of a gateway come.
+/// The 256 secret bits behind all streams of a gateway.
 #[derive(Clone)]
 pub struct Entropy([u8; 32]);
 
@@ -29,7 +28,7 @@ impl Entropy {
     /// Reads 256 bits from the operating system.
     ///
     /// # Errors
-    /// When the operating system has no randomness to give.
+    /// If the operating system has no randomness.
     pub fn from_system() -> std::io::Result<Entropy> {
         let mut key = [0; 32];
         let mut filled = 0;
@@ -39,7 +38,7 @@ impl Entropy {
         Ok(Entropy(key))
     }
 
-    /// Opens the stream of this number from its start. Two consumers that share a number get equal sequences.
+    /// Opens a stream at its start. Consumers with the same number get equal sequences.
     pub fn stream(&self, number: u64) -> SecureRandom {
         let mut generator = ChaCha8Rng::from_seed(self.0);
         generator.set_stream(number);
@@ -53,8 +52,8 @@ impl std::fmt::Debug for Entropy {
     }
 }
 
-/// A cryptographic generator: ChaCha with 8 rounds, computed 256 octets at a time. Nobody who sees some of its numbers can
-/// compute others.
+/// A cryptographic generator: ChaCha with 8 rounds, computed 256 octets at a time. Its numbers cannot be computed from
+/// others.
 #[derive(Debug)]
 pub struct SecureRandom(ChaCha8Rng);
 
@@ -69,7 +68,7 @@ impl SecureRandom {
         self.0.next_u64()
     }
 
-    /// Returns a number that is uniform in `0..bound`, with the bias of [`Random::below`]; 0 for a bound of 0.
+    /// Returns a uniform number in `0..bound`, with the bias of [`Random::below`]; 0 for a bound of 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         scaled(self.next(), bound)
@@ -87,17 +86,17 @@ fn scaled(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }
 
-/// A fast generator for sampling, generated traffic and tests. Not for secrets, and not for what others can see.
+/// A fast generator for sampling, generated traffic and tests. Not for secrets or values that other systems can see.
 #[derive(Debug, Clone)]
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// Equal seeds give equal sequences, in every release of weir.
+    /// Expands a seed. Equal seeds give equal sequences, in every release of weir.
     pub fn from_seed(seed: u64) -> Self {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[expect(
         clippy::should_implement_trait,
         reason = "a generator never ends: as an iterator it would promise an option"
@@ -107,13 +106,14 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Uniform in `0..bound` (by multiplication; the bias is below 2⁻³² for bounds below 2³²). 0 for a bound of 0.
+    /// Returns a uniform number in `0..bound`, by multiplication; 0 for a bound of 0. The bias is below 2⁻³² for bounds
+    /// below 2³².
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         scaled(self.next(), bound)
     }
 
-    /// True with this probability.
+    /// Returns `true` with this probability.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         ((self.next() >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < probability
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(format!("{entropy:?}"), "Entropy(..)", "a log line gives no key away");
     }
 
-    /// Replays of every release depend on the sequence.
+    /// Replays of all releases depend on the sequence.
     #[test]
     fn streams_are_those_of_chacha8() {
         // The first block of ChaCha8 under a key of zeros (draft-strombergson-chacha-test-vectors-01, TC1), in words.

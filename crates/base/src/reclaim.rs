@@ -1,36 +1,31 @@
-//! Publish and reclaim: readers that never wait, and memory that is freed once all of them have
-//! passed.
+//! Publish and reclaim: wait-free readers, and memory that is freed after all readers have passed.
 //!
 //! # The idea
-//! Workers read structures that a control thread replaces under them. A reader must never lock, so
-//! the writer swings a pointer and *retires* what hung there; the retired object may be freed as
-//! soon as no reader can still be looking at it. This is quiescent-state-based reclamation:
+//! Workers read structures that a control thread replaces. A reader must not lock, so the writer swaps a pointer and
+//! *retires* the old object. The object may be freed when no reader can hold a reference to it. This is
+//! quiescent-state-based reclamation:
 //!
-//! - A [`Domain`] holds one epoch counter and a fixed number of reader slots, a cache line each.
-//! - A [`Reader`] is one slot. [`Reader::pin`], called once per vector, writes the current epoch
-//!   into the slot; dropping the [`Guard`] writes *away* (zero). A reader that sleeps is not pinned
-//!   and holds up nothing.
-//! - Retiring takes a [`Stamp`]: the epoch's value before it is advanced by one. The stamp has
-//!   *passed* when every slot is away or shows a later epoch.
+//! - A [`Domain`] has one epoch counter and a fixed number of reader slots, one cache line each.
+//! - A [`Reader`] is one slot. [`Reader::pin`], called once per vector, writes the current epoch into the slot.
+//!   Dropping the [`Guard`] writes *away* (zero). A sleeping reader is away and delays nothing.
+//! - Retiring takes a [`Stamp`]: the epoch before its increment. The stamp has *passed* when every slot is away or has
+//!   a later epoch.
 //!
 //! # Why the ordering is right
-//! Take a reader that pins and then loads a pointer, and a writer that swaps this pointer, takes
-//! stamp `e`, and later scans the slots. Both sides run a `SeqCst` fence between their write and
-//! their read (slot then pointer; pointer then slots), so one of the fences is first in the single
-//! total order of such fences:
+//! A reader pins, then loads a pointer. A writer swaps this pointer, takes stamp `e`, and later scans the slots. Both
+//! run a `SeqCst` fence between their write and their read (slot then pointer; pointer then slots). One of the fences
+//! is first in the single total order of such fences:
 //!
-//! 1. *The scan's fence is first.* The swap happens before it, so the reader's load, which comes
-//!    after the later fence, sees the swap: the reader never gets hold of the old object.
-//! 2. *The reader's fence is first.* The scan then sees this pin's slot value `s` or a later value
-//!    of the slot.
-//!    - A later value was stored with release after the reader's last use of the object and is
-//!      loaded with acquire: all of that use happens before the object is freed.
-//!    - `s > e`: the reader's (acquire) load of the epoch saw the (release) increment that followed
-//!      the swap, so its pointer load sees the swap, as in case 1.
+//! 1. *The scan's fence is first.* The swap happens before it, so the reader's load after the later fence sees the
+//!    swap. The reader never gets the old object.
+//! 2. *The reader's fence is first.* The scan sees this pin's slot value `s` or a later value.
+//!    - A later value was stored with release after the reader's last use of the object and is loaded with acquire. All
+//!      uses happen before the object is freed.
+//!    - `s > e`: the reader's acquire load of the epoch saw the release increment after the swap, so its pointer load
+//!      sees the swap, as in case 1.
 //!    - `s <= e`: the stamp has not passed, and the object stays.
 //!
-//! Slots are taken over by new readers through a flag with acquire and release, and a slot is away
-//! whenever it changes hands.
+//! New readers take over slots through a flag with acquire and release. A slot is away whenever it changes hands.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,22 +35,22 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering,
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many readers a domain can have at the same time.
+/// Largest number of readers of a domain.
 pub const MAX_READERS: usize = 64;
 
-/// What a slot shows while its reader is not pinned. Epochs start at one.
+/// Slot value of a reader that is not pinned. Epochs start at 1.
 const AWAY: u64 = 0;
 
-/// A set of readers, and the objects that wait for these readers to pass. One per gateway.
+/// A set of readers, and the retired objects that wait for them to pass. A gateway has one.
 ///
-/// Cloning gives another handle of the same domain.
+/// Clones are handles of the same domain.
 #[derive(Clone)]
 pub struct Domain(Arc<Shared>);
 
 struct Shared {
     epoch: Line<AtomicU64>,
     slots: [Line<Slot>; MAX_READERS],
-    /// Control threads inside [`Published::with`]: while there is one, nothing passes.
+    /// Control threads inside [`Published::with`]; while there is one, no stamp passes.
     visitors: AtomicUsize,
     waiting: Mutex<VecDeque<Waiting>>,
 }
@@ -67,31 +62,31 @@ struct Slot {
 
 struct Waiting {
     since: Stamp,
-    // Held only for its destructor.
+    // Held for its destructor only.
     _object: Retired,
 }
 
 /// A boxed value that readers may still borrow, with the function that frees it.
 ///
-/// It is no `Box`: moving a `Box` claims that nobody else refers to its content, and readers do until they have passed.
+/// Not a `Box`: moving a `Box` claims exclusive access to its content, and readers may still refer to it.
 struct Retired {
     value: NonNull<()>,
     /// # Safety
-    /// To be called once, with `value`, when no reader can refer to it any more.
+    /// Called once, with `value`, when no reader can refer to it.
     free: unsafe fn(NonNull<()>),
 }
 
-// SAFETY: `new` takes pointers to values alone that may be sent to another thread, and dropped there.
+// SAFETY: `new` takes only pointers to values that another thread may own and drop.
 unsafe impl Send for Retired {}
 
 impl Retired {
     /// # Safety
-    /// `value` came from [`Box::into_raw`], and nobody else frees it.
+    /// `value` came from [`Box::into_raw`], and no other code frees it.
     unsafe fn new<T: Send + 'static>(value: NonNull<T>) -> Retired {
         /// # Safety
-        /// As for [`Retired::free`], of a value of this type.
+        /// As for [`Retired::free`], for a value of this type.
         unsafe fn free<T>(value: NonNull<()>) {
-            // SAFETY: it came from a box of this type, and nobody refers to it any more, by the caller's promise.
+            // SAFETY: by the contract, the pointer came from a box of this type, and no reference to the value is left.
             drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
         }
         Retired { value: value.cast(), free: free::<T> }
@@ -100,22 +95,21 @@ impl Retired {
 
 impl Drop for Retired {
     fn drop(&mut self) {
-        // SAFETY: this is done once; a domain drops what was retired when all readers have passed, or when no handle
-        // of it is left, and so no reader.
+        // SAFETY: called once. A domain drops retired objects when all readers have passed, or with its last handle,
+        // when no reader exists.
         unsafe { (self.free)(self.value) }
     }
 }
 
-/// Keeps its content off the cache lines of its neighbours (two lines: adjacent ones are fetched in
-/// pairs).
+/// Separates its content from neighbouring cache lines. Two lines, because CPUs fetch adjacent lines in pairs.
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// A moment in a domain: what was unlinked before it may be reused once it has passed.
+/// A point in a domain's history. Objects unlinked before it may be reused once it has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
 
-/// Every reader slot of the domain is taken.
+/// All reader slots of the domain are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyReaders;
 
@@ -128,7 +122,7 @@ impl fmt::Display for TooManyReaders {
 impl std::error::Error for TooManyReaders {}
 
 impl Domain {
-    /// A domain without readers.
+    /// Creates a domain without readers.
     pub fn new() -> Domain {
         Domain(Arc::new(Shared {
             epoch: Line(AtomicU64::new(AWAY + 1)),
@@ -138,7 +132,7 @@ impl Domain {
         }))
     }
 
-    /// Takes one of the [`MAX_READERS`] reader slots, until the [`Reader`] is dropped.
+    /// Takes one of the [`MAX_READERS`] reader slots until the [`Reader`] is dropped.
     pub fn reader(&self) -> Result<Reader, TooManyReaders> {
         let free = |slot: &Line<Slot>| {
             slot.0.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -147,40 +141,40 @@ impl Domain {
         Ok(Reader { domain: self.clone(), index })
     }
 
-    /// Drops `object` once every reader has passed.
+    /// Retires `object`: drops it once every reader has passed.
     ///
-    /// The caller has unlinked it before, so that no reader can find it any more.
+    /// The caller must have unlinked it, so that no new reader finds it.
     pub fn retire<T: Send + 'static>(&self, object: T) {
         let value = NonNull::from(Box::leak(Box::new(object)));
-        // SAFETY: it comes from a box, and the pointer is nowhere else.
+        // SAFETY: the pointer comes from a box and has no copy.
         self.enqueue(unsafe { Retired::new(value) });
     }
 
     fn enqueue(&self, object: Retired) {
-        // The stamp is taken under the lock so that the queue is in the order of stamps.
+        // The lock keeps the queue in the order of stamps.
         let mut waiting = self.lock();
         let since = self.stamp();
         waiting.push_back(Waiting { since, _object: object });
     }
 
-    /// Marks this moment, for memory that its owner reclaims itself: what was unlinked before the
-    /// call may be reused once [`passed`](Domain::passed) says so.
+    /// Takes a stamp, for memory that its owner reclaims itself. Memory unlinked before the call may be reused once the
+    /// stamp has [passed](Domain::passed).
     pub fn stamp(&self) -> Stamp {
-        // Release: who reads the advanced epoch also sees what was unlinked before.
+        // Release: a reader of the new epoch also sees the preceding unlinking.
         Stamp(self.0.epoch.0.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Whether every reader that could have seen what was unlinked before `stamp` has passed.
+    /// Returns whether all readers that could have seen objects unlinked before `stamp` have passed.
     ///
-    /// To be called by a thread that the taking of the stamp happened before (the same one, or one
-    /// that got the stamp from it through a lock or a channel).
+    /// The call must happen after the stamp was taken: on the same thread, or with the stamp received through a lock or
+    /// channel.
     pub fn passed(&self, stamp: Stamp) -> bool {
         stamp < self.horizon()
     }
 
-    /// The first stamp that has not passed.
+    /// Returns the first stamp that has not passed.
     fn horizon(&self) -> Stamp {
-        // An upper bound for the stamps that the caller may know of; later ones cannot have passed.
+        // Upper bound of the stamps that the caller can know; later ones cannot have passed.
         let epoch = self.0.epoch.0.load(Ordering::Acquire);
         // Pairs with the fences in `pin` and `visit`: see "Why the ordering is right".
         fence(Ordering::SeqCst);
@@ -195,10 +189,10 @@ impl Domain {
         Stamp(oldest.unwrap_or(epoch).min(epoch))
     }
 
-    /// Drops every retired object that all readers have passed; returns how many remain.
+    /// Drops all retired objects that all readers have passed. Returns the number of the remaining ones.
     pub fn collect(&self) -> usize {
         loop {
-            // The objects are dropped without the lock: their destructors may retire others.
+            // Drops the objects without the lock, because their destructors may retire others.
             let (batch, left) = {
                 let mut waiting = self.lock();
                 let horizon = self.horizon();
@@ -213,20 +207,20 @@ impl Domain {
         }
     }
 
-    /// How many retired objects wait for readers.
+    /// Returns the number of retired objects that wait for readers.
     pub fn waiting(&self) -> usize {
         self.lock().len()
     }
 
-    /// Blocks until all that was retired before the call is dropped.
+    /// Blocks until all objects retired before the call are dropped.
     ///
-    /// For control threads alone: a thread that holds a [`Guard`] of this domain, or that is inside
-    /// [`Published::with`], would wait for itself.
+    /// For control threads only: a thread that holds a [`Guard`] of this domain, or is inside [`Published::with`],
+    /// would wait for itself.
     pub fn synchronize(&self) {
         let stamp = self.stamp();
         let mut rounds = 0u32;
         while !self.passed(stamp) {
-            // A vector lasts microseconds; whoever is pinned for longer was preempted.
+            // A vector takes microseconds; a reader that is pinned longer was preempted.
             match rounds {
                 0..64 => std::hint::spin_loop(),
                 64..128 => std::thread::yield_now(),
@@ -237,19 +231,18 @@ impl Domain {
         self.collect();
     }
 
-    /// Whether `guard` comes from a reader of this domain: only then does it protect what this
-    /// domain reclaims.
+    /// Returns whether `guard` belongs to a reader of this domain. Only then does it protect objects of the domain.
     #[inline]
     pub fn owns(&self, guard: &Guard<'_>) -> bool {
         Arc::ptr_eq(&self.0, &guard.reader.domain.0)
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        // No user code runs under the lock, so a poisoned queue is still whole.
+        // No user code runs under the lock, so a poisoned queue is consistent.
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds up all reclamation until the result is dropped.
+    /// Suspends all reclamation until the result is dropped.
     fn visit(&self) -> Visit<'_> {
         self.0.visitors.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -280,28 +273,28 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A thread's place in a [`Domain`]. A worker owns one and pins it once per vector.
+/// A thread's slot in a [`Domain`]. A worker owns one and pins it once per vector.
 pub struct Reader {
     domain: Domain,
     index: usize,
 }
 
 impl Reader {
-    /// Until the guard is dropped, nothing that the guard was used to load is freed.
+    /// Pins the reader. Objects loaded with the guard are not freed before the guard is dropped.
     ///
-    /// Costs a store and a full fence: meant for vectors, not for packets.
+    /// Costs a store and a full fence: call it per vector, not per packet.
     #[inline]
     pub fn pin(&mut self) -> Guard<'_> {
-        // Acquire: an epoch past a stamp brings along what was unlinked before that stamp.
+        // Acquire: an epoch after a stamp makes the preceding unlinking visible.
         let epoch = self.domain.0.epoch.0.load(Ordering::Acquire);
-        // Release: whoever sees this pin knows that all reads under earlier pins are over.
+        // Release: a scan that sees this pin happens after all reads under earlier pins.
         self.slot().seen.store(epoch, Ordering::Release);
-        // No load under the guard may be done before the slot's store is visible to a scan.
+        // No load under the guard may precede the visibility of the slot's store to a scan.
         fence(Ordering::SeqCst);
         Guard { reader: self, not_send: PhantomData }
     }
 
-    /// The domain that this reader belongs to.
+    /// Returns the domain of the reader.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
@@ -314,10 +307,10 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // A guard that was leaked may have left the slot pinned; it can no longer be in use.
+        // A leaked guard may have left the slot pinned; it can no longer be in use.
         self.slot().seen.store(AWAY, Ordering::Release);
         self.slot().taken.store(false, Ordering::Release);
-        // Objects may wait for this reader alone, and may themselves hold the domain's last handles.
+        // Objects may wait for this reader only, and may hold the domain's last handles.
         self.domain.collect();
     }
 }
@@ -328,16 +321,16 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A pinned [`Reader`]: the licence to read what its domain protects.
+/// A pinned [`Reader`]: access to the objects that its domain protects.
 ///
-/// It stays on its thread, and unpins when dropped.
+/// Stays on its thread. Dropping it unpins the reader.
 pub struct Guard<'r> {
     reader: &'r Reader,
     not_send: PhantomData<*const ()>,
 }
 
 impl Guard<'_> {
-    /// The domain that this guard belongs to.
+    /// Returns the domain of the guard.
     pub fn domain(&self) -> &Domain {
         &self.reader.domain
     }
@@ -357,7 +350,7 @@ impl fmt::Debug for Guard<'_> {
     }
 }
 
-/// A value that readers load without waiting, while control threads replace it.
+/// A value that readers load without waiting while control threads replace it.
 pub struct Published<T: Send + Sync + 'static> {
     value: AtomicPtr<T>,
     domain: Domain,
@@ -369,54 +362,53 @@ impl<T: Send + Sync + 'static> Published<T> {
         Published { value: AtomicPtr::new(Box::into_raw(Box::new(value))), domain: domain.clone() }
     }
 
-    /// The value at this moment; it stays as long as the guard, whatever is published meanwhile.
+    /// Returns the current value. The reference is valid as long as the guard, whatever is published meanwhile.
     ///
     /// # Panics
     /// If `guard` belongs to a reader of another domain.
     #[inline]
     pub fn load<'g>(&self, guard: &'g Guard<'_>) -> &'g T {
         assert!(self.domain.owns(guard), "guard of another domain");
-        // SAFETY: the pointer came from a box, which is freed only through `retire` after it was
-        // unlinked here. The guard pins a reader of the same domain from before this load, so the
-        // box outlives the guard, and with it the reference.
+        // SAFETY: the pointer came from a box that is freed only through `retire`, after it was unlinked here. The
+        // guard pins a reader of the same domain since before this load, so the box outlives the guard and the
+        // reference.
         unsafe { &*self.value.load(Ordering::Acquire) }
     }
 
-    /// Replaces the value: a load from now on sees the new one. The old one is retired, and dropped
-    /// here or by a later [`Domain::collect`].
+    /// Replaces the value for all later loads and retires the old one. Drops retired objects that have passed.
     pub fn publish(&self, value: T) {
         self.replace(value);
         self.domain.collect();
     }
 
-    /// Replaces the value as [`Published::publish`] does, but frees nothing: for threads that have no time to drop what others
-    /// retired.
+    /// Replaces the value as [`Published::publish`] does, but drops nothing: for threads without time to free retired
+    /// objects.
     pub fn replace(&self, value: T) {
         let fresh = Box::into_raw(Box::new(value));
         let stale = self.value.swap(fresh, Ordering::AcqRel);
         self.retire(stale);
     }
 
-    /// Looks at the value from a control thread, without a reader's slot. Meanwhile nothing of the
-    /// domain is freed, so `f` should be short and must not call [`Domain::synchronize`].
+    /// Passes the value to `f` on a control thread, without a reader slot. The domain frees nothing meanwhile: `f`
+    /// should be short and must not call [`Domain::synchronize`].
     pub fn with<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         let _visit = self.domain.visit();
-        // SAFETY: as in `load`; the visit, which began before this load, keeps everything retired
-        // after it from being freed until the end of this function.
+        // SAFETY: as in `load`. The visit began before this load and delays the freeing of later retired objects to the
+        // end of this function.
         f(unsafe { &*self.value.load(Ordering::Acquire) })
     }
 
     fn retire(&self, stale: *mut T) {
         let stale = NonNull::new(stale).expect("the pointer came from a box");
-        // SAFETY: the pointer came from `Box::into_raw` and was taken out of `value` by the caller,
-        // so nobody else frees it. Readers may still borrow it: it stays a pointer until they have passed.
+        // SAFETY: the pointer came from `Box::into_raw`, and the caller took it out of `value`, so no other code frees
+        // it. It stays a pointer until readers, which may borrow it, have passed.
         self.domain.enqueue(unsafe { Retired::new(stale) });
     }
 }
 
 impl<T: Send + Sync + 'static> Drop for Published<T> {
     fn drop(&mut self) {
-        // Loaded references are bound to guards, not to `self`: they may outlive it.
+        // Loaded references are bound to guards and may outlive `self`.
         let last = *self.value.get_mut();
         self.retire(last);
         self.domain.collect();
@@ -435,7 +427,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::thread;
 
-    /// Counts its drops, and notices a use after one.
+    /// Counts its drops and detects a use after one.
     struct Probe {
         alive: AtomicBool,
         number: usize,
@@ -603,7 +595,7 @@ mod tests {
             for _ in 0..READERS {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        // Readers come and go as well.
+                        // Readers are created and dropped, too.
                         let mut reader = domain.reader().unwrap();
                         for _ in 0..100 {
                             let guard = reader.pin();
@@ -623,7 +615,7 @@ mod tests {
                         for number in 0..rounds {
                             root.publish(Probe::new(number, &drops));
                             root.with(|probe| assert!(probe.alive.load(Ordering::Relaxed)));
-                            // Half of the rounds wait until a reader is at work.
+                            // Half of the rounds wait for a reader to load.
                             while number == rounds / 2 && looked.load(Ordering::Relaxed) == 0 {
                                 thread::yield_now();
                             }

@@ -1,4 +1,4 @@
-//! Anonymous memory in huge pages where there are any.
+//! Anonymous memory, in huge pages if the kernel has them.
 
 use std::io;
 use std::ptr::NonNull;
@@ -9,16 +9,16 @@ use rustix::mm::{self, Advice, madvise};
 
 const HUGE: usize = 2 << 20;
 
-/// What a region's pages are.
+/// Kind of the pages of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
     /// From the kernel's reserved pool (`vm.nr_hugepages`).
     Huge,
-    /// Ordinary pages that the kernel was asked to merge (transparent huge pages).
+    /// Ordinary pages that the kernel may merge (transparent huge pages).
     Transparent,
 }
 
-/// A zeroed mapping, aligned to 2 MiB, unmapped on drop. Its address never changes.
+/// A zeroed mapping, aligned to 2 MiB. Its address never changes; dropping it unmaps the memory.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -29,20 +29,20 @@ pub struct Region {
 
 // SAFETY: a region is plain memory that the value owns; it has no thread affinity.
 unsafe impl Send for Region {}
-// SAFETY: shared access hands out a pointer only; whoever dereferences it answers for races.
+// SAFETY: shared access returns a pointer only; code that dereferences it is responsible for races.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `len` octets that are going to be used, and takes the memory at once: from the reserved huge pages
-    /// if there are enough, else in transparent ones.
+    /// Maps at least `len` octets and allocates their memory now: in reserved huge pages if there are enough, else in
+    /// transparent ones.
     ///
     /// # Errors
-    /// When the system has no room: told now, not by a killed process later.
+    /// If the system lacks memory. The error comes now, instead of a killed process later.
     pub fn new(len: usize) -> io::Result<Region> {
         let len = round(len)?;
         if let Ok(base) = map(len, MapFlags::PRIVATE | MapFlags::HUGETLB) {
             let region = Region { base, len, mapping: (base, len), pages: Pages::Huge };
-            // A control group may refuse pages that were reserved.
+            // A control group may refuse reserved pages.
             if region.populate().is_ok() {
                 return Ok(region);
             }
@@ -55,33 +55,33 @@ impl Region {
         Ok(region)
     }
 
-    /// Takes the memory of all pages. Miri's heap has it already.
+    /// Does nothing: the heap of Miri is allocated already.
     #[cfg(miri)]
     fn populate(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Takes the memory of all pages.
+    /// Allocates the memory of all pages.
     #[cfg(not(miri))]
     fn populate(&self) -> io::Result<()> {
         // SAFETY: the range is the region's own; what the pages hold stays.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) } {
-            // Kernels before 5.14 do not know the advice; there, memory is taken when it is first touched.
+            // Kernels before 5.14 do not know the advice and allocate on first access.
             Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Reserves address space for `len` octets; memory is taken when it is first touched, in transparent huge pages
-    /// where the kernel has them.
+    /// Reserves address space for `len` octets. The kernel allocates memory on first access, in transparent huge pages
+    /// if it has them.
     ///
     /// # Errors
-    /// When the system has no room.
+    /// If the system lacks address space.
     pub fn reserve(len: usize) -> io::Result<Region> {
         Region::aligned(round(len)?, MapFlags::PRIVATE | MapFlags::NORESERVE)
     }
 
-    /// A mapping of ordinary pages at a multiple of 2 MiB.
+    /// Maps ordinary pages at a multiple of 2 MiB.
     fn aligned(len: usize, flags: MapFlags) -> io::Result<Region> {
         let mapped = len.checked_add(HUGE).ok_or(io::ErrorKind::OutOfMemory)?;
         let start = map(mapped, flags)?;
@@ -89,29 +89,29 @@ impl Region {
         // SAFETY: skip < HUGE, and the mapping is HUGE longer than len.
         let base = unsafe { start.add(skip) };
         #[cfg(not(miri))]
-        // SAFETY: the range lies inside the mapping. It is advice: a kernel without huge pages may refuse.
+        // SAFETY: the range lies inside the mapping. A kernel without huge pages may refuse the advice.
         let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
         Ok(Region { base, len, mapping: (start, mapped), pages: Pages::Transparent })
     }
 
-    /// The first octet, aligned to 2 MiB.
+    /// Returns the first octet, aligned to 2 MiB.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Its length in octets, a multiple of 2 MiB.
+    /// Returns the length in octets, a multiple of 2 MiB.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: a region has at least one page.
+    /// Returns `false`: a region has at least one page.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// What its pages are.
+    /// Returns the kind of the pages.
     pub fn pages(&self) -> Pages {
         self.pages
     }
@@ -119,27 +119,27 @@ impl Region {
 
 #[cfg(not(miri))]
 fn map(len: usize, flags: MapFlags) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses aliases nothing.
     let address =
         unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, mm::ProtFlags::READ | mm::ProtFlags::WRITE, flags)? };
     NonNull::new(address.cast::<u8>()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 /// # Safety
-/// Exactly what `map` gave, which nobody uses any more.
+/// The arguments describe a mapping that `map` returned and that is no longer in use.
 #[cfg(not(miri))]
 unsafe fn unmap(address: NonNull<u8>, len: usize) {
     // SAFETY: the caller's promise.
     let _ = unsafe { mm::munmap(address.as_ptr().cast(), len) };
 }
 
-// Miri cannot ask the system: there, the memory comes from the heap.
+// Miri has no mmap: its regions come from the heap.
 #[cfg(miri)]
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 #[cfg(miri)]
 fn map(len: usize, _: MapFlags) -> io::Result<NonNull<u8>> {
-    // Where memory runs out, Miri ends.
+    // Miri aborts if memory runs out.
     if len > 1 << 32 {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
@@ -149,7 +149,7 @@ fn map(len: usize, _: MapFlags) -> io::Result<NonNull<u8>> {
 }
 
 /// # Safety
-/// Exactly what `map` gave, which nobody uses any more.
+/// The arguments describe a mapping that `map` returned and that is no longer in use.
 #[cfg(miri)]
 unsafe fn unmap(address: NonNull<u8>, len: usize) {
     let layout = Layout::from_size_align(len, HUGE).expect("it was mapped with this layout");
@@ -157,7 +157,8 @@ unsafe fn unmap(address: NonNull<u8>, len: usize) {
     unsafe { dealloc(address.as_ptr(), layout) }
 }
 
-/// Octets of memory that can be had without pushing anyone else out, as the kernel estimates them. Miri reads no files.
+/// Returns the octets of memory that the kernel can allocate without swapping (`MemAvailable`). `None` under Miri,
+/// which cannot read the file.
 fn available() -> Option<usize> {
     if cfg!(miri) {
         return None;
@@ -174,7 +175,8 @@ fn round(len: usize) -> io::Result<usize> {
 impl Drop for Region {
     fn drop(&mut self) {
         let (address, len) = self.mapping;
-        // SAFETY: exactly what was mapped, and nobody else unmaps it; the owner of the region answers for pointers into it.
+        // SAFETY: the arguments are those of the mapping, and only this drop unmaps it. The owner of the region is
+        // responsible for pointers into it.
         unsafe { unmap(address, len) }
     }
 }
@@ -201,7 +203,7 @@ mod tests {
     #[test]
     fn no_room_is_an_error() {
         assert!(Region::new(usize::MAX - 5).is_err());
-        // Far more than others may give back meanwhile.
+        // Far more than other processes may free meanwhile.
         assert!(Region::new(available().unwrap() + (1 << 44)).is_err());
         assert!(Region::reserve(1 << 60).is_err());
     }

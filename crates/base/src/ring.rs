@@ -1,11 +1,11 @@
-//! Single-producer single-consumer ring: how packets go from one worker to another, in order.
+//! Single-producer single-consumer ring. It carries packets between two workers, in order.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Keeps what one side writes off the cache lines that the other side writes.
+/// Separates the cache lines that each end writes.
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -17,27 +17,27 @@ struct Shared<T> {
     head: Padded<AtomicUsize>,
 }
 
-// SAFETY: slot i is touched by the producer only while it is empty and by the consumer only while it is full; the
-// release/acquire pairs on `tail` and `head` hand it over. T moves between threads, hence T: Send.
+// SAFETY: the producer accesses slot i only while it is empty, the consumer only while it is full. The release/acquire
+// pairs on `tail` and `head` transfer it. T moves between threads, hence T: Send.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Shared<T> {}
 
-/// The writing end.
+/// The producing end of a ring.
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     tail: usize,
-    /// The consumer's head as last seen: spares a shared read while there is surely room.
+    /// The consumer's head at the last load: avoids a shared load while there is room.
     head: usize,
 }
 
-/// The reading end.
+/// The consuming end of a ring.
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
     head: usize,
 }
 
-/// A ring for up to `capacity` values, rounded up to a power of two.
+/// Creates a ring for `capacity` values, rounded up to a power of two.
 pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity.max(2).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let shared = Arc::new(Shared { slots, tail: Padded(AtomicUsize::new(0)), head: Padded(AtomicUsize::new(0)) });
@@ -45,7 +45,7 @@ pub fn ring<T: Send>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl<T: Send> Producer<T> {
-    /// Adds a value; gives it back when the ring is full. Not visible to the consumer before [`Producer::flush`].
+    /// Adds a value; returns it if the ring is full. The consumer sees it after [`Producer::flush`].
     #[inline]
     pub fn push(&mut self, value: T) -> Result<(), T> {
         let capacity = self.shared.slots.len();
@@ -56,38 +56,38 @@ impl<T: Send> Producer<T> {
             }
         }
         let slot = &self.shared.slots[self.tail & (capacity - 1)];
-        // SAFETY: fewer than `capacity` slots lie between head and tail, so this one is empty and the consumer will
-        // not look at it before `tail` is published.
+        // SAFETY: fewer than `capacity` slots lie between head and tail, so this one is empty. The consumer does not
+        // access it before `tail` is published.
         unsafe { (*slot.get()).write(value) };
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
 
-    /// How many values can surely be pushed now.
+    /// Returns how many values can be pushed now, at least.
     #[inline]
     pub fn room(&mut self) -> usize {
         self.head = self.shared.head.0.load(Ordering::Acquire);
         self.shared.slots.len() - self.tail.wrapping_sub(self.head)
     }
 
-    /// The consumer is gone: nothing that is pushed will ever be taken.
+    /// Returns whether the consumer was dropped. No value will be taken then.
     #[inline]
     pub fn is_abandoned(&self) -> bool {
-        // The two ends are all that ever hold the ring.
+        // Only the two ends hold the ring.
         Arc::strong_count(&self.shared) == 1
     }
 
-    /// Takes back up to `limit` values that a consumer left behind when it went, oldest first, handing each to `take`;
-    /// returns how many. None while the consumer is there.
+    /// Passes up to `limit` values that a dropped consumer left, oldest first, to `take`. Returns their number; 0 while
+    /// the consumer exists.
     pub fn reclaim(&mut self, limit: usize, mut take: impl FnMut(T)) -> usize {
-        // Sees all that the consumer did before it went.
+        // `get_mut` synchronises with the drop of the consumer.
         let Some(shared) = Arc::get_mut(&mut self.shared) else { return 0 };
         let mask = shared.slots.len() - 1;
         let head = shared.head.0.get_mut();
         let count = self.tail.wrapping_sub(*head).min(limit);
         for _ in 0..count {
-            // SAFETY: between head and tail slots are full, and nobody else is left to read them. Advancing head before
-            // `take` keeps the value from being read twice if `take` panics.
+            // SAFETY: slots between head and tail are full, and no other reader exists. Advancing head before `take`
+            // prevents a second read if `take` panics.
             let value = unsafe { shared.slots[*head & mask].get_mut().assume_init_read() };
             *head = head.wrapping_add(1);
             take(value);
@@ -96,7 +96,7 @@ impl<T: Send> Producer<T> {
         count
     }
 
-    /// Shows the consumer what was pushed.
+    /// Makes pushed values visible to the consumer.
     #[inline]
     pub fn flush(&mut self) {
         self.shared.tail.0.store(self.tail, Ordering::Release);
@@ -110,15 +110,15 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Takes up to `limit` values, oldest first, handing each to `take`; returns how many.
+    /// Passes up to `limit` values, oldest first, to `take`. Returns their number.
     #[inline]
     pub fn pop(&mut self, limit: usize, mut take: impl FnMut(T)) -> usize {
         let ready = self.len().min(limit);
         let mask = self.shared.slots.len() - 1;
         for _ in 0..ready {
             let slot = &self.shared.slots[self.head & mask];
-            // SAFETY: head < tail as published by the producer, so the slot is full; the acquire load in `len` makes
-            // its contents visible. Advancing head before `take` keeps it from being read twice if `take` panics.
+            // SAFETY: head < tail as the producer published, so the slot is full. The acquire load in `len` makes its
+            // contents visible. Advancing head before `take` prevents a second read if `take` panics.
             let value = unsafe { (*slot.get()).assume_init_read() };
             self.head = self.head.wrapping_add(1);
             take(value);
@@ -129,13 +129,13 @@ impl<T: Send> Consumer<T> {
         ready
     }
 
-    /// Values that are ready.
+    /// Returns the number of ready values.
     #[inline]
     pub fn len(&self) -> usize {
         self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }
 
-    /// Nothing is ready.
+    /// Returns whether no value is ready.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -144,11 +144,11 @@ impl<T: Send> Consumer<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // Both ends are gone and have published where they stood.
+        // Both ends were dropped and have published their positions.
         let mask = self.slots.len() - 1;
         let (mut head, tail) = (*self.head.0.get_mut(), *self.tail.0.get_mut());
         while head != tail {
-            // SAFETY: between head and tail slots are full, and nobody else is left to read them.
+            // SAFETY: slots between head and tail are full, and no other reader exists.
             unsafe { self.slots[head & mask].get_mut().assume_init_drop() };
             head = head.wrapping_add(1);
         }
@@ -157,7 +157,7 @@ impl<T> Drop for Shared<T> {
 
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
-        // Publishes the head even when `take` unwound in the middle of a `pop`: what was moved out is not dropped again.
+        // Publishes the head even if `take` panicked during a `pop`: moved values are not dropped again.
         self.shared.head.0.store(self.head, Ordering::Release);
     }
 }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(producer.reclaim(9, |_| panic!("the consumer is there")), 0);
         drop(consumer);
         assert!(producer.is_abandoned());
-        // What it was not shown, too.
+        // Values before a flush count, too.
         producer.push(4).unwrap();
         let mut back = Vec::new();
         assert_eq!(producer.reclaim(3, |value| back.push(value)), 3);

@@ -1,11 +1,11 @@
-//! The CPU's time-stamp counter: the unit of every cost weir states.
+//! The CPU's time-stamp counter, the unit of all stated costs.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Reads the time-stamp counter, in ticks. Not serialising: good for spans of hundreds of ticks and more.
+/// Returns the time-stamp counter in ticks. The read does not serialise: use it for spans of hundreds of ticks or more.
 ///
-/// Where there is no such counter, nanoseconds since the first call stand in for it.
+/// CPUs without the counter return nanoseconds since the first call.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -20,7 +20,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Ticks per second, measured once against the monotonic clock (takes 20 ms at the first call).
+/// Returns the ticks per second. The first call measures them against the monotonic clock for 20 ms.
 pub fn frequency() -> f64 {
     static FREQUENCY: OnceLock<f64> = OnceLock::new();
     *FREQUENCY.get_or_init(|| {

@@ -1,23 +1,23 @@
-//! How a thread sleeps until something happens, and how others wake it for no more than a memory fence while it is awake.
+//! Sleeping and waking of threads. Waking a running thread costs a memory fence only.
 //!
-//! A [`Sleeper`] waits for descriptors, for a time, and for its [`Waker`]s; these are an eventfd and a flag that says
-//! whether writing to it is needed at all. Sleeping takes three steps:
+//! A [`Sleeper`] waits for descriptors, a time and its [`Waker`]s. A waker is an eventfd, and a flag that says whether
+//! it must be written. Sleeping takes three steps:
 //!
-//! 1. [`Sleeper::announce`]: sets the flag.
-//! 2. The thread looks once more at everything that others bring it: rings, mailboxes.
-//! 3. If there was nothing, [`Sleeper::sleep`]; else [`Sleeper::stay_up`].
+//! 1. [`Sleeper::announce`] sets the flag.
+//! 2. The thread checks all its inputs once more: rings, command channels.
+//! 3. If there is no work, it calls [`Sleeper::sleep`]; else [`Sleeper::stay_up`].
 //!
 //! # Why no wake-up is lost
-//! A waker publishes what it brings, then calls [`Waker::wake`], which reads the flag. Both sides run a `SeqCst` fence
-//! between their write and their read (flag then rings; rings then flag), so one of the fences is first in the single
+//! A waker publishes its work, then calls [`Waker::wake`], which reads the flag. Both sides run a `SeqCst` fence
+//! between their write and their read (flag then rings; rings then flag). One of the fences is first in the single
 //! total order of such fences:
 //!
-//! 1. *The waker's fence is first.* What it published happens before it, so step 2 sees it, and the thread stays up.
-//! 2. *The sleeper's fence is first.* The waker then sees the flag of this announcement, or a later value of it.
-//!    - It is set: the waker clears it and writes to the eventfd. An eventfd keeps its count until it is read, so it does
-//!      not matter whether the thread waits already.
-//!    - It was cleared by another waker since: that one writes to the eventfd.
-//!    - It was cleared by the thread itself since: the thread is up, and announces itself and looks again before it sleeps.
+//! 1. *The waker's fence is first.* Its work was published before, so step 2 finds it, and the thread stays up.
+//! 2. *The sleeper's fence is first.* The waker then reads the flag of this announcement, or a later value.
+//!    - Set: the waker clears it and writes to the eventfd. An eventfd keeps its count until it is read, so the thread
+//!      need not wait yet.
+//!    - Cleared by another waker since: that waker writes to the eventfd.
+//!    - Cleared by the thread since: the thread is up, and announces and checks again before it sleeps.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -28,55 +28,55 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Keeps the flag off cache lines that others write: wakers read it all the time.
+/// Separates the flag from cache lines that other threads write: wakers read it often.
 #[repr(align(128))]
 struct Shared {
     asleep: AtomicBool,
     event: OwnedFd,
 }
 
-/// A thread's own end.
+/// The sleeping thread's end.
 pub struct Sleeper {
     shared: Arc<Shared>,
     announced: bool,
 }
 
-/// The end of those who wake the thread. Cloning gives another handle of the same thread.
+/// The waking threads' end. Clones wake the same thread.
 #[derive(Clone)]
 pub struct Waker(Arc<Shared>);
 
-/// What ended a sleep.
+/// Cause for the end of a sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// A waker.
+    /// A waker called.
     Called,
-    /// A descriptor is readable, or has an error to tell.
+    /// A descriptor is readable or has an error.
     Ready,
-    /// The time is over, or a signal came.
+    /// The time has passed, or a signal arrived.
     Time,
 }
 
-/// A sleeper and its waker.
+/// Creates a sleeper and its waker.
 ///
 /// # Errors
-/// When the system gives no descriptor.
+/// If the process has no file descriptor left.
 pub fn pair() -> io::Result<(Sleeper, Waker)> {
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let shared = Arc::new(Shared { asleep: AtomicBool::new(false), event });
     Ok((Sleeper { shared: Arc::clone(&shared), announced: false }, Waker(shared)))
 }
 
-/// Asks the kernel to end the calling thread's sleeps on time, where it may else be 50 µs late to save wake-ups
-/// (`PR_SET_TIMERSLACK`).
+/// Makes the kernel end the calling thread's sleeps on time (`PR_SET_TIMERSLACK`). By default it may end them 50 µs
+/// late to save wake-ups.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// If the kernel refuses.
 pub fn be_punctual() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
 impl Sleeper {
-    /// From now on wakers leave a call behind. To be followed by a last look at what they bring.
+    /// Makes wakers write to the eventfd from now on. The thread must check its inputs afterwards.
     pub fn announce(&mut self) {
         self.announced = true;
         self.shared.asleep.store(true, Ordering::Relaxed);
@@ -84,12 +84,12 @@ impl Sleeper {
         fence(Ordering::SeqCst);
     }
 
-    /// It announced itself, and has neither slept nor decided otherwise since.
+    /// Returns whether the thread announced a sleep and has neither slept nor stayed up since.
     pub fn is_announced(&self) -> bool {
         self.announced
     }
 
-    /// There was something to do: wakers need not call.
+    /// Withdraws the announcement: wakers need not write.
     pub fn stay_up(&mut self) {
         if self.announced {
             self.announced = false;
@@ -97,20 +97,20 @@ impl Sleeper {
         }
     }
 
-    /// Waits until a waker calls, one of `descriptors` is readable, or `timeout` is over (`None`: it never is). May end
-    /// earlier. A wait that the system refuses ends at once, as if its time were over.
+    /// Waits until a waker calls, one of `descriptors` is readable, or `timeout` has passed (`None`: no limit). May end
+    /// earlier. If the system refuses to wait, returns at once as if the time had passed.
     ///
-    /// A call since [`Sleeper::announce`] ends it at once. Without an announcement wakers do not call.
+    /// Returns at once if a waker called since [`Sleeper::announce`]. Wakers do not call without an announcement.
     pub fn sleep(&mut self, descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Cause {
         let own = PollFd::from_borrowed_fd(self.shared.event.as_fd(), PollFlags::IN);
         let others = descriptors.iter().map(|&descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         let mut all: Vec<PollFd<'_>> = std::iter::once(own).chain(others).collect();
-        // What does not fit is centuries away.
+        // A time-out that does not fit is centuries away.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let ready = poll(&mut all, timeout.as_ref()).unwrap_or(0);
         let called = ready > 0 && !all[0].revents().is_empty();
         if called {
-            // Non-blocking: whoever wrote has done so before it became readable, and nobody else reads.
+            // Does not block: a waker wrote before the descriptor became readable, and only this thread reads.
             let _ = rustix::io::read(&self.shared.event, &mut [0; 8]);
         }
         self.stay_up();
@@ -123,8 +123,8 @@ impl Sleeper {
 }
 
 impl Waker {
-    /// Sees to it that the thread looks at what was published before this call: a system call if it sleeps or is about
-    /// to, a fence and a load if it is up.
+    /// Makes the thread check inputs that were published before this call. Costs a system call if the thread sleeps or
+    /// is about to, else a fence and a load.
     #[inline]
     pub fn wake(&self) {
         // Pairs with the fence in `Sleeper::announce`.
@@ -136,11 +136,11 @@ impl Waker {
 
     #[cold]
     fn call(&self) {
-        // Fails only when 2^64 - 2 calls are unread, and then the thread wakes anyway.
+        // Fails only with 2^64 - 2 unread calls, when the thread wakes anyway.
         let _ = rustix::io::write(&self.0.event, &1u64.to_ne_bytes());
     }
 
-    /// The thread sleeps, or is about to.
+    /// Returns whether the thread sleeps or is about to.
     pub fn is_asleep(&self) -> bool {
         self.0.asleep.load(Ordering::Relaxed)
     }
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Far longer than anything here takes.
+    /// Far longer than any step of a test.
     const LONG: Option<Duration> = Some(Duration::from_secs(120));
 
     #[test]
@@ -187,8 +187,8 @@ mod tests {
         assert!(!waker.is_asleep() && !sleeper.is_announced());
     }
 
-    /// No sleep ends early, and one of many ends within half a millisecond: none would if times were rounded to
-    /// milliseconds. How many do depends on who else wants the CPU.
+    /// No sleep ends early. One of many ends within half a millisecond, which no sleep would if times were rounded to
+    /// milliseconds. The share depends on the load of the CPU.
     #[test]
     fn sleeps_end_on_time() {
         std::thread::spawn(|| {
@@ -212,8 +212,8 @@ mod tests {
         .unwrap();
     }
 
-    /// Two threads hand a number back and forth, each sleeping until the other has answered: a lost wake-up leaves both
-    /// asleep for ever.
+    /// Two threads pass a number back and forth, and each sleeps until the other has answered. A lost wake-up leaves
+    /// both asleep.
     #[test]
     fn no_wake_up_is_lost() {
         const ROUNDS: u64 = 150_000;
@@ -231,7 +231,7 @@ mod tests {
                     }
                     if seen % 2 == parity {
                         sleeper.stay_up();
-                        // Now and then the other has the time to fall asleep, now and then it is caught on its way.
+                        // Sometimes the other thread has time to sleep, sometimes it is about to.
                         for _ in 0..(seen.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) {
                             std::hint::spin_loop();
                         }

@@ -1,13 +1,13 @@
 //! Packet buffers: chunks of one bounded region, in two sizes.
 //!
-//! All buffers are allocated when the gateway starts, in huge pages where there are any. A *small* chunk (2 KiB) holds
-//! an ordinary frame, a *large* one a packet of 64 KiB as offloads produce them. A chunk begins with [`SCRATCH`] octets
-//! for metadata that few packets have; [`HEADROOM`] octets for encapsulation follow, then the frame. Chunk sizes are
-//! multiples of 2 KiB and the region is one mapping, so that it can be registered as an AF_XDP UMEM.
+//! The gateway allocates all buffers at its start, in huge pages if there are any. A *small* chunk (2 KiB) holds an
+//! ordinary frame, a *large* chunk a super-packet of 64 KiB. A chunk begins with [`SCRATCH`] octets for metadata that few
+//! packets have. [`HEADROOM`] octets for encapsulation follow, then the frame, then [`TAILROOM`] for trailers. Chunk sizes
+//! are multiples of 2 KiB and the region is one mapping, so that a port can register it as an AF_XDP UMEM.
 //!
-//! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges chunks with the
-//! shared [`Pool`] in batches. A buffer that is dropped returns to the pool whose region holds its chunk: a list of all
-//! pools of the process says which. So a buffer is one pointer, and none is lost.
+//! A `Buffer` owns its chunk. Workers allocate from and return to their own [`Cache`], which exchanges batches of chunks
+//! with the shared [`Pool`]. A buffer that is dropped returns to the pool whose region holds its chunk: a list of all pools
+//! of the process says which. So a buffer is one pointer, and none is lost.
 
 use std::io;
 use std::ptr::NonNull;
@@ -18,21 +18,23 @@ use weir_base::region::{Pages, Region};
 
 /// Octets at the start of a chunk, for metadata that few packets have: no header ever reaches into them.
 pub const SCRATCH: usize = 64;
-/// Octets in front of a received frame, for headers that are put on later.
+/// Octets in front of a new frame, for headers that are added later.
 pub const HEADROOM: usize = 256;
-/// Where a received frame starts in its chunk.
+/// Octets behind a new frame, for trailers that are added later: padding, ICV and next header of ESP (RFC 4303, 2).
+pub const TAILROOM: usize = 64;
+/// Where a new frame starts in its chunk, in octets.
 pub(crate) const FRAME: usize = SCRATCH + HEADROOM;
 /// Octets of a small chunk.
 pub const SMALL: usize = 2048;
-/// The longest frame of a small chunk.
-pub const SHORT: usize = SMALL - FRAME;
-/// Octets of a large chunk: scratch, headroom, the longest frame, and room to round up.
+/// Octets of a large chunk: scratch, headroom, the longest frame and tailroom, with room to round up.
 pub const LARGE: usize = 68 * 1024;
-/// The longest frame a buffer holds: an IPv6 packet with a payload of 65,535 octets behind an Ethernet header with two
-/// tags.
+/// Octets of the longest frame in a small buffer.
+pub const SMALL_FRAME: usize = SMALL - FRAME - TAILROOM;
+/// Octets of the longest frame in a large buffer: an IPv6 packet with a payload of 65,535 octets behind an Ethernet
+/// header with two tags.
 pub const MAX_FRAME: usize = 40 + 65_535 + 22;
 
-const _: () = assert!(LARGE >= FRAME + MAX_FRAME && LARGE.is_multiple_of(SMALL));
+const _: () = assert!(LARGE >= FRAME + MAX_FRAME + TAILROOM && LARGE.is_multiple_of(SMALL));
 
 /// Chunks that move between a cache and the pool at once.
 const BATCH: usize = 128;
@@ -152,6 +154,11 @@ impl Pool {
         Cache { small: Vec::with_capacity(2 * BATCH), pool: self.clone() }
     }
 
+    /// Returns the octets of the longest frame that the pool has a buffer for.
+    pub fn longest_frame(&self) -> usize {
+        if self.inner().large.total > 0 { MAX_FRAME } else { SMALL_FRAME }
+    }
+
     /// How full the pool is.
     pub fn occupancy(&self) -> Occupancy {
         let inner = self.inner();
@@ -240,11 +247,11 @@ pub struct Cache {
 unsafe impl Send for Cache {}
 
 impl Cache {
-    /// A buffer with room for a frame of `frame` octets behind the headroom; `None` when the pool is exhausted or no
-    /// chunk is that long.
+    /// Takes a buffer with headroom, room for a frame of `frame` octets, and tailroom. Returns `None` if the pool is
+    /// exhausted or the frame is longer than [`MAX_FRAME`].
     #[inline]
     pub(crate) fn take(&mut self, frame: usize) -> Option<Buffer> {
-        let chunk = if is_short(frame) {
+        let chunk = if frame <= SMALL_FRAME {
             match self.small.pop() {
                 Some(chunk) => chunk,
                 None => refill(&mut self.small, &self.pool.inner().small)?,
@@ -281,12 +288,6 @@ impl Cache {
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
-}
-
-/// A frame of this length fits into a small chunk.
-#[inline(always)]
-pub(crate) const fn is_short(frame: usize) -> bool {
-    frame <= SHORT
 }
 
 #[cold]
@@ -357,16 +358,25 @@ mod tests {
     }
 
     #[test]
-    fn no_chunk_is_longer_than_the_longest_frame() {
+    fn each_frame_gets_the_smallest_chunk_that_leaves_headroom_and_tailroom() {
         let pool = Pool::new(PoolSize { small: 1, large: 1 }).unwrap();
+        assert_eq!(pool.longest_frame(), MAX_FRAME);
         let mut cache = pool.cache();
         assert!(cache.take(MAX_FRAME + 1).is_none());
-        let large = cache.take(SHORT + 1).unwrap();
+        let large = cache.take(SMALL_FRAME + 1).unwrap();
         assert!(cache.take(MAX_FRAME).is_none(), "the only large chunk is out");
         assert_eq!(free(&pool), (1, 0));
         drop(large);
         assert!(cache.take(MAX_FRAME).is_some());
-        assert!(cache.take(SHORT).is_some_and(|small| !small.is_empty()));
+        assert!(cache.take(SMALL_FRAME).is_some_and(|small| !small.is_empty()));
+    }
+
+    #[test]
+    fn a_pool_without_large_buffers_has_none_for_long_frames() {
+        let pool = Pool::new(PoolSize { small: 1, large: 0 }).unwrap();
+        assert_eq!(pool.longest_frame(), SMALL_FRAME);
+        assert!(pool.cache().take(SMALL_FRAME + 1).is_none());
+        assert!(pool.cache().take(SMALL_FRAME).is_some());
     }
 
     #[test]

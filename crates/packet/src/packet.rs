@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use weir_base::clock::Time;
 
-use crate::buffer::{Buffer, Cache, FRAME, LARGE, SCRATCH, SMALL, is_short};
+use crate::buffer::{Buffer, Cache, FRAME, LARGE, SCRATCH, SMALL, SMALL_FRAME};
 use crate::offload::{Checksum, Gso, Offload};
 use crate::parse::{ParseFlags, Parsed};
 
@@ -158,7 +158,7 @@ impl Packet {
         (*start, *l3, *l4, *flags) = (FRAME as u16, 0, 0, ParseFlags::empty());
         (*protocol, *reason, *resume, *nesting, *state, *mtu) = (0, 0, 0, 0, State::EMPTY, 0);
         (*interface, *forwarding, *hash, *offload) = (0, 0, 0, Offload::default());
-        *kept = if is_short(len) { 0 } else { IS_LARGE };
+        *kept = if len <= SMALL_FRAME { 0 } else { IS_LARGE };
         self.buffer = buffer;
         self.len = len as u32;
         Some(())
@@ -631,7 +631,7 @@ impl std::fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{HEADROOM, MAX_FRAME, Pool, PoolSize};
+    use crate::buffer::{HEADROOM, MAX_FRAME, Pool, PoolSize, TAILROOM};
 
     fn cache() -> Cache {
         Pool::new(PoolSize { small: 8, large: 1 }).unwrap().cache()
@@ -680,6 +680,18 @@ mod tests {
         let mut nothing = Packet::EMPTY;
         nothing.set_time(Time(1));
         assert_eq!(nothing.time(), None);
+    }
+
+    #[test]
+    fn each_frame_gets_the_smallest_chunk_that_leaves_tailroom() {
+        let mut cache = cache();
+        for (frame, capacity) in [(0, SMALL), (1664, SMALL), (1665, LARGE), (1728, LARGE), (MAX_FRAME, LARGE)] {
+            let mut packet = Packet::new(&mut cache, frame).unwrap();
+            assert_eq!(packet.capacity(), capacity, "{frame}");
+            assert!(packet.tailroom() >= TAILROOM, "{frame}");
+            packet.recycle(&mut cache);
+        }
+        assert_eq!((Packet::EMPTY.capacity(), Packet::EMPTY.tailroom()), (0, 0));
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub struct InterfaceStats {
     pub name: String,
     /// Kind of its port (`generator`, `pcap`, `null`, `af-packet`, `tap`, `tun`) or `vlan`.
     pub kind: &'static str,
+    /// Capabilities of its port, such as `tx-tcp4` and `rx-checksum`; empty for a VLAN.
+    pub capabilities: Vec<&'static str>,
     /// Packets can pass.
     pub up: bool,
     /// Hardware address.

@@ -1,7 +1,7 @@
-//! What packet sockets cost: TSC ticks per packet, received and sent over a veth pair, medians over rounds; and how long a
-//! packet takes that comes after a pause.
+//! Measures packet sockets over a veth pair: ticks per received and sent packet (medians over rounds), and the latency
+//! of a packet after a pause.
 //!
-//! It makes the pair `weir-near` and `weir-far` in the network namespace that it runs in, so give it one of its own:
+//! Creates the pair `weir-near` and `weir-far` in its network namespace, so run it in a namespace of its own:
 //!
 //! ```console
 //! $ cargo build --release -p weir-port --example af_packet_cost
@@ -29,13 +29,14 @@ const PAUSES: usize = 500;
 fn main() -> Result<(), Box<dyn Error>> {
     ip("link add weir-near mtu 9000 type veth peer name weir-far mtu 9000")?;
     for device in ["weir-near", "weir-far"] {
-        // Else the kernel would send something of its own.
+        // The kernel would send packets of its own.
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")?;
         ip(&format!("link set {device} up"))?;
     }
-    let (mut near, mut far) = (open("weir-near")?, open("weir-far")?);
+    let pool = Pool::new(PoolSize { small: 1024, large: 600 })?;
+    let (mut near, mut far) = (open("weir-near", &pool)?, open("weir-far", &pool)?);
     let (mut transmitter, mut receiver) = (near.transmitters(1).remove(0), far.receivers().remove(0));
-    let mut cache = Pool::new(PoolSize { small: 1024, large: 600 })?.cache();
+    let mut cache = pool.cache();
     println!(
         "{:>8} {:>8} {:>10} {:>10} {:>10} {:>10}",
         "octets", "burst", "RX ticks", "TX ticks", "RX Gb/s", "TX Gb/s"
@@ -60,13 +61,13 @@ fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
     if status.success() { Ok(()) } else { Err(format!("ip {arguments}: {status}").into()) }
 }
 
-fn open(interface: &str) -> Result<Box<dyn Port>, Box<dyn Error>> {
+fn open(interface: &str, pool: &Pool) -> Result<Box<dyn Port>, Box<dyn Error>> {
     let spec = AfPacketSpec { interface: interface.into(), promiscuous: true, offload: true, shared: false };
-    let context = Context { name: interface.into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 9022 };
+    let context = Context { name: interface.into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 9022, pool: pool.clone() };
     Ok(weir_port::open(&PortSpec::AfPacket(spec), &Middleware::default(), 1, &context)?)
 }
 
-/// A frame; one that is longer than the device takes is to be cut into TCP segments.
+/// Returns a frame. A frame that is longer than the MTU is a TCP super-packet.
 fn packet(cache: &mut Cache, octets: usize) -> Option<Packet> {
     let mut packet = Packet::new(cache, octets)?;
     let frame = packet.data_mut();
@@ -82,7 +83,7 @@ fn packet(cache: &mut Cache, octets: usize) -> Option<Packet> {
     Some(packet)
 }
 
-/// Sends and receives bursts: ticks for each packet received, and sent.
+/// Sends and receives bursts. Returns the ticks per received and per sent packet.
 fn round_trips(
     receiver: &mut dyn Receiver,
     transmitter: &mut dyn Transmitter,
@@ -122,7 +123,7 @@ fn round_trips(
     Ok((median(received), median(sent)))
 }
 
-/// How long single packets take from being sent until they are received by a thread that sleeps.
+/// Returns the times from sending a single packet to its reception by a sleeping thread.
 fn after_pauses(
     receiver: &mut dyn Receiver,
     mut transmitter: Box<dyn Transmitter>,

@@ -1,10 +1,10 @@
-//! What a generated packet costs: ticks of the time-stamp counter per packet, the generator alone.
+//! Measures the generator alone: ticks of the time-stamp counter per packet.
 
 use std::net::IpAddr;
 
 use weir_base::clock::Time;
 use weir_base::tsc;
-use weir_packet::buffer::{Cache, Pool, PoolSize};
+use weir_packet::buffer::{Pool, PoolSize};
 use weir_packet::vector::Vector;
 use weir_port::Context;
 use weir_port::spec::*;
@@ -34,27 +34,28 @@ fn main() {
     let pool = Pool::new(PoolSize { small: 4096, large: 0 }).expect("room for 8 MiB of buffers");
     println!("ticks per packet: least, median");
     for (name, template) in cases {
-        let (least, median) = measure(template, &mut pool.cache());
+        let (least, median) = measure(template, &pool);
         println!("{name:34} {least:6.1} {median:6.1}");
     }
 }
 
-fn measure(template: TemplateSpec, cache: &mut Cache) -> (f64, f64) {
+fn measure(template: TemplateSpec, pool: &Pool) -> (f64, f64) {
     let stream = StreamSpec { source: StreamSource::Template(template), rate: None, count: None };
     let spec = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
-    let context = Context { name: "bench".into(), mac: [2; 6], max_frame: 2048 };
+    let context = Context { name: "bench".into(), mac: [2; 6], max_frame: 2048, pool: pool.clone() };
     let mut port = weir_port::open(&spec, &Middleware::default(), 1, &context).expect("a valid generator");
     let mut queue = port.receivers().remove(0);
+    let mut cache = pool.cache();
     let mut vector = Vector::new();
     let mut figures: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let (mut ticks, mut packets) = (0, 0);
             for _ in 0..BURSTS {
                 let start = tsc::ticks();
-                queue.receive(&mut vector, cache, Time(0));
+                queue.receive(&mut vector, &mut cache, Time(0));
                 ticks += tsc::ticks() - start;
                 packets += vector.len();
-                vector.filled().iter_mut().for_each(|packet| packet.recycle(cache));
+                vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));
                 vector.clear();
             }
             ticks as f64 / packets as f64

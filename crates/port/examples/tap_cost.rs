@@ -1,6 +1,6 @@
-//! What a tap costs: TSC ticks per packet, received and sent, medians over rounds.
+//! Measures a tap: ticks per received and sent packet, medians over rounds.
 //!
-//! It makes the device `weir-cost` in the network namespace that it runs in, so give it one of its own:
+//! Creates the device `weir-cost` in its network namespace, so run it in a namespace of its own:
 //!
 //! ```console
 //! $ cargo build --release -p weir-port --example tap_cost
@@ -32,13 +32,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         addresses: vec!["192.0.2.1/24".parse()?],
         mac: None,
     };
-    let context = Context { name: "cost".into(), mac: MAC, max_frame: 1522 };
+    let pool = Pool::new(PoolSize { small: 1024, large: 300 })?;
+    let context = Context { name: "cost".into(), mac: MAC, max_frame: 1522, pool: pool.clone() };
     let (tap, tun) = (PortSpec::Tap(spec.clone()), PortSpec::Tun(spec));
     println!("{:<6} {:>8} {:>12} {:>12} {:>10} {:>10}", "kind", "octets", "RX ticks", "TX ticks", "RX Gb/s", "TX Gb/s");
     for (kind, spec) in [("tap", tap), ("tun", tun)] {
         let mut port = weir_port::open(&spec, &Middleware::default(), 1, &context)?;
         let (mut receiver, mut transmitter) = (port.receivers().remove(0), port.transmitters(1).remove(0));
-        let mut cache = Pool::new(PoolSize { small: 1024, large: 300 })?.cache();
+        let mut cache = pool.cache();
         let mac = Device::named("weir-cost")?.and_then(|device| device.mac).unwrap_or_default();
         for octets in [64, 1514, 9000, 65_000] {
             let rx = receive(&mut *receiver, &mut cache, octets)?;
@@ -50,9 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Frames of `octets` that the kernel sent: ticks for each.
+/// Returns the ticks per frame of `octets` that the kernel sent.
 fn receive(receiver: &mut dyn Receiver, cache: &mut Cache, octets: usize) -> Result<f64, Box<dyn Error>> {
-    // Something is at this address; what it is sent ends in the port.
+    // The address needs a neighbour; its packets end in the port.
     let arguments = ["neighbor", "replace", "192.0.2.2", "lladdr", "02:00:00:00:00:01", "dev", "weir-cost"];
     std::process::Command::new("ip").args(arguments).stderr(std::process::Stdio::null()).status()?;
     let socket = UdpSocket::bind((Ipv4Addr::new(192, 0, 2, 1), 0))?;
@@ -61,7 +62,7 @@ fn receive(receiver: &mut dyn Receiver, cache: &mut Cache, octets: usize) -> Res
     let mut costs = Vec::new();
     while costs.len() < ROUNDS {
         for _ in 0..128 {
-            // A full send buffer is no error here: fewer are received.
+            // With a full send buffer fewer packets are received.
             let _ = socket.send_to(&payload, (Ipv4Addr::new(192, 0, 2, 2), 9));
         }
         let start = tsc::ticks();
@@ -76,7 +77,7 @@ fn receive(receiver: &mut dyn Receiver, cache: &mut Cache, octets: usize) -> Res
     Ok(median(costs))
 }
 
-/// Frames of `octets` for somebody else, which the kernel drops as soon as it has them: ticks for each.
+/// Returns the ticks per frame of `octets` for another station, which the kernel drops at once.
 fn transmit(
     transmitter: &mut dyn Transmitter,
     cache: &mut Cache,
@@ -85,7 +86,7 @@ fn transmit(
 ) -> Result<f64, Box<dyn Error>> {
     let mut frame = vec![0; octets];
     frame[..6].copy_from_slice(&mac);
-    // A tap's kernel side looks at the address, a tun's at the packet: this one is for nobody.
+    // A tap's kernel side checks the hardware address, a tun's the packet: this frame is for another station.
     frame[5] ^= 0xff;
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
     let mut vector = Vector::new();

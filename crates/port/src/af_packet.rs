@@ -1,28 +1,26 @@
 //! Ports over kernel interfaces, by packet sockets (packet(7)).
 //!
-//! **Rings.** Frames come and go through rings that socket and process share (TPACKET version 2): a slot of 2 KiB for each
-//! frame. Version 3, which fills blocks, hands a frame over when its block is full or a millisecond is over, which is as
-//! much as a packet may take; version 2 does so at once, and costs a few ticks more (ARCHITECTURE.md, "Kernel ports").
+//! **Rings.** Frames pass through rings that kernel and process share (TPACKET version 2), with a slot of 2 KiB for
+//! each frame. Version 3 fills blocks: it delivers a frame when its block is full or after a millisecond, which is too
+//! late. Version 2 delivers at once and costs a few ticks more (ARCHITECTURE.md, "Kernel ports").
 //!
-//! **Long frames**, as segmentation offloads make them, do not fit a slot. When received, the kernel puts a reference to them
-//! into the socket's buffer as well, from which they are read. To be sent, they go through a second socket, for one that
-//! has a ring sends nothing else. Both ways cost one call to the system and one copy instead of two, which is less
-//! than slots for them would.
+//! **Long frames**, such as super-packets, do not fit a slot. The kernel also puts a received long frame into the
+//! socket's buffer, from which it is read. Long frames are sent through a second socket, because a socket with a ring
+//! sends nothing else. Each direction costs a system call and one copy, which is cheaper than larger slots.
 //!
-//! **Offloads.** Every frame has a `virtio_net_hdr` in front which tells of partial checksums and segments that are still to
-//! be cut. Without `offload` the port completes checksums before anyone else sees the packet, and refuses what is
-//! still to be cut, counting it.
+//! **Offloads.** Every frame begins with a `virtio_net_hdr` with partial checksum and segmentation. Without `offload`
+//! the port completes checksums in both directions, and refuses and counts super-packets.
 //!
-//! **Tags.** The kernel takes the outermost VLAN tag off a frame and puts it beside it; here it is put back.
+//! **Tags.** The kernel moves the outermost VLAN tag from a frame to its slot header. The port restores it.
 //!
-//! **Queues.** A receive queue is a socket; several share the interface's frames by a hash of the flow. Every
+//! **Queues.** A receive queue is a socket. Several sockets share the interface's frames by a hash of the flow. Each
 //! worker sends through sockets of its own, which receive nothing.
 //!
-//! **One gateway.** The port claims its device ([`crate::claim`]), for a second gateway on it would duplicate every packet.
+//! **One gateway.** The port claims its device ([`crate::claim`]), because a second gateway would duplicate every
+//! packet.
 //!
-//! **Coming and going.** A socket of a group can not be attached to another device. So when the device was deleted and
-//! made again, [`crate::Port::refresh`] opens new sockets for receiving, and leaves them where the queues
-//! find them when there is nothing left in the old ones.
+//! **Deleted devices.** A socket of a fanout group cannot be attached to another device. When the device was deleted
+//! and created, [`crate::Port::refresh`] opens new sockets. The queues take them over when the old ones are empty.
 
 mod error;
 mod receive;
@@ -35,6 +33,8 @@ use std::sync::{Arc, Weak};
 
 use ipnet::IpNet;
 use rustix::io::Errno;
+use weir_packet::buffer::{MAX_FRAME, Pool};
+use weir_packet::offload::VirtioHeader;
 use weir_packet::wire::{ethernet, vlan};
 
 pub use error::AfPacketError;
@@ -44,34 +44,36 @@ use crate::links::{Device, Layer};
 use crate::spec::AfPacketSpec;
 use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
 use crate::sys::packet_socket::{PacketSocket, Receives, SocketBuffer};
-use crate::{Context, Failure, Link, Port, PortCounters, Receiver, Transmitter, count};
+use crate::{
+    Capabilities, Checksums, Context, Failure, Link, Offloads, Port, PortCounters, Receiver, Segmentation, Transmitter,
+    count, kernel,
+};
 use receive::{Doorstep, Source};
 
-/// Slots of a ring that is received through: 8 MiB, 4 ms of a million packets per second.
+/// Slots of a receive ring: 8 MiB, 4 ms at a million packets per second.
 const RECEIVE_SLOTS: usize = 4096;
-/// Octets that frames which are longer than a slot may take until they are read.
+/// Octets of the receive buffer for frames that are longer than a slot.
 const RECEIVE_BUFFER: u32 = 16 << 20;
-/// Octets that frames on their way out may take: more than all slots do, so that the ring is what limits them.
+/// Octets of the send buffer: more than all slots, so that the ring is the limit.
 const SEND_BUFFER: u32 = 16 << 20;
 
-/// A port over a kernel interface.
 pub(crate) struct AfPacketPort {
     spec: AfPacketSpec,
+    capabilities: Capabilities,
     _claim: Claim,
     mac: [u8; 6],
-    /// Octets of the longest frame that the device sends, without a tag. Transmit queues look at it.
+    /// Octets of the longest frame that the device sends, without a tag; shared with the transmit queues.
     longest: Arc<AtomicUsize>,
     link: Link,
-    /// For each receive queue, its socket, and where it finds the next one. The queue alone keeps them: one that is dropped
-    /// leaves its group, and the others receive its share.
+    /// For each receive queue: its socket, and the slot for its next one. Only the queue keeps them: a dropped queue
+    /// leaves its group, and the others get its share.
     inputs: Vec<(Weak<PacketSocket>, Weak<Doorstep>)>,
-    /// The sockets of receive queues, once the port closes.
+    /// The sockets of the receive queues, while the port closes.
     closing: Vec<Arc<PacketSocket>>,
-    /// What is sent through.
     outputs: Vec<Arc<PacketSocket>>,
-    /// Queues that are not yet given away.
+    /// Receive queues, until they are taken.
     receivers: Vec<Box<dyn Receiver>>,
-    /// They are given away: sockets receive.
+    /// The receive queues were taken: sockets receive.
     listening: bool,
     transmitters: Vec<Box<dyn Transmitter>>,
     counters: Arc<PortCounters>,
@@ -92,7 +94,7 @@ impl AfPacketPort {
         if !spec.shared && !addresses.is_empty() {
             return Err(AfPacketError::HasAddresses { name: name(), addresses });
         }
-        // Room for the link layer and two tags was added to the interface's MTU.
+        // Subtracts the link layer and two tags that were added to the interface's MTU.
         let mtu = context.max_frame.saturating_sub(22);
         if mtu > device.mtu as usize {
             return Err(AfPacketError::Mtu { name: name(), mtu, most: device.mtu });
@@ -103,6 +105,7 @@ impl AfPacketPort {
         })?;
         let mut port = AfPacketPort {
             spec: spec.clone(),
+            capabilities: capabilities(spec, &context.pool),
             _claim: claim,
             mac,
             longest: Arc::new(longest(&device).into()),
@@ -119,18 +122,17 @@ impl AfPacketPort {
         for source in port.sources(device.index, usize::from(queues.max(1)))? {
             let doorstep = Arc::<Doorstep>::default();
             port.inputs.push((Arc::downgrade(&source.socket()), Arc::downgrade(&doorstep)));
-            let queue = receive::Queue::new(source, doorstep, spec.offload, Arc::clone(&port.counters));
+            let queue = receive::Queue::new(source, doorstep, port.capabilities.receive, Arc::clone(&port.counters));
             port.receivers.push(Box::new(queue));
         }
-        // One now, so that what stands against it is told in time; how many are wanted is not known yet.
+        // Opens one transmit queue now, to report errors early. The number of workers is not known yet.
         let output = port.output(Some(device.index))?;
         port.transmitters.push(output);
         Ok(port)
     }
 
-    /// Sockets and rings for all receive queues. They begin to receive all at once, for until a socket is in the group it
-    /// would receive what belongs to others; and not before the queues are given away, for another port may still
-    /// receive the same frames until then.
+    /// Opens sockets and rings for all receive queues. They receive only when the queues are taken: until then another
+    /// port may receive the same frames, and a socket outside the group would receive frames of others.
     fn sources(&self, device: u32, queues: usize) -> Result<Vec<Source>, AfPacketError> {
         let mut sources = Vec::new();
         let mut group = None;
@@ -175,7 +177,7 @@ impl AfPacketPort {
         result.map_err(|error| self.refused(what, error))
     }
 
-    /// Why a socket could not join a group: until Linux 6.13 only one that receives can, that is, while the device is up.
+    /// Returns the reason why a socket could not join a group. Before Linux 6.13 a device must be up for that.
     fn no_group(&self, queues: usize, error: io::Error) -> AfPacketError {
         let name = self.spec.interface.clone();
         let up = || Device::named(&name).is_ok_and(|device| device.is_some_and(|device| device.up));
@@ -194,7 +196,6 @@ impl AfPacketPort {
         }
     }
 
-    /// A transmit queue.
     fn output(&mut self, device: Option<u32>) -> Result<Box<dyn Transmitter>, AfPacketError> {
         let (ringed, plain) = (self.socket()?, self.socket()?);
         for socket in [&ringed, &plain] {
@@ -210,10 +211,10 @@ impl AfPacketPort {
         }
         let counters = Arc::clone(&self.counters);
         let longest = Arc::clone(&self.longest);
-        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.spec.offload, longest, counters)))
+        Ok(Box::new(transmit::Queue::new(ring, ringed, plain, self.capabilities.transmit, longest, counters)))
     }
 
-    /// What [`Port::link`] is to say, after the queues were attached to the device that has the name now.
+    /// Attaches the queues to the current device of the name and returns its link state.
     fn look(&mut self) -> Result<Link, AfPacketError> {
         let Some(device) = Device::named(&self.spec.interface)? else { return Ok(Link::Down) };
         if device.layer != Layer::Ethernet {
@@ -225,7 +226,7 @@ impl AfPacketPort {
             let sources = self.sources(device.index, self.inputs.len())?;
             for (source, (socket, doorstep)) in sources.into_iter().zip(&mut self.inputs) {
                 *socket = Arc::downgrade(&source.socket());
-                // A queue that was dropped just now wants none.
+                // A queue that was dropped meanwhile needs none.
                 if let Some(doorstep) = doorstep.upgrade() {
                     doorstep.leave(source);
                 }
@@ -236,18 +237,18 @@ impl AfPacketPort {
                 self.done("attaching", socket.bind(device.index, Receives::Nothing))?;
             }
         }
-        // A device that was made again may be another one.
+        // The new device may differ.
         self.mac = device.mac.unwrap_or(self.mac);
         self.longest.store(longest(&device), Ordering::Relaxed);
         Ok(link(&device))
     }
 
-    /// The sockets of the receive queues that are there.
+    /// Returns the sockets of the existing receive queues.
     fn sockets(&self) -> impl Iterator<Item = Arc<PacketSocket>> {
         self.inputs.iter().filter_map(|(socket, _)| socket.upgrade())
     }
 
-    /// Adds what the kernel dropped since it was last asked.
+    /// Adds the kernel's drops since the last call.
     fn count_drops(&self) {
         let drops = self.sockets().map(|socket| socket.drops()).sum();
         if drops > 0 {
@@ -256,13 +257,29 @@ impl AfPacketPort {
     }
 }
 
-/// An address that packets are sent to from elsewhere. Every device that is up has an IPv6 link-local one unless told
-/// otherwise, and the kernel answers for that one only.
+/// Returns whether an address is a host address. Devices that are up have an IPv6 link-local address by default; the
+/// kernel answers for that one only.
 fn is_host(address: &IpNet) -> bool {
     !matches!(address.addr(), IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// Octets of the longest frame without a tag.
+/// Returns the capabilities of a port: with `offload`, those of the kernel, which segments for devices that cannot.
+fn capabilities(spec: &AfPacketSpec, pool: &Pool) -> Capabilities {
+    let offloads = |largest, crc32c| Offloads {
+        segmentation: Segmentation { tcp4: true, tcp6: true, udp: kernel::segments_udp(), largest },
+        checksums: Checksums { internet: true, crc32c },
+    };
+    let none = Offloads::default();
+    Capabilities {
+        transmit: if spec.offload { offloads(MAX_FRAME, false) } else { none },
+        receive: if spec.offload { offloads(pool.longest_frame(), true) } else { none },
+        verified: true,
+        headroom: VirtioHeader::LEN,
+        ..Capabilities::default()
+    }
+}
+
+/// Returns the octets of the longest frame without a tag.
 fn longest(device: &Device) -> usize {
     device.mtu as usize + ethernet::LENGTH
 }
@@ -276,12 +293,16 @@ impl Port for AfPacketPort {
         "af-packet"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
     fn mac(&self) -> Option<[u8; 6]> {
         Some(self.mac)
     }
 
     fn max_frame(&self) -> Option<usize> {
-        // The MTU counts neither the Ethernet header nor one tag; it counts further ones.
+        // The MTU excludes the Ethernet header and one tag; it includes further tags.
         Some(self.longest.load(Ordering::Relaxed) + vlan::LENGTH)
     }
 
@@ -301,14 +322,14 @@ impl Port for AfPacketPort {
         let looked = self.look();
         self.link = *looked.as_ref().unwrap_or(&Link::Down);
         self.failure = match looked {
-            // One that went away in between will be told of again, and one that is down when it comes up.
+            // A vanished device is reported again, and a down device when it comes up.
             Ok(_) | Err(AfPacketError::NoDevice { .. } | AfPacketError::Down { .. }) => None,
             Err(error) => Some(Failure::Device(Arc::new(error))),
         };
     }
 
     fn counters(&self) -> Arc<PortCounters> {
-        // Whoever asks for the counters is about to read them.
+        // The caller is about to read the counters.
         self.count_drops();
         Arc::clone(&self.counters)
     }

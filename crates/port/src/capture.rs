@@ -1,8 +1,8 @@
-//! Middleware that writes every packet received and sent to a pcap file.
+//! Middleware that writes all received and sent packets to a pcap file.
 //!
-//! Received packets are written with their receive time, sent ones with the time at which the port took them. A packet that
-//! the port took and could not send is not written. All queues of the port share the file, a burst at a time: capturing is
-//! for looking at traffic, not for speed.
+//! Received packets have their receive time, sent packets the time at which the port took them. Packets that the port
+//! could not send are not written. All queues of the port share the file, a burst at a time: capturing is for
+//! inspection, not for speed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,16 +19,16 @@ use crate::pcap::{CaptureError, Writer, encode};
 use crate::wrapped::{Layer, Wrapped};
 use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter};
 
-/// Wraps a port so that its packets are captured, and creates the file, in place of one of that name.
+/// Wraps a port and captures its packets. Creates the file and replaces an existing one.
 ///
 /// # Errors
-/// When the file cannot be created.
+/// If the file cannot be created.
 pub fn captured(port: Box<dyn Port>, path: &Path) -> Result<impl Port + use<>, CaptureError> {
     let writer = Arc::new(Mutex::new(Some(Writer::create(path)?)));
     Ok(Wrapped::new(port, Log { writer, failure: FailureSlot::default() }))
 }
 
-/// The file. When it cannot be written, the packets go on, and the port tells of the failure.
+/// The file. If it cannot be written, packets still pass, and the port reports the failure.
 #[derive(Clone)]
 struct Log {
     /// `None` after a failure.
@@ -38,7 +38,7 @@ struct Log {
 
 impl Log {
     fn with(&self, act: impl FnOnce(&mut Writer<File>) -> Result<(), CaptureError>) {
-        // After a panic elsewhere the file may end in half a record, but nothing in memory is half done.
+        // After a panic elsewhere the file may end in half a record, but the writer is consistent.
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = writer.as_mut()
             && let Err(error) = act(open)
@@ -86,7 +86,7 @@ impl Receiver for ReceiveQueue {
         let new = &vector.filled()[before..];
         self.log.with(|writer| {
             new.iter().try_for_each(|packet| writer.write(packet.time().unwrap_or(now), packet.data()))?;
-            // Nobody tells a receive queue to flush.
+            // Receive queues are not flushed by the worker.
             if burst == Burst::More || new.is_empty() { Ok(()) } else { writer.flush() }
         });
         burst
@@ -96,18 +96,18 @@ impl Receiver for ReceiveQueue {
 struct TransmitQueue {
     sink: Box<dyn Transmitter>,
     log: Log,
-    /// Records of one burst, before it is known which of its packets the sink takes.
+    /// Records of one burst, before the sink has taken its packets.
     burst: Vec<u8>,
-    /// Records of packets that the sink took and whose outcome is not known yet.
+    /// Records of packets that the sink took and has not reported yet.
     records: VecDeque<u8>,
-    /// The octets of each of them.
+    /// Octets of each of these records.
     lengths: VecDeque<usize>,
-    /// What the sink reported, for the caller.
+    /// Outcomes of the sink, for the caller.
     outcomes: Outcomes,
 }
 
 impl TransmitQueue {
-    /// Writes the records of the oldest packets if they were sent, and forgets them.
+    /// Removes the records of the oldest packets, and writes them if the packets were sent.
     fn settle(&mut self, outcome: Outcome) {
         let octets = self.lengths.drain(..outcome.packets.min(self.lengths.len())).sum();
         if outcome.sent {
@@ -119,7 +119,7 @@ impl TransmitQueue {
         self.records.drain(..octets);
     }
 
-    /// Takes over what the sink reports.
+    /// Reads the outcomes of the sink.
     fn follow(&mut self) {
         while let Some(outcome) = self.sink.outcome() {
             self.settle(outcome);

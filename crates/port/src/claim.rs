@@ -1,12 +1,12 @@
-//! Claims on devices of the kernel: one gateway for each.
+//! Claims on kernel devices: one gateway for each device.
 //!
-//! Two gateways on one device would both receive, and both send on, every packet. The kernel allows that, as it allows
-//! `tcpdump` beside a gateway. So a gateway claims a device by a listening socket with an abstract name (unix(7)), made of
-//! the device's name. Abstract names belong to the network namespace, as devices do; the kernel takes the socket back
-//! however its process ends; and no folder has to be writable.
+//! Two gateways on one device would both receive and forward every packet. The kernel allows it, as it allows
+//! `tcpdump`. So a gateway claims a device by a listening socket with an abstract name (unix(7)), derived from the
+//! device's name. Abstract names belong to the network namespace, as devices do. The kernel closes the socket however
+//! the process ends, and no folder has to be writable.
 //!
-//! Any user of the namespace may take such a name, and so keep a gateway from starting. A claim stands all the same: the
-//! error names the process that has to go, and a gateway that runs is not touched.
+//! Any user of the namespace can take such a name and prevent a gateway from starting. The error names the process that
+//! holds the claim. A running gateway is not affected.
 
 use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt as _;
@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::net::sockopt::socket_peercred;
 
-/// A claim. It ends when its last copy is dropped, or with the process.
+/// A claim. Ends when its last copy is dropped, or with the process.
 #[derive(Debug)]
 pub(crate) struct Claim(#[expect(dead_code, reason = "it is held, not used")] Arc<UnixListener>);
 
-/// What this process has claimed: the network namespace, the device, and the socket. While a reload replaces a port by
-/// another on the same device, both share the claim.
+/// The claims of this process: network namespace, device, socket. Two ports share a claim while a reload replaces one
+/// by the other on the same device.
 static OURS: Mutex<Vec<(u64, String, Weak<UnixListener>)>> = Mutex::new(Vec::new());
 
-/// Why a device cannot be claimed.
+/// Reason why a device cannot be claimed.
 #[derive(Debug)]
 pub(crate) enum Unclaimed {
-    /// This process has claimed it: its number and name, if they can be had.
+    /// Another process holds the claim; `None` if it is not known.
     Held(Option<Holder>),
     /// The system refused.
     System(io::Error),
@@ -36,9 +36,9 @@ pub(crate) enum Unclaimed {
 /// A process that holds a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Process ID.
     pub process: i32,
-    /// The name of its program; empty if it is not to be seen.
+    /// Name of its program; empty if unknown.
     pub program: String,
 }
 
@@ -50,10 +50,10 @@ impl std::fmt::Display for Holder {
 }
 
 impl Claim {
-    /// Claims a device by the kernel's own name for it.
+    /// Claims a device by its kernel name.
     pub(crate) fn device(name: &str) -> Result<Claim, Unclaimed> {
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |namespace| namespace.ino());
-        // Nothing is left half done by a panic.
+        // The list is consistent after a panic.
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         ours.retain(|(_, _, socket)| socket.strong_count() > 0);
         let known = ours.iter().find(|(space, device, _)| *space == namespace && device == name);
@@ -73,7 +73,8 @@ impl Claim {
     }
 }
 
-/// The process that listens on an address. Nobody accepts there: once its queue is full, the process is not told.
+/// Returns the process that listens on an address. It accepts no connection: once its queue is full, its number is not
+/// reported.
 fn holder(address: &SocketAddr) -> Option<Holder> {
     let socket = rustix::net::socket_with(
         rustix::net::AddressFamily::UNIX,

@@ -1,13 +1,16 @@
-//! The interface that a port is for.
+//! The surroundings of a port.
 
-/// What a port is told of the interface it is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use weir_packet::buffer::Pool;
+
+/// The interface and the buffer pool that a port is opened for.
+#[derive(Clone)]
 pub struct Context {
     /// The interface's name: generators make their own MAC addresses from it.
     pub name: String,
-    /// The interface's MAC address: where generators send when their template names no other.
+    /// The interface's MAC address: the destination of generated packets whose template names no other.
     pub mac: [u8; 6],
-    /// The longest frame of the interface, in octets, with link-layer header and tags: generators refuse to make longer
-    /// ones.
+    /// Octets of the interface's longest frame, with link-layer header and tags: generators refuse to make longer ones.
     pub max_frame: usize,
+    /// The pool that the port's queues take their buffers from. Its longest buffer bounds the packets that they receive.
+    pub pool: Pool,
 }

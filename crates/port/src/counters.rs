@@ -2,39 +2,39 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What ports count beside the packets that pass. Written by the queues, one or more per port; read by anyone.
+/// Counters of a port, apart from the packets that pass. Its queues write them; any thread reads them.
 #[derive(Debug, Default)]
 pub struct PortCounters {
-    /// Frames that were waiting but got no buffer.
+    /// Frames without a free buffer.
     pub no_buffer: AtomicU64,
-    /// Frames that the port's source could not deliver (longer than a buffer, malformed record).
+    /// Frames that the source could not deliver (longer than a buffer, malformed record).
     pub receive_errors: AtomicU64,
-    /// Frames that the port's sink refused: none of them counts as transmitted.
+    /// Frames that the sink refused; they do not count as transmitted.
     pub transmit_errors: AtomicU64,
-    /// Frames that the kernel dropped before we saw them, its ring being full.
+    /// Frames that the kernel dropped because its ring was full.
     pub kernel_drops: AtomicU64,
-    /// Frames of which a capture holds only the beginning: delivered as they are.
+    /// Frames that a capture holds in part; delivered as they are.
     pub cut: AtomicU64,
-    /// Packets that fault injection dropped, duplicated, held back, changed or cut.
+    /// Packets by injected fault.
     pub faults: FaultCounters,
 }
 
-/// What fault injection did, in packets.
+/// Injected faults, in packets.
 #[derive(Debug, Default)]
 pub struct FaultCounters {
-    /// Vanished.
+    /// Dropped.
     pub dropped: AtomicU64,
-    /// Arrived twice.
+    /// Duplicated.
     pub duplicated: AtomicU64,
-    /// Arrived after later ones.
+    /// Delivered after later packets.
     pub reordered: AtomicU64,
-    /// Octets were changed.
+    /// Changed.
     pub corrupted: AtomicU64,
-    /// Were cut.
+    /// Truncated.
     pub truncated: AtomicU64,
 }
 
-/// Adds to a statistic that several threads may write.
+/// Adds to a counter that several threads may write.
 #[inline]
 pub fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);

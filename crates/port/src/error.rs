@@ -1,4 +1,4 @@
-//! Why a port could not be opened.
+//! Reason why a port cannot be opened.
 
 use std::io::ErrorKind;
 
@@ -7,34 +7,34 @@ use crate::generator::StreamError;
 use crate::pcap::CaptureError;
 use crate::tap::TapError;
 
-/// Why a port could not be opened.
+/// Reason why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// There is nothing to generate.
+    /// The generator has no stream.
     #[error("a generator needs at least one stream")]
     NoStreams,
-    /// A stream of the generator cannot be made.
+    /// A stream of the generator is invalid.
     #[error("stream {number}: {error}")]
     Stream {
-        /// Which, from 1 on.
+        /// Number of the stream, from 1.
         number: usize,
-        /// Why.
+        /// The reason.
         error: StreamError,
     },
     /// A capture file cannot be read or written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// An interface of the kernel cannot be attached to.
+    /// A kernel interface cannot be used.
     #[error(transparent)]
     AfPacket(#[from] AfPacketError),
-    /// A tap or tun device cannot be had.
+    /// A tap or tun device cannot be opened.
     #[error(transparent)]
     Tap(#[from] TapError),
 }
 
 impl OpenError {
-    /// Whether another process holds what is to be opened. One that was killed a moment ago may still do so.
+    /// Returns whether another process holds the device or file. A process that was killed may do so for a moment.
     pub fn is_held(&self) -> bool {
         match self {
             OpenError::AfPacket(AfPacketError::Claimed { .. }) | OpenError::Tap(TapError::Busy { .. }) => true,

@@ -1,30 +1,30 @@
-//! What ended a port's service while it ran.
+//! Failures of open ports.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::af_packet::AfPacketError;
 use crate::pcap::CaptureError;
 
-/// Why a port stopped delivering or accepting packets.
+/// Reason why a port stopped receiving or transmitting.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// A capture file is truncated or malformed, or the system refused to read or write it.
     #[error(transparent)]
     Capture(#[from] Arc<CaptureError>),
-    /// An interface of the kernel cannot be attached to, again or by one more queue.
+    /// A kernel interface cannot be attached to, again or by another queue.
     #[error(transparent)]
     Device(#[from] Arc<AfPacketError>),
 }
 
-/// Where queues note a failure for the control thread; the first one stays.
+/// Passes the first failure of a port from its queues to the control thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailureSlot(Arc<OnceLock<Failure>>);
 
 impl FailureSlot {
     pub(crate) fn note(&self, error: CaptureError) -> Failure {
         let failure = Failure::Capture(Arc::new(error));
-        // A later failure is more likely a consequence than a cause.
+        // Later failures are mostly consequences of the first.
         let _ = self.0.set(failure.clone());
         failure
     }

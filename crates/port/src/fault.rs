@@ -1,7 +1,7 @@
-//! Middleware that mistreats received packets, to see what becomes of them.
+//! Middleware that applies faults to received packets.
 //!
-//! Packets are dropped, changed, cut, doubled and held back, each with its own probability. The seed and the packet's
-//! number in its queue decide what happens to it.
+//! Packets are dropped, changed, truncated, duplicated and delayed, each with a probability of its own. The seed and
+//! the packet's number in its queue decide.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::spec::FaultSpec;
 use crate::wrapped::{Layer, Wrapped};
 use crate::{Burst, Port, PortCounters, Readiness, Receiver, count};
 
-/// A packet that is to arrive late arrives after one to this many later ones.
+/// A delayed packet arrives after 1 to this many later packets.
 const LATEST: u64 = 16;
 
-/// Wraps a port so that its received packets are mistreated. The faults are counted among the port's own counters.
+/// Wraps a port and applies faults to its received packets. The port's counters count them.
 pub fn faulty(port: Box<dyn Port>, spec: FaultSpec) -> impl Port + use<> {
     Wrapped::new(port, spec)
 }
@@ -41,35 +41,33 @@ impl Layer for FaultSpec {
     }
 }
 
-/// A packet that is held back.
 struct Held {
     packet: Packet,
-    /// Packets that are still to arrive before it.
+    /// Packets that still overtake it.
     wait: u64,
-    /// How many had passed when it was held back.
+    /// Packets passed when it was delayed.
     passed: u64,
 }
 
-/// A receive queue whose packets are mistreated.
 struct Queue {
     source: Box<dyn Receiver>,
-    /// What the source said last.
+    /// State of the source after its last burst.
     state: Burst,
     spec: FaultSpec,
     random: Random,
     incoming: Vector,
-    /// At most [`LATEST`].
+    /// At most [`LATEST`] packets.
     held: Vec<Held>,
-    /// To be delivered; at most twice a vector and what was held.
+    /// Packets to deliver; at most two vectors and the delayed packets.
     ready: VecDeque<Packet>,
-    /// Packets that were made ready so far.
+    /// Packets made ready so far.
     passed: u64,
     counters: Arc<PortCounters>,
 }
 
 impl Receiver for Queue {
     fn readiness(&self) -> Readiness<'_> {
-        // Once the source said that it is idle, nothing is held back any more.
+        // An idle source leaves no packet delayed.
         if self.ready.is_empty() { self.source.readiness() } else { Readiness::Now }
     }
 
@@ -82,7 +80,7 @@ impl Receiver for Queue {
                 self.arrive(packet, cache);
             }
             self.incoming.clear();
-            // Nothing will come, or nothing can until buffers are free: nobody is left to overtake them.
+            // No further packet can overtake the delayed ones: the source has ended, is idle, or lacks buffers.
             if self.state != Burst::More || count == 0 {
                 while !self.held.is_empty() {
                     self.release(0);
@@ -100,8 +98,8 @@ impl Receiver for Queue {
 }
 
 impl Queue {
-    /// Decides what becomes of a packet. Every packet takes the same number of decisions, so that changing one
-    /// probability leaves the packets that the others strike nearly the same.
+    /// Decides the faults of a packet. Every packet takes the same number of random decisions, so a change of one
+    /// probability hardly changes the packets that the others select.
     fn arrive(&mut self, mut packet: Packet, cache: &mut Cache) {
         let FaultSpec { drop, duplicate, reorder, corrupt, truncate, .. } = self.spec;
         let [drop, corrupt, truncate, duplicate, reorder] =
@@ -122,7 +120,7 @@ impl Queue {
                 packet.truncate(self.random.below(packet.len() as u64) as usize);
                 forget(&mut packet);
             }
-            // Without a buffer there is no second packet, and no harm done.
+            // Without a free buffer the packet is not duplicated.
             let copy = if duplicate { Packet::copy_of(cache, packet.data()) } else { None };
             if let Some(mut copy) = copy {
                 count(&faults.duplicated, 1);
@@ -165,13 +163,13 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// What was taken from the source and not delivered is lost, and counted.
+    /// Counts packets that were taken from the source and not delivered as dropped.
     fn drop(&mut self) {
         count(&self.counters.faults.dropped, (self.held.len() + self.ready.len()) as u64);
     }
 }
 
-/// What was verified before is not verified any more.
+/// Marks the checksum of a changed packet as not verified.
 fn forget(packet: &mut Packet) {
     let offload = packet.offload();
     if offload.checksum == Checksum::Valid {

@@ -1,8 +1,7 @@
 //! The traffic generator: streams of packets made from templates or looped from captures.
 //!
-//! Everything is decided by the specification: the flows, their order, the sizes and the octets of packet number `n` of a stream
-//! depend on `n` and the stream's seed alone, whatever the queues and bursts in which it is taken. What is sent to a
-//! generator vanishes.
+//! The specification decides everything. Packet `n` of a stream depends on `n` and the stream's seed only, not on
+//! queues and bursts. Packets transmitted to a generator are discarded.
 
 mod error;
 mod flows;
@@ -29,13 +28,12 @@ use crate::context::Context;
 use crate::error::OpenError;
 use crate::null::Sink;
 use crate::spec::GeneratorSpec;
-use crate::{Burst, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::{Burst, Capabilities, Offloads, Port, PortCounters, Readiness, Receiver, Transmitter};
 pub use error::StreamError;
 use frames::Target;
 use link::Link;
 use stream::{Source, Stream};
 
-/// A generator port.
 pub(crate) struct Generator {
     receivers: Vec<Box<dyn Receiver>>,
     counters: Arc<PortCounters>,
@@ -46,11 +44,12 @@ impl Generator {
         if spec.streams.is_empty() {
             return Err(OpenError::NoStreams);
         }
+        let max_frame = context.max_frame.min(context.pool.longest_frame());
         let start = Arc::new(OnceLock::new());
         let queues = u64::from(queues.max(1));
         let mut of_queue: Vec<Vec<Stream>> = (0..queues).map(|_| Vec::new()).collect();
         for (index, stream) in spec.streams.iter().enumerate() {
-            let source = Source::new(stream, &Link::of(context, index), context.max_frame)
+            let source = Source::new(stream, &Link::of(context, index), max_frame)
                 .map_err(|error| OpenError::Stream { number: index + 1, error })?;
             for (queue, streams) in of_queue.iter_mut().enumerate() {
                 streams.push(Stream::new(&source, stream, queue as u64, queues, &start));
@@ -66,6 +65,10 @@ impl Port for Generator {
         "generator"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { transmit: Offloads::AS_IS, ..Capabilities::default() }
+    }
+
     fn counters(&self) -> Arc<PortCounters> {
         Arc::clone(&self.counters)
     }
@@ -79,7 +82,7 @@ impl Port for Generator {
     }
 }
 
-/// A receive queue of a generator: its share of every stream.
+/// A receive queue: its share of every stream.
 struct Queue {
     streams: Vec<Stream>,
 }
@@ -118,7 +121,7 @@ impl Receiver for Queue {
 }
 
 impl Queue {
-    /// Takes packets in the order in which they fell due, and from streams without a rate by turns what room is left.
+    /// Takes packets in the order of their due times, then packets of streams without a rate in turns.
     fn interleave(&mut self, into: &mut Target<'_>) {
         while into.vector.room() > 0 {
             let waiting = self.streams.iter_mut().filter(|stream| stream.is_due() && !stream.is_starved());

@@ -1,10 +1,9 @@
 //! Packet I/O behind one trait.
 //!
-//! A [`Port`] is where packets enter and leave: a generator, a capture file, nothing at all, an
-//! interface of the kernel's.
-//! The control thread opens it and gives its queues away: every worker owns the receive queues it polls and one
-//! transmit queue per port, so that the data path takes no lock. Middleware ([`fault`], [`capture`]) is a queue that
-//! wraps a queue.
+//! A [`Port`] receives and transmits the packets of an interface: a kernel device, a generator, a capture file or
+//! nothing. The control thread opens it and distributes its queues. Each worker owns the receive queues that it polls
+//! and one transmit queue per port, so the data path takes no lock. Middleware ([`fault`], [`capture`]) wraps the
+//! queues of a port.
 //!
 //! ```
 //! use weir_base::clock::Time;
@@ -30,11 +29,12 @@
 //! };
 //! let stream = StreamSpec { source: StreamSource::Template(template), rate: Some(1_000_000), count: None };
 //! let spec = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
-//! let context = Context { name: "lan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 1514 };
+//! let pool = Pool::new(PoolSize { small: 512, large: 0 })?;
+//! let context = Context { name: "lan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 1514, pool: pool.clone() };
 //! let mut port = open(&spec, &Middleware::default(), 1, &context)?;
 //! let mut queue = port.receivers().remove(0);
 //!
-//! let mut cache = Pool::new(PoolSize { small: 512, large: 0 })?.cache();
+//! let mut cache = pool.cache();
 //! let mut vector = Vector::new();
 //! assert_eq!(queue.receive(&mut vector, &mut cache, Time(0)), Burst::Idle);
 //! assert_eq!(vector.len(), 1, "the first packet is due at once");
@@ -46,6 +46,7 @@
 #![deny(unsafe_code)]
 
 mod af_packet;
+mod capabilities;
 pub mod capture;
 mod claim;
 mod context;
@@ -54,6 +55,7 @@ mod error;
 mod failure;
 pub mod fault;
 pub mod generator;
+mod kernel;
 pub mod links;
 pub mod live_frames;
 mod null;
@@ -68,6 +70,7 @@ mod virtio;
 mod wrapped;
 
 pub use af_packet::AfPacketError;
+pub use capabilities::{Capabilities, Checksums, Offloads, Segmentation};
 pub use claim::Holder;
 pub use context::Context;
 pub use counters::{FaultCounters, PortCounters, count};

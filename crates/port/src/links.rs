@@ -1,8 +1,8 @@
-//! The kernel's network devices: what they are, what changes of them, and the few settings that are ours to make.
+//! The kernel's network devices: properties, changes, and a few settings.
 //!
-//! All of it by rtnetlink (rtnetlink(7)), in the network namespace of the calling thread, without a thread or a runtime
-//! of its own: a question is answered by the kernel before it returns from taking it, and a [`Monitor`] is a descriptor
-//! to wait for. Messages are read and written by netlink-packet-route; the sockets are plain ones.
+//! Uses rtnetlink (rtnetlink(7)) in the network namespace of the calling thread, without a thread or runtime of its
+//! own. The kernel answers a request within the call, and a [`Monitor`] is a descriptor to wait for.
+//! netlink-packet-route reads and writes the messages; the sockets are plain ones.
 
 mod device;
 mod monitor;

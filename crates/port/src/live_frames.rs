@@ -1,11 +1,10 @@
-//! Frames that come from memory by the way of XDP, as a network card delivers them: in batches, and without a socket.
+//! Frames from memory by XDP, as a network card delivers them: in batches, without a socket.
 //!
-//! A sender for measurements. The kernel makes copies of one frame and hands them to a program of ours (bpf(2),
-//! `BPF_PROG_TEST_RUN` with live frames, Linux 5.18), which writes the frame's headers anew, gives each a source port, and
-//! redirects it out by a device. A frame is a page that comes back to be used again, so whoever received one before has left
-//! changes in it.
+//! A sender for measurements. The kernel copies one frame and passes the copies to a bpf(2) program
+//! (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18). The program rewrites the headers, sets a source port and
+//! redirects the copy to a device. The kernel reuses the pages, which may hold changes of earlier receivers.
 //!
-//! The other end of a veth takes such frames only while it runs a program itself, or has GRO on: [`Taking`] sees to that.
+//! The other end of a veth accepts such frames only while it runs a program itself or has GRO on: [`Taking`] runs one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,32 +12,31 @@ use std::os::fd::OwnedFd;
 use crate::links::{Device, LinksError};
 use crate::sys::bpf::Program;
 
-/// Octets at the start of a frame that are written anew: Ethernet, IPv4 and the ports of UDP.
+/// Octets at the start of a frame that the program rewrites: Ethernet, IPv4 and the UDP ports.
 const HEADERS: usize = 40;
-/// Where the source port is.
+/// Offset of the source port.
 const SOURCE_PORT: usize = 34;
-/// The first source port.
 const FIRST_PORT: u32 = 1024;
 
-/// Why no frames can be sent.
+/// Reason why no frames can be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveFramesError {
-    /// There is no such device.
+    /// The device does not exist.
     #[error("there is no network device {name:?} in this network namespace")]
     NoDevice {
         /// Its name.
         name: String,
     },
-    /// The devices cannot be looked at.
+    /// The devices cannot be read.
     #[error(transparent)]
     Links(#[from] LinksError),
     /// The kernel refused.
     #[error("{what}: {error} (this needs Linux 5.18 with bpf(2), CAP_NET_ADMIN and CAP_BPF)")]
     System {
-        /// What it refused.
+        /// The refused operation.
         what: &'static str,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }
@@ -47,7 +45,7 @@ fn refused(what: &'static str) -> impl Fn(io::Error) -> LiveFramesError {
     move |error| LiveFramesError::System { what, error }
 }
 
-/// Sends copies of a frame out by a device.
+/// Sends copies of a frame through a device.
 #[derive(Debug)]
 pub struct LiveFrames {
     program: Program,
@@ -55,24 +53,24 @@ pub struct LiveFrames {
 }
 
 impl LiveFrames {
-    /// Prepares to send copies of a frame of UDP over IPv4, without options and with a checksum of 0, in `flows` flows, out
-    /// by a device of the calling thread's network namespace.
+    /// Prepares copies of a UDP frame over IPv4 in `flows` flows, through a device of the calling thread's network
+    /// namespace. The frame has no IP options and a UDP checksum of 0.
     ///
     /// # Errors
-    /// When there is no such device, or the kernel takes no such program.
+    /// If the device does not exist, or the kernel refuses the program.
     ///
     /// # Panics
-    /// When the frame is shorter than its headers.
+    /// If the frame is shorter than its headers.
     pub fn open(device: &str, frame: &[u8], flows: u16) -> Result<LiveFrames, LiveFramesError> {
         let program = program(index(device)?, frame, flows);
         let program = Program::load(&program).map_err(refused("loading a program for XDP"))?;
         Ok(LiveFrames { program, frame: frame.to_vec() })
     }
 
-    /// Sends so many copies.
+    /// Sends `copies` copies.
     ///
     /// # Errors
-    /// When the kernel has no live frames.
+    /// If the kernel does not support live frames.
     pub fn send(&self, copies: u32) -> Result<(), LiveFramesError> {
         match self.program.run(&self.frame, copies) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(refused("sending XDP frames")(error)),
@@ -81,15 +79,15 @@ impl LiveFrames {
     }
 }
 
-/// Has a veth take XDP frames from its other end, until this is dropped.
+/// Makes a veth accept XDP frames from its other end until dropped.
 #[derive(Debug)]
 pub struct Taking(#[expect(dead_code, reason = "closed when dropped")] OwnedFd);
 
 impl Taking {
-    /// Begins, for a device of the calling thread's network namespace.
+    /// Starts for a device of the calling thread's network namespace.
     ///
     /// # Errors
-    /// When there is no such device, or it takes no program.
+    /// If the device does not exist, or refuses the program.
     pub fn by(device: &str) -> Result<Taking, LiveFramesError> {
         let program = Program::load(&[set(0, PASS), EXIT]).map_err(refused("loading a program for XDP"))?;
         program.attach(index(device)?).map(Taking).map_err(refused("attaching a program for XDP"))
@@ -101,17 +99,17 @@ fn index(device: &str) -> Result<u32, LiveFramesError> {
     found.map(|device| device.index).ok_or_else(|| LiveFramesError::NoDevice { name: device.to_owned() })
 }
 
-/// What a program can say of a frame.
+/// Results of a program.
 const DROP: i32 = 1;
 const PASS: i32 = 2;
-/// Functions that a program can call.
+/// Functions that a program calls.
 const RANDOM: i32 = 7;
 const REDIRECT: i32 = 23;
 
 /// The end of a program, which returns register 0.
 const EXIT: u64 = 0x95;
 
-/// An instruction: operation, destination and source register, offset, number.
+/// Encodes an instruction: operation, destination and source register, offset, number.
 const fn instruction(code: u8, to: u8, from: u8, offset: i16, number: i32) -> u64 {
     code as u64 | (to as u64) << 8 | (from as u64) << 12 | (offset as u16 as u64) << 16 | (number as u32 as u64) << 32
 }
@@ -121,7 +119,8 @@ const fn set(to: u8, number: i32) -> u64 {
     instruction(0xb7, to, 0, 0, number)
 }
 
-/// The program: frame[0 .. HEADERS] = headers; source port = FIRST_PORT + random % flows; redirect to the device.
+/// Returns the program: frame[0 .. HEADERS] = headers; source port = FIRST_PORT + random % flows; redirect to the
+/// device.
 fn program(device: u32, frame: &[u8], flows: u16) -> Vec<u64> {
     let mut program = vec![
         // r6 = start of the frame, r2 = its end; r3 = r6 + HEADERS.
@@ -134,14 +133,14 @@ fn program(device: u32, frame: &[u8], flows: u16) -> Vec<u64> {
     let (words, _) = frame[..HEADERS].as_chunks::<8>();
     for (number, &octets) in words.iter().enumerate() {
         let word = u64::from_ne_bytes(octets);
-        // r1 = eight octets, in two parts; at r6 they are written.
+        // r1 = eight octets, in two parts; written at r6.
         program.push(instruction(0x18, 1, 0, 0, word as i32));
         program.push(instruction(0, 0, 0, 0, (word >> 32) as i32));
         program.push(instruction(0x7b, 6, 1, 8 * number as i16, 0));
     }
     program.extend([
         instruction(0x85, 0, 0, 0, RANDOM),
-        // r0 %= flows; r0 += FIRST_PORT; in the order of the network.
+        // r0 %= flows; r0 += FIRST_PORT; in network order.
         instruction(0x97, 0, 0, 0, i32::from(flows.max(1))),
         instruction(0x07, 0, 0, 0, FIRST_PORT as i32),
         instruction(0xdc, 0, 0, 0, 16),
@@ -151,7 +150,7 @@ fn program(device: u32, frame: &[u8], flows: u16) -> Vec<u64> {
         instruction(0x85, 0, 0, 0, REDIRECT),
         EXIT,
     ]);
-    // Where r3 > r2 there is no room for headers: the verifier wants this to be looked at.
+    // If r3 > r2, the frame has no room for headers; the verifier requires this check.
     let rest = program.len() - check;
     program.insert(check, instruction(0x2d, 3, 2, rest as i16, 0));
     program.extend([set(0, DROP), EXIT]);

@@ -1,4 +1,4 @@
-//! The port of nothing: no packet ever comes, every packet sent vanishes.
+//! The null port: receives nothing and discards transmitted packets.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Frame, Vector};
 
-use crate::{Port, PortCounters, Receiver, Transmitter};
+use crate::{Capabilities, Offloads, Port, PortCounters, Receiver, Transmitter};
 
 /// A null port. It has no receive queues.
 #[derive(Debug, Default)]
@@ -17,6 +17,10 @@ pub(crate) struct Null {
 impl Port for Null {
     fn kind(&self) -> &'static str {
         "null"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { transmit: Offloads::AS_IS, ..Capabilities::default() }
     }
 
     fn counters(&self) -> Arc<PortCounters> {
@@ -32,7 +36,7 @@ impl Port for Null {
     }
 }
 
-/// A transmit queue that accepts everything and keeps nothing.
+/// A transmit queue that discards all packets.
 #[derive(Debug)]
 pub(crate) struct Sink;
 

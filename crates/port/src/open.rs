@@ -14,7 +14,6 @@ use crate::tap::{Mode as TapMode, TapPort};
 use crate::{capture, fault};
 
 impl PortSpec {
-    /// The files that it reads and writes.
     fn files(&self) -> Vec<&Path> {
         match self {
             PortSpec::Generator(spec) => spec.streams.iter().filter_map(StreamSpec::file).collect(),
@@ -25,7 +24,6 @@ impl PortSpec {
 }
 
 impl StreamSpec {
-    /// The file that it reads.
     fn file(&self) -> Option<&Path> {
         match &self.source {
             StreamSource::Capture(path) => Some(path),
@@ -34,11 +32,11 @@ impl StreamSpec {
     }
 }
 
-/// Opens a port with `queues` receive queues and wraps it in `middleware`. Kinds that have but one receive queue, or none,
-/// give fewer.
+/// Opens a port with `queues` receive queues and wraps it in `middleware`. Some kinds have only one receive queue or
+/// none.
 ///
 /// # Errors
-/// When the specification makes no sense, or a file cannot be read or written.
+/// If the specification is invalid, or a device or file cannot be opened.
 pub fn open(
     spec: &PortSpec,
     middleware: &Middleware,

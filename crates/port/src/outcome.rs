@@ -1,27 +1,26 @@
-//! The outcome of packets that a transmit queue sends after it took them.
+//! Outcomes of packets that a transmit queue sends after it took them.
 
 use std::collections::VecDeque;
 
-/// The outcome of packets that a transmit queue took one after the other.
+/// The outcome of consecutive packets of a transmit queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// How many packets.
+    /// Number of packets.
     pub packets: usize,
-    /// They were sent; else they are lost.
+    /// The packets were sent; else they are lost.
     pub sent: bool,
 }
 
-/// Outcomes that nobody has read yet, in order.
+/// Outcomes that the worker has not read yet, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes(VecDeque<Outcome>);
 
 impl Outcomes {
-    /// Room for this many changes between sent and lost packets.
+    /// Creates a list with room for this many changes between sent and lost packets.
     pub(crate) fn with_capacity(changes: usize) -> Outcomes {
         Outcomes(VecDeque::with_capacity(changes))
     }
 
-    /// Adds the outcome of the next packets.
     pub(crate) fn add(&mut self, packets: usize, sent: bool) {
         match self.0.back_mut() {
             _ if packets == 0 => {}
@@ -30,7 +29,7 @@ impl Outcomes {
         }
     }
 
-    /// Takes the oldest.
+    /// Removes and returns the oldest.
     pub(crate) fn take(&mut self) -> Option<Outcome> {
         self.0.pop_front()
     }

@@ -1,22 +1,22 @@
-//! What a port is to be, as plain values: the configuration parses into these, the port kinds are built from them.
+//! Specifications of ports, as plain values. The configuration is parsed into them.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use ipnet::IpNet;
 
-/// The kind of a port and everything its kind needs.
+/// The kind of a port with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PortSpec {
-    /// Packets made from templates or looped from a capture; what is sent to it vanishes (counted).
+    /// Receives packets made from templates or looped from a capture; discards and counts transmitted packets.
     Generator(GeneratorSpec),
-    /// Packets read from a capture file, packets written to another.
+    /// Receives packets from a capture file and writes packets to another.
     Pcap(PcapSpec),
-    /// Nothing is received; what is sent vanishes (counted).
+    /// Receives nothing; discards and counts transmitted packets.
     Null,
     /// A kernel interface, by packet sockets (packet(7)).
     AfPacket(AfPacketSpec),
-    /// A tap device: the kernel's side of it is an Ethernet interface of the host.
+    /// A tap device: an Ethernet interface of the host.
     Tap(TapSpec),
     /// A tun device: IP packets without a link layer.
     Tun(TapSpec),
@@ -27,26 +27,27 @@ pub enum PortSpec {
 pub struct AfPacketSpec {
     /// The kernel's name of the interface, 1 ..= 15 octets.
     pub interface: String,
-    /// Receive what is sent to other stations, too: needed where our hardware address is not the device's.
+    /// Receive frames to other stations, too. Needed if the hardware address of the interface is not that of the
+    /// device.
     pub promiscuous: bool,
-    /// Take over partial checksums and segments that are still to be cut, and leave them to the device.
+    /// Exchange partial checksums and super-packets with the kernel.
     pub offload: bool,
-    /// The interface may hold addresses of the kernel, which then sees the same packets.
+    /// The kernel may have addresses on the interface; it then receives the same packets.
     pub shared: bool,
 }
 
-/// A port over a tun or tap device of our own.
+/// A port over a tun or tap device of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TapSpec {
-    /// The kernel's name of the device, 1 ..= 15 octets without blanks, '/', ':' and '%'. It is made unless it exists.
+    /// The kernel's name of the device, 1 ..= 15 octets without blanks, '/', ':' and '%'. A missing device is created.
     pub name: String,
-    /// It stays when the gateway ends. One that was there before stays in any case.
+    /// The device stays when the gateway ends. A device that the gateway did not create always stays.
     pub persistent: bool,
-    /// The kernel's side may send partial checksums and segments that are still to be cut. It takes them in any case.
+    /// The kernel's side may send partial checksums and super-packets. It always accepts them.
     pub offload: bool,
-    /// The largest packet of the kernel's side, in octets: 68 ..= 65,535, of a tap 65,521; `None`: that of the interface.
+    /// The MTU of the kernel's side, in octets: 68 ..= 65,535, of a tap 65,521; `None`: that of the interface.
     pub mtu: Option<u32>,
-    /// Addresses of the kernel's side, with the lengths of their prefixes; others that it has stay.
+    /// Addresses with prefix lengths of the kernel's side. Others that it has stay.
     pub addresses: Vec<IpNet>,
     /// Hardware address of the kernel's side; `None`: the kernel's choice. Taps only.
     pub mac: Option<[u8; 6]>,
@@ -62,20 +63,20 @@ pub struct GeneratorSpec {
 /// One stream of packets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamSpec {
-    /// What its packets are.
+    /// Source of its packets.
     pub source: StreamSource,
     /// Packets per second over all receive queues; `None`: as fast as they are taken.
     pub rate: Option<u64>,
-    /// Packets in all, over all queues; `None`: without end.
+    /// Number of packets over all queues; `None`: no limit.
     pub count: Option<u64>,
 }
 
-/// Where the packets of a stream come from.
+/// Source of the packets of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamSource {
     /// Made from a template.
     Template(TemplateSpec),
-    /// The packets of a capture, again and again until the stream's count is reached.
+    /// The packets of a capture, repeated until the stream's count is reached.
     Capture(PathBuf),
 }
 
@@ -106,7 +107,7 @@ pub struct TemplateSpec {
     pub source_mac: Option<[u8; 6]>,
     /// Destination MAC address; `None`: that of the interface.
     pub destination_mac: Option<[u8; 6]>,
-    /// Seed of what is drawn; equal seeds give equal packets.
+    /// Seed of the random fields; equal seeds give equal packets.
     pub seed: u64,
 }
 
@@ -135,38 +136,38 @@ pub enum SizeSpec {
 /// A port over capture files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PcapSpec {
-    /// Packets received by the port: a pcap or pcapng file of Ethernet frames.
+    /// File of the received packets: pcap or pcapng with Ethernet frames.
     pub input: Option<PathBuf>,
-    /// Packets sent by the port: a pcap file with nanosecond timestamps, replaced when it exists.
+    /// File for the transmitted packets: pcap with nanoseconds; an existing file is replaced.
     pub output: Option<PathBuf>,
-    /// Start again at the end of the input.
+    /// Restart at the end of the input.
     pub repeat: bool,
-    /// Keep the capture's pace by the injected clock; otherwise as fast as they are taken.
+    /// Keep the capture's intervals by the gateway's clock; else as fast as packets are taken.
     pub paced: bool,
 }
 
-/// What is wrapped around a port, innermost first: capture sees what fault leaves.
+/// Layers around a port, innermost first: `capture` sees the packets that `fault` leaves.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Middleware {
     /// Faults applied to received packets.
     pub fault: Option<FaultSpec>,
-    /// Every packet received and sent is written here as pcapng or pcap.
+    /// File for all received and transmitted packets.
     pub capture: Option<PathBuf>,
 }
 
-/// Probabilities (0.0 ..= 1.0) with which a received packet is mistreated.
+/// Probabilities (0.0 ..= 1.0) of the faults of a received packet.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FaultSpec {
-    /// The packet vanishes.
+    /// The packet is dropped.
     pub drop: f64,
     /// The packet arrives twice.
     pub duplicate: f64,
-    /// The packet arrives after later ones (held back by up to 16 packets).
+    /// The packet arrives after up to 16 later ones.
     pub reorder: f64,
     /// One to four octets are changed.
     pub corrupt: f64,
-    /// The packet is cut at a random length.
+    /// The packet is truncated at a random length.
     pub truncate: f64,
-    /// Seed: equal seeds mistreat equal packets equally.
+    /// Seed: equal seeds apply equal faults to equal packets.
     pub seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What cannot be asked of the system in safe code: the only `unsafe` of this crate, each behind a safe function.
+//! System interfaces without a safe wrapper: the only `unsafe` of this crate, each behind a safe function.
 
 #![allow(unsafe_code)]
 

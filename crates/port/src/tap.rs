@@ -1,23 +1,22 @@
-//! Ports over tun and tap devices: network devices of the host whose other side is this program.
+//! Ports over tun and tap devices: network devices of the host whose other side is this process.
 //!
-//! A *tap* is an Ethernet device: the host sees one end of a cable, the port is the other. A *tun* carries network-layer
-//! packets without a link layer; the port puts an Ethernet header in front of what it receives and takes it off what it
-//! sends, so that the gateway sees one station behind it, whose address ([`crate::Port::peer`]) it need not ask for.
+//! A *tap* is an Ethernet link between host and port. A *tun* carries network-layer packets without a link layer. The
+//! port adds an Ethernet header to packets from a tun and removes it from packets to it. The gateway sees a single
+//! station there, with a known address ([`crate::Port::peer`]).
 //!
-//! **Queues.** A file attached to the device is a queue: what the kernel sends arrives in one of them, whatever is
-//! written to any of them is received by the kernel. So there are as many files as receive queues, and transmitters share
-//! them: worker *n* writes to the file of receive queue *n* modulo their number. A file of its own for each transmitter
-//! would have to be read, too, for the kernel would put packets there (and a detached one cannot be written to). Which
-//! of several queues gets a flow is the kernel's choice: by a symmetric hash, until something of the flow is written; from
-//! then on the queue where that was written. So flows stay in order in each direction, but for the moment at which a
-//! flow of the kernel is answered for the first time.
+//! **Queues.** A file attached to the device is a queue. The kernel sends each packet to one of them and receives
+//! packets from all. There are as many files as receive queues, and transmitters share them: worker *n* writes to file
+//! *n* modulo their number. A further file would receive packets, too, and a detached file cannot be written to. The
+//! kernel spreads flows over queues by a symmetric hash, until a packet of the flow is written; then it uses the queue
+//! of that packet. Each direction of a flow stays in order, except when a flow of the kernel is answered for the first
+//! time.
 //!
-//! **Offloads.** Every frame has a `virtio_net_hdr` in front ([`weir_packet::offload::VirtioHeader`]) which tells of
-//! partial checksums and segments that are still to be cut, in both directions. One call to the system moves one packet,
-//! for the driver has no call for several; up to 64 KiB in it make up for that.
+//! **Offloads.** Every frame begins with a `virtio_net_hdr` ([`weir_packet::offload::VirtioHeader`]) with partial
+//! checksum and segmentation. A system call moves one packet, because the driver has no batches; super-packets of 64
+//! KiB compensate.
 //!
-//! **Coming and going.** When the device is deleted its files stay open, attached to nothing. When a device of the name
-//! and kind is there again they are attached to it ([`crate::Port::refresh`]), so queues need not be exchanged.
+//! **Deleted devices.** The files of a deleted device stay open, attached to nothing. [`crate::Port::refresh`] attaches
+//! them to a new device of the same name and kind, so queues stay.
 
 mod error;
 mod mode;
@@ -30,6 +29,7 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode as Permissions, OFlags};
 use rustix::io::Errno;
+use weir_packet::buffer::{MAX_FRAME, Pool};
 use weir_packet::offload::VirtioHeader;
 
 pub use error::TapError;
@@ -40,20 +40,22 @@ use queue::{Queue, peer};
 use crate::links::Device;
 use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
-use crate::{Context, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{
+    Capabilities, Checksums, Context, Link, Offloads, OpenError, Port, PortCounters, Receiver, Segmentation,
+    Transmitter, kernel,
+};
 
 /// The largest MTU of a tap: the kernel's limit of 65,535 octets less an Ethernet header.
 const LARGEST_TAP_MTU: u32 = 65_521;
 
-/// A tap or tun port.
 pub(crate) struct TapPort {
     mode: Mode,
     spec: TapSpec,
-    /// Of the kernel's side, in octets.
+    capabilities: Capabilities,
+    /// MTU of the kernel's side, in octets.
     mtu: u32,
-    /// The interface's hardware address: ours.
+    /// The interface's hardware address.
     mac: [u8; 6],
-    /// The device's name: the configured one, unless it was renamed.
     name: String,
     /// One for each receive queue.
     files: Vec<Arc<OwnedFd>>,
@@ -63,16 +65,17 @@ pub(crate) struct TapPort {
 }
 
 impl TapPort {
-    /// Makes the device, or takes over the one that there is, sets the kernel's side and switches it on.
+    /// Creates the device or takes over an existing one, configures the kernel side and sets it up.
     pub(crate) fn open(mode: Mode, spec: &TapSpec, queues: u16, context: &Context) -> Result<TapPort, TapError> {
         check_name(&spec.name)?;
-        // Room for the link layer and two tags was added to the interface's MTU.
+        // Subtracts the link layer and two tags that were added to the interface's MTU.
         let own = context.max_frame.saturating_sub(22) as u32;
         let largest = if mode == Mode::Tap { LARGEST_TAP_MTU } else { 65_535 };
         let files = (0..queues.max(1)).map(|_| open_node().map(Arc::new)).collect::<Result<_, _>>()?;
         let mut port = TapPort {
             mode,
             spec: spec.clone(),
+            capabilities: capabilities(mode, spec, &context.pool),
             mtu: spec.mtu.unwrap_or(own.min(largest)),
             mac: context.mac,
             name: spec.name.clone(),
@@ -87,7 +90,7 @@ impl TapPort {
         Ok(port)
     }
 
-    /// Attaches every file to the device, which is as given, and sets up the kernel's side. Without a device one is made.
+    /// Attaches every file to the device and configures the kernel side. `None`: creates a device.
     fn attach(&self, device: Option<&Device>) -> Result<(), TapError> {
         self.attach_files(self.flags(device)?)?;
         let file = self.files[0].as_fd();
@@ -102,13 +105,12 @@ impl TapPort {
         device.add_addresses(&self.spec.addresses)?;
         device.set_up(true)?;
         if self.spec.persistent {
-            // Last, so that a device with which something went wrong does not stay.
+            // Last, so that a device does not stay after an error.
             tun::set_persistent(file, true).map_err(|error| self.system("making it persistent", error))?;
         }
         Ok(())
     }
 
-    /// Attaches every file that is not.
     fn attach_files(&self, flags: u16) -> Result<(), TapError> {
         for (number, file) in self.files.iter().enumerate() {
             if tun::attached(file.as_fd()).is_err() {
@@ -118,7 +120,7 @@ impl TapPort {
         Ok(())
     }
 
-    /// The flags to attach with; an error when the device that there is does not fit.
+    /// Returns the flags to attach with, or an error if the existing device does not fit.
     fn flags(&self, device: Option<&Device>) -> Result<u16, TapError> {
         let kind = if self.mode == Mode::Tap { tun::TAP } else { tun::TUN };
         let queues = self.files.len() as u16;
@@ -138,7 +140,7 @@ impl TapPort {
                 if !tuntap.multi_queue && queues > 1 {
                     return Err(TapError::OneQueue { name: name(), queues });
                 }
-                // With one queue the kernel refuses by itself who comes second.
+                // The kernel itself refuses a second user of a single queue.
                 if tuntap.queues.is_some_and(|queues| queues > 0) {
                     return Err(TapError::Busy { name: name() });
                 }
@@ -152,9 +154,9 @@ impl TapPort {
         if !self.spec.offload {
             return tun::set_offload(file, 0);
         }
-        // Not TUN_F_TSO_ECN: the segments' CWR flag needs care that only the kernel's own segmentation takes.
+        // Not TUN_F_TSO_ECN: the CWR flag needs treatment that only the kernel's segmentation gives.
         let offloads = tun::CSUM | tun::TSO4 | tun::TSO6;
-        tun::set_offload(file, offloads | tun::USO).or_else(|_| tun::set_offload(file, offloads))
+        tun::set_offload(file, if kernel::segments_udp() { offloads | tun::USO } else { offloads })
     }
 
     fn refused(&self, number: usize, error: Errno) -> TapError {
@@ -177,14 +179,14 @@ impl TapPort {
         }
     }
 
-    /// What [`Port::link`] is to say.
+    /// Updates the device and returns its link state.
     fn look(&mut self) -> Result<Link, TapError> {
         let up = |device: &Device| if device.up { Link::Up } else { Link::Down };
         if let Some((name, flags)) = self.files.iter().find_map(|file| tun::attached(file.as_fd()).ok()) {
             self.name = name;
-            // Those that an earlier attempt did not get to.
+            // Files that an earlier attempt did not attach.
             self.attach_files(flags & (tun::TAP | tun::TUN | tun::NO_PI | tun::VNET_HDR | tun::MULTI_QUEUE))?;
-            // One that cannot be seen was moved to another network namespace, where it is as good as here.
+            // An invisible device was moved to another network namespace, where it works as well.
             return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
         }
         self.name.clone_from(&self.spec.name);
@@ -202,6 +204,10 @@ impl Port for TapPort {
         }
     }
 
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
     fn link(&self) -> Link {
         self.link
     }
@@ -211,7 +217,7 @@ impl Port for TapPort {
     }
 
     fn refresh(&mut self) {
-        // A device that does not fit is as good as none: it is looked at again when it changes.
+        // A device that does not fit counts as none; its next change is checked again.
         self.link = self.look().unwrap_or(Link::Down);
     }
 
@@ -221,15 +227,14 @@ impl Port for TapPort {
         };
         let TapSpec { mac, mtu, addresses, .. } = self.spec.clone();
         let other = TapSpec { mac, mtu, addresses, ..new.clone() };
-        // The MTU of an interface that the specification leaves open is not known here any more, nor is the kernel's choice
-        // of an address.
+        // The original MTU of the interface and the hardware address that the kernel chose are no longer known.
         let lost = new.mtu.is_none() && mtu.is_some() || new.mac.is_none() && mac.is_some();
         if other != self.spec || lost {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.spec, new.clone());
         self.mtu = new.mtu.unwrap_or(self.mtu);
-        // A device that is away is set up so when it comes back.
+        // A missing device is configured when it returns.
         if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
             device.set_mtu(self.mtu).map_err(TapError::from)?;
             if let Some(mac) = new.mac.filter(|_| self.mode == Mode::Tap) {
@@ -238,7 +243,7 @@ impl Port for TapPort {
             let gone: Vec<_> = before.addresses.into_iter().filter(|own| !new.addresses.contains(own)).collect();
             device.remove_addresses(&gone).map_err(TapError::from)?;
         }
-        // Looked at again: with the first IPv4 address of a prefix the kernel removes the others (promote_secondaries).
+        // Read again: the kernel removes the other addresses of a prefix with its first one (promote_secondaries).
         if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
             device.add_addresses(&new.addresses).map_err(TapError::from)?;
         }
@@ -262,12 +267,31 @@ impl Port for TapPort {
     }
 
     fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>> {
-        let transmitter = |number| Box::new(transmit::Queue::new(self.queue(number))) as Box<dyn Transmitter>;
+        let transmitter = |number| {
+            Box::new(transmit::Queue::new(self.queue(number), self.capabilities.transmit)) as Box<dyn Transmitter>
+        };
         (0..workers).map(transmitter).collect()
     }
 }
 
-/// What the kernel takes as a name (`dev_valid_name`), less '%', which it replaces.
+/// Returns the capabilities of a port. The kernel takes super-packets and partial checksums in any case, and sends them only
+/// with `offload`.
+fn capabilities(mode: Mode, spec: &TapSpec, pool: &Pool) -> Capabilities {
+    let offloads = |largest| Offloads {
+        segmentation: Segmentation { tcp4: true, tcp6: true, udp: kernel::segments_udp(), largest },
+        checksums: Checksums { internet: true, crc32c: false },
+    };
+    Capabilities {
+        transmit: offloads(MAX_FRAME),
+        receive: if spec.offload { offloads(pool.longest_frame()) } else { Offloads::default() },
+        verified: true,
+        // The header of a tun takes the place of the Ethernet header.
+        headroom: if mode == Mode::Tap { VirtioHeader::LEN } else { 0 },
+        ..Capabilities::default()
+    }
+}
+
+/// Checks a name as the kernel does (`dev_valid_name`), and refuses '%', which the kernel replaces.
 fn check_name(name: &str) -> Result<(), TapError> {
     let octet = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet) || octet >= 0x80;
     let valid = (1..=15).contains(&name.len()) && name != "." && name != ".." && name.bytes().all(octet);

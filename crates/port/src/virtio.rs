@@ -1,14 +1,13 @@
-//! What tap devices and packet sockets have to be told of a packet beside its octets.
+//! The `virtio_net_hdr` of packets for tap devices and packet sockets.
 
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 
-/// Where the flags of a TCP header stand, and the one that says that the sender halved its window (CWR, RFC 3168, 6.1.2).
+/// Offset of the flags in a TCP header, and the CWR flag (RFC 3168, 6.1.2).
 const TCP_FLAGS: (usize, u8) = (13, 0x80);
 
-/// What the kernel is to be told of a frame or packet.
 pub(crate) fn header(data: &[u8], offload: &Offload) -> VirtioHeader {
     let mut header = VirtioHeader::of(offload, header_len(data, offload));
-    // Only the first segment may have the flag: unless it is told, a device would give it to all.
+    // Only the first segment may carry CWR. Without this flag a device would repeat it in all.
     if is_tcp(offload)
         && let Some(flags) = data.get(usize::from(offload.start) + TCP_FLAGS.0)
         && flags & TCP_FLAGS.1 != 0
@@ -18,12 +17,12 @@ pub(crate) fn header(data: &[u8], offload: &Offload) -> VirtioHeader {
     header
 }
 
-/// It is a long TCP segment, and known where its header starts.
+/// Returns whether a packet is a TCP super-packet with a known header offset.
 fn is_tcp(offload: &Offload) -> bool {
     matches!((offload.gso, offload.checksum), (Gso::Tcp4 | Gso::Tcp6, Checksum::Partial))
 }
 
-/// Octets of all headers in front of the payload that is to be segmented; 0 when that is not said.
+/// Returns the octets of all headers in front of the payload to segment; 0 if unknown.
 fn header_len(data: &[u8], offload: &Offload) -> u16 {
     let transport = match (offload.gso, offload.checksum) {
         (Gso::Tcp4 | Gso::Tcp6, Checksum::Partial) => {
@@ -48,7 +47,7 @@ mod tests {
             (0x90, Gso::Tcp4, Checksum::Partial, (VirtioHeader::GSO_TCPV4 | VirtioHeader::GSO_ECN, 66)),
             (0x80, Gso::Tcp6, Checksum::Partial, (VirtioHeader::GSO_TCPV6 | VirtioHeader::GSO_ECN, 66)),
             (0x50, Gso::Tcp4, Checksum::Partial, (VirtioHeader::GSO_TCPV4, 66)),
-            // Nobody knows where the header is; nor has a datagram such a flag.
+            // The header offset is unknown; datagrams have no such flag.
             (0x90, Gso::Tcp4, Checksum::Unknown, (VirtioHeader::GSO_TCPV4, 0)),
             (0x90, Gso::Udp, Checksum::Partial, (VirtioHeader::GSO_UDP_L4, 42)),
             (0x90, Gso::None, Checksum::Partial, (VirtioHeader::GSO_NONE, 0)),

@@ -1,27 +1,26 @@
-//! A port with a layer around its queues: what middleware shares.
+//! The common part of middleware: a port with a layer around its queues.
 
 use std::sync::Arc;
 
 use crate::spec::PortSpec;
-use crate::{Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{Capabilities, Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
 /// A layer around the queues of a port.
 pub(crate) trait Layer: Send {
-    /// Wraps a receive queue, by its place among those of the port, which counts by `counters`.
+    /// Wraps a receive queue. `index` is its number within the port; `counters` are those of the port.
     fn receiver(&self, index: usize, source: Box<dyn Receiver>, counters: &Arc<PortCounters>) -> Box<dyn Receiver>;
 
-    /// Wraps a transmit queue.
     fn transmitter(&self, sink: Box<dyn Transmitter>) -> Box<dyn Transmitter> {
         sink
     }
 
-    /// As [`Port::failure`], of the layer itself.
+    /// Returns the failure of the layer itself, as [`Port::failure`] does.
     fn failure(&self) -> Option<Failure> {
         None
     }
 }
 
-/// The port with the layer: but for its queues and failures, it is the port inside.
+/// A port with a layer. Apart from queues and failures it behaves as the inner port.
 pub(crate) struct Wrapped<L> {
     port: Box<dyn Port>,
     layer: L,
@@ -36,6 +35,10 @@ impl<L: Layer> Wrapped<L> {
 impl<L: Layer> Port for Wrapped<L> {
     fn kind(&self) -> &'static str {
         self.port.kind()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.port.capabilities()
     }
 
     fn mac(&self) -> Option<[u8; 6]> {

@@ -27,9 +27,9 @@ use weir_port::live_frames::{LiveFrames, Taking};
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec};
 use weir_port::{AfPacketError, Burst, Context, Link, OpenError, Port, Readiness, Receiver, Transmitter};
 
-/// Of our end of the pair.
+/// Address of the port's end of the pair.
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Of the kernel's end.
+/// Address of the kernel's end.
 const ITS_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// Slots of a receive ring.
 const RECEIVE_SLOTS: usize = 4096;
@@ -40,9 +40,9 @@ fn spec() -> AfPacketSpec {
     AfPacketSpec { interface: "wa0".into(), promiscuous: true, offload: true, shared: false }
 }
 
-/// Makes the pair: wa0 is ours, wa1 the kernel's, with an address. Nothing of its own accord is sent on either.
+/// Creates the pair: wa0 for the port, wa1 with an address for the kernel. Neither end sends packets on its own.
 ///
-/// wa0 gets its carrier with wa1, and its queues a little later by a thread of the kernel's: until then it sends nothing.
+/// wa0 gets its carrier with wa1. A kernel thread starts its queues a little later; until then it sends nothing.
 fn pair() {
     ip("link add wa0 address 02:00:00:00:00:01 type veth peer name wa1 address 02:00:00:00:00:02");
     for device in ["wa0", "wa1"] {
@@ -55,7 +55,7 @@ fn pair() {
     eventually("the pair is up", || ["wa0", "wa1"].iter().all(|name| Device::named(name).unwrap().unwrap().running));
 }
 
-/// Gives the kernel's end an IPv6 address, and waits until it has told of the groups that it joins.
+/// Adds an IPv6 address to the kernel's end, and waits until the kernel has announced its multicast groups.
 fn with_ipv6(station: &mut Station) {
     std::fs::write("/proc/sys/net/ipv6/conf/wa1/disable_ipv6", "0").unwrap();
     ip("link set wa1 addrgenmode none");
@@ -72,9 +72,14 @@ fn in_pair(test: impl FnOnce() + Send + 'static) {
     });
 }
 
+/// Opens the port with a pool of its own.
 fn try_open(spec: &AfPacketSpec, queues: u16) -> Result<Box<dyn Port>, OpenError> {
-    let context = Context { name: "wan".into(), mac: OUR_MAC, max_frame: 1522 };
-    weir_port::open(&PortSpec::AfPacket(spec.clone()), &Middleware::default(), queues, &context)
+    open_in(&Pool::new(PoolSize { small: 64, large: 1 }).unwrap(), spec, &Middleware::default(), queues)
+}
+
+fn open_in(pool: &Pool, spec: &AfPacketSpec, middleware: &Middleware, queues: u16) -> Result<Box<dyn Port>, OpenError> {
+    let context = Context { name: "wan".into(), mac: OUR_MAC, max_frame: 1522, pool: pool.clone() };
+    weir_port::open(&PortSpec::AfPacket(spec.clone()), middleware, queues, &context)
 }
 
 fn refusal(spec: &AfPacketSpec) -> AfPacketError {
@@ -93,11 +98,11 @@ struct Station {
     cache: Cache,
     vector: Vector,
     now: Time,
-    /// Frames to groups of stations are of no interest.
+    /// Ignores frames to groups.
     quiet: bool,
 }
 
-/// What arrived.
+/// A received packet.
 #[derive(Debug, Clone, PartialEq)]
 struct Got {
     frame: Vec<u8>,
@@ -106,9 +111,13 @@ struct Got {
 
 impl Station {
     fn new(spec: &AfPacketSpec, queues: u16) -> Station {
-        let mut port = try_open(spec, queues).unwrap();
-        let (receivers, transmitters) = (port.receivers(), port.transmitters(2));
+        Station::with(spec, &Middleware::default(), queues)
+    }
+
+    fn with(spec: &AfPacketSpec, middleware: &Middleware, queues: u16) -> Station {
         let pool = Pool::new(PoolSize { small: 2048, large: 64 }).unwrap();
+        let mut port = open_in(&pool, spec, middleware, queues).unwrap();
+        let (receivers, transmitters) = (port.receivers(), port.transmitters(2));
         Station {
             port,
             receivers,
@@ -135,7 +144,7 @@ impl Station {
         (got, burst)
     }
 
-    /// What is there now.
+    /// Returns all frames that are ready.
     fn all(&mut self, queue: usize) -> Vec<Got> {
         let mut all = Vec::new();
         loop {
@@ -147,7 +156,7 @@ impl Station {
         }
     }
 
-    /// Receives until so many frames are there.
+    /// Receives `count` frames.
     fn receive(&mut self, count: usize) -> Vec<Got> {
         let mut all = Vec::new();
         let start = Instant::now();
@@ -161,7 +170,7 @@ impl Station {
         all
     }
 
-    /// Hands packets to a transmit queue, without a kick; returns how many it took and did not refuse.
+    /// Passes packets to a transmit queue without a kick. Returns how many it took and did not refuse.
     fn offer(&mut self, worker: usize, packets: &[(&[u8], Offload)]) -> usize {
         for (frame, offload) in packets {
             let mut packet = Packet::copy_of(&mut self.cache, frame).unwrap();
@@ -177,7 +186,7 @@ impl Station {
         taken - refused.len()
     }
 
-    /// How many of the packets that queues took and did not refuse were sent, and how many are lost, since the last call.
+    /// Returns how many packets were sent and how many were lost since the last call.
     fn outcomes(&mut self) -> (usize, usize) {
         let (mut sent, mut lost) = (0, 0);
         for queue in &mut self.transmitters {
@@ -209,7 +218,7 @@ impl Station {
     }
 }
 
-/// A UDP datagram from our side to the kernel's.
+/// Returns a UDP datagram from the port to the kernel.
 fn datagram(v6: bool, port: u16, payload: &[u8]) -> Vec<u8> {
     let ethernet = PacketBuilder::ethernet2(OUR_MAC, ITS_MAC);
     let ip = if v6 {
@@ -231,7 +240,7 @@ fn payload(frame: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether the checksum of a UDP datagram over IPv4 is right.
+/// Returns whether the checksum of a UDP datagram over IPv4 is correct.
 fn is_right(frame: &[u8]) -> bool {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) = (packet.net, packet.transport) else {
@@ -252,7 +261,7 @@ fn octets(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
 
-/// A frame that means nothing to the kernel, which carries `number`.
+/// Returns a frame of no protocol that carries `number`.
 fn marked(length: usize, number: u32) -> Vec<u8> {
     let mut frame = octets(length);
     frame[..6].copy_from_slice(&ITS_MAC);
@@ -312,7 +321,9 @@ fn frames_of_every_length_pass_in_order() {
         let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));
         // Around the length of a slot, of a small buffer, and between; long and short ones change places.
         let mut lengths: Vec<usize> = (15..=1514).step_by(37).collect();
-        lengths.extend([1514, 9014, 60, 1792, 1793, 1960, 1972, 1973, 2006, 2007, 2048, 4096, 60, 9014, 9014, 60]);
+        lengths.extend([
+            1514, 9014, 60, 1792, 1793, 1728, 1729, 1960, 1972, 1973, 2006, 2007, 2048, 4096, 60, 9014, 9014, 60,
+        ]);
         lengths.extend(1930..2030);
         for burst in lengths.chunks(40) {
             let frames: Vec<Vec<u8>> = burst.iter().map(|&length| marked(length.max(18), length as u32)).collect();
@@ -349,7 +360,7 @@ fn tags_are_put_back() {
             let (frame, offload) = partial(link, &frame, Gso::None, 0);
             assert_eq!(near.send(&[(&frame, offload)]), 1);
             assert_eq!(far.receive(1), [Got { frame, offload }], "{tags:02x?}");
-            // As long as they may be: the device allows one tag beside its MTU, others count.
+            // The longest frames: the device allows one tag beyond its MTU; others count.
             let inner = tags.len() - 4;
             let long = tagged(tags, &datagram(false, 6000, &octets(1472 - inner)));
             near.send_plain(&long);
@@ -358,7 +369,7 @@ fn tags_are_put_back() {
             let longer = tagged(tags, &datagram(false, 6000, &octets(1473 - inner)));
             assert_eq!(near.send(&[(&longer, Offload::default())]), 0, "{tags:02x?}");
             assert_eq!(near.counters().2, errors + 1, "{tags:02x?}");
-            // Still to be cut, and too long for a slot.
+            // A super-packet, too long for a slot.
             let super_packet = tagged(tags, &datagram(false, 6000, &octets(10_000)));
             let (frame, offload) = partial(link, &super_packet, Gso::Udp, 1200);
             assert_eq!(near.send(&[(&frame, offload)]), 1);
@@ -378,7 +389,7 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
         let socket = socket("192.0.2.1:6000");
         let mut buffer = [0; 2000];
         let (frame, offload) = partial(14, &datagram(false, 6000, b"to be completed"), Gso::None, 0);
-        // Said to be whole, it is one with a wrong checksum.
+        // Without offload state its checksum is wrong.
         assert_eq!(station.send(&[(&frame, Offload::default()), (&frame, offload)]), 2);
         let (len, _) = socket.recv_from(&mut buffer).unwrap();
         assert_eq!(&buffer[..len], b"to be completed");
@@ -395,7 +406,7 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
             assert!(buffer[..len].iter().all(|&octet| octet == number));
         }
         assert_eq!(station.counters(), (0, 0, 0, 0));
-        // Those that nobody can make sense of are counted, and the others go on in order.
+        // Malformed packets are counted, and the others follow in order.
         let (short, whole) = (datagram(false, 6000, b"x"), datagram(false, 6000, b"yy"));
         let outside = Offload { start: 60_000, ..offload };
         let no_tcp = Offload { gso: Gso::Tcp4, ..offload };
@@ -420,7 +431,7 @@ fn without_offload_packets_are_as_on_a_wire() {
     in_pair(|| {
         let mut station = Station::new(&AfPacketSpec { offload: false, ..spec() }, 1);
         let socket = socket("192.0.2.1:6000");
-        // The kernel leaves the checksum to the device; we complete it, as it comes and as it goes.
+        // The kernel leaves the checksum to the device; the port completes it in both directions.
         socket.send_to(b"whole", "192.0.2.2:5000").unwrap();
         let got = station.receive(1).remove(0);
         assert_eq!((payload(&got.frame).unwrap(), got.offload), (b"whole".to_vec(), Offload::default()));
@@ -433,7 +444,7 @@ fn without_offload_packets_are_as_on_a_wire() {
         assert_eq!(socket.recv_from(&mut buffer).unwrap().0, 3);
         assert_eq!(station.counters(), (0, 0, 1, 0), "what is to be cut is refused");
 
-        // And so is what comes that way.
+        // In the other direction, too.
         let mut near = Station::new(&AfPacketSpec { interface: "wa1".into(), shared: true, ..spec() }, 1);
         let back: Vec<u8> = [&OUR_MAC, &ITS_MAC, &super_packet[12..]].concat();
         assert_eq!(near.send(&[(&back, segments), (&marked(60, 9), Offload::default())]), 2);
@@ -442,7 +453,7 @@ fn without_offload_packets_are_as_on_a_wire() {
     });
 }
 
-/// Runs a host in a namespace of its own, at the other end of `device`, as `address`; returns how to end it.
+/// Runs a host with `address` in a namespace of its own, at the other end of `device`. Returns a handle to end it.
 fn host(device: &str, address: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     let (namespaces, entered) = std::sync::mpsc::channel();
     let (moved, go) = std::sync::mpsc::channel();
@@ -462,7 +473,7 @@ fn host(device: &str, address: &str, run: impl FnOnce() + Send + 'static) -> thr
     thread
 }
 
-/// TCP between two hosts with two ports as the cable, over two pairs; what passed.
+/// Transfers octets by TCP between two hosts, with two ports as the cable. Returns the packets.
 fn transfer(v6: bool, octets: usize) -> Vec<Got> {
     ip("link add wa0 type veth peer name wa1");
     ip("link add wb0 type veth peer name wb1");
@@ -562,7 +573,7 @@ fn what_a_full_ring_has_no_room_for_is_counted() {
         assert_eq!((far.counters(), far.counters()), ((500, 0, 0, 0), (500, 0, 0, 0)));
         near.send_plain(&marked(60, 99));
         assert_eq!(number(&far.receive(1)[0]), 99, "and on it goes");
-        // Long frames have a buffer of their own, of so many octets: it takes some hundred of them.
+        // Long frames share a socket buffer, which holds some hundred of them.
         let (frame, offload) = partial(14, &datagram(false, 6000, &octets(60_000)), Gso::Udp, 1200);
         for _ in 0..2000 {
             assert_eq!(near.send(&[(&frame, offload)]), 1);
@@ -631,7 +642,7 @@ fn frames_of_xdp_arrive_in_several_flows() {
         assert_eq!(error, "there is no network device \"wa9\" in this network namespace");
         let taking = Taking::by("wa1").unwrap();
         let mut ports = std::collections::BTreeSet::new();
-        // Twice: a page that comes back is written anew.
+        // Twice: reused pages are rewritten.
         for _ in 0..2 {
             frames.send(1000).unwrap();
             for got in far.receive(1000) {
@@ -652,7 +663,7 @@ fn what_the_devices_queue_refuses_is_counted() {
         let (mut near, mut far) = (Station::new(&spec(), 1), Station::new(&far(), 1));
         let mut accepted = 0;
         let mut numbers = Vec::new();
-        // Slots come back as time passes, of frames that were refused and of those that left.
+        // Slots become free as time passes, of refused and of sent frames.
         eventually("many are refused, and more arrive than wait at once", || {
             let frames: Vec<Vec<u8>> = (0..100).map(|index| marked(100, accepted + index)).collect();
             let packets: Vec<_> = frames.iter().map(|frame| (&frame[..], Offload::default())).collect();
@@ -700,7 +711,7 @@ fn a_full_ring_takes_no_more() {
             }
         }
         assert!(accepted as usize >= TRANSMIT_SLOTS, "{accepted}");
-        // What was accepted arrives, though the port is closed before. What the kernel has taken counts as sent.
+        // Accepted frames arrive, although the port closes before. Frames that the kernel took count as sent.
         let counters = near.port.counters();
         near.transmitters[0].close();
         assert_eq!(near.outcomes(), (accepted as usize, 0));
@@ -817,10 +828,10 @@ fn flows_stay_in_order_over_several_queues() {
     });
 }
 
-/// Long enough to see that nothing comes that is there already.
+/// Long enough to detect a frame that is already there.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// Whether the queue would wake a sleeper within a time.
+/// Returns whether the queue would wake a sleeper within a time.
 fn wakes(station: &Station, queue: usize, within: Duration) -> bool {
     match station.receivers[queue].readiness() {
         Readiness::When(descriptor) => {
@@ -864,7 +875,7 @@ fn without_a_buffer_frames_wait_a_moment() {
         assert_eq!(station.burst(0), (vec![], Burst::More));
         station.cache = Pool::new(PoolSize { small: 64, large: 0 }).unwrap().cache();
         assert_eq!(number(&station.receive(1)[0]), 1);
-        // One for which no buffer ever comes does not hold up the others for long.
+        // A frame without a buffer delays the others for a moment only.
         let (gso, offload) = partial(14, &datagram(false, 6000, &octets(5000)), Gso::Udp, 1200);
         assert_eq!(near.send(&[(&gso, offload), (&marked(60, 2), Offload::default()), (&gso, offload)]), 3);
         assert_eq!(station.burst(0), (vec![], Burst::More));
@@ -890,7 +901,7 @@ fn long_frames_outlive_a_link_that_goes_down() {
                 station.port.link() == Link::Up
             });
         };
-        // What arrived before it went down, of the same length as what follows, shorter, or longer.
+        // Frames from before the link went down: of the same length as later ones, shorter, or longer.
         for (round, lengths) in [[5000, 5000, 5000], [5000, 3000, 6000], [5000, 6000, 3000]].iter().enumerate() {
             let frames: Vec<_> = lengths.iter().zip(1..).map(|(&length, number)| long(number, length)).collect();
             assert_eq!(near.send(&[(&frames[0].0, frames[0].1)]), 1);
@@ -906,7 +917,7 @@ fn long_frames_outlive_a_link_that_goes_down() {
             assert!(!wakes(&station, 0, MOMENT), "nothing is left");
         }
         assert_eq!(station.counters(), (0, 0, 0, 0));
-        // Nor do those that are passed over for want of a buffer leave anything behind.
+        // Frames skipped for lack of a buffer leave no copy.
         let (first, second) = (long(1, 5000), long(2, 5000));
         assert_eq!(near.send(&[(&first.0, first.1)]), 1);
         ups_and_downs(&mut station);
@@ -977,7 +988,7 @@ fn nothing_is_received_before_the_queues_are_given_away() {
             let mut new = Station { port, receivers, ..old };
             far.send_plain(&marked(60, 3));
             assert_eq!(number(&new.receive(1)[0]), 3, "what came before was another's");
-            // Also those of a device that came while nobody had the queues yet.
+            // Also frames of a device that was created before the queues were taken.
             let mut port = try_open(&spec(), queues).unwrap();
             ip("link del wa0");
             pair();
@@ -1030,7 +1041,7 @@ fn a_device_is_deleted_and_made_again() {
                     assert_eq!(socket.recv_from(&mut buffer).unwrap().0, length);
                 }
                 assert_eq!(station.counters().2, errors + 2);
-                assert!(ip("-d link show wa0").contains("promiscuity 1"), "asked for again");
+                assert!(ip("-d link show wa0").contains("promiscuity 1"), "requested again");
             }
         });
     }
@@ -1040,7 +1051,7 @@ fn a_device_is_deleted_and_made_again() {
 fn a_queue_without_a_device_keeps_nobody_awake_and_goes_on_with_the_next() {
     in_pair(|| {
         let mut station = Station::new(&spec(), 2);
-        // An error is told when it goes down, and none when what is down is deleted.
+        // The socket has an error when the device goes down, and none when a down device is deleted.
         for change in ["link set wa0 down", "link del wa0"] {
             ip(change);
             for queue in 0..2 {
@@ -1067,7 +1078,7 @@ fn a_queue_without_a_device_keeps_nobody_awake_and_goes_on_with_the_next() {
 #[test]
 fn other_stations_frames_come_when_wanted() {
     in_pair(|| {
-        // A veth delivers everything to everyone; what the device's filter is told is what counts.
+        // A veth delivers every frame, so the filter of the device is checked.
         let promiscuity = || ip("-d link show wa0").split("promiscuity ").nth(1).unwrap()[..1].to_owned();
         assert_eq!(promiscuity(), "0");
         let station = Station::new(&AfPacketSpec { promiscuous: false, ..spec() }, 1);
@@ -1077,7 +1088,7 @@ fn other_stations_frames_come_when_wanted() {
         assert_eq!(promiscuity(), "1");
         drop(station);
         // A program that another test is just starting holds copies of our files for a moment.
-        eventually("nobody wants them any more", || promiscuity() == "0");
+        eventually("no port needs them", || promiscuity() == "0");
     });
 }
 
@@ -1144,7 +1155,7 @@ fn what_stands_against_an_interface_is_said() {
         assert_eq!(addresses.len(), 1);
         assert!(error.to_string().starts_with("wa1 holds addresses of the kernel (192.0.2.1/24), which"), "{error}");
         assert!(try_open(&AfPacketSpec { shared: true, ..of("wa1") }, 1).is_ok());
-        // Link-local ones come of themselves.
+        // The kernel adds link-local addresses.
         std::fs::write("/proc/sys/net/ipv6/conf/wa0/disable_ipv6", "0").unwrap();
         ip("address add fe80::1/64 dev wa0 nodad");
         assert!(try_open(&of("wa0"), 1).is_ok());
@@ -1152,7 +1163,7 @@ fn what_stands_against_an_interface_is_said() {
         let error = refusal(&of("wa0"));
         assert!(matches!(error, AfPacketError::Mtu { mtu: 1500, most: 1400, .. }), "{error}");
         ip("link set wa0 mtu 1500");
-        // A device that is down is none of it.
+        // The kernel removes them from a down device.
         ip("link set wa0 down");
         let port = try_open(&of("wa0"), 2).unwrap();
         assert_eq!(port.link(), Link::Down);

@@ -1,4 +1,4 @@
-//! What generators make.
+//! Generators.
 
 mod common;
 
@@ -13,7 +13,7 @@ use weir_packet::vector::Vector;
 use weir_port::Burst;
 use weir_port::spec::*;
 
-/// Fails unless every length and checksum of the frame is right; returns what makes it a flow.
+/// Checks every length and checksum of the frame. Returns the fields of its flow.
 fn check(frame: &[u8], spec: &TemplateSpec) -> (Vec<u8>, u16, u16) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let vlans: Vec<u16> = packet.vlan_ids().iter().map(|id| id.value()).collect();

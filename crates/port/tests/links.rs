@@ -124,7 +124,7 @@ fn a_missing_privilege_is_named() {
 #[test]
 fn changes_are_told_by_name() {
     in_namespace(|| {
-        // IPv6 addresses would come, and be found to be nobody else's, seconds after a device came up.
+        // IPv6 addresses appear, and pass duplicate address detection, seconds after a device came up.
         without_ipv6();
         pair("wt0", "wt1");
         let mut monitor = Monitor::open().unwrap();
@@ -148,7 +148,7 @@ fn changes_are_told_by_name() {
                 all.extend(told(&mut monitor));
                 devices.iter().all(|device| all.iter().any(|name| name == device))
             });
-            // The kernel may tell of a carrier up to a second after the change that it belongs to.
+            // The kernel may report a carrier up to a second after the change.
             seen.extend(devices);
             let strangers = all.iter().filter(|name| !seen.contains(&name.as_str()));
             assert_eq!(strangers.count(), 0, "{change}: {all:?}");
@@ -159,13 +159,13 @@ fn changes_are_told_by_name() {
 #[test]
 fn changes_are_told_by_every_name() {
     in_namespace(|| {
-        // Up, for the kernel tells of no properties of others.
+        // Up: the kernel reports no properties of other devices.
         pair("wt0", "wt1");
         for device in ["wt0", "wt1"] {
             ip(&format!("link set {device} addrgenmode none up"));
         }
         ip("link property add dev wt0 altname wt-alias");
-        // The last word that the kernel has for them by itself.
+        // The last report that the kernel sends on its own.
         eventually("the carriers", || device("wt0").running && device("wt1").running);
         let mut monitor = Monitor::open().unwrap();
         for (change, devices) in [
@@ -227,7 +227,7 @@ fn changes_that_were_lost_make_everything_suspect() {
         std::fs::remove_file(&script).unwrap();
         assert_eq!(monitor.changes(), [Change::Everything]);
         assert_eq!(monitor.changes(), []);
-        // It goes on, and knows the name that was lost.
+        // The monitor works on and knows the lost name.
         ip("link set wt5 name wt6");
         assert_eq!(told(&mut monitor), ["wt5", "wt6"]);
     });

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use namespace::{PATIENCE, enter_new, eventually, in_namespace, ip, partial, without_ipv6};
 use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, Pool, PoolSize};
+use weir_packet::buffer::{Cache, Pool, PoolSize, SMALL_FRAME};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
@@ -46,9 +46,14 @@ fn tun(name: &str) -> PortSpec {
     PortSpec::Tun(TapSpec { mac: None, ..spec(name) })
 }
 
+/// Opens the port with a pool of its own.
 fn try_open(spec: &PortSpec, queues: u16) -> Result<Box<dyn Port>, OpenError> {
-    let context = Context { name: "lan".into(), mac: OUR_MAC, max_frame: 1522 };
-    weir_port::open(spec, &Middleware::default(), queues, &context)
+    open_in(&Pool::new(PoolSize { small: 64, large: 1 }).unwrap(), spec, &Middleware::default(), queues)
+}
+
+fn open_in(pool: &Pool, spec: &PortSpec, middleware: &Middleware, queues: u16) -> Result<Box<dyn Port>, OpenError> {
+    let context = Context { name: "lan".into(), mac: OUR_MAC, max_frame: 1522, pool: pool.clone() };
+    weir_port::open(spec, middleware, queues, &context)
 }
 
 fn refusal(spec: &PortSpec, queues: u16) -> TapError {
@@ -68,7 +73,7 @@ fn gone(name: &str) {
     eventually("the device goes", || Device::named(name).unwrap().is_none());
 }
 
-/// Waits until the kernel receives for its IPv6 address: it notes an address at once, the way to it a little later.
+/// Waits until the kernel receives packets to its IPv6 address: the route follows a little after the address.
 fn settled() {
     eventually("a local route", || ip("-6 route show table local").contains("local 2001:db8::1 "));
 }
@@ -82,7 +87,7 @@ struct Station {
     vector: Vector,
 }
 
-/// What arrived.
+/// A received packet.
 #[derive(Debug, Clone, PartialEq)]
 struct Got {
     frame: Vec<u8>,
@@ -91,19 +96,21 @@ struct Got {
 
 impl Station {
     fn new(spec: &PortSpec, queues: u16, workers: usize) -> Station {
-        Station::with(spec, queues, workers, PoolSize { small: 2048, large: 64 })
+        let size = PoolSize { small: 2048, large: 64 };
+        Station::with(spec, &Middleware::default(), queues, workers, size)
     }
 
-    fn with(spec: &PortSpec, queues: u16, workers: usize, size: PoolSize) -> Station {
+    fn with(spec: &PortSpec, middleware: &Middleware, queues: u16, workers: usize, size: PoolSize) -> Station {
+        let pool = Pool::new(size).unwrap();
         // A program that another test is just starting holds copies of our files for a moment.
         let mut port = None;
-        eventually("the device is free", || match try_open(spec, queues) {
+        eventually("the device is free", || match open_in(&pool, spec, middleware, queues) {
             Err(OpenError::Tap(TapError::Busy { .. })) => false,
             result => port.replace(result.unwrap()).is_none(),
         });
         let mut port = port.unwrap();
         let (receivers, transmitters) = (port.receivers(), port.transmitters(workers));
-        Station { port, receivers, transmitters, cache: Pool::new(size).unwrap().cache(), vector: Vector::new() }
+        Station { port, receivers, transmitters, cache: pool.cache(), vector: Vector::new() }
     }
 
     /// One burst of a queue.
@@ -156,7 +163,7 @@ impl Station {
     }
 }
 
-/// A tap from which nothing comes but what is sent by it.
+/// Returns a tap that receives only packets that the test sends.
 fn quiet_tap(name: &str) -> Station {
     without_ipv6();
     let station =
@@ -257,9 +264,9 @@ fn long_and_short_packets_pass_in_any_order() {
         let mut station = Station::new(&PortSpec::Tap(spec), 1, 1);
         neighbor("wt0");
         let socket = socket("192.0.2.1:6000");
-        // Both kinds of change, and runs long enough for the queue to settle on either; the lengths around the border
-        // between small and large buffers are 1,750 and 1,751 octets.
-        let border = 1792 - 14 - 20 - 8;
+        // Both kinds of change, in runs long enough for the queue to adapt, and the lengths at the border between small and
+        // large buffers.
+        let border = SMALL_FRAME - 14 - 20 - 8;
         let mut lengths = vec![10, border, border + 1, 8000, 10, 65_000, 65_000, 10, 10, border + 1, border, 65_493];
         lengths.extend([100; 50]);
         lengths.extend([3000, 100, 3000]);
@@ -293,7 +300,7 @@ fn long_and_short_packets_pass_in_any_order() {
 fn without_a_buffer_packets_wait() {
     in_namespace(|| {
         let size = PoolSize { small: 0, large: 0 };
-        let mut station = Station::with(&tap("wt0"), 1, 1, size);
+        let mut station = Station::with(&tap("wt0"), &Middleware::default(), 1, 1, size);
         neighbor("wt0");
         let socket = socket("192.0.2.1:6000");
         for number in 0..10 {
@@ -366,8 +373,7 @@ fn a_sleeper_is_woken_by_a_packet() {
     });
 }
 
-/// TCP between two namespaces over two taps, with this program as the cable: what passed, and how many octets each
-/// side got right.
+/// Transfers octets by TCP between two namespaces over two taps, with this process as the cable. Returns the packets.
 fn transfer(offload: bool, octets: usize) -> Vec<Got> {
     let end = |number: u8| TapSpec {
         addresses: vec![format!("192.0.2.{number}/24").parse().unwrap()],
@@ -472,7 +478,7 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
             let socket = socket("192.0.2.1:6000");
             let mut buffer = [0; 2000];
             let (frame, offload) = partial(14, &datagram(false, 6000, b"to be completed"), Gso::None, 0);
-            // Said to be whole, it is one with a wrong checksum.
+            // Without offload state its checksum is wrong.
             assert_eq!(station.send(0, &[(&frame, Offload::default()), (&frame, offload)]), 2);
             let (len, _) = socket.recv_from(&mut buffer).unwrap();
             assert_eq!(&buffer[..len], b"to be completed");
@@ -489,7 +495,7 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
                 assert!(buffer[..len].iter().all(|&octet| octet == number));
             }
             assert_eq!(station.transmit_errors(), 0);
-            // One that the kernel cannot make sense of is counted, and the next one goes on.
+            // A malformed packet is counted, and the next one follows.
             let (whole, nonsense) = (datagram(false, 6000, b"x"), Offload { start: 60_000, ..offload });
             assert_eq!(station.send(0, &[(&frame, nonsense), (&whole, Offload::default())]), 1);
             assert_eq!(socket.recv_from(&mut buffer).unwrap().0, 1);
@@ -502,7 +508,7 @@ fn partial_checksums_and_segments_go_to_the_kernel() {
 fn the_checksum_of_sctp_is_completed_here() {
     in_namespace(|| {
         let mut station = Station::new(&tap("wt0"), 1, 1);
-        // What the kernel receives, as it sees it.
+        // Captures the packets that the kernel receives.
         let spied = AfPacketSpec { interface: "wt0".into(), promiscuous: true, offload: true, shared: true };
         let mut spy = Station::new(&PortSpec::AfPacket(spied), 1, 1);
         // 32 octets of zeros for a packet: their CRC is known (RFC 3720, B.4).
@@ -545,7 +551,7 @@ fn a_tun_carries_packets_without_a_link_layer() {
             assert_eq!(socket.recv_from(&mut buffer).unwrap().0, 4);
         }
         assert_eq!(station.transmit_errors(), 0);
-        // What is not IP has no place there: ARP, a tag, a version that the type denies, nothing at all.
+        // Other packets are refused: ARP, a tag, a wrong version, an empty packet.
         let whole = datagram(false, 6000, b"x");
         let with = |at: usize, octets: &[u8]| {
             let mut frame = whole.clone();
@@ -598,8 +604,8 @@ fn several_queues_keep_flows_in_order() {
         let used: std::collections::HashSet<_> = seen.iter().map(|flow| flow[0].0).collect();
         assert_eq!(used.len(), 3, "all queues are used");
 
-        // Answered by worker 4, flows come by the queue that it shares: that of worker 1. The kernel forgets an answer
-        // after three seconds, so there is one for each number.
+        // Worker 4 answers, so flows move to the queue that it shares with worker 1. The kernel forgets an answer after
+        // three seconds, so each number gets one.
         for number in 20..40 {
             for flow in 0..sockets.len() as u16 {
                 let mut frame = Vec::new();
@@ -624,7 +630,7 @@ fn a_persistent_device_stays_and_is_taken_over() {
         drop(Station::new(&persistent, 1, 1));
         let index = device("wt0").index;
         assert!(device("wt0").tuntap.is_some_and(|tuntap| tuntap.persistent && !tuntap.multi_queue));
-        // Taken over, by one who would not have it stay: it does, as it was there before.
+        // A port that is not persistent takes the device over: it stays, because the port did not create it.
         let mut station = Station::new(&tap("wt0"), 1, 1);
         neighbor("wt0");
         socket("192.0.2.1:6000").send_to(b"x", "192.0.2.2:5000").unwrap();
@@ -633,7 +639,7 @@ fn a_persistent_device_stays_and_is_taken_over() {
         assert_eq!(device("wt0").index, index);
         ip("link delete wt0");
 
-        // Made by another program, without headers and for several queues: it serves one as well.
+        // Created by another program, without headers and for several queues: it serves one queue as well.
         ip("tuntap add wt0 mode tap multi_queue");
         ip("link set wt0 mtu 1300");
         let mut station = Station::new(&tap("wt0"), 1, 1);
@@ -701,7 +707,7 @@ fn a_device_that_goes_and_comes_back_is_survived() {
                 assert!(matches!(station.receivers[0].readiness(), Readiness::When(_)));
             }
             drop(station);
-            // What others made before us stays.
+            // Devices of other programs stay.
             ip("link delete wt0");
         }
     });

@@ -1,4 +1,4 @@
-//! The search structures of weir. Pure: they know keys and values, and no packets.
+//! The search structures of weir: keys and values, without packets.
 
 pub mod classify;
 pub mod lpm;

@@ -20,7 +20,7 @@ pub struct Peer {
     said: Option<JoinHandle<String>>,
 }
 
-/// What a peer measured: one line of its output.
+/// Measurement of a peer: one line of its output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Result {
     /// The line itself, a JSON object.
@@ -54,7 +54,7 @@ impl Peer {
         let mut errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let said = std::thread::spawn(move || {
             let mut octets = Vec::new();
-            // What could not be read is not told.
+            // Unreadable output is not reported.
             let _ = errors.read_to_end(&mut octets);
             String::from_utf8_lossy(&octets).into_owned()
         });
@@ -68,7 +68,7 @@ impl Peer {
     /// # Errors
     /// If it has ended.
     pub fn repeat(&mut self) -> io::Result<()> {
-        // Where it has ended, this tells more than that the pipe is broken.
+        // The output of an ended peer says more than a broken pipe.
         let asked = self.input.write_all(b"\n").and_then(|()| self.input.flush());
         self.wait_for("done").and(asked)
     }

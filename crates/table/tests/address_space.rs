@@ -1,10 +1,9 @@
-//! A process of its own: no other test finds room while this one has taken it all.
+//! A process of its own: other tests would find no address space during this one.
 
 use weir_base::reclaim::Domain;
 use weir_table::lpm::{Full, Limits, Writer};
 
-/// The largest table there is reserves 8 GiB, and a process has 128 TiB, or 64 PiB with five levels of page tables
-/// that Linux gives only to those who ask.
+/// The largest table reserves 8 GiB. A process has 128 TiB, or on request 64 PiB with five levels of page tables.
 #[test]
 fn a_table_without_address_space_is_an_error() {
     let domain = Domain::new();

@@ -1,5 +1,4 @@
-//! Rules that nothing parts: chains of leaves, what becomes of them as rules come and go, and what else takes a tree to its
-//! limits.
+//! Rules that nothing separates: chains of leaves, their changes, and other trees at the limit of their depth.
 
 use weir_base::random::Random;
 use weir_base::reclaim::Domain;
@@ -37,7 +36,7 @@ fn writer(domain: &Domain, rules: &[Rule<u32>]) -> Writer<u32> {
     writer
 }
 
-/// What a linear search finds.
+/// Result of a linear search.
 fn first(rules: &[(u64, Rule<u32>)], packet: &Fields<u32>) -> u32 {
     rules.iter().find(|(_, rule)| rule.matches(packet)).map_or(NO_RULE, |(place, _)| *place as u32)
 }

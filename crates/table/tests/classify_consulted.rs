@@ -120,7 +120,7 @@ fn what_comes_after_the_answer_has_no_part_in_it() {
     assert_eq!(consulted, [Consulted::NONE, Consulted::FLAGS, both, both, Consulted::NONE]);
     assert_eq!(format!("{both:?}"), r#"{"flags", "dscp"}"#);
 
-    // Who has not asked for so much is told what any rule asks for.
+    // A writer without this option reports the fields of all rules.
     let mut plain = Writer::new(&domain, LIMITS).unwrap();
     plain.load(writer.iter().map(|(place, rule, identity)| (place, rule.clone(), identity))).unwrap();
     assert_eq!(lookup(&plain.table(), &domain, &packets), (found, vec![both; 5]));
@@ -182,7 +182,8 @@ fn changes_under_readers() {
             writer.collect();
             done.store(number + 1, Ordering::SeqCst);
             if number % 100 == 0 {
-                // Of two more lookups, one begins while nothing changes. A reader that has panicked is told of in the end.
+                // Of two more lookups, one begins while nothing changes. A reader that has panicked is reported at the
+                // end.
                 let enough = looked.load(Ordering::Relaxed) + 2;
                 while looked.load(Ordering::Relaxed) < enough && !reading.is_finished() {
                     thread::yield_now();

@@ -1,4 +1,4 @@
-//! The search for rules that could be left out, against all packets that small lists can tell apart.
+//! The search for removable rules, compared with all packets that small lists can distinguish.
 
 use proptest::prelude::*;
 use weir_base::random::Random;
@@ -7,7 +7,7 @@ use weir_table::classify::sample::{self, Packets};
 use weir_table::classify::{Fragment, Fragments, Masked, Rule, Span, Upper};
 use weir_table::lpm::Prefix;
 
-/// What the rules of a list may ask for, a bit each.
+/// Fields of the rules of a list, one bit each.
 mod asks {
     pub(super) const SOURCE: u32 = 1;
     pub(super) const DESTINATION: u32 = 2;
@@ -20,7 +20,7 @@ mod asks {
     pub(super) const PROTOCOL: u32 = 256;
 }
 
-/// Lists of these ask for few things, so that they can be gone through, but for each thing in many ways.
+/// Lists with few fields, so that all packets can be checked, and with many conditions on each.
 const THEMES: [u32; 8] = [
     asks::SOURCE | asks::DESTINATION,
     asks::SOURCE | asks::PROTOCOL | asks::FRAGMENT,
@@ -108,7 +108,7 @@ fn agrees<K: Packets>(seed: u64, rules: usize, verdicts: u64) -> (usize, usize) 
     (never, report.findings.iter().filter(|finding| finding.kind == Kind::Redundant).count())
 }
 
-/// The rules that a finding names are those that take the packets of the one it is about, and no fewer of them would.
+/// The rules of a finding match the packets of its rule, and no smaller set does.
 fn explains<K: Packets>(list: &[Listed<'_, K>], report: &Report) {
     let cells = naive::cells(list);
     let found = |rule: &usize| report.findings.iter().any(|finding| finding.rule == *rule);
@@ -207,7 +207,7 @@ fn makes_no_difference<K: Packets>(rules: &[Rule<K>], random: &mut Random) {
         let never = first.is_some_and(|first| {
             report.findings.iter().any(|finding| finding.rule == first && finding.kind == Kind::Never)
         });
-        // Some packets do not occur: those that are drawn may have an ICMP header and flags, say.
+        // Some drawn packets do not occur, for example with an ICMP header and flags.
         let occurs = match (packet.icmp(), packet.ports(), packet.flags()) {
             (Some(_), _, None) => matches!(packet.protocol(), 1 | 58),
             (_, Some(_), flags) => !matches!(packet.protocol(), 1 | 58) && (flags.is_none() || packet.protocol() == 6),
@@ -249,7 +249,7 @@ fn a_rule_that_shadows_another_verdict_stays() {
     assert_eq!(found(&[(&wide, deny), (&narrow, deny), (&all, deny)], deny), [0, 1, 2]);
 }
 
-/// A rule that asks for what no packet has needs nobody to take its packets.
+/// A rule that no packet can match needs no rules that match its packets.
 #[test]
 fn rules_without_packets_never_match() {
     let flags = Masked::new(2, 2);
@@ -264,7 +264,7 @@ fn rules_without_packets_never_match() {
     assert_eq!(report.findings, [1, 2, 3].map(never));
 }
 
-/// What exceeds the effort is told, and nothing is said of it.
+/// Rules beyond the effort are reported as undecided.
 #[test]
 fn what_takes_too_long_is_undecided() {
     // One after the other, they take all addresses.

@@ -6,7 +6,7 @@ use weir_table::classify::sample::{self, Adverse, Packets};
 use weir_table::classify::{Error, Limits, NO_RULE, Rule, Span, Upper, Writer};
 use weir_table::sav::Set;
 
-/// What rules ask for.
+/// Fields of rules.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     /// Ranges of ports.
@@ -154,7 +154,7 @@ fn many_interfaces_take_no_more_than_their_share() {
     agrees(&domain, &writer, rules, &mut Random::from_seed(7));
 }
 
-/// What a reader may look at still counts as such.
+/// Blocks that a reader may access still count.
 #[test]
 fn leaves_that_wait_for_readers_count() {
     let mut random = Random::from_seed(8);

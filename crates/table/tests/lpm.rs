@@ -489,7 +489,7 @@ fn a_removal_that_needs_room_gets_it() {
     assert_eq!(writer.insert(parse("2001:db8::/49"), value(8)), Err(Full::Bytes(limits.max_bytes)));
 }
 
-/// What an older table holds makes nothing slower.
+/// An older table does not slow down changes.
 #[test]
 fn insertion_takes_no_longer_while_much_waits() {
     let domain = Domain::new();

@@ -18,11 +18,12 @@ use super::Space;
 pub(crate) fn inject(space: &Space, device: &str, rate: u32, frames: impl Iterator<Item = Vec<u8>> + Send) {
     space.enter(|| {
         let spec = AfPacketSpec { interface: device.to_owned(), promiscuous: false, offload: false, shared: true };
-        let context = Context { name: device.to_owned(), mac: [2, 0, 0, 0, 0, 9], max_frame: 1514 };
+        let pool = Pool::new(PoolSize { small: 2048, large: 1 }).expect("there is memory");
+        let context = Context { name: device.to_owned(), mac: [2, 0, 0, 0, 0, 9], max_frame: 1514, pool: pool.clone() };
         let mut port =
             open(&PortSpec::AfPacket(spec), &Middleware::default(), 1, &context).expect("the device is there");
         let mut transmitter = port.transmitters(1).remove(0);
-        let mut cache = Pool::new(PoolSize { small: 2048, large: 1 }).expect("there is memory").cache();
+        let mut cache = pool.cache();
         let (mut vector, mut list) = (Vector::new(), Frame::default());
         let mut frames = frames.peekable();
         let (mut sent, start) = (0_u64, Instant::now());

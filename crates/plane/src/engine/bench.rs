@@ -10,11 +10,12 @@ use std::sync::{Arc, mpsc};
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
-use weir_packet::buffer::{MAX_FRAME, Pool, PoolSize};
+use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::OpenError;
 
 use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull};
 use crate::engine::collect;
+use crate::engine::ports::context;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, Worker};
@@ -75,16 +76,15 @@ impl Bench {
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: false };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
+        let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let mut ports = HashMap::new();
         let (commands, mailbox) = mpsc::channel();
         for (index, interface) in model.interfaces.iter().enumerate() {
             let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
             let number = index as u32;
-            let context = weir_port::Context {
-                name: interface.name.clone(),
-                mac: interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0),
-                max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
-            };
+            let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
+            let context = context(interface, mac, &pool);
             let mut port = weir_port::open(port, middleware, *queues, &context)
                 .map_err(|source| BenchError::Port { interface: interface.name.clone(), source })?;
             ports.insert(number, PortPlace { number, mac: port.mac(), ..PortPlace::default() });
@@ -99,8 +99,6 @@ impl Bench {
         let places = Places { ports, ..Places::default() };
         let (root, _) = compiler.compile(model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
-        let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
-        let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let counters = Arc::<WorkerCounters>::default();
         let shared = Shared {
             root: Arc::clone(&root),

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use weir_packet::buffer::MAX_FRAME;
+use weir_packet::buffer::{MAX_FRAME, Pool};
 use weir_packet::wire::{ethernet, vlan};
 use weir_port::spec::{Middleware, PortSpec};
 use weir_port::{Link, OpenError, Port};
@@ -73,37 +73,42 @@ fn lock(ports: &Mutex<Vec<Option<OpenPort>>>) -> MutexGuard<'_, Vec<Option<OpenP
     ports.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens the ports of a model that are not open yet, at the end of `ports`. A port whose specification changed is a new
-/// port, unless it can become what is wanted. `before` are the interfaces of the model in force.
+/// Opens the ports of a model that are not open yet, at the end of `ports`, with buffers of `pool`. A port whose
+/// specification changed is a new port, unless the open port can be adjusted. `before` are the interfaces of the model in force.
 ///
 /// # Errors
-/// When a port can not be opened; then the others are as they were.
+/// When a port cannot be opened; then the others are as they were.
 pub(super) fn open_ports(
     model: &model::Gateway,
     before: &[model::Interface],
+    pool: &Pool,
     ports: &Mutex<Vec<Option<OpenPort>>>,
 ) -> Result<Opened, EngineError> {
-    let mut opened = Opened::default();
-    match open_all(model, before, ports, &mut opened) {
-        Ok(()) => Ok(opened),
+    let mut opening = Opening { pool, ports, opened: Opened::default(), kept: HashSet::new() };
+    match opening.run(model, before) {
+        Ok(()) => Ok(opening.opened),
         Err(error) => {
-            opened.undo(ports);
+            opening.opened.undo(ports);
             Err(error)
         }
     }
 }
 
-/// Opens the ports of a model at the start of a gateway, as [`open_ports`] does. What another process holds is tried again
-/// for a while: the kernel takes its time to take back the devices of a gateway that was killed.
+/// Opens the ports of a model at the start of a gateway, as [`open_ports`] does. Retries for a second while another process
+/// holds a device: the kernel needs time to release the devices of a gateway that was killed.
 ///
 /// # Errors
 /// As for [`open_ports`].
-pub(super) fn open_first(model: &model::Gateway, ports: &Mutex<Vec<Option<OpenPort>>>) -> Result<Opened, EngineError> {
+pub(super) fn open_first(
+    model: &model::Gateway,
+    pool: &Pool,
+    ports: &Mutex<Vec<Option<OpenPort>>>,
+) -> Result<Opened, EngineError> {
     const PATIENCE: Duration = Duration::from_secs(1);
     const STEP: Duration = Duration::from_millis(20);
     let begun = Instant::now();
     loop {
-        match open_ports(model, &[], ports) {
+        match open_ports(model, &[], pool, ports) {
             Err(EngineError::Port { source, .. } | EngineError::Punt { source, .. })
                 if source.is_held() && begun.elapsed() < PATIENCE =>
             {
@@ -114,107 +119,140 @@ pub(super) fn open_first(model: &model::Gateway, ports: &Mutex<Vec<Option<OpenPo
     }
 }
 
-fn open_all(
-    model: &model::Gateway,
-    before: &[model::Interface],
-    ports: &Mutex<Vec<Option<OpenPort>>>,
-    opened: &mut Opened,
-) -> Result<(), EngineError> {
-    let mut kept = HashSet::new();
-    for (index, interface) in model.interfaces.iter().enumerate() {
-        let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
-        let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
-        let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
-        let known = lock(ports).iter().position(|known| {
-            known.as_ref().is_some_and(|known| {
-                !known.punt && known.interface == interface.name && known.kind == interface.kind && known.mac == mac
-            })
-        });
-        let adjusted =
-            match known.filter(|_| same) {
-                Some(number) => Some(number),
-                None => adjust(&interface.name, &interface.kind, mac, false, &mut lock(ports), opened).map_err(
-                    |source| EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source },
-                )?,
-            };
-        let number = match adjusted {
-            Some(number) => number,
-            None => {
-                if let Some((path, by)) = taken(&interface.kind, &lock(ports)) {
-                    let (interface, origin) = (interface.name.clone(), interface.origin);
-                    return Err(EngineError::FileTaken { interface, origin, path, by });
-                }
-                let context = weir_port::Context {
-                    name: interface.name.clone(),
-                    mac,
-                    max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
-                };
-                let port = weir_port::open(port, middleware, *queues, &context).map_err(|source| {
-                    EngineError::Port { interface: interface.name.clone(), origin: interface.origin, source }
-                })?;
-                let kind = interface.kind.clone();
-                let mut ports = lock(ports);
-                ports.push(Some(OpenPort {
-                    interface: interface.name.clone(),
-                    port,
-                    kind,
-                    mac,
-                    punt: false,
-                    narrow: None,
-                }));
-                opened.new.push(ports.len() as u32 - 1);
-                ports.len() - 1
-            }
-        };
-        kept.insert(number);
-        let ports = lock(ports);
-        let port = ports[number].as_ref().map(|port| &port.port);
-        let place = PortPlace {
-            number: number as u32,
-            mac: port.and_then(|port| port.mac()),
-            peer: port.and_then(|port| port.peer()),
-            down: port.is_some_and(|port| port.link() == Link::Down),
-        };
-        opened.places.ports.insert(index as u32, place);
-    }
-    open_punts(model, ports, opened, &mut kept)?;
-    let ports = lock(ports);
-    opened.gone = (0..ports.len())
-        .filter(|&number| ports[number].is_some() && !kept.contains(&number))
-        .map(|n| n as u32)
-        .collect();
-    Ok(())
-}
-
-/// Has the open port of an interface, or its punt device, become what is wanted now, if it can; gives its number.
-fn adjust(
-    interface: &str,
-    wanted: &InterfaceKind,
+/// A port that a model wants.
+struct Wanted<'a> {
+    interface: &'a model::Interface,
+    kind: &'a InterfaceKind,
+    spec: &'a PortSpec,
+    middleware: &'a Middleware,
+    queues: u16,
     mac: [u8; 6],
     punt: bool,
-    ports: &mut [Option<OpenPort>],
-    opened: &mut Opened,
-) -> Result<Option<usize>, OpenError> {
-    let InterfaceKind::Port { port: spec, middleware, queues } = wanted else { return Ok(None) };
-    for (number, known) in ports.iter_mut().enumerate() {
-        let Some(known) = known.as_mut().filter(|known| {
-            let alike = matches!(&known.kind, InterfaceKind::Port { middleware: had, queues: number, .. }
-                if had == middleware && number == queues);
-            // A punt device stands for the host, and can take another address.
-            known.punt == punt && known.interface == interface && (punt || known.mac == mac) && alike
-        }) else {
-            continue;
-        };
-        let before = std::mem::replace(&mut known.kind, wanted.clone());
-        // Noted first: what fails half way is undone, too.
-        opened.adjusted.push((number, before.clone()));
-        if known.port.adjust(spec)? {
-            return Ok(Some(number));
-        }
-        opened.adjusted.pop();
-        known.kind = before;
+}
+
+impl<'a> Wanted<'a> {
+    /// Returns the port of an interface, or its punt device; `None` for a VLAN.
+    fn new(interface: &'a model::Interface, kind: &'a InterfaceKind, mac: [u8; 6], punt: bool) -> Option<Self> {
+        let InterfaceKind::Port { port: spec, middleware, queues } = kind else { return None };
+        Some(Wanted { interface, kind, spec, middleware, queues: *queues, mac, punt })
     }
-    Ok(None)
+
+    /// Returns whether an open port belongs to the same interface with the same role. A punt device stands for the host and
+    /// can take another hardware address.
+    fn has_role_of(&self, known: &OpenPort) -> bool {
+        known.punt == self.punt && known.interface == self.interface.name && (self.punt || known.mac == self.mac)
+    }
+
+    fn failed(&self, source: OpenError) -> EngineError {
+        let (interface, origin) = (self.interface.name.clone(), self.interface.origin);
+        if self.punt {
+            EngineError::Punt { interface, origin, source }
+        } else {
+            EngineError::Port { interface, origin, source }
+        }
+    }
+}
+
+/// The ports of a model while they are opened.
+struct Opening<'a> {
+    pool: &'a Pool,
+    ports: &'a Mutex<Vec<Option<OpenPort>>>,
+    opened: Opened,
+    kept: HashSet<usize>,
+}
+
+impl Opening<'_> {
+    fn run(&mut self, model: &model::Gateway, before: &[model::Interface]) -> Result<(), EngineError> {
+        for (index, interface) in (0..).zip(&model.interfaces) {
+            let mac = interface.mac.map_or(derived_mac(&interface.name).0, |mac| mac.0);
+            let Some(wanted) = Wanted::new(interface, &interface.kind, mac, false) else { continue };
+            let same = before.iter().any(|other| other.name == interface.name && other.kind == interface.kind);
+            let number = self.provide(&wanted, same)?;
+            let ports = lock(self.ports);
+            let port = ports[number].as_ref().map(|port| &port.port);
+            let place = PortPlace {
+                number: number as u32,
+                mac: port.and_then(|port| port.mac()),
+                peer: port.and_then(|port| port.peer()),
+                down: port.is_some_and(|port| port.link() == Link::Down),
+            };
+            self.opened.places.ports.insert(index, place);
+        }
+        for (index, mac, kind) in punts(model, &self.opened.places) {
+            let Some(wanted) = Wanted::new(&model.interfaces[index as usize], &kind, mac, true) else { continue };
+            let number = self.provide(&wanted, true)?;
+            self.opened.places.punts.insert(index, number as u32);
+        }
+        let ports = lock(self.ports);
+        let gone = (0..ports.len()).filter(|&number| ports[number].is_some() && !self.kept.contains(&number));
+        self.opened.gone = gone.map(|number| number as u32).collect();
+        Ok(())
+    }
+
+    /// Returns the number of a wanted port: of an open port if `same` specifications suffice, of one that can be adjusted, or
+    /// of a new one.
+    fn provide(&mut self, wanted: &Wanted<'_>, same: bool) -> Result<usize, EngineError> {
+        let is = |known: &OpenPort| wanted.has_role_of(known) && known.kind == *wanted.kind;
+        let known = lock(self.ports).iter().position(|known| known.as_ref().is_some_and(is));
+        let adjusted = match known.filter(|_| same) {
+            Some(number) => Some(number),
+            None => self.adjust(wanted).map_err(|source| wanted.failed(source))?,
+        };
+        let number = match adjusted {
+            Some(number) => number,
+            None => self.open(wanted)?,
+        };
+        self.kept.insert(number);
+        Ok(number)
+    }
+
+    /// Adjusts the open port of an interface, or its punt device, if it can become the wanted one. Returns its number.
+    fn adjust(&mut self, wanted: &Wanted<'_>) -> Result<Option<usize>, OpenError> {
+        for (number, known) in lock(self.ports).iter_mut().enumerate() {
+            let Some(known) = known.as_mut().filter(|known| {
+                let alike = matches!(&known.kind, InterfaceKind::Port { middleware, queues, .. }
+                    if middleware == wanted.middleware && *queues == wanted.queues);
+                wanted.has_role_of(known) && alike
+            }) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut known.kind, wanted.kind.clone());
+            // Noted first: an adjustment that fails half way is undone, too.
+            self.opened.adjusted.push((number, before.clone()));
+            if known.port.adjust(wanted.spec)? {
+                return Ok(Some(number));
+            }
+            self.opened.adjusted.pop();
+            known.kind = before;
+        }
+        Ok(None)
+    }
+
+    /// Opens a port and returns its number.
+    fn open(&mut self, wanted: &Wanted<'_>) -> Result<usize, EngineError> {
+        let &Wanted { interface, kind, mac, punt, .. } = wanted;
+        if let Some((path, by)) = taken(kind, &lock(self.ports)) {
+            let (interface, origin) = (interface.name.clone(), interface.origin);
+            return Err(EngineError::FileTaken { interface, origin, path, by });
+        }
+        let context = context(interface, mac, self.pool);
+        let port = weir_port::open(wanted.spec, wanted.middleware, wanted.queues, &context)
+            .map_err(|source| wanted.failed(source))?;
+        let mut ports = lock(self.ports);
+        let (interface, kind) = (interface.name.clone(), kind.clone());
+        ports.push(Some(OpenPort { interface, port, kind, mac, punt, narrow: None }));
+        let number = ports.len() - 1;
+        self.opened.new.push(number as u32);
+        Ok(number)
+    }
+}
+
+/// Returns the surroundings of the port of an interface.
+pub(super) fn context(interface: &model::Interface, mac: [u8; 6], pool: &Pool) -> weir_port::Context {
+    // An Ethernet header with two tags.
+    let link = ethernet::LENGTH + 2 * vlan::LENGTH;
+    let max_frame = (interface.mtu as usize + link).min(MAX_FRAME);
+    weir_port::Context { name: interface.name.clone(), mac, max_frame, pool: pool.clone() }
 }
 
 /// The punt devices of a model: the index of each one's interface, its hardware address, and what the device is to be. That has
@@ -259,51 +297,6 @@ pub(super) fn follow(model: &model::Gateway, places: &Places, ports: &mut [Optio
         }
     }
     failures
-}
-
-/// Opens the punt devices of a model that are not open yet.
-fn open_punts(
-    model: &model::Gateway,
-    ports: &Mutex<Vec<Option<OpenPort>>>,
-    opened: &mut Opened,
-    kept: &mut HashSet<usize>,
-) -> Result<(), EngineError> {
-    for (index, mac, kind) in punts(model, &opened.places) {
-        let interface = &model.interfaces[index as usize];
-        let same = |known: &OpenPort| known.punt && known.interface == interface.name && known.kind == kind;
-        let failed = |source| EngineError::Punt { interface: interface.name.clone(), origin: interface.origin, source };
-        let known = lock(ports).iter().position(|known| known.as_ref().is_some_and(same));
-        let adjusted = match known {
-            Some(number) => Some(number),
-            None => adjust(&interface.name, &kind, mac, true, &mut lock(ports), opened).map_err(failed)?,
-        };
-        let number = match adjusted {
-            Some(number) => number,
-            None => {
-                let InterfaceKind::Port { port, middleware, queues } = &kind else { continue };
-                let context = weir_port::Context {
-                    name: interface.name.clone(),
-                    mac,
-                    max_frame: (interface.mtu as usize + 22).min(MAX_FRAME),
-                };
-                let port = weir_port::open(port, middleware, *queues, &context).map_err(failed)?;
-                let mut ports = lock(ports);
-                ports.push(Some(OpenPort {
-                    interface: interface.name.clone(),
-                    port,
-                    kind,
-                    mac,
-                    punt: true,
-                    narrow: None,
-                }));
-                opened.new.push(ports.len() as u32 - 1);
-                ports.len() - 1
-            }
-        };
-        kept.insert(number);
-        opened.places.punts.insert(index, number as u32);
-    }
-    Ok(())
 }
 
 /// The ports, by the model's index of their interface, behind which there may be stations that we do not know of: a kernel's

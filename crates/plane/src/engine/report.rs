@@ -90,11 +90,13 @@ pub(super) fn interfaces(
         .filter_map(|(interface, &number)| {
             let compiled = root.interfaces.get(number as usize)?;
             let port = ports.get(compiled.port as usize).and_then(Option::as_ref);
-            let own = matches!(interface.kind, InterfaceKind::Port { .. });
-            let counters = port.filter(|_| own).map(|port| port.port.counters());
+            let is_port = matches!(interface.kind, InterfaceKind::Port { .. });
+            let own = port.filter(|_| is_port).map(|port| &port.port);
+            let counters = own.map(|port| port.counters());
             Some(stats::InterfaceStats {
                 name: interface.name.clone(),
-                kind: if own { port.map_or("closed", |port| port.port.kind()) } else { "vlan" },
+                kind: if is_port { own.map_or("closed", |port| port.kind()) } else { "vlan" },
+                capabilities: own.map_or_else(Vec::new, |port| port.capabilities().names()),
                 up: port.is_some_and(|port| port.port.link() == Link::Up),
                 mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
                 mtu: compiled.mtu,

@@ -126,7 +126,7 @@ impl Engine {
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();
         let ports = Mutex::default();
-        let mut opened = open_first(&model, &ports)?;
+        let mut opened = open_first(&model, &pool, &ports)?;
         let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
@@ -224,7 +224,7 @@ impl Engine {
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
         }
-        let mut opened = open_ports(&model, &before.interfaces, control.all_ports())?;
+        let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);
         let compiler = operation.read();
         let routes = count(&compiler);

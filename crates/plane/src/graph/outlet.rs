@@ -95,54 +95,46 @@ pub(crate) struct Transmission<'a> {
     pub(crate) at_once: bool,
 }
 
+/// Parts of a worker that a transmission uses.
+pub(crate) struct Sender<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) counters: &'a WorkerCounters,
+    pub(crate) now: Time,
+}
+
 impl Outlet {
     pub(crate) fn new(queue: Box<dyn Transmitter>) -> Outlet {
         let room = if queue.sends_later() { 8 * VECTOR } else { 0 };
         Outlet { queue, due: false, refused: Frame::new(), unsettled: VecDeque::with_capacity(room) }
     }
 
-    /// As [`Transmitter::transmit`]. `to` says where each packet goes.
+    /// Transmits packets as [`Transmitter::transmit`] does. `to` returns the destination of each packet.
     #[inline]
     pub(crate) fn transmit(
         &mut self,
         vector: &mut Vector,
         frame: &Frame,
-        cache: &mut Cache,
-        now: Time,
-        counters: &WorkerCounters,
+        sender: Sender<'_>,
         to: impl Fn(u8, &Packet) -> Destination,
     ) -> Transmission<'_> {
         // A queue that takes nothing needs the kick most.
         self.due |= !frame.is_empty();
         self.refused.clear();
-        if self.queue.sends_later() {
-            return self.entrust(vector, frame, cache, now, counters, to);
+        let (before, at_once) = (self.unsettled.len(), !self.queue.sends_later());
+        if !at_once {
+            // Before the transmission: the queue may take packets out of the vector.
+            let parcel = |&place: &u8| Parcel::new(&vector[place], to(place, &vector[place]));
+            self.unsettled.extend(frame.places().iter().map(parcel));
         }
-        let taken = self.queue.transmit(vector, frame, &mut self.refused, cache, now).min(frame.len());
-        Transmission { taken, refused: &self.refused, at_once: true }
-    }
-
-    /// Gives packets to a queue that sends them later.
-    fn entrust(
-        &mut self,
-        vector: &mut Vector,
-        frame: &Frame,
-        cache: &mut Cache,
-        now: Time,
-        counters: &WorkerCounters,
-        to: impl Fn(u8, &Packet) -> Destination,
-    ) -> Transmission<'_> {
-        // Before: the queue may take packets out of their places.
-        let before = self.unsettled.len();
-        self.unsettled
-            .extend(frame.places().iter().map(|&place| Parcel::new(&vector[place], to(place, &vector[place]))));
-        let taken = self.queue.transmit(vector, frame, &mut self.refused, cache, now).min(frame.len());
-        self.unsettled.truncate(before + taken);
-        if !self.refused.is_empty() {
-            self.unrefuse(before, frame);
+        let taken = self.queue.transmit(vector, frame, &mut self.refused, sender.cache, sender.now).min(frame.len());
+        if !at_once {
+            self.unsettled.truncate(before + taken);
+            if !self.refused.is_empty() {
+                self.unrefuse(before, frame);
+            }
+            sender.counters.entrusted.add((self.unsettled.len() - before) as u64);
         }
-        counters.entrusted.add((self.unsettled.len() - before) as u64);
-        Transmission { taken, refused: &self.refused, at_once: false }
+        Transmission { taken, refused: &self.refused, at_once }
     }
 
     /// Forgets the parcels of refused packets: nothing will be reported of them.

@@ -1,4 +1,4 @@
-//! Why an interface could not be attached to.
+//! Errors of opening a packet-socket port.
 
 use std::io;
 
@@ -7,98 +7,98 @@ use ipnet::IpNet;
 use crate::claim::Holder;
 use crate::links::{Layer, LinksError};
 
-/// Why an interface of the kernel could not be attached to.
+/// Reason why a kernel interface cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AfPacketError {
-    /// There is none of this name.
+    /// No device has this name.
     #[error("there is no network device {name:?} in this network namespace")]
     NoDevice {
-        /// It.
+        /// The name.
         name: String,
     },
     /// Its frames have no Ethernet header.
     #[error("{name} is no Ethernet device ({layer}), and af-packet ports carry Ethernet frames only")]
     NotEthernet {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// What its frames begin with.
+        /// Link layer of its frames.
         layer: Layer,
     },
-    /// The kernel has addresses on it, so that it would answer what the gateway answers, too.
+    /// The kernel has addresses on the device and would answer as the gateway does.
     #[error(
         "{name} holds addresses of the kernel ({}), which would receive the same packets: remove them (ip address flush \
          dev {name}), or say shared = true if this is wanted",
         list(addresses)
     )]
     HasAddresses {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// Its addresses but for link-local ones.
+        /// Its addresses, without link-local ones.
         addresses: Vec<IpNet>,
     },
-    /// Another gateway is on it.
+    /// Another gateway has claimed the device.
     #[error(
         "{name}: another gateway receives and sends on this device ({}), and two would duplicate every packet: stop it, \
          or name another device",
         holder.as_ref().map_or_else(|| format!("see ss -xlp src @weir/device/{name}"), Holder::to_string)
     )]
     Claimed {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// The process that has claimed it, if it can be seen.
+        /// The process with the claim, if known.
         holder: Option<Holder>,
     },
-    /// The interface's packets may be longer than the device's.
+    /// The interface's MTU exceeds that of the device.
     #[error(
         "{name} carries packets of up to {most} octets, and the interface's MTU is {mtu}: set it to {most} at most"
     )]
     Mtu {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// Of the interface.
+        /// MTU of the interface, in octets.
         mtu: usize,
-        /// Of the device.
+        /// MTU of the device, in octets.
         most: u32,
     },
-    /// The kernel spreads frames over several queues of devices that are up only.
+    /// The kernel creates several queues only for devices that are up.
     #[error(
         "{name} is down, and before Linux 6.13 the kernel makes no {queues} queues of a device that is down: switch it on \
          (ip link set {name} up), or say queues = 1"
     )]
     Down {
-        /// Of the device.
+        /// Name of the device.
         name: String,
         /// Receive queues.
         queues: usize,
     },
-    /// This process may not open packet sockets.
+    /// The process may not open packet sockets.
     #[error("{name}: packet sockets need CAP_NET_RAW over this network namespace")]
     NoPrivilege {
-        /// Of the device.
+        /// Name of the device.
         name: String,
     },
     /// The kernel has no memory for the rings.
     #[error("{name}: the kernel has no {} MiB for a ring of {slots} slots", octets >> 20)]
     NoMemory {
-        /// Of the device.
+        /// Name of the device.
         name: String,
         /// Slots of the ring.
         slots: usize,
         /// Octets of the ring.
         octets: usize,
     },
-    /// The kernel refused something else.
+    /// The kernel refused another operation.
     #[error("{name}: {what}: {error}")]
     System {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// What was asked.
+        /// The operation.
         what: &'static str,
-        /// What the system said.
+        /// Its error.
         error: io::Error,
     },
-    /// The device cannot be looked at.
+    /// The device cannot be read.
     #[error(transparent)]
     Links(#[from] LinksError),
 }

@@ -1,4 +1,4 @@
-//! From the interface: frames that wait in the ring, and long ones in the socket's buffer.
+//! Receive queues: frames in the ring, and long frames in the socket's buffer.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
-use weir_packet::checksum;
-use weir_packet::offload::{Gso, VirtioHeader};
+use weir_packet::offload::VirtioHeader;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 use weir_packet::wire::ethernet::{self, ethertype};
@@ -17,23 +16,21 @@ use weir_packet::wire::vlan::{self, Tag};
 
 use crate::sys::packet_ring::{ReceiveRing, Received};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{Burst, PortCounters, Readiness, Receiver, count};
+use crate::{Burst, Offloads, PortCounters, Readiness, Receiver, count};
 
-/// Octets of the two addresses, which a tag stands behind.
+/// Octets of the two addresses, in front of a tag.
 const ADDRESSES: usize = ethernet::ETHERTYPE;
-/// Nanoseconds that the first frame waits for a buffer. Others' packets wait behind it.
+/// Nanoseconds that the first frame may wait for a buffer. All later frames wait behind it.
 const PATIENCE: u64 = 1_000_000;
-/// How often a socket may tell of something else than a frame before it is given up for this one.
+/// Errors of a socket that are skipped for one frame.
 const ERRORS: usize = 8;
-/// Octets at the start of a long frame that are compared to know it from others of its length.
+/// Octets at the start of a long frame that identify it among frames of its length.
 const LIKENESS: usize = 128;
 
-/// A socket and its ring.
 #[derive(Debug)]
 pub(super) struct Source {
     socket: Arc<PacketSocket>,
     ring: ReceiveRing,
-    /// The slot of the next frame.
     next: usize,
 }
 
@@ -47,10 +44,10 @@ impl Source {
     }
 }
 
-/// Where the control thread leaves a new socket for a queue.
+/// Passes a new socket from the control thread to a queue.
 #[derive(Debug, Default)]
 pub(super) struct Doorstep {
-    /// Something is there: looked at without the lock.
+    /// A socket is there; read without the lock.
     left: AtomicBool,
     source: Mutex<Option<Source>>,
 }
@@ -70,54 +67,58 @@ impl Doorstep {
     }
 }
 
-/// A receive queue.
 pub(super) struct Queue {
     source: Source,
     doorstep: Arc<Doorstep>,
-    offload: bool,
+    offloads: Offloads,
     counters: Arc<PortCounters>,
-    /// Since when the first frame has been waiting for a buffer.
+    /// Time since which the first frame waits for a buffer.
     starving: Option<Time>,
 }
 
-/// Why a frame is not delivered.
+/// Reason why a frame is not delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// There is no buffer for it.
+    /// No buffer is free.
     NoBuffer,
-    /// The kernel had no room for all of it.
+    /// The kernel had no room for the whole frame.
     Cut,
-    /// It is longer than any buffer, makes no sense, or is still to be cut where that is not wanted.
+    /// The frame is longer than any buffer, malformed, or a super-packet that the port does not state.
     Unusable,
 }
 
-/// The `virtio_net_hdr` of a frame to which nothing is left to be done and of which nothing is known.
+/// The `virtio_net_hdr` of a frame without offload state.
 const PLAIN: [u8; VirtioHeader::LEN] = [0; VirtioHeader::LEN];
 
 impl Queue {
-    pub(super) fn new(source: Source, doorstep: Arc<Doorstep>, offload: bool, counters: Arc<PortCounters>) -> Queue {
-        Queue { source, doorstep, offload, counters, starving: None }
+    pub(super) fn new(
+        source: Source,
+        doorstep: Arc<Doorstep>,
+        offloads: Offloads,
+        counters: Arc<PortCounters>,
+    ) -> Queue {
+        Queue { source, doorstep, offloads, counters, starving: None }
     }
 
-    /// Moves the next frame into the vector, which has room; `None` when there is none.
+    /// Moves the next frame into the vector, which has room. `None`: no frame is ready.
     #[inline(always)]
     fn take(&mut self, vector: &mut Vector, cache: &mut Cache) -> Option<Result<(), Refusal>> {
         let Source { socket, ring, next } = &mut self.source;
         let frame = ring.frame(*next)?;
-        // The usual frame has no tag beside it, fits its slot, and nothing is left to be done to it.
+        // The usual frame has no tag in its slot header, fits its slot, and has no offload state.
         let special = libc::TP_STATUS_COPY | libc::TP_STATUS_VLAN_VALID;
         if frame.status & special == 0 && *frame.offload == PLAIN && frame.data.len() == frame.len {
             let Some(packet) = vector.add(cache, frame.len) else { return Some(Err(Refusal::NoBuffer)) };
             packet.data_mut().copy_from_slice(frame.data);
             return Some(Ok(()));
         }
-        Some(unusual(&frame, socket, cache, self.offload).map(|packet| {
-            // There is room.
+        Some(unusual(&frame, socket, cache, &self.offloads).map(|packet| {
+            // The vector has room.
             let _ = vector.push(packet);
         }))
     }
 
-    /// Counts a frame that is not delivered.
+    /// Counts a frame that is not delivered, and skips it.
     #[cold]
     fn lose(&mut self, refusal: Refusal) {
         let counter = match refusal {
@@ -134,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// The first frame is worth waiting for: buffers come back as soon as others are sent.
+    /// Returns whether the first frame may still wait for a buffer: buffers return when packets are sent.
     fn is_patient(&mut self, now: Time) -> bool {
         now.since(*self.starving.get_or_insert(now)) < PATIENCE
     }
@@ -149,8 +150,8 @@ impl Queue {
 impl Receiver for Queue {
     fn readiness(&self) -> Readiness<'_> {
         let socket = &self.source.socket;
-        // An error (that the device went down) would keep the descriptor readable. Without a device it never is again, but
-        // whoever leaves a new socket wakes us.
+        // A pending error (device down) would keep the descriptor readable. Without a device it never becomes readable;
+        // the control thread wakes the worker after it left a new socket.
         socket.clear_error();
         Readiness::When(socket.as_fd())
     }
@@ -161,7 +162,7 @@ impl Receiver for Queue {
                 Some(Ok(())) => (),
                 Some(Err(Refusal::NoBuffer)) if self.is_patient(now) => return Burst::More,
                 Some(Err(refusal)) => self.lose(refusal),
-                // Not before: what the old socket holds comes first.
+                // Frames of the old socket come first.
                 None => match self.doorstep.take() {
                     Some(source) => {
                         self.source = source;
@@ -176,9 +177,14 @@ impl Receiver for Queue {
     }
 }
 
-/// A packet of a frame that is long, tagged, or offloaded in some way.
+/// Returns the packet of a frame that is long, tagged or has offload state.
 #[inline(never)]
-fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offload: bool) -> Result<Packet, Refusal> {
+fn unusual(
+    frame: &Received<'_>,
+    socket: &PacketSocket,
+    cache: &mut Cache,
+    offloads: &Offloads,
+) -> Result<Packet, Refusal> {
     let copied = frame.status & libc::TP_STATUS_COPY != 0;
     if frame.data.len() < frame.len && !copied {
         return Err(Refusal::Cut);
@@ -187,7 +193,7 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
     let shift = if tag.is_some() { vlan::LENGTH } else { 0 };
     let state = VirtioHeader::parse(frame.offload).offload(frame.len).ok().filter(|state| {
         let length = ADDRESSES..=MAX_FRAME - shift;
-        length.contains(&frame.len) && (offload || state.gso == Gso::None)
+        length.contains(&frame.len) && offloads.segmentation.includes(state.gso, frame.len)
     });
     let Some(state) = state else {
         skip(frame, socket);
@@ -202,24 +208,21 @@ fn unusual(frame: &Received<'_>, socket: &PacketSocket, cache: &mut Cache, offlo
     }
     packet.set_offload(state);
     if let Some(tag) = tag {
-        // There is headroom in a new packet.
+        // A new packet has headroom.
         if let Ok(room) = packet.push(vlan::LENGTH) {
             room.copy_from_slice(&tag.emit());
         }
         packet.data_mut()[..ADDRESSES + vlan::LENGTH].rotate_left(vlan::LENGTH);
     }
-    if !offload {
-        checksum::complete(&mut packet);
-    }
+    offloads.checksums.complete_others(&mut packet);
     Ok(packet)
 }
 
-/// Fills a packet from the socket's buffer; `None` when it is not there. What stands in front of the frame is read into the
-/// headroom: one place is cheaper to read into than two.
+/// Fills a packet from the socket's buffer; `None` if its frame is not there. Reads the `virtio_net_hdr` into the
+/// headroom, because one read into adjacent octets is cheaper than two.
 ///
-/// The kernel puts a copy into the buffer for every slot that says so, in the order of the slots, and nobody else takes any
-/// out. So copies can be left over there, but none of a slot that is still to come can be missing: what is not this
-/// slot's was left by one before, and its own is behind.
+/// The kernel puts a copy into the buffer for every marked slot, in the order of the slots, and only this queue removes
+/// copies. So the buffer may hold copies of earlier slots, in front of this slot's copy; no later copy can be missing.
 fn receive_long(socket: impl AsFd, frame: &Received<'_>, packet: &mut Packet) -> Option<()> {
     packet.push(VirtioHeader::LEN).ok()?;
     let start = frame.data.len().min(LIKENESS);
@@ -231,31 +234,31 @@ fn receive_long(socket: impl AsFd, frame: &Received<'_>, packet: &mut Packet) ->
     }
 }
 
-/// Forgets a long frame that is in the socket's buffer, in front of those of the slots behind. What is not read of a frame
-/// is gone.
+/// Removes the copy of a long frame from the socket's buffer, in front of the later ones. The unread part of a frame is
+/// discarded.
 #[cold]
 fn skip(frame: &Received<'_>, socket: &PacketSocket) {
     if frame.status & libc::TP_STATUS_COPY != 0 {
-        // Less than the `virtio_net_hdr` would be refused.
+        // A buffer shorter than the `virtio_net_hdr` would be refused.
         let _ = take_copy(socket, &mut [0; VirtioHeader::LEN]);
     }
 }
 
-/// Takes the first frame out of the socket's buffer, as much of it as there is room for, and returns how long it was with
-/// its `virtio_net_hdr`; `None` when there is none.
+/// Removes the first frame from the socket's buffer and copies as much as fits. Returns its length with
+/// `virtio_net_hdr`; `None` if there is none.
 fn take_copy(socket: impl AsFd, octets: &mut [u8]) -> Option<usize> {
     for _ in 0..ERRORS {
         match rustix::net::recv(&socket, &mut *octets, RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
             Ok((_, len)) => return Some(len),
             Err(Errno::AGAIN) => return None,
-            // What the socket has to tell (that the device went down) comes before any frame, and is forgotten when told.
+            // A pending error (device down) comes before any frame, and reading clears it.
             Err(_) => (),
         }
     }
     None
 }
 
-/// The tag that the kernel took off, to be put back.
+/// Returns the tag that the kernel removed.
 fn tag(frame: &Received<'_>) -> Option<Tag> {
     let (tpid, tci) = frame.tag;
     let tpid = if frame.status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { tpid } else { ethertype::VLAN };
@@ -270,14 +273,14 @@ mod tests {
 
     use super::*;
 
-    /// A long frame, and the beginning of it that a slot has.
+    /// Returns a long frame.
     fn long(number: u8, length: usize) -> Vec<u8> {
         let mut frame = vec![7; length];
         frame[60] = number;
         frame
     }
 
-    /// What is found of the frame of a slot where these copies are.
+    /// Returns the frame that is found for a slot in a buffer of copies.
     fn found(buffer: &UnixDatagram, frame: &[u8]) -> Option<Vec<u8>> {
         let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
         let mut packet = Packet::new(&mut cache, frame.len()).unwrap();
@@ -294,7 +297,7 @@ mod tests {
         frames.iter().for_each(|frame| {
             copy(frame);
         });
-        // Those of the slots in front were never taken: of the same length, longer, shorter.
+        // Copies of earlier slots were not taken: of the same length, longer, shorter.
         assert!(found(&buffer, &frames[1]).unwrap() == frames[1]);
         assert!(found(&buffer, &frames[4]).unwrap() == frames[4]);
         assert!(found(&buffer, &frames[5]).unwrap() == frames[5], "in step again");

@@ -1,20 +1,18 @@
-//! To the interface: short frames through the ring, long ones by a socket of their own.
+//! Transmit queues: short frames through the ring, long frames through a second socket.
 //!
-//! Frames are written into slots, which the kernel empties when it is called once for a vector ([`Transmitter::kick`]). A
-//! long frame keeps its place between them: the slots in front of it are handed over first, then it is sent, then
-//! those behind.
+//! Frames are written into slots. [`Transmitter::kick`] makes one system call per vector, and the kernel sends them. A
+//! long frame keeps its position: the slots before it are submitted first, then it is sent, then the slots behind it.
 //!
-//! # What becomes of a frame
-//! The kernel takes slots in order. When it can not hand a frame to the device (its queue is full, it is down or gone), or
-//! refuses the frame for what it is, it stops there, and would try the same frame again for ever. So from there on
-//! frames go one by one through the second socket, which says of each what became of it. Once nothing is left, the next
-//! frame is written where the kernel stopped.
+//! # Outcome of a frame
+//! The kernel takes slots in order. It stops at a frame that the device cannot take (queue full, down, gone) or that it
+//! refuses, and would try this frame for ever. From there on the queue sends frames singly through the second socket,
+//! which reports each outcome. Once all are sent, the next frame uses the slot where the kernel stopped.
 //!
-//! A frame counts as sent when the kernel has taken it ([`Transmitter::outcome`]), not when it is written into its slot. A
-//! frame that the device cannot send for its length or kind is refused at once.
+//! A frame counts as sent when the kernel has taken it ([`Transmitter::outcome`]), not when it is in its slot. A frame
+//! that the device cannot send for its length or kind is refused at once.
 //!
-//! A round may bring more than the ring holds, as fragments and packets that waited do. So when there is no room left, the
-//! kernel is called once from inside [`Transmitter::transmit`]. If the ring is still full then, the device is too slow.
+//! A round may have more packets than the ring has slots, with fragments and released packets. If the ring is full,
+//! [`Transmitter::transmit`] kicks once. If it is still full then, the device is too slow.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +26,7 @@ use rustix::net::SendFlags;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
-use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
+use weir_packet::offload::{Checksum, Gso, VirtioHeader};
 use weir_packet::packet::{NoRoom, Packet};
 use weir_packet::vector::{Frame, VECTOR, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
@@ -37,47 +35,44 @@ use weir_packet::wire::vlan;
 use crate::outcome::Outcomes;
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{Outcome, PortCounters, Transmitter, count, virtio};
+use crate::{Offloads, Outcome, PortCounters, Transmitter, count, virtio};
 
-/// Slots of a ring that is sent through: 2 MiB, four vectors.
+/// Slots of a transmit ring: 2 MiB, four vectors.
 pub(super) const SLOTS: usize = 1024;
 
-/// The least place, in octets from the start of the frame, at which the kernel takes a partial checksum to start.
+/// Smallest start of a partial checksum that the kernel accepts, in octets from the start of the frame.
 const LEAST_START: u16 = 20;
-/// How often a queue that ends tries to get rid of what the kernel has no room for.
+/// Attempts of a closing queue to send its last frames.
 const LAST_TRIES: u32 = 500;
-/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// A transmit queue. Places in the ring count on without end; slots are those modulo their number.
+/// A transmit queue. Positions in the ring count up without end; the slot is the position modulo the number of slots.
 pub(super) struct Queue {
     ring: TransmitRing,
     ringed: Arc<PacketSocket>,
     plain: Arc<PacketSocket>,
-    offload: bool,
+    offloads: Offloads,
     /// Octets of the longest frame without a tag that the device sends now.
     longest: Arc<AtomicUsize>,
     counters: Arc<PortCounters>,
-    /// Where the next frame is written.
     next: usize,
-    /// Frames in front of it have been handed over to the kernel.
+    /// All frames before this position were submitted to the kernel.
     submitted: usize,
-    /// Frames in front of it have been taken by the kernel, or sent singly.
+    /// All frames before this position were taken by the kernel or sent singly.
     settled: usize,
-    /// Where the kernel stopped, once it has.
+    /// Position at which the kernel stopped.
     stopped: Option<usize>,
-    /// Long frames behind their `virtio_net_hdr`, each with the place in front of which it is to be sent.
+    /// Long frames with their `virtio_net_hdr`, each with the position before which it is sent.
     long: VecDeque<(usize, Packet)>,
     outcomes: Outcomes,
 }
 
-/// What a queue did with a packet.
 enum Acceptance {
-    /// It will be sent.
+    /// The packet will be sent.
     Taken,
-    /// It cannot be sent.
+    /// The packet cannot be sent.
     Refused,
-    /// There is no room for it.
+    /// The ring is full.
     Full,
 }
 
@@ -86,7 +81,7 @@ impl Queue {
         ring: TransmitRing,
         ringed: Arc<PacketSocket>,
         plain: Arc<PacketSocket>,
-        offload: bool,
+        offloads: Offloads,
         longest: Arc<AtomicUsize>,
         counters: Arc<PortCounters>,
     ) -> Queue {
@@ -96,7 +91,7 @@ impl Queue {
             ring,
             ringed,
             plain,
-            offload,
+            offloads,
             longest,
             counters,
             next: 0,
@@ -108,23 +103,24 @@ impl Queue {
         }
     }
 
-    /// Puts a packet into the ring or among the long ones.
+    /// Puts a packet into the ring or the list of long frames.
     #[inline(always)]
     fn accept(&mut self, packet: &mut Packet) -> Acceptance {
         let mut offload = packet.offload();
         if offload.gso != Gso::None || offload.checksum == Checksum::Partial {
             let end = usize::from(offload.start) + usize::from(offload.offset) + 2;
             let nonsense = offload.checksum == Checksum::Partial && end > packet.len();
-            if nonsense || offload.gso != Gso::None && !self.offload {
+            if nonsense || !self.offloads.segmentation.includes(offload.gso, packet.len()) {
                 return Acceptance::Refused;
             }
             if offload.gso != Gso::None {
                 return self.accept_long(packet);
             }
-            if !self.offload || offload.start < LEAST_START || offload.is_crc() {
+            if offload.start < LEAST_START {
                 checksum::complete(packet);
-                offload = Offload::default();
             }
+            self.offloads.checksums.complete_others(packet);
+            offload = packet.offload();
         }
         if packet.len() > self.longest.load(Ordering::Relaxed) && self.is_too_long(packet.data(), packet.len()) {
             return Acceptance::Refused;
@@ -136,7 +132,7 @@ impl Queue {
         if offload.checksum == Checksum::Partial {
             header = VirtioHeader::of(&offload, 0);
         }
-        // What is said to be header is copied by the kernel at once; it would have to allocate a page for the rest.
+        // The kernel copies the octets of the header at once; for the others it would allocate a page.
         header.header_len = packet.len() as u16;
         if !self.ring.write(self.next, &header, packet.data()) {
             return Acceptance::Full;
@@ -148,9 +144,8 @@ impl Queue {
         Acceptance::Taken
     }
 
-    /// A frame of this length, which begins like this, is longer than the device sends. The kernel does not look at the
-    /// lengths of frames that have a `virtio_net_hdr`, and what drivers do with longer ones differs. One tag does not
-    /// count.
+    /// Returns whether a frame is longer than the device sends. The kernel does not check frames with a
+    /// `virtio_net_hdr`, and drivers differ. One tag does not count.
     #[cold]
     fn is_too_long(&self, frame: &[u8], length: usize) -> bool {
         let kind = frame.get(ethernet::ETHERTYPE..ethernet::LENGTH).unwrap_or_default();
@@ -169,7 +164,7 @@ impl Queue {
         if offload.gso != Gso::None && self.is_too_long(packet.data(), cut.min(packet.len())) {
             return Acceptance::Refused;
         }
-        // Into the headroom: what is in one place is cheaper to send than what is in two.
+        // In the headroom: adjacent octets are cheaper to send than two parts.
         match packet.push(VirtioHeader::LEN) {
             Ok(room) => room.copy_from_slice(&header.emit()),
             Err(NoRoom) => return Acceptance::Refused,
@@ -185,7 +180,7 @@ impl Queue {
         }
     }
 
-    /// Has the kernel take the frames in front of `until`. `false` when it has no room for some.
+    /// Makes the kernel take the frames before `until`. Returns `false` if it has no room for some.
     fn push(&mut self, until: usize) -> bool {
         self.submit(until);
         while self.settled != until && self.stopped.is_none() {
@@ -203,7 +198,7 @@ impl Queue {
                 return true;
             }
             match result {
-                // It stopped early; the next call says why.
+                // The kernel stopped early; the next call returns the reason.
                 Ok(1..) | Err(Errno::INTR) => (),
                 Err(Errno::AGAIN) => return false,
                 _ => self.stopped = Some(self.settled),
@@ -215,7 +210,7 @@ impl Queue {
         true
     }
 
-    /// Sends the frames in front of `until` by the other socket.
+    /// Sends the frames before `until` through the second socket.
     #[cold]
     fn send_singly(&mut self, until: usize) {
         for place in self.settled..until {
@@ -226,7 +221,7 @@ impl Queue {
         self.settled = until;
     }
 
-    /// Notes the outcome of the next packet.
+    /// Records the outcome of the next packet.
     fn settle(&mut self, sent: bool) {
         if !sent {
             count(&self.counters.transmit_errors, 1);
@@ -234,7 +229,7 @@ impl Queue {
         self.outcomes.add(1, sent);
     }
 
-    /// Takes everything back that the kernel has no room for.
+    /// Withdraws all frames that the kernel has no room for.
     fn give_up(&mut self) {
         for place in self.settled..self.submitted {
             self.ring.withdraw(place);
@@ -246,7 +241,7 @@ impl Queue {
         self.long.clear();
     }
 
-    /// Tries to get rid of everything.
+    /// Tries to send all frames.
     fn drain(&mut self) {
         for _ in 0..LAST_TRIES {
             if !self.is_pending() {
@@ -333,7 +328,7 @@ impl Drop for Queue {
     }
 }
 
-/// A queue that could not be opened: refuses everything.
+/// A queue that could not be opened. Refuses all packets.
 pub(super) struct Closed(pub(super) Arc<PortCounters>);
 
 impl Transmitter for Closed {

@@ -1,10 +1,10 @@
-//! Why a stream cannot be made.
+//! Reason why a stream is invalid.
 
 use std::path::PathBuf;
 
 use crate::pcap::CaptureError;
 
-/// Why a stream cannot be made.
+/// Reason why a stream is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -20,40 +20,40 @@ pub enum StreamError {
     /// The headers alone are longer than the frame.
     #[error("frames of {size} octets are too short for their headers, which take {least}")]
     TooShort {
-        /// The length asked for.
+        /// The requested length.
         size: u32,
-        /// The least possible.
+        /// The smallest possible length.
         least: u32,
     },
-    /// No such frame can be made or sent.
+    /// The frame is too long to be made or sent.
     #[error("frames of {size} octets are too long, at most {most} are possible here")]
     TooLong {
-        /// The length asked for.
+        /// The requested length.
         size: u32,
-        /// The most possible.
+        /// The largest possible value.
         most: usize,
     },
     /// The number of flows is out of range.
     #[error("{flows} flows, where 1 to {most} are possible")]
     Flows {
-        /// The number asked for.
+        /// The requested number.
         flows: u32,
-        /// The most possible.
+        /// The largest possible value.
         most: u32,
     },
     /// More than two VLAN tags.
     #[error("{count} VLAN tags, where at most two are possible")]
     Tags {
-        /// The number asked for.
+        /// The requested number.
         count: usize,
     },
     /// No VLAN has this number.
-    #[error("there is no VLAN {id}, they are numbered up to 4094")]
+    #[error("there is no VLAN {id}: the largest number is 4094")]
     VlanId {
-        /// The number asked for.
+        /// The requested number.
         id: u16,
     },
-    /// A rate of nothing.
+    /// The rate is 0.
     #[error("a rate of 0 packets per second never sends anything")]
     Rate,
     /// The capture cannot be read, or holds no packets to repeat.
@@ -64,7 +64,7 @@ pub enum StreamError {
     CaptureTooLarge {
         /// The file.
         path: PathBuf,
-        /// The most possible.
+        /// The largest possible value.
         most: usize,
     },
     /// A packet of the capture is longer than the interface's frames.
@@ -72,9 +72,9 @@ pub enum StreamError {
     FrameTooLong {
         /// The file.
         path: PathBuf,
-        /// Which packet, from 1 on.
+        /// Number of the packet, from 1.
         record: u64,
-        /// The most possible.
+        /// The largest possible value.
         most: usize,
     },
 }

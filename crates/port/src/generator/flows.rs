@@ -1,16 +1,16 @@
-//! Which addresses and ports the flows of a template have.
+//! Addresses and ports of the flows of a template.
 //!
-//! The four ranges span a space of tuples. A permutation of that space that depends on the seed alone sends flow 0, 1,
-//! 2, … to tuples all over it: no two flows are equal, and no memory is spent on remembering which were given away.
+//! The four ranges span a space of tuples. A permutation of that space, selected by the seed, maps flow 0, 1, 2, … to
+//! tuples. No two flows are equal, and no memory is needed for them.
 
 use super::error::StreamError;
 use super::mix::mix;
 
-/// The most values of one address range that are told apart: a longer range is cut into that many blocks of equal
-/// length, and each block gives one address. The product of all four ranges then fits 128 bits.
+/// Largest number of distinct values of an address range. A longer range is divided into that many blocks, and each
+/// block gives one address, so the product of all four ranges fits 128 bits.
 const MOST: u128 = 1 << 48;
 
-/// The addresses and ports of a flow; addresses as numbers.
+/// Addresses (as numbers) and ports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Tuple {
     pub(super) source: u128,
@@ -19,7 +19,7 @@ pub(super) struct Tuple {
     pub(super) destination_port: u16,
 }
 
-/// All tuples that a template's ranges allow, in a random order.
+/// All tuples of a template's ranges, in a random order.
 #[derive(Debug, Clone)]
 pub(super) struct Flows {
     source: Range,
@@ -30,7 +30,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// The flows of these inclusive ranges.
+    /// Returns the flows of these inclusive ranges.
     pub(super) fn new(
         source: (u128, u128),
         destination: (u128, u128),
@@ -49,12 +49,11 @@ impl Flows {
         Ok(Flows { source, destination, source_port, destination_port, order: Permutation::new(space, seed) })
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> u128 {
         self.order.len
     }
 
-    /// The tuple of flow `index`, which must be below [`Flows::count`].
+    /// Returns the tuple of flow `index`, which must be below [`Flows::count`].
     pub(super) fn tuple(&self, index: u64) -> Tuple {
         let mut rest = self.order.at(u128::from(index));
         let mut value = |range: &Range| {
@@ -71,7 +70,7 @@ impl Flows {
     }
 }
 
-/// Quotient and remainder; the usual small operands spare the long division.
+/// Returns quotient and remainder; avoids the long division for small operands.
 fn divide(number: u128, by: u128) -> (u128, u128) {
     match (u64::try_from(number), u64::try_from(by)) {
         (Ok(number), Ok(by)) => (u128::from(number / by), u128::from(number % by)),
@@ -79,7 +78,7 @@ fn divide(number: u128, by: u128) -> (u128, u128) {
     }
 }
 
-/// An inclusive range of numbers, of which `values` can be had: one out of each block of `block`.
+/// An inclusive range with `values` values, one out of each block of `block` numbers.
 #[derive(Debug, Clone)]
 struct Range {
     low: u128,
@@ -91,7 +90,7 @@ struct Range {
 impl Range {
     fn new(name: &'static str, (low, high): (u128, u128), seed: u64) -> Result<Range, StreamError> {
         let last = high.checked_sub(low).ok_or(StreamError::Reversed { range: name })?;
-        // Saturates for the whole IPv6 address space only, whose last address is never drawn then.
+        // Saturates only for the whole IPv6 address space, whose last address is never drawn.
         let size = last.saturating_add(1);
         let values = size.min(MOST);
         Ok(Range { low, values, block: size / values, seed })
@@ -109,8 +108,8 @@ impl Range {
     }
 }
 
-/// A permutation of 0 .. `len`: a Feistel network over the next even power of two, walked along its cycle until it
-/// comes back into the range (at most four steps on average).
+/// A permutation of 0 .. `len`: a Feistel network over the next even power of two, repeated until the result is in the
+/// range (at most four times on average).
 #[derive(Debug, Clone)]
 struct Permutation {
     len: u128,

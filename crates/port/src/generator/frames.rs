@@ -1,5 +1,5 @@
-//! Ready frames: the load that benchmarks run on must cost next to nothing, so a packet is one copy of constant length
-//! out of a table that is read from front to back.
+//! Ready frames. The load of a benchmark must be cheap, so a packet is one copy of constant length out of a table that
+//! is read sequentially.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use super::share::{Cursor, Share};
 use super::size::{self, Size};
 use super::template::Template;
 
-/// Octets of ready frames that are kept of a stream at most, over all queues. With more flows than fit, frames are written from
-/// scratch each time, which costs some ten times as much.
+/// Largest size of the ready frames of a stream in octets, over all queues. With more flows, each frame is written from
+/// scratch, at ten times the cost.
 const READY: usize = 128 << 20;
 
-/// How many packets ahead a slot is asked for.
+/// Packets between the prefetch of a slot and its use.
 const AHEAD: usize = 16;
 
 /// The vector to fill, and the buffers for it.
@@ -24,7 +24,7 @@ pub(super) struct Target<'a> {
     pub(super) cache: &'a mut Cache,
 }
 
-/// The first `N` octets of a flow's frames; on cache lines of their own.
+/// The first `N` octets of a flow's frames, on cache lines of their own.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Slot<const N: usize>([u8; N]);
@@ -33,7 +33,7 @@ struct Slot<const N: usize>([u8; N]);
 #[derive(Debug)]
 pub(super) struct Frames<const N: usize> {
     template: Arc<Template>,
-    /// One for each of the queue's places, or none when there are too many.
+    /// One slot for each of the queue's flows; empty if there are too many.
     ready: Box<[Slot<N>]>,
 }
 
@@ -44,11 +44,10 @@ impl<const N: usize> Frames<N> {
         Frames { template, ready }
     }
 
-    /// Appends up to `count` packets, as many as there are buffers for.
     pub(super) fn emit(&self, share: &Share, cursor: &mut Cursor, count: usize, into: &mut Target<'_>) -> usize {
         let layout = self.template.layout();
         let sizes = self.template.sizes();
-        // The same body, compiled once for each way in which the packets of a flow differ.
+        // The same body, compiled for each way in which packets of a flow differ.
         match sizes.fixed() {
             Some(size) if !self.template.is_identified() => {
                 self.emit_with(share, cursor, count, into, |_| size, |_, _, _| ())

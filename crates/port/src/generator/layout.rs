@@ -1,4 +1,4 @@
-//! Where the headers of generated frames lie, and how long frames are.
+//! Offsets and lengths of generated frames.
 
 use weir_packet::buffer::MAX_FRAME;
 use weir_packet::wire::{ethernet, icmpv4, ipv4, ipv6, tcp, udp, vlan};
@@ -7,13 +7,13 @@ use crate::spec::{TemplateSpec, Transport};
 
 /// The longest headers: Ethernet, two tags, IPv6, TCP.
 pub(super) const MAX_HEADERS: usize = ethernet::LENGTH + 2 * vlan::LENGTH + ipv6::LENGTH + tcp::LENGTH;
-/// The longest beginning of a frame that is kept ready.
+/// The longest start of a frame that is kept ready.
 pub(super) const SLOT_MAX: usize = 128;
 const _: () = assert!(MAX_HEADERS <= SLOT_MAX);
 /// The longest frame of the simple Internet mix.
 pub(super) const IMIX_LONGEST: usize = 1514;
 
-/// Where the headers of a template's frames lie, in octets from the start of the frame.
+/// Offsets of the headers of a template's frames, in octets from the start of the frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) l3: usize,
@@ -37,13 +37,12 @@ impl Layout {
         Layout { l3, l4, payload, ipv6, transport: spec.protocol }
     }
 
-    /// The longest frame: what the IP length field can say, and what a buffer holds.
+    /// Returns the octets of the longest frame that the IP length field and a buffer allow.
     pub(super) fn longest(&self) -> usize {
         let network = if self.ipv6 { ipv6::LENGTH } else { 0 };
         MAX_FRAME.min(self.l3 + network + usize::from(u16::MAX))
     }
 
-    /// Where the transport checksum lies.
     pub(super) fn checksum(&self) -> usize {
         self.l4
             + match self.transport {
@@ -53,12 +52,11 @@ impl Layout {
             }
     }
 
-    /// What the IP header's length field says in a frame of `frame` octets.
+    /// Returns the value of the IP header's length field in a frame of `frame` octets.
     pub(super) fn network_length(&self, frame: usize) -> u16 {
         (frame - if self.ipv6 { self.l4 } else { self.l3 }) as u16
     }
 
-    /// Octets of the transport header and its payload.
     pub(super) fn transport_length(&self, frame: usize) -> u16 {
         (frame - self.l4) as u16
     }

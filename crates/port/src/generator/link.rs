@@ -11,7 +11,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// From a station that stands for the stream (locally administered, made from the interface's name) to the interface.
+    /// Returns the addresses: from a station that stands for the stream (locally administered, derived from the
+    /// interface's name) to the interface.
     pub(super) fn of(context: &Context, stream: usize) -> Link {
         let name = context.name.bytes().fold(0, |hash, octet| mix(hash ^ u64::from(octet)));
         let [a, b, c, d, e, ..] = mix(name ^ stream as u64).to_be_bytes();

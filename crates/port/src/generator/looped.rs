@@ -1,4 +1,4 @@
-//! The frames of a capture, looped from memory.
+//! Frames of a capture, repeated from memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,23 +13,20 @@ use super::frames::Target;
 use super::share::{Cursor, Share};
 use crate::pcap::{CaptureError, Reader};
 
-/// Octets of frames that a looped capture may hold.
+/// Largest capture, in octets of frames.
 const LARGEST: usize = 512 << 20;
-/// Fixed: the same capture goes to the same queues in every run.
+/// Fixed, so that a capture is distributed equally in every run.
 const SEED: Seed = Seed::new([0, 0]);
 
-/// All frames of a capture.
 #[derive(Debug)]
 pub(super) struct Looped {
     octets: Vec<u8>,
-    /// Where each frame ends.
     ends: Vec<usize>,
-    /// A hash of each frame's flow.
+    /// Hash of each frame's flow.
     flows: Vec<u32>,
 }
 
 impl Looped {
-    /// Reads a capture to its end.
     pub(super) fn read(path: &Path, max_frame: usize) -> Result<Arc<Looped>, StreamError> {
         let mut reader = Reader::open(path)?;
         let mut frames = Looped { octets: Vec::new(), ends: Vec::new(), flows: Vec::new() };
@@ -52,7 +49,7 @@ impl Looped {
         Ok(Arc::new(frames))
     }
 
-    /// The frames that belong to queue number `queue` of `queues`: whole flows.
+    /// Returns the frames of queue `queue` of `queues`: whole flows.
     pub(super) fn share(&self, queue: u64, queues: u64) -> Share {
         let belongs = |place: &u32| u64::from(self.flows[*place as usize]) % queues == queue;
         Share::listed(self.ends.len() as u64, (0..self.ends.len() as u32).filter(belongs).collect())
@@ -63,7 +60,6 @@ impl Looped {
         &self.octets[start..self.ends[place]]
     }
 
-    /// Appends up to `count` packets, as many as there are buffers for.
     pub(super) fn emit(&self, share: &Share, cursor: &mut Cursor, count: usize, into: &mut Target<'_>) -> usize {
         for done in 0..count {
             let place = share.place(cursor.index() as u64) as usize;
@@ -77,7 +73,7 @@ impl Looped {
     }
 }
 
-/// A hash that both directions of a flow share; frames that are not IP are all one flow.
+/// Returns a hash that both directions of a flow share; frames other than IP are one flow.
 fn flow(frame: &[u8]) -> u32 {
     let Ok(link) = parse::ethernet(frame) else { return 0 };
     let l3 = usize::from(link.l3);

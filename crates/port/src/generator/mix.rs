@@ -1,6 +1,6 @@
-//! Mixing 64 bits.
+//! A mixing function of 64 bits.
 
-/// A bijection of 64 bits in which every bit of the input changes half of the output's (the finaliser of SplitMix64).
+/// Mixes 64 bits bijectively: each input bit changes half of the output bits (the finaliser of SplitMix64).
 #[inline]
 pub(crate) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! When the packets of a stream are due.
+//! Due times of the packets of a stream.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,7 +6,7 @@ use weir_base::clock::Time;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// A rate, counted from the moment that a queue of the generator is first asked for packets.
+/// A rate, from the first read of any queue of the generator.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     rate: u64,
@@ -14,27 +14,27 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// `rate` packets per second; `start` is shared by all queues.
+    /// Creates a rate of `rate` packets per second; all queues share `start`.
     pub(super) fn new(rate: u64, start: Arc<OnceLock<Time>>) -> Pace {
         Pace { rate, start }
     }
 
-    /// How many packets are due by now: the first at once, packet `n` after `n / rate` seconds. What could not be taken in time
-    /// stays due.
+    /// Returns the number of packets due by now: the first at once, packet `n` after `n / rate` seconds. Packets that
+    /// were not taken in time stay due.
     pub(super) fn due(&self, now: Time) -> u64 {
         let elapsed = now.since(*self.start.get_or_init(|| now));
         let intervals = u128::from(elapsed) * u128::from(self.rate) / SECOND;
         u64::try_from(intervals).unwrap_or(u64::MAX - 1) + 1
     }
 
-    /// When packet `n` is due, the first instant at which [`Pace::due`] counts it; `None` before the start.
+    /// Returns the due time of packet `n`, the first instant at which [`Pace::due`] counts it; `None` before the start.
     pub(super) fn time(&self, n: u64) -> Option<Time> {
         let start = self.start.get()?;
         let after = (u128::from(n) * SECOND).div_ceil(u128::from(self.rate));
         Some(Time(u64::try_from(u128::from(start.0) + after).unwrap_or(u64::MAX)))
     }
 
-    /// When packet `n` is due, in seconds after the start: good enough to put packets in order.
+    /// Returns the due time of packet `n` in seconds after the start, precise enough to order packets.
     pub(super) fn moment(&self, n: u64) -> f64 {
         n as f64 / self.rate as f64
     }

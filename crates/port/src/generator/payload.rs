@@ -1,5 +1,4 @@
-//! What generated packets carry: the octets 0, 1, … 255, 0, 1, … from the start of the payload on, so that a misplaced
-//! octet shows.
+//! Payload of generated packets: the octets 0, 1, … 255, 0, 1, …, so that a misplaced octet shows.
 
 use std::sync::Arc;
 
@@ -8,29 +7,29 @@ use weir_packet::checksum::Sum;
 use super::layout::{IMIX_LONGEST, SLOT_MAX};
 use crate::spec::SizeSpec;
 
-/// As much of the payload as a template's longest frame needs.
+/// The payload of a template's longest frame.
 #[derive(Debug, Clone)]
 pub(super) struct Payload(Arc<[u8]>);
 
 impl Payload {
-    /// The payload behind `headers` octets of headers.
+    /// Returns the payload behind `headers` octets of headers.
     pub(super) fn new(size: SizeSpec, headers: usize) -> Payload {
         let longest = match size {
             SizeSpec::Fixed(size) | SizeSpec::Range(_, size) => size as usize,
             SizeSpec::Imix => IMIX_LONGEST,
         };
-        // At least what fills a slot of ready frames.
+        // At least a slot of ready frames.
         let octets = longest.min(weir_packet::buffer::MAX_FRAME).saturating_sub(headers).max(SLOT_MAX);
         Payload((0..octets).map(|index| index as u8).collect())
     }
 
-    /// The octets from `from` up to `to`.
+    /// Returns the octets from `from` up to `to`.
     #[inline]
     pub(super) fn range(&self, from: usize, to: usize) -> &[u8] {
         &self.0[from..to]
     }
 
-    /// The folded sums of the first 0, 1, 2, … octets.
+    /// Returns the folded sums of the first 0, 1, 2, … octets.
     pub(super) fn sums(&self) -> Vec<u16> {
         let mut sum = Sum::new();
         let mut sums = vec![0];

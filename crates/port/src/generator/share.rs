@@ -1,39 +1,38 @@
-//! Which packets of a stream a queue delivers.
+//! The packets of a stream that a queue delivers.
 //!
-//! The packets of a stream are numbered 0, 1, 2, … over all queues. A stream goes through its *places* (flows of a
-//! template, frames of a capture) round after round, so packet `n` stands at place `n` mod places. Each place belongs to one
-//! queue. So a queue knows by itself which numbers are its own, and counts and rates over all queues are exact without a
-//! word between them.
+//! The packets of a stream are numbered 0, 1, 2, … over all queues. A stream repeats its *slots* (flows of a template,
+//! frames of a capture), so packet `n` has slot `n` mod slots. Each slot belongs to one queue. A queue knows the
+//! numbers of its packets without the other queues, and counts and rates over all queues are exact.
 
-/// The places of a stream that belong to one queue.
+/// The slots of a stream that belong to one queue.
 #[derive(Debug, Clone)]
 pub(super) struct Share {
-    /// Places of the stream, at least 1.
+    /// Slots of the stream, at least 1.
     places: u64,
     own: Own,
 }
 
 #[derive(Debug, Clone)]
 enum Own {
-    /// `first`, `first + step`, …: so many of them.
+    /// `count` slots: `first`, `first + step`, ….
     Every { first: u64, step: u64, count: u64 },
-    /// These, in ascending order.
+    /// Listed slots, in ascending order.
     Listed(Box<[u32]>),
 }
 
 impl Share {
-    /// Every `queues`-th of `places` places, for queue number `queue`.
+    /// Returns every `queues`-th of `places` slots, for queue number `queue`.
     pub(super) fn every(places: u64, queue: u64, queues: u64) -> Share {
         let count = places.saturating_sub(queue).div_ceil(queues);
         Share { places, own: Own::Every { first: queue, step: queues, count } }
     }
 
-    /// These of `places` places, in ascending order.
+    /// Returns the listed ones of `places` slots, in ascending order.
     pub(super) fn listed(places: u64, own: Vec<u32>) -> Share {
         Share { places, own: Own::Listed(own.into()) }
     }
 
-    /// How many places are the queue's.
+    /// Returns the number of slots of the queue.
     pub(super) fn len(&self) -> u64 {
         match &self.own {
             Own::Every { count, .. } => *count,
@@ -41,7 +40,7 @@ impl Share {
         }
     }
 
-    /// The place that is the queue's `index`-th.
+    /// Returns the queue's slot number `index`.
     #[inline(always)]
     pub(super) fn place(&self, index: u64) -> u64 {
         match &self.own {
@@ -50,7 +49,7 @@ impl Share {
         }
     }
 
-    /// How many of the stream's packets below number `limit` are the queue's.
+    /// Returns how many of the stream's packets below number `limit` belong to the queue.
     pub(super) fn below(&self, limit: u64) -> u64 {
         let (rounds, rest) = (limit / self.places, limit % self.places);
         let last = match &self.own {
@@ -61,31 +60,31 @@ impl Share {
     }
 }
 
-/// Where a queue stands in its share of a stream.
+/// Position of a queue in its share of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     /// Number of the round's first packet.
     round: u64,
-    /// The next of the queue's places.
+    /// Index of the queue's next slot.
     index: u64,
     /// Packets delivered.
     pub(super) delivered: u64,
 }
 
 impl Cursor {
-    /// Which of the queue's places comes next.
+    /// Returns the index of the queue's next slot.
     #[inline(always)]
     pub(super) fn index(&self) -> usize {
         self.index as usize
     }
 
-    /// The number of the next packet in the stream.
+    /// Returns the number of the next packet in the stream.
     #[inline(always)]
     pub(super) fn number(&self, share: &Share) -> u64 {
         self.round.wrapping_add(share.place(self.index))
     }
 
-    /// Goes on by one packet.
+    /// Advances by one packet.
     #[inline(always)]
     pub(super) fn advance(&mut self, share: &Share) {
         self.delivered += 1;

@@ -1,4 +1,4 @@
-//! Frame lengths, and what they change in a frame.
+//! Frame lengths, and the fields that depend on them.
 
 use weir_packet::checksum::Delta;
 use weir_packet::wire::{ipv4, ipv6};
@@ -39,9 +39,9 @@ impl Sizes {
         let frames: Vec<u32> = match spec {
             SizeSpec::Fixed(size) => vec![size],
             SizeSpec::Range(low, high) if low > high => return Err(StreamError::Reversed { range: "size" }),
-            // A frame longer than the longest is refused below; there is no need to list the others first.
+            // Longer frames are refused below; one of them suffices.
             SizeSpec::Range(low, high) => (low..=high.min(longest as u32 + 1)).collect(),
-            // Where the headers alone are longer than 60 octets, the small frames are as short as they can be.
+            // If the headers are longer than 60 octets, small frames are as short as possible.
             SizeSpec::Imix => IMIX.iter().flat_map(|&(size, times)| vec![size.max(least); times]).collect(),
         };
         if let Some(&size) = frames.iter().find(|&&size| size < least) {
@@ -59,18 +59,18 @@ impl Sizes {
         Ok(Sizes(sizes.collect()))
     }
 
-    /// The size that frames are built for.
+    /// Returns the size that frames are built for.
     pub(super) fn first(&self) -> &Size {
         &self.0[0]
     }
 
-    /// The only size, if there is but one.
+    /// Returns the only size, if there is one.
     pub(super) fn fixed(&self) -> Option<&Size> {
         if self.0.len() == 1 { self.0.first() } else { None }
     }
 
-    /// The size of the stream's `n`-th packet. Multiples of the golden ratio spread evenly: every stretch of the stream
-    /// holds each size as often as it should, within one or two packets, and yet in no visible pattern.
+    /// Returns the size of the stream's `n`-th packet. Multiples of the golden ratio spread evenly: every part of the
+    /// stream has each size as often as it should, within one or two packets, without a visible pattern.
     #[inline(always)]
     pub(super) fn of(&self, n: u64) -> &Size {
         let share = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -103,7 +103,7 @@ impl Size {
         Size { network, transport, ..self }
     }
 
-    /// Turns a frame of the template's first size and identification 0 into one of this size and `identification`
+    /// Converts a frame of the template's first size and identification 0 into one of this size and `identification`
     /// (IPv4 only). `frame` must hold the headers.
     #[inline(always)]
     pub(super) fn patch(&self, frame: &mut [u8], layout: &Layout, identification: u16) {
@@ -129,7 +129,7 @@ impl Size {
     }
 }
 
-/// Gives a frame with identification 0 another one (IPv4 only).
+/// Sets the identification of a frame with identification 0 (IPv4 only).
 #[inline(always)]
 pub(super) fn identify(frame: &mut [u8], layout: &Layout, identification: u16) {
     let network = &mut frame[layout.l3..layout.l4];

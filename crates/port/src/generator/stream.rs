@@ -1,4 +1,4 @@
-//! A stream, as one queue delivers it.
+//! The share of a stream that a queue delivers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use super::template::Template;
 use crate::Readiness;
 use crate::spec::{StreamSource, StreamSpec};
 
-/// Where packets come from, shared by all queues.
+/// Source of packets, shared by all queues.
 pub(super) enum Source {
     Template(Arc<Template>),
     Capture(Arc<looped::Looped>),
@@ -39,17 +39,17 @@ enum Packets {
     Capture(Arc<looped::Looped>),
 }
 
-/// One queue's share of a stream, and how far it has come.
+/// One queue's share of a stream, with its progress.
 pub(super) struct Stream {
     packets: Packets,
     share: Share,
     cursor: Cursor,
     pace: Option<Pace>,
-    /// The queue's packets in all; `None`: without end.
+    /// Number of the queue's packets; `None`: no limit.
     count: Option<u64>,
-    /// The queue's packets that may have been delivered by now.
+    /// Number of the queue's packets that are due by now.
     admitted: u64,
-    /// There was no buffer for its next packet.
+    /// The next packet found no buffer.
     starved: bool,
 }
 
@@ -77,29 +77,30 @@ impl Stream {
         Stream { packets, share, cursor: Cursor::default(), pace, count, admitted: 0, starved: false }
     }
 
-    /// Notes how many packets may be delivered by now.
+    /// Updates the number of due packets.
     pub(super) fn admit(&mut self, now: Time) {
         let due = self.pace.as_ref().map_or(u64::MAX, |pace| self.share.below(pace.due(now)));
         self.admitted = due.min(self.count.unwrap_or(u64::MAX));
         self.starved = false;
     }
 
-    /// Since [`Stream::admit`], its next packet found no buffer. Others may want buffers of the other size.
+    /// Returns whether the next packet found no buffer since [`Stream::admit`]. Other streams may need buffers of the
+    /// other size.
     pub(super) fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// There are packets that may be delivered now.
+    /// Returns whether packets are due.
     pub(super) fn is_due(&self) -> bool {
         self.cursor.delivered < self.admitted
     }
 
-    /// There will never be another packet.
+    /// Returns whether no packet will follow.
     pub(super) fn has_ended(&self) -> bool {
         self.count.is_some_and(|count| self.cursor.delivered >= count)
     }
 
-    /// When its next packet is due.
+    /// Returns when the next packet is due.
     pub(super) fn readiness(&self) -> Readiness<'static> {
         if self.has_ended() {
             return Readiness::Never;
@@ -109,7 +110,8 @@ impl Stream {
         time.map_or(Readiness::Now, Readiness::At)
     }
 
-    /// Which stream's turn it is: that of the least. Paced ones go first, by the moment at which their packet fell due.
+    /// Returns the order among streams, smallest first: streams with a rate before others, by the due time of their
+    /// packet.
     pub(super) fn turn(&self) -> (bool, f64) {
         match &self.pace {
             Some(pace) => (false, pace.moment(self.cursor.number(&self.share))),
@@ -117,7 +119,7 @@ impl Stream {
         }
     }
 
-    /// Appends up to `most` of the packets that are due, as many as there are room and buffers for.
+    /// Appends up to `most` due packets, while the vector has room and buffers are free.
     pub(super) fn emit(&mut self, most: usize, into: &mut Target<'_>) {
         let due = usize::try_from(self.admitted - self.cursor.delivered).unwrap_or(usize::MAX);
         let count = most.min(due).min(into.vector.room());

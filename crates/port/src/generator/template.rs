@@ -1,4 +1,4 @@
-//! A template compiled: where its fields lie, and how a flow's frame is written.
+//! A compiled template: offsets of its fields, and the frames of its flows.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,10 +14,10 @@ use super::payload::Payload;
 use super::size::{Size, Sizes};
 use crate::spec::{TemplateSpec, Transport};
 
-/// Most flows of a stream.
+/// Largest number of flows of a stream.
 const MAX_FLOWS: u32 = 1 << 24;
 
-/// What the frames of a template have in common.
+/// Common part of the frames of a template.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     layout: Layout,
@@ -66,7 +66,7 @@ impl Template {
         })
     }
 
-    /// Number of distinct flows: as many as were asked for, or all that the ranges allow.
+    /// Returns the number of distinct flows: as requested, or all that the ranges allow.
     pub(super) fn flows(&self) -> u64 {
         self.count
     }
@@ -83,19 +83,19 @@ impl Template {
         &self.payload
     }
 
-    /// Whether the headers, and the whole frame if all are of one length that would fit `SLOT_MAX`, fit `octets`.
+    /// Returns whether the headers fit `octets`, and the whole frame if all have one length that fits `SLOT_MAX`.
     pub(super) fn fits(&self, octets: usize) -> bool {
         let whole = self.sizes.fixed().map_or(0, |size| size.frame as usize);
         self.layout.payload <= octets && (whole <= octets || whole > SLOT_MAX)
     }
 
-    /// Whether packets need identifications, because routers may cut them (RFC 6864 section 4.3).
+    /// Returns whether packets need identifications, because routers may fragment them (RFC 6864, 4.3).
     pub(super) fn is_identified(&self) -> bool {
         !self.layout.ipv6 && !self.dont_fragment
     }
 
-    /// Writes the first octets of flow `index`'s frame, headers and the beginning of an endless payload, for the first
-    /// of the template's sizes and identification 0. `frame` must be as long as the headers.
+    /// Writes the start of flow `index`'s frame: headers and payload, for the template's first size and identification
+    /// 0. `frame` must hold the headers.
     pub(super) fn write(&self, index: u64, frame: &mut [u8]) {
         let Layout { l3, l4, payload, ipv6, .. } = self.layout;
         let size = self.sizes.first();
@@ -178,7 +178,7 @@ impl Template {
             }
             Transport::Icmp => {
                 let kind = if self.layout.ipv6 { icmpv6::kind::ECHO_REQUEST } else { icmpv4::kind::ECHO_REQUEST };
-                // The identifier, and the sequence number 1.
+                // Identifier, and sequence number 1.
                 let rest = u32::from(source) << 16 | 1;
                 out.copy_from_slice(&icmpv4::Fields { kind, code: 0, checksum: 0, rest }.emit());
             }

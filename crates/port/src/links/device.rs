@@ -1,4 +1,4 @@
-//! One device of the kernel.
+//! A device of the kernel.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,41 +16,41 @@ use super::netlink::{change, dump, get};
 /// Octets of the longest name of a device: IFNAMSIZ without the closing zero.
 const LONGEST_NAME: usize = 15;
 
-/// A network device as it was when it was asked for.
+/// The properties of a network device at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// Its name. It differs from the one asked for where that is an alternative name.
+    /// Name; differs from the requested one if that is an alternative name.
     pub name: String,
-    /// Its number, which no other device of the namespace gets while it lives.
+    /// Index, unique in the namespace while the device exists.
     pub index: u32,
-    /// Its hardware address, where it has one of 48 bits.
+    /// Hardware address, if it has 48 bits.
     pub mac: Option<[u8; 6]>,
-    /// The largest network-layer packet that it sends, in octets.
+    /// MTU: octets of the largest network-layer packet.
     pub mtu: u32,
-    /// It is switched on (IFF_UP).
+    /// Administratively up (IFF_UP).
     pub up: bool,
-    /// It is on and has its carrier (IFF_RUNNING).
+    /// Up with carrier (IFF_RUNNING).
     pub running: bool,
-    /// What its frames begin with.
+    /// Link layer of its frames.
     pub layer: Layer,
-    /// The kernel's name for its kind, such as `veth`; hardware has none.
+    /// The kernel's name of its kind, such as `veth`; `None` for hardware.
     pub kind: Option<String>,
-    /// What it is if it is a tun or tap device.
+    /// Properties of a tun or tap device.
     pub tuntap: Option<Tuntap>,
-    /// The addresses that the kernel has on it, with the lengths of their prefixes.
+    /// Addresses with prefix lengths.
     pub addresses: Vec<IpNet>,
 }
 
-/// What a device's frames begin with (ARPHRD_…).
+/// Link layer of a device (ARPHRD_…).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layer {
     /// An Ethernet header.
     Ethernet,
-    /// An Ethernet header that means nothing.
+    /// An Ethernet header without meaning.
     Loopback,
-    /// The network-layer packet.
+    /// None: network-layer packets.
     None,
-    /// Something else, by its ARPHRD number.
+    /// Another link layer, by its ARPHRD number.
     Other(u16),
 }
 
@@ -68,21 +68,21 @@ impl fmt::Display for Layer {
 /// A tun or tap device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tuntap {
-    /// Its frames are Ethernet's (tap), not network-layer packets (tun).
+    /// Tap (Ethernet frames), not tun (network-layer packets).
     pub tap: bool,
-    /// It stays when nobody is attached.
+    /// Stays without attached programs.
     pub persistent: bool,
-    /// It takes several queues, and nobody who does not ask for them.
+    /// Accepts several queues, and only programs that request them.
     pub multi_queue: bool,
-    /// Queues that somebody is attached to; known of multi-queue devices.
+    /// Attached queues; known for multi-queue devices.
     pub queues: Option<u32>,
 }
 
 impl Device {
-    /// The device of this name in the calling thread's network namespace; `None` when there is none.
+    /// Returns the device of this name in the calling thread's network namespace; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// If the kernel does not answer.
     pub fn named(name: &str) -> Result<Option<Device>, LinksError> {
         if name.is_empty() || name.len() > LONGEST_NAME {
             return Ok(None);
@@ -143,10 +143,10 @@ impl Device {
         }
     }
 
-    /// Sets the MTU, in octets, unless it is that.
+    /// Sets the MTU in octets, if it differs.
     ///
     /// # Errors
-    /// When the device does not allow it, is gone, or this process has no CAP_NET_ADMIN.
+    /// If the device refuses, does not exist, or the process lacks CAP_NET_ADMIN.
     pub fn set_mtu(&mut self, mtu: u32) -> Result<(), LinksError> {
         if self.mtu != mtu {
             self.set(&format!("setting the MTU of {} to {mtu}", self.name), |link| {
@@ -157,7 +157,7 @@ impl Device {
         Ok(())
     }
 
-    /// Sets the hardware address, unless it is that.
+    /// Sets the hardware address, if it differs.
     ///
     /// # Errors
     /// As [`Device::set_mtu`].
@@ -171,7 +171,7 @@ impl Device {
         Ok(())
     }
 
-    /// Switches it on or off, unless it is.
+    /// Sets the device up or down, if it differs.
     ///
     /// # Errors
     /// As [`Device::set_mtu`].
@@ -193,11 +193,10 @@ impl Device {
         change(what, RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Adds those of `addresses` that are not there. IPv6 addresses are usable at once: they are ours by configuration,
-    /// and are not probed for duplicates.
+    /// Adds the missing ones of `addresses`. IPv6 addresses are usable at once, without duplicate address detection.
     ///
     /// # Errors
-    /// As [`Device::set_mtu`]; those before the refused one have been added.
+    /// As [`Device::set_mtu`]; the addresses before the refused one were added.
     pub fn add_addresses(&mut self, addresses: &[IpNet]) -> Result<(), LinksError> {
         for &address in addresses {
             if self.addresses.contains(&address) {
@@ -213,10 +212,10 @@ impl Device {
         Ok(())
     }
 
-    /// Removes those of `addresses` that are there.
+    /// Removes the existing ones of `addresses`.
     ///
     /// # Errors
-    /// As [`Device::set_mtu`]; those before the refused one have been removed.
+    /// As [`Device::set_mtu`]; the addresses before the refused one were removed.
     pub fn remove_addresses(&mut self, addresses: &[IpNet]) -> Result<(), LinksError> {
         for &address in addresses.iter().filter(|address| self.addresses.contains(address)).collect::<Vec<_>>() {
             let what = format!("removing {address} from {}", self.name);
@@ -266,7 +265,7 @@ fn address_message(index: u32, address: IpNet) -> RouteNetlinkMessage {
     match address {
         IpNet::V4(address) => {
             message.header.family = AddressFamily::Inet;
-            // As ip-address(8) does with "brd +"; prefixes of one or two addresses have none (RFC 3021).
+            // The broadcast address of ip-address(8) "brd +"; prefixes of one or two addresses have none (RFC 3021).
             if address.prefix_len() < 31 {
                 message.attributes.push(AddressAttribute::Broadcast(address.broadcast()));
             }
@@ -279,7 +278,7 @@ fn address_message(index: u32, address: IpNet) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewAddress(message)
 }
 
-/// The addresses of the device with this index.
+/// Returns the addresses of the device with this index.
 fn addresses(what: &str, index: u32) -> Result<Vec<IpNet>, LinksError> {
     let answers = dump(what, RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
     let address = |answer| match answer {
@@ -291,7 +290,8 @@ fn addresses(what: &str, index: u32) -> Result<Vec<IpNet>, LinksError> {
     Ok(answers.into_iter().filter_map(address).collect())
 }
 
-/// Our address: IFA_LOCAL, for IFA_ADDRESS is the other end's of a point-to-point link. IPv6 mostly has only the latter.
+/// Returns the local address: IFA_LOCAL, because IFA_ADDRESS is the remote end of a point-to-point link. IPv6 mostly
+/// has only the latter.
 fn local(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let local = attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(address) => Some(*address),

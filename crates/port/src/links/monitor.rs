@@ -1,4 +1,4 @@
-//! What changes of the kernel's devices.
+//! Changes of the kernel's devices.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,24 +12,24 @@ use rustix::net::SocketFlags;
 
 use super::netlink;
 
-/// Something changed.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The device of this name: it was made, deleted or renamed (told for both names), went up or down, got or lost its
-    /// carrier, an address or another property. Told for each of its alternative names, too.
+    /// A device of this name was created, deleted or renamed (reported for both names), or its state, carrier,
+    /// addresses or another property changed. Also reported for each alternative name.
     Device(String),
-    /// Anything: changes came faster than they were read, and some are lost.
+    /// Any device may have changed: changes came faster than they were read, and some are lost.
     Everything,
 }
 
-/// Tells which devices changed (groups RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR).
+/// Reports changed devices (groups RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR).
 ///
-/// It watches the network namespace that the thread was in which opened it, wherever it is read. What changed is not
-/// told, for it may have changed again: look ([`super::Device::named`]).
+/// Watches the network namespace of the thread that opened it. Reports names only, because properties may have changed
+/// again: read them by [`super::Device::named`].
 #[derive(Debug)]
 pub struct Monitor {
     socket: OwnedFd,
-    /// All names of each device, by index: a renaming tells only the new one.
+    /// All names of each device, by index: the kernel reports only the new name of a renamed device.
     names: Names,
     buffer: Vec<u8>,
 }
@@ -40,22 +40,22 @@ type Names = HashMap<u32, Vec<String>>;
 const GROUPS: u32 = 1 | 1 << 4 | 1 << 8;
 
 impl Monitor {
-    /// Starts to watch. It needs no privileges.
+    /// Starts to watch. Needs no privileges.
     ///
     /// # Errors
-    /// When the system has no socket to give.
+    /// If the process has no file descriptor left.
     pub fn open() -> io::Result<Monitor> {
         let socket = netlink::socket(GROUPS, SocketFlags::NONBLOCK)?;
-        // Subscribed first, so that no renaming falls between.
+        // Subscribes first, so that no renaming is missed.
         Ok(Monitor { socket, names: names()?, buffer: vec![0; netlink::DATAGRAM] })
     }
 
-    /// It is readable when there are changes.
+    /// Returns the descriptor, which is readable when changes are ready.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What changed since the last call, each device once, in the order in which they first changed. Does not wait.
+    /// Returns the changes since the last call, each device once, in order. Does not block.
     pub fn changes(&mut self) -> Vec<Change> {
         let mut changes = Changes::default();
         loop {
@@ -65,13 +65,14 @@ impl Monitor {
                     for (_, message) in netlink::messages(datagram) {
                         match message {
                             Ok(message) => changes.note(&mut self.names, message),
-                            // Something the library cannot read: it may have been any device.
+                            // The library cannot read the message: it may concern any device.
                             Err(_) => changes.everything = true,
                         }
                     }
                 }
                 Err(Errno::AGAIN) => break,
-                // ENOBUFS: the socket's buffer was full. It stays deaf until it has been read empty, hence the loop.
+                // ENOBUFS: the socket's buffer was full. The socket drops messages until it is read empty, hence the
+                // loop.
                 Err(Errno::NOBUFS | Errno::MSGSIZE) => changes.everything = true,
                 Err(_) => {
                     changes.everything = true;
@@ -99,7 +100,7 @@ impl Changes {
     fn note(&mut self, names: &mut Names, message: NetlinkMessage<RouteNetlinkMessage>) {
         match message.payload {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                // Bridges tell of their ports in messages of their own, which rename and remove nothing.
+                // Messages of bridges about their ports rename and remove nothing.
                 let Some((index, now)) = named(link) else { return };
                 self.device(&names.insert(index, now.clone()).unwrap_or_default());
                 self.device(&now);
@@ -112,7 +113,7 @@ impl Changes {
             NetlinkPayload::InnerMessage(
                 RouteNetlinkMessage::NewAddress(address) | RouteNetlinkMessage::DelAddress(address),
             ) => {
-                // The device may be gone: then that was told.
+                // A deleted device was reported already.
                 if let Some(names) = names.get(&address.header.index) {
                     self.device(names);
                 }
@@ -122,7 +123,7 @@ impl Changes {
         }
     }
 
-    /// The device of these names changed.
+    /// Adds the device of these names.
     fn device(&mut self, names: &[String]) {
         for name in names {
             let change = Change::Device(name.clone());
@@ -133,7 +134,7 @@ impl Changes {
     }
 }
 
-/// The names of all devices, by index.
+/// Returns the names of all devices, by index.
 fn names() -> io::Result<Names> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
     let links = netlink::dump("listing the network devices", request).map_err(io::Error::other)?;
@@ -144,7 +145,7 @@ fn names() -> io::Result<Names> {
     Ok(links.into_iter().filter_map(link).collect())
 }
 
-/// Index and names, alternative ones included, unless it is about a device as part of something else.
+/// Returns index and names, with alternative ones; `None` if the message is about a device as a part of another.
 fn named(link: LinkMessage) -> Option<(u32, Vec<String>)> {
     let mut names = Vec::new();
     for attribute in link.attributes {

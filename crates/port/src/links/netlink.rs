@@ -1,4 +1,4 @@
-//! A socket to rtnetlink, and questions to it.
+//! Requests to rtnetlink.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,30 +10,30 @@ use netlink_packet_route::RouteNetlinkMessage;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Why the kernel did not tell or do what was asked.
+/// Reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinksError {
-    /// This process may not.
+    /// The process lacks the privilege.
     #[error("{what}: it needs CAP_NET_ADMIN over this network namespace")]
     NoPrivilege {
-        /// What was asked.
+        /// The request.
         what: String,
     },
     /// The kernel refused.
     #[error("{what}: {error}")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// Its reason.
+        /// The error.
         error: io::Error,
     },
-    /// The kernel's answer cannot be read.
+    /// The kernel's answer is malformed.
     #[error("{what}: the kernel's answer cannot be read: {error}")]
     Malformed {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What is wrong with it.
+        /// The defect.
         error: DecodeError,
     },
 }
@@ -47,7 +47,7 @@ impl LinksError {
         }
     }
 
-    /// The system's number of the error, if that is what it is.
+    /// Returns the system's error number, if it has one.
     pub(super) fn errno(&self) -> Option<rustix::io::Errno> {
         match self {
             LinksError::Refused { error, .. } => rustix::io::Errno::from_io_error(error),
@@ -56,22 +56,22 @@ impl LinksError {
     }
 }
 
-/// Longest datagram that is read: the kernel makes its dumps up to 32 KiB, and a link's own message only exceeds that
-/// with hundreds of virtual functions.
+/// Octets of the longest datagram that is read. Dumps have up to 32 KiB; the message of a link exceeds that only with
+/// hundreds of virtual functions.
 pub(super) const DATAGRAM: usize = 64 * 1024;
 
 /// Octets of a netlink header.
 const HEADER: usize = 16;
 
-/// Opens a socket that is subscribed to `groups` (a bit for each).
+/// Opens a socket with subscriptions to `groups` (one bit for each).
 pub(super) fn socket(groups: u32, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
-    // No protocol is NETLINK_ROUTE, which is 0.
+    // The protocol 0 is NETLINK_ROUTE.
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags | SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
 }
 
-/// Reads one datagram: `None` when it is not the kernel's, `MSGSIZE` when it is longer than `buffer`.
+/// Reads one datagram: `None` if its sender is not the kernel, `MSGSIZE` if it is longer than `buffer`.
 pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io::Result<Option<&'a [u8]>> {
     let (_, len, from) = loop {
         match rustix::net::recvfrom(socket, &mut *buffer, RecvFlags::TRUNC) {
@@ -87,12 +87,12 @@ pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io:
     }
 }
 
-/// The messages of a datagram, each with its type (0 when it has none).
+/// Returns the messages of a datagram, each with its type (0 if it has none).
 pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, Message)> {
     std::iter::from_fn(move || {
         let length = u32::from_ne_bytes(*datagram.first_chunk()?) as usize;
         let whole = (HEADER..=datagram.len()).contains(&length);
-        // A length that makes no sense leaves nothing to go on with; the parser says what is wrong.
+        // Nothing can follow an invalid length; the parser reports the defect.
         let (message, rest) = datagram.split_at(if whole { length } else { datagram.len() });
         let padding = length.wrapping_neg() % 4;
         datagram = rest.get(padding..).unwrap_or_default();
@@ -101,24 +101,24 @@ pub(super) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = (u16, Messag
     })
 }
 
-/// A message, or what is wrong with it.
+/// A message, or its defect.
 pub(super) type Message = Result<NetlinkMessage<RouteNetlinkMessage>, DecodeError>;
 
-/// The first type of a message that is about an object, and not about the conversation (NLMSG_MIN_TYPE).
+/// Smallest type of messages about objects; smaller ones control the conversation (NLMSG_MIN_TYPE).
 const FIRST_OBJECT: u16 = 16;
 
-/// Has the kernel do something.
+/// Makes the kernel change an object.
 pub(super) fn change(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<(), LinksError> {
     ask(what, message, flags | NLM_F_ACK).map(drop)
 }
 
-/// Asks the kernel for one object.
+/// Requests one object from the kernel.
 pub(super) fn get(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
     ask(what, message, NLM_F_ACK)
 }
 
-/// Asks the kernel for all objects of a kind. Those that cannot be read are left out: a device that is unknown to the
-/// library must not hide the others.
+/// Requests all objects of a kind. Skips unreadable ones: a device that the library does not know must not hide the
+/// others.
 pub(super) fn dump(what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>, LinksError> {
     ask(what, message, NLM_F_DUMP)
 }
@@ -133,7 +133,7 @@ fn ask(what: &str, message: RouteNetlinkMessage, flags: u16) -> Result<Vec<Route
     let mut octets = vec![0; request.buffer_len()];
     request.serialize(&mut octets);
     let mut buffer = vec![0; DATAGRAM];
-    // A dump that changes hit half way is to be asked for again; after some attempts it is good enough.
+    // An interrupted dump is repeated; after some attempts it is good enough.
     for attempt in 0.. {
         rustix::net::sendto(&socket, &octets, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).map_err(refused)?;
         let mut answers = Vec::new();
@@ -212,7 +212,7 @@ mod tests {
         let (kinds, read): (Vec<u16>, Vec<bool>) =
             messages(&datagram).map(|(kind, message)| (kind, message.is_ok())).unzip();
         assert_eq!((kinds, read), (vec![16, 16, 16], vec![true, false, true]));
-        // A length that leads nowhere ends it.
+        // An invalid length ends the list.
         for length in [0u32, 15, 1000, u32::MAX] {
             let mut datagram = [link(1), link(2), link(3)].concat();
             let second = datagram.len() / 3;
@@ -223,13 +223,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the octets, every one belongs to one message, and there is an end.
+        /// Every octet belongs to one message, and the list ends, for any octets.
         #[test]
         fn any_datagram_comes_to_its_end(datagram in vec(any::<u8>(), 0..200)) {
             prop_assert!(messages(&datagram).count() <= datagram.len() / HEADER + 1);
         }
 
-        /// What was a message, before some octets of it changed.
+        /// A message with some changed octets.
         #[test]
         fn a_message_that_lies_leads_nowhere_else(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8)) {
             let mut message = LinkMessage::default();

@@ -14,21 +14,21 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 /// Timestamps in nanoseconds.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// A 32-bit number as the machine that wrote the file stored it.
+/// Decodes a 32-bit number in the byte order of the file.
 type Word = fn([u8; 4]) -> u32;
 
-/// How to read the records of a file.
+/// Format of the records of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Classic {
     word: Word,
-    /// Nanoseconds of a timestamp's smaller unit.
+    /// Nanoseconds per unit of a timestamp's smaller part.
     unit: u64,
-    /// Of all its records.
+    /// Link type of all records.
     link_type: u16,
 }
 
 impl Classic {
-    /// What the first four octets of a file say, if it is of this format.
+    /// Recognises the format by the first four octets of a file.
     pub(super) fn recognise(magic: [u8; 4]) -> Option<Classic> {
         [u32::from_le_bytes as Word, u32::from_be_bytes].into_iter().find_map(|word| match word(magic) {
             MICROSECONDS => Some(Classic { word, unit: 1000, link_type: 0 }),
@@ -40,7 +40,7 @@ impl Classic {
     /// Reads the file header behind the first four octets.
     pub(super) fn header<R: Read>(&mut self, input: &mut Input<R>) -> Result<u16, CaptureError> {
         let _: [u8; 16] = input.array()?; // version, time zone, accuracy, longest packet: nothing to act on
-        // The upper half says whether frames end in a check sequence, which nobody uses.
+        // The upper half, about check sequences, is not used.
         self.link_type = (self.word)(input.array()?) as u16;
         Ok(self.link_type)
     }

@@ -1,8 +1,8 @@
-//! Linux cooked captures (`LINKTYPE_LINUX_SLL` and `LINKTYPE_LINUX_SLL2`), which `tcpdump -i any` writes: a header of its own
-//! takes the place of the link layer's, without a destination address.
+//! Linux cooked captures (`LINKTYPE_LINUX_SLL` and `LINKTYPE_LINUX_SLL2`), as `tcpdump -i any` writes. A header of
+//! their own, without a destination address, replaces the link-layer header.
 //!
-//! A record becomes an Ethernet frame with the source address and the ethertype that the header has. The destination
-//! address is that of any group where the header says so. Else it is zero: the file does not have it.
+//! A record becomes an Ethernet frame with the source address and ethertype of the header. The destination is a group
+//! address if the header says so, else zero.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use super::format::{COOKED, COOKED_2};
 /// Octets of an Ethernet header.
 const ETHERNET_HEADER: usize = 14;
 
-/// Where a packet of a cooked capture went.
+/// Destination of a packet of a cooked capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// To the machine that captured it.
     ToUs,
-    /// To all stations of a link, or to a group of them.
+    /// To all stations of a link, or a group of them.
     ToGroup,
     /// To another station.
     ToOthers,
@@ -24,22 +24,22 @@ pub enum Sent {
     ByUs,
 }
 
-/// Where a header has its fields, all in network order.
+/// Offsets of the fields of a header, all in network order.
 struct Layout {
     length: usize,
-    /// The type of the packet: [`Sent`].
+    /// Type of the packet: [`Sent`].
     kind: Range<usize>,
     address: usize,
     protocol: usize,
-    /// The number of the interface.
+    /// Number of the interface.
     interface: Option<usize>,
 }
 
 const SLL: Layout = Layout { length: 16, kind: 0..2, address: 6, protocol: 14, interface: None };
 const SLL2: Layout = Layout { length: 20, kind: 10..11, address: 12, protocol: 0, interface: Some(4) };
 
-/// Turns a record of a link type into an Ethernet frame; gives where it went and by which interface, where the file says
-/// so. `None`: it is shorter than its header, or its header says what no header may.
+/// Converts a record of a link type into an Ethernet frame. Returns its destination and interface, if the file has
+/// them. `None`: the header is truncated or invalid.
 pub(super) fn to_ethernet(link_type: u16, frame: &mut Vec<u8>) -> Option<(Sent, u32)> {
     let layout = match link_type {
         COOKED => SLL,
@@ -69,7 +69,7 @@ pub(super) fn to_ethernet(link_type: u16, frame: &mut Vec<u8>) -> Option<(Sent, 
     Some((sent, interface))
 }
 
-/// How many octets longer than the Ethernet frame a record is.
+/// Returns how many octets a record is longer than its Ethernet frame.
 pub(super) const fn excess(link_type: u16) -> u32 {
     match link_type {
         COOKED => (SLL.length - ETHERNET_HEADER) as u32,

@@ -1,9 +1,9 @@
-//! What can be wrong with a capture file.
+//! Errors of capture files.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a capture file cannot be read or written, or not any further. Octets and packets are counted from 0 and 1.
+/// Reason why a capture file cannot be read or written further. Octets count from 0, packets from 1.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -12,7 +12,7 @@ pub enum CaptureError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file cannot be read further.
@@ -20,24 +20,24 @@ pub enum CaptureError {
     Read {
         /// The file.
         path: PathBuf,
-        /// How far it was read.
+        /// Octets read before.
         at: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file has no octets at all.
+    /// The file is empty.
     #[error("{}: the file is empty", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The file is a capture of no packets, where there must be some to repeat.
+    /// The file has no packets to repeat.
     #[error("{}: no packets to repeat", path.display())]
     NoPackets {
         /// The file.
         path: PathBuf,
     },
-    /// The file does not begin as a capture does.
+    /// The file is not a capture.
     #[error("{}: neither pcap nor pcapng", path.display())]
     Unknown {
         /// The file.
@@ -51,24 +51,24 @@ pub enum CaptureError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Where the part starts that is not whole.
+        /// Start of the incomplete part.
         start: u64,
-        /// Where the file ends.
+        /// End of the file.
         end: u64,
-        /// The whole packets before it.
+        /// Complete packets before it.
         packets: u64,
     },
-    /// The file holds something that cannot be.
+    /// The file is malformed.
     #[error("{}: malformed at octet {at}, after {packets} whole packet{}: {what}",
         path.display(), if *packets == 1 { "" } else { "s" })]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where the header, record or block starts.
+        /// Start of the header, record or block.
         at: u64,
-        /// The whole packets before it.
+        /// Complete packets before it.
         packets: u64,
-        /// What is wrong with it.
+        /// The defect.
         what: &'static str,
     },
     /// The packets are not Ethernet frames.
@@ -76,12 +76,12 @@ pub enum CaptureError {
     LinkType {
         /// The file.
         path: PathBuf,
-        /// The link type, as the pcap formats number them.
+        /// The link type, by its number in the pcap formats.
         link_type: u16,
-        /// Those that can be read here.
+        /// The readable link types.
         readable: &'static str,
     },
-    /// The packets were captured on several interfaces, of which one has to be named.
+    /// The packets were captured on several interfaces; one must be selected.
     #[error(
         "{}: has packets of interfaces {} and {} (after {packets} packet{}): name the one that is meant, as in \
          `--in NAME#{}={}`",
@@ -90,9 +90,9 @@ pub enum CaptureError {
     SeveralInterfaces {
         /// The file.
         path: PathBuf,
-        /// The first two interfaces, by the numbers that the file has for them.
+        /// The first two interfaces, by their numbers in the file.
         interfaces: [u32; 2],
-        /// The packets before the first of the second interface.
+        /// Packets before the first of the second interface.
         packets: u64,
     },
     /// The file would be overwritten while it is read, or be written twice.
@@ -106,7 +106,7 @@ pub enum CaptureError {
     Create {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file cannot be written further.
@@ -114,7 +114,7 @@ pub enum CaptureError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

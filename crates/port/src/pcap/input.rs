@@ -1,20 +1,20 @@
-//! The octets of a capture file, with their places for error messages.
+//! The octets of a capture file, with their positions for error messages.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::CaptureError;
 
-/// A file that is read from front to back.
+/// A file that is read sequentially.
 #[derive(Debug)]
 pub(super) struct Input<R> {
     reader: BufReader<R>,
     path: PathBuf,
     /// Octets read.
     at: u64,
-    /// Where the header, record or block starts that is being read.
+    /// Start of the current header, record or block.
     start: u64,
-    /// Whole packets read.
+    /// Complete packets read.
     pub(super) packets: u64,
 }
 
@@ -31,7 +31,7 @@ impl<R: Read> Input<R> {
         self.at
     }
 
-    /// Begins a header, record or block; `false` at the end of the file.
+    /// Begins a header, record or block. Returns `false` at the end of the file.
     pub(super) fn begin(&mut self) -> Result<bool, CaptureError> {
         self.start = self.at;
         loop {
@@ -43,20 +43,20 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// The next `N` octets.
+    /// Reads the next `N` octets.
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], CaptureError> {
         let mut octets = [0; N];
         self.fill(&mut octets)?;
         Ok(octets)
     }
 
-    /// The next octets, in place of those of `octets`.
+    /// Replaces `octets` by the next `count` octets.
     pub(super) fn octets(&mut self, octets: &mut Vec<u8>, count: usize) -> Result<(), CaptureError> {
         octets.resize(count, 0);
         self.fill(octets)
     }
 
-    /// Passes over so many octets.
+    /// Skips `count` octets.
     pub(super) fn skip(&mut self, mut count: u64) -> Result<(), CaptureError> {
         let mut waste = [0; 4096];
         while count > 0 {
@@ -90,7 +90,7 @@ impl<R: Read> Input<R> {
         CaptureError::Read { path: self.path.clone(), at: self.at, source }
     }
 
-    /// What is being read cannot be.
+    /// Returns the error for a malformed header, record or block.
     pub(super) fn malformed(&self, what: &'static str) -> CaptureError {
         CaptureError::Malformed { path: self.path.clone(), at: self.start, packets: self.packets, what }
     }

@@ -1,6 +1,6 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): sections of blocks.
 //!
-//! Blocks that hold no packet and describe no interface are passed over unread.
+//! Blocks without a packet or interface description are skipped.
 
 use std::io::Read;
 
@@ -13,33 +13,33 @@ use super::place::Place;
 
 /// Types of blocks.
 mod block {
-    /// A section starts. Reads the same in both byte orders.
+    /// Section header. The same in both byte orders.
     pub(super) const SECTION: u32 = 0x0a0d_0d0a;
-    /// An interface is described.
+    /// Interface description.
     pub(super) const INTERFACE: u32 = 1;
-    /// A packet, as it was written before 2006.
+    /// Packet in the format before 2006.
     pub(super) const OBSOLETE_PACKET: u32 = 2;
-    /// A packet of interface 0 without a timestamp.
+    /// Packet of interface 0 without a timestamp.
     pub(super) const SIMPLE_PACKET: u32 = 3;
     /// A packet.
     pub(super) const PACKET: u32 = 6;
 }
 
-/// The octets of a section header from which its byte order is seen.
+/// Byte-order magic of a section header.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Octets of a block around its body: type and length in front, length behind.
 const FRAMING: u32 = 12;
-/// The longest description of an interface, in octets: names and comments are short.
+/// Octets of the longest interface description: names and comments are short.
 const MAX_DESCRIPTION: u32 = 1 << 20;
 /// Most interfaces of a section.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// What is known of the section that is being read.
+/// The current section.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Section {
     big_endian: bool,
     interfaces: Vec<Interface>,
-    /// The time of the last packet, which one without a timestamp is given.
+    /// Time of the last packet, for packets without a timestamp.
     last: Time,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Section {
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link_type: u16,
-    /// Octets that were kept of a packet; 0: all.
+    /// Captured octets per packet; 0: all.
     snap: u32,
     resolution: u8,
     /// Seconds to add.
@@ -55,7 +55,7 @@ struct Interface {
 }
 
 impl Section {
-    /// Whether the first four octets of a file are those of this format.
+    /// Returns whether the first four octets are those of this format.
     pub(super) fn recognise(magic: [u8; 4]) -> bool {
         u32::from_be_bytes(magic) == block::SECTION
     }
@@ -86,12 +86,12 @@ impl Section {
         if version != 1 {
             return Err(input.malformed("a section of an unknown version of pcapng"));
         }
-        // The minor version, the section's length and options: nothing to act on.
+        // The minor version, section length and options are not used.
         input.skip(u64::from(length - FRAMING - 6))?;
         self.end(length, input)
     }
 
-    /// Reads up to and including the next packet, into `frame`; `None` at the end of the file.
+    /// Reads the next packet into `frame`; `None` at the end of the file.
     pub(super) fn record<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -126,7 +126,7 @@ impl Section {
         Ok(None)
     }
 
-    /// Reads the length that stands at the end of a block again.
+    /// Reads and checks the length at the end of a block.
     fn end<R: Read>(&self, length: u32, input: &mut Input<R>) -> Result<(), CaptureError> {
         if self.word(input.array()?) == length {
             Ok(())
@@ -188,7 +188,7 @@ impl Section {
         }
         let interface: [u8; 4] = input.array()?;
         let interface = match kind {
-            // The other half counts drops.
+            // The other half is a drop count.
             block::OBSOLETE_PACKET => u32::from(self.half([interface[0], interface[1]])),
             _ => self.word(interface),
         };
@@ -212,7 +212,7 @@ impl Section {
         Ok(Place { time: self.last, original, interface: 0, link_type: described.link_type })
     }
 
-    /// The interface of a packet.
+    /// Returns the interface of a packet.
     fn described<R: Read>(&self, interface: u32, input: &Input<R>) -> Result<Interface, CaptureError> {
         let Some(described) = self.interfaces.get(interface as usize) else {
             return Err(input.malformed("a packet of an interface that is not described"));
@@ -220,7 +220,7 @@ impl Section {
         Ok(*described)
     }
 
-    /// Reads a packet of `captured` octets and passes over what else is in the `rest` of its block.
+    /// Reads a packet of `captured` octets and skips the `rest` of its block.
     fn frame<R: Read>(
         &self,
         captured: u32,
@@ -240,15 +240,14 @@ impl Section {
 }
 
 impl Interface {
-    /// The time that a timestamp of this interface stands for; times before 1970 and after 2554 become the nearest that
-    /// can be told.
+    /// Converts a timestamp of this interface. Times before 1970 and after 2554 become the nearest valid time.
     fn time(&self, stamp: u64) -> Time {
         let stamp = i128::from(stamp);
         let exponent = u32::from(self.resolution & 0x7f);
         let nanoseconds = match (self.resolution & 0x80 != 0, exponent) {
             (true, _) => (stamp * 1_000_000_000) >> exponent,
             (false, ..=9) => stamp * 10_i128.pow(9 - exponent),
-            // Of a number of 20 digits, nothing is left beyond.
+            // A unit beyond 20 digits leaves 0.
             (false, _) => 10_i128.checked_pow(exponent - 9).map_or(0, |unit| stamp / unit),
         };
         let time = nanoseconds + i128::from(self.offset) * 1_000_000_000;

@@ -15,7 +15,9 @@ use crate::failure::FailureSlot;
 use crate::null::Sink;
 use crate::outcome::Outcomes;
 use crate::spec::PcapSpec;
-use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter, count};
+use crate::{
+    Burst, Capabilities, Failure, Offloads, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter, count,
+};
 
 /// A pcap port: one receive queue over the input, one file behind all transmit queues.
 pub(crate) struct CapturePort {
@@ -49,7 +51,7 @@ impl CapturePort {
     }
 }
 
-/// Whether both paths lead to one file; it may not exist.
+/// Returns whether both paths name one file, which need not exist.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino()));
     match (identity(a), identity(b)) {
@@ -61,6 +63,10 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
 impl Port for CapturePort {
     fn kind(&self) -> &'static str {
         "pcap"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { transmit: Offloads::AS_IS, ..Capabilities::default() }
     }
 
     fn counters(&self) -> Arc<PortCounters> {
@@ -90,7 +96,7 @@ impl Port for CapturePort {
 /// The receive queue.
 struct Source {
     reader: Reader<File>,
-    /// The reader's current packet is still to be delivered.
+    /// The reader's current packet is not delivered yet.
     waiting: bool,
     repeat: bool,
     pace: Option<Pace>,
@@ -98,12 +104,12 @@ struct Source {
     failure: FailureSlot,
 }
 
-/// The capture's pace: a packet is due as long after `start` as it was captured after `first`.
+/// The capture's intervals: a packet is due as long after `start` as it was captured after `first`.
 #[derive(Default)]
 struct Pace {
     start: Option<Time>,
     first: Time,
-    /// When the packet that was looked at last is due.
+    /// Due time of the packet that was checked last.
     last: Time,
 }
 
@@ -117,7 +123,7 @@ impl Pace {
         self.last <= now
     }
 
-    /// The capture begins again: its first packet is due with its last.
+    /// Restarts the capture: its first packet is due with its last.
     fn again(&mut self) {
         self.start = Some(self.last);
     }
@@ -131,7 +137,7 @@ impl Source {
         failure: FailureSlot,
     ) -> Result<Source, CaptureError> {
         let mut reader = Reader::open(path)?;
-        // The first packet shows what the header does not: link types in pcapng, truncation at the very start.
+        // The first packet shows errors that the header does not: link types in pcapng, truncation.
         let waiting = reader.read()?.is_some();
         if !waiting && spec.repeat {
             return Err(CaptureError::NoPackets { path: path.to_owned() });
@@ -140,7 +146,7 @@ impl Source {
         Ok(Source { reader, waiting, repeat: spec.repeat, pace, counters, failure })
     }
 
-    /// Sees to it that a packet is waiting; `false` when there are no more.
+    /// Makes a packet ready. Returns `false` if there are no more.
     fn fetch(&mut self) -> Result<bool, CaptureError> {
         if !self.waiting {
             self.waiting = self.reader.read()?.is_some();
@@ -203,18 +209,19 @@ impl Receiver for Source {
 /// The output file.
 struct Output {
     writer: Writer<File>,
-    /// Why it could not be written. It may end in half a record, so nothing more is added.
+    /// Write failure. The file may end in half a record, so nothing is appended.
     failure: Option<Failure>,
 }
 
-/// A transmit queue. Workers take turns at the file, a burst at a time: this port is for replays and tests.
-/// A packet counts as sent when the file has all of its record.
+/// A transmit queue. Workers write to the file in turns, a burst at a time. A packet counts as sent when the file has
+/// its whole record.
 struct FileQueue {
     output: Arc<Mutex<Output>>,
     counters: Arc<PortCounters>,
     failure: FailureSlot,
-    /// Records that are still to be written, and where each of them ends.
+    /// Records to write.
     records: Vec<u8>,
+    /// End of each record.
     ends: Vec<usize>,
     outcomes: Outcomes,
 }
@@ -241,7 +248,7 @@ impl Transmitter for FileQueue {
         if self.ends.is_empty() {
             return;
         }
-        // After a panic elsewhere the file may end in half a record, but nothing in memory is half done.
+        // After a panic elsewhere the file may end in half a record, but the output is consistent.
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let mut written = 0;
         if output.failure.is_none()

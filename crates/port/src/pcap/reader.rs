@@ -17,20 +17,19 @@ use super::place::Place;
 /// A packet of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was captured: nanoseconds since 1970.
+    /// Capture time, in nanoseconds since 1970.
     pub time: Time,
-    /// Its octets, as many as were captured: at most [`MAX_RECORD`](super::MAX_RECORD).
+    /// The captured octets: at most [`MAX_RECORD`](super::MAX_RECORD).
     pub frame: &'a [u8],
-    /// How many octets it had on the wire, as the file says: more than were captured when it was cut.
+    /// Octets on the wire, as the file states: more than were captured of a truncated packet.
     pub original: u32,
-    /// The interface it was captured on: as pcapng numbers them within a section, or as the system did in a cooked capture
-    /// that says so; else 0.
+    /// Capture interface: the number within a pcapng section, or that of a cooked capture; else 0.
     pub interface: u32,
-    /// Where it went, as a cooked capture says: then no destination address was captured. `None`: an Ethernet frame.
+    /// Destination in a cooked capture, which has no destination address. `None`: an Ethernet frame.
     pub sent: Option<Sent>,
 }
 
-/// Reads a pcap or pcapng file of Ethernet frames, packet by packet. Holds one packet at a time, whatever the file.
+/// Reads a pcap or pcapng file of Ethernet frames, packet by packet. Holds one packet at a time.
 ///
 /// ```no_run
 /// # use std::path::Path;
@@ -47,7 +46,7 @@ pub struct Reader<R = File> {
     frame: Vec<u8>,
     current: Option<(Place, Option<Sent>)>,
     ended: bool,
-    /// Cooked captures are read, too.
+    /// Cooked captures are accepted.
     cooked: bool,
 }
 
@@ -61,16 +60,16 @@ impl Reader<File> {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// When it cannot be opened or read, is no capture, or, for pcap, holds no Ethernet frames.
+    /// If it cannot be opened or read, is not a capture, or, for pcap, has no Ethernet frames.
     pub fn open(path: &Path) -> Result<Reader<File>, CaptureError> {
         Reader::new(open(path)?, path)
     }
 
-    /// As [`Reader::open`], also of a Linux cooked capture (`tcpdump -i any`), whose records become Ethernet frames without a
-    /// destination address: see [`Record::sent`] and [`Reader::set_destination`].
+    /// Opens a file as [`Reader::open`] does, or a Linux cooked capture (`tcpdump -i any`). Records of a cooked capture
+    /// become Ethernet frames without a destination address: see [`Record::sent`] and [`Reader::set_destination`].
     ///
     /// # Errors
-    /// As for [`Reader::open`], but for cooked captures.
+    /// As for [`Reader::open`], except for cooked captures.
     pub fn open_cooked(path: &Path) -> Result<Reader<File>, CaptureError> {
         Reader::cooked(open(path)?, path)
     }
@@ -81,7 +80,7 @@ fn open(path: &Path) -> Result<File, CaptureError> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header of the capture that `reader` yields; `path` is for messages only.
+    /// Reads the header of a capture from `reader`; `path` is for messages only.
     ///
     /// # Errors
     /// As for [`Reader::open`].
@@ -89,7 +88,7 @@ impl<R: Read> Reader<R> {
         Reader::of(reader, path, false)
     }
 
-    /// As [`Reader::new`], also of a cooked capture.
+    /// Reads a capture as [`Reader::new`] does, or a cooked capture.
     ///
     /// # Errors
     /// As for [`Reader::open_cooked`].
@@ -116,13 +115,12 @@ impl<R: Read> Reader<R> {
         Ok(Reader { input, format, frame: Vec::new(), current: None, ended: false, cooked })
     }
 
-    /// Goes on to the next packet and returns it; `None` at the end of the file, and after an error.
+    /// Reads the next packet; `None` at the end of the file and after an error.
     ///
-    /// A packet of a pcapng interface that is not Ethernet, nor cooked where that is read, is an error; the mere description
-    /// of such an interface is not.
+    /// A packet of an unsupported pcapng interface is an error; the description of such an interface is not.
     ///
     /// # Errors
-    /// When the file cannot be read, is truncated, or is malformed.
+    /// If the file cannot be read, is truncated or malformed.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         self.current = None;
         if !self.ended {
@@ -134,23 +132,23 @@ impl<R: Read> Reader<R> {
         Ok(self.current())
     }
 
-    /// The packet that [`Reader::read`] returned last: what a merge of several captures compares.
+    /// Returns the current packet, which [`Reader::read`] returned last.
     pub fn current(&self) -> Option<Record<'_>> {
         let (Place { time, original, interface, .. }, sent) = self.current?;
         Some(Record { time, frame: &self.frame, original, interface, sent })
     }
 
-    /// Changes the destination address of the packet that [`Reader::read`] returned last, as far as it was captured.
+    /// Sets the destination address of the current packet, as far as it was captured.
     pub fn set_destination(&mut self, mac: [u8; 6]) {
         self.frame.iter_mut().zip(mac).for_each(|(octet, own)| *octet = own);
     }
 
-    /// Ends the capture here: nothing more is read of it.
+    /// Ends the capture: nothing more is read.
     pub fn end(&mut self) {
         (self.current, self.ended) = (None, true);
     }
 
-    /// How many packets were read.
+    /// Returns the number of packets read.
     pub fn packets(&self) -> u64 {
         self.input.packets
     }
@@ -175,18 +173,18 @@ impl<R: Read> Reader<R> {
         Ok(Some((place, Some(sent))))
     }
 
-    /// How many octets of the file were read.
+    /// Returns the number of octets read.
     pub fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// The file, as messages name it.
+    /// Returns the path for messages.
     pub fn path(&self) -> &Path {
         self.input.path()
     }
 }
 
-/// Refuses packets of a link type that is not read.
+/// Returns an error for an unsupported link type.
 fn check(link_type: u16, cooked: bool, path: &Path) -> Result<(), CaptureError> {
     if link_type == ETHERNET || cooked && matches!(link_type, COOKED | COOKED_2) {
         return Ok(());

@@ -13,7 +13,7 @@ use super::format::{ETHERNET, MAX_RECORD};
 /// Octets in front of a record's frame.
 const RECORD_HEADER: usize = 16;
 
-/// Writes a pcap file. What is buffered is written on [`Writer::flush`] and when the writer is dropped.
+/// Writes a pcap file. [`Writer::flush`] and dropping the writer write out its buffer.
 #[derive(Debug)]
 pub struct Writer<W: Write = File> {
     output: BufWriter<W>,
@@ -21,10 +21,10 @@ pub struct Writer<W: Write = File> {
 }
 
 impl Writer<File> {
-    /// Creates a file, in place of one of that name ([`weir_base::file`]), and writes its header.
+    /// Creates a file ([`weir_base::file`]) and writes its header. Replaces an existing file.
     ///
     /// # Errors
-    /// When it cannot be created or written.
+    /// If it cannot be created or written.
     pub fn create(path: &Path) -> Result<Writer<File>, CaptureError> {
         let file = file::replace(path).map_err(|source| CaptureError::Create { path: path.to_owned(), source })?;
         Writer::new(file, path)
@@ -35,7 +35,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header of a capture to `output`; `path` is for messages only.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn new(output: W, path: &Path) -> Result<Writer<W>, CaptureError> {
         let mut writer = Writer { output: BufWriter::with_capacity(1 << 16, output), path: path.to_owned() };
         writer.append(&start())?;
@@ -43,23 +43,23 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes a packet of which nothing was cut.
+    /// Writes a complete packet.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&mut self, time: Time, frame: &[u8]) -> Result<(), CaptureError> {
         let header = header(time, frame.len(), frame.len());
         self.append(&header)?;
         self.append(frame)
     }
 
-    /// Writes records that [`encode`] made.
+    /// Writes records of [`encode`].
     pub(crate) fn append(&mut self, records: &[u8]) -> Result<(), CaptureError> {
         self.output.write_all(records).map_err(|source| CaptureError::Write { path: self.path.clone(), source })
     }
 
-    /// Writes records that [`encode`] made, past the buffer. `written` grows by the octets that the file took, also where
-    /// it did not take all.
+    /// Writes records of [`encode`] without buffering. Adds the octets that the file took to `written`, also on an
+    /// error.
     pub(crate) fn write_through(&mut self, records: &[u8], written: &mut usize) -> Result<(), CaptureError> {
         self.flush()?;
         let mut rest = records;
@@ -81,21 +81,21 @@ impl<W: Write> Writer<W> {
         CaptureError::Write { path: self.path.clone(), source }
     }
 
-    /// Pushes out what is buffered.
+    /// Writes out the buffer.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         self.output.flush().map_err(|source| CaptureError::Write { path: self.path.clone(), source })
     }
 }
 
-/// Appends a packet to `records`, as [`Writer::append`] takes them.
+/// Appends the record of a packet to `records`, for [`Writer::append`].
 pub(crate) fn encode(records: &mut Vec<u8>, time: Time, frame: &[u8]) {
     encode_part(records, time, frame, frame.len());
 }
 
-/// What a file begins with: for who writes one himself, records of [`encode_part`] behind it.
+/// Returns the header of a file, for callers that write records of [`encode_part`] themselves.
 pub fn start() -> Vec<u8> {
     let mut header = Vec::with_capacity(24);
     header.extend(0xa1b2_3c4d_u32.to_le_bytes()); // nanoseconds
@@ -107,7 +107,7 @@ pub fn start() -> Vec<u8> {
     header
 }
 
-/// Appends to `records` the first octets of a packet of `length`, as a file has them.
+/// Appends a record with the first octets of a packet of `length` octets.
 pub fn encode_part(records: &mut Vec<u8>, time: Time, kept: &[u8], length: usize) {
     records.extend(header(time, kept.len(), length));
     records.extend(kept);

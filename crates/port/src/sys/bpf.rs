@@ -1,4 +1,4 @@
-//! Programs for XDP (bpf(2)): the calls that no crate of ours wraps.
+//! XDP programs (bpf(2)): system calls without a safe wrapper.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -9,12 +9,12 @@ const LINK_CREATE: i32 = 28;
 
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// The frames that a test run makes are real ones, which go where the program sends them.
+/// Flag: a test run sends real frames, as the program directs.
 const LIVE_FRAMES: u32 = 1 << 1;
-/// Frames that are handled at once, in a test run.
+/// Frames per batch of a test run.
 const BATCH: u32 = 64;
 
-/// The parts of `union bpf_attr` that the calls read; what is missing at the end counts as zeros.
+/// Fields of `union bpf_attr` that the calls read; missing ones count as zeros.
 #[repr(C)]
 struct Load {
     prog_type: u32,
@@ -59,10 +59,10 @@ const _: () = assert!(size_of::<Load>() == 24 && size_of::<Attach>() == 16 && si
 pub(crate) struct Program(OwnedFd);
 
 impl Program {
-    /// Loads a program of these instructions (`struct bpf_insn`, as numbers of this machine).
+    /// Loads a program of instructions (`struct bpf_insn`, in the byte order of the machine).
     ///
     /// # Errors
-    /// Without privilege (`EPERM`), or when the verifier refuses the program.
+    /// If the process lacks the privilege (`EPERM`), or the verifier refuses the program.
     pub(crate) fn load(instructions: &[u64]) -> io::Result<Program> {
         let attributes = Load {
             prog_type: PROG_TYPE_XDP,
@@ -72,27 +72,27 @@ impl Program {
         };
         // SAFETY: instructions and license live for the call, and the kernel reads no more of them than there is.
         let descriptor = unsafe { bpf(PROG_LOAD, &attributes) }?;
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: a new descriptor without another owner.
         Ok(Program(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Has a device run the program for each frame that it receives, until the descriptor is closed.
+    /// Makes a device run the program for every received frame until the descriptor is closed.
     ///
     /// # Errors
-    /// When there is no such device, or it has a program.
+    /// If the device does not exist or has a program.
     pub(crate) fn attach(&self, device: u32) -> io::Result<OwnedFd> {
         let prog_fd = self.0.as_raw_fd() as u32;
         let attributes = Attach { prog_fd, target_ifindex: device, attach_type: ATTACH_XDP, flags: 0 };
         // SAFETY: plain numbers.
         let descriptor = unsafe { bpf(LINK_CREATE, &attributes) }?;
-        // SAFETY: a new descriptor, which nobody else has.
+        // SAFETY: a new descriptor without another owner.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
-    /// Runs the program on so many copies of a frame, each of which then goes where the program says.
+    /// Runs the program on `copies` copies of a frame and sends them as it directs.
     ///
     /// # Errors
-    /// When the kernel cannot do it (before Linux 5.18), or a signal came.
+    /// If the kernel does not support it (before Linux 5.18), or a signal arrived.
     pub(crate) fn run(&self, frame: &[u8], copies: u32) -> io::Result<()> {
         let attributes = TestRun {
             prog_fd: self.0.as_raw_fd() as u32,
@@ -103,7 +103,7 @@ impl Program {
             batch_size: BATCH,
             ..TestRun::default()
         };
-        // SAFETY: the kernel reads the frame during the call, as long as it is; there is no place for output.
+        // SAFETY: the kernel reads the frame, within its length, during the call and writes nothing.
         unsafe { bpf(PROG_TEST_RUN, &attributes) }.map(drop)
     }
 }
@@ -111,10 +111,10 @@ impl Program {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// The attributes are those of the command, and all that they point to is there for the call.
+/// The attributes are those of the command, and their pointers are valid for the call.
 unsafe fn bpf<T>(command: i32, attributes: &T) -> io::Result<i32> {
     let attributes: *const T = attributes;
-    // SAFETY: the attributes live for the call, the length is their own, and the caller vouches for what they say.
+    // SAFETY: the attributes live for the call with their own length; the caller is responsible for their content.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     // A descriptor, or a small number.
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }

@@ -1,68 +1,68 @@
-//! Why a tun or tap device could not be had.
+//! Errors of tun and tap devices.
 
 use std::io;
 
 use super::mode::{Mode, NODE};
 use crate::links::LinksError;
 
-/// Why a tun or tap device could not be made or attached to.
+/// Reason why a tun or tap device cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TapError {
-    /// The kernel takes no such name.
+    /// The name is not valid for the kernel.
     #[error("{name:?} is no name for a device: 1 to 15 octets without blanks, '/', ':' and '%', and not '.' or '..'")]
     Name {
-        /// It.
+        /// The name.
         name: String,
     },
-    /// The kernel's driver is not there.
+    /// The kernel's driver is missing.
     #[error("{}: {error}; the kernel's driver is missing: load the module tun (modprobe tun)", NODE)]
     NoDriver {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The device node is closed to this user.
+    /// The user may not open the device node.
     #[error("{}: {error}: this user needs to be allowed to read and write it", NODE)]
     Node {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// This process may not make or attach to it.
+    /// The process may not create or attach to the device.
     #[error("{name}: making or attaching to a {mode} device needs CAP_NET_ADMIN over this network namespace")]
     NoPrivilege {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// What it was to be.
+        /// The wanted mode.
         mode: Mode,
     },
-    /// There is another device of this name.
+    /// Another device has the name.
     #[error("{name} exists and is not a {mode} device but {is}: choose another name, or delete it")]
     Taken {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// What it was to be.
+        /// The wanted mode.
         mode: Mode,
-        /// What it is.
+        /// Its kind.
         is: String,
     },
-    /// The device that exists has but one queue.
+    /// The existing device has only one queue.
     #[error(
         "{name} exists and was made for one queue, but {queues} are wanted: set queues = 1, or delete the device and \
          make it with multi_queue"
     )]
     OneQueue {
-        /// Of the device.
+        /// Name of the device.
         name: String,
-        /// How many were wanted.
+        /// The wanted number of queues.
         queues: u16,
     },
-    /// Somebody is attached to it.
+    /// Another program is attached to the device.
     #[error(
         "{name} is in use: another program, or another port of this gateway, is attached to it; a port whose settings \
          change takes another name or a restart"
     )]
     Busy {
-        /// Of the device.
+        /// Name of the device.
         name: String,
     },
     /// A setting of the kernel's side was refused.
@@ -71,9 +71,9 @@ pub enum TapError {
     /// The system refused.
     #[error("{what}: {error}")]
     System {
-        /// What was asked.
+        /// The operation.
         what: String,
-        /// Its reason.
+        /// The error.
         error: io::Error,
     },
 }

@@ -1,14 +1,14 @@
-//! The two kinds of devices, and the node of their driver.
+//! Modes of tun and tap devices, and the node of their driver.
 
 use std::fmt;
 
 /// The driver's node.
 pub(super) const NODE: &str = "/dev/net/tun";
 
-/// Which of the two.
+/// Mode of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Frames.
+    /// Ethernet frames.
     Tap,
     /// Network-layer packets.
     Tun,

@@ -1,16 +1,15 @@
-//! From the kernel.
+//! Receive queues: packets from the kernel.
 //!
-//! How long a packet is shows when it has been read, and most are short: a buffer of 64 KiB for each would be a waste. So
-//! a packet is read into a large buffer; a long one keeps it, a short one is copied to a small buffer, and the next one
-//! is read into the same large one, which stays in the CPU's cache. A scattering read (`readv`) into a small buffer with
-//! an overflow behind it would spare the copy, but costs 200 ticks more than `read`; the copy of 64 octets is lost in the
-//! spread of the measurement (`examples/tap_cost.rs`).
+//! The length of a packet is known only after the read, and most packets are short. So a packet is read into a large
+//! buffer. A long packet keeps it. A short one is copied to a small buffer, and the large buffer, which stays in the
+//! CPU's cache, is used again. A scattering read (`readv`) into a small buffer and an overflow would avoid the copy,
+//! but costs 200 ticks more than `read`; the copy of 64 octets is not measurable (`examples/tap_cost.rs`).
 
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use weir_base::clock::Time;
-use weir_packet::buffer::{self, Cache, MAX_FRAME};
+use weir_packet::buffer::{Cache, MAX_FRAME, SMALL_FRAME};
 use weir_packet::offload::VirtioHeader;
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
@@ -20,37 +19,35 @@ use super::mode::Mode;
 use super::queue::{self, peer};
 use crate::{Burst, Readiness, Receiver, count};
 
-/// Octets of a virtio_net_hdr.
 const HEADER: usize = VirtioHeader::LEN;
-/// Octets of the longest packet that a small buffer takes, with a virtio_net_hdr in its headroom.
-const SHORT: usize = HEADER + buffer::SHORT;
+/// Octets of the longest packet for a small buffer, with a virtio_net_hdr in the headroom.
+const SHORT: usize = HEADER + SMALL_FRAME;
 /// Octets of the longest read.
 const LONGEST: usize = HEADER + MAX_FRAME;
-/// Nanoseconds after which a queue without a device looks whether it has one again.
+/// Nanoseconds between checks of a queue without a device.
 const ABSENCE: u64 = 50_000_000;
 
-/// A receive queue.
 pub(super) struct Queue {
     queue: queue::Queue,
-    /// The Ethernet header in front of network-layer packets, without its type.
+    /// The addresses of the Ethernet header for network-layer packets.
     addresses: [u8; ethernet::ETHERTYPE],
-    /// Where the next packet is read to: empty, or of `LONGEST` octets.
+    /// Buffer for the next read: empty, or of `LONGEST` octets.
     large: Packet,
-    /// The same when no large buffer is left.
+    /// Replaces it while no large buffer is free.
     makeshift: Box<[u8]>,
-    /// The last packet was a long one; the next is likely to be, too.
+    /// The last packet was long; the next one probably is, too.
     long: bool,
-    /// There is no device; look again then.
+    /// The device is missing; time of the next check.
     absent: Option<Time>,
 }
 
-/// What one read gave.
+/// Result of a read.
 enum Read {
     /// A packet with its virtio_net_hdr.
     Packet(Packet),
-    /// One for which there was no buffer.
+    /// A packet without a buffer.
     Lost,
-    /// None can be taken for want of buffers, and nothing is lost.
+    /// No buffer is free, and no packet was lost.
     Wait,
 }
 
@@ -63,8 +60,8 @@ impl Queue {
         Queue { queue, addresses, large: Packet::EMPTY, makeshift, long: false, absent: None }
     }
 
-    /// Reads one packet into `small`, or a large one. `patient`: large buffers will come free, so a packet that wants one
-    /// had better wait than get lost.
+    /// Reads one packet into `small` or a large buffer. `patient`: large buffers will be returned, so a long packet
+    /// waits instead of being lost.
     #[inline]
     fn read(&mut self, small: &mut Packet, cache: &mut Cache, patient: bool) -> Result<Read, Errno> {
         if small.is_empty() {
@@ -94,7 +91,7 @@ impl Queue {
         Ok(Read::Packet(packet))
     }
 
-    /// Makes a frame of what was read; `None` when it makes no sense.
+    /// Converts the octets of a read into a frame; `None` if they are malformed.
     #[inline]
     fn frame(&self, packet: &mut Packet) -> Option<()> {
         let header = VirtioHeader::parse(packet.data().first_chunk()?);
@@ -123,7 +120,7 @@ impl Queue {
 impl Receiver for Queue {
     fn readiness(&self) -> Readiness<'_> {
         match self.absent {
-            // The descriptor would be "readable" all the time.
+            // The descriptor of a missing device is always readable.
             Some(until) => Readiness::At(until),
             None => Readiness::When(self.queue.file.as_fd()),
         }
@@ -144,7 +141,7 @@ impl Receiver for Queue {
                         continue;
                     }
                     if let Err(mut packet) = vector.push(packet) {
-                        // There was room a moment ago.
+                        // The vector had room.
                         packet.recycle(cache);
                     }
                 }
@@ -152,7 +149,7 @@ impl Receiver for Queue {
                 Ok(Read::Wait) => break Burst::More,
                 Err(Errno::INTR) => (),
                 Err(error) => {
-                    // EBADFD: the device is gone, its files are attached to nothing.
+                    // EBADFD: the device is gone, and its files are detached.
                     self.absent = (error != Errno::AGAIN).then(|| Time(now.0.saturating_add(ABSENCE)));
                     break Burst::Idle;
                 }
@@ -163,12 +160,12 @@ impl Receiver for Queue {
     }
 }
 
-/// A packet with room for `octets` that begin with a virtio_net_hdr, which goes into the headroom. Empty when no buffer
-/// is left.
+/// Returns a packet with room for `octets`, which begin with a virtio_net_hdr in the headroom. Empty if no buffer is
+/// free.
 #[inline]
 fn room(cache: &mut Cache, octets: usize) -> Packet {
     let Some(mut packet) = Packet::new(cache, octets.saturating_sub(HEADER)) else { return Packet::EMPTY };
-    // There is headroom in a new packet.
+    // A new packet has headroom.
     let _ = packet.push(HEADER);
     packet
 }
@@ -183,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of octets that were read.
+    /// Returns the frame of the octets of a read.
     fn framed(mode: Mode, octets: &[u8]) -> Option<Packet> {
         let file = Arc::new(File::open("/dev/null").unwrap().into());
         let queue = Queue::new(super::super::Queue { file, counters: Arc::default(), mode }, [2, 0, 0, 0, 0, 1]);
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_packets_are_refused() {
         let plain = VirtioHeader::default();
         for packet in [&[][..], &[0x50; 40], &[0; 20]] {
             assert!(framed(Mode::Tun, &with(plain, packet)).is_none(), "{packet:?}");

@@ -1,9 +1,8 @@
-//! To the kernel: each packet is one call, which returns when the kernel's side has received it.
+//! Transmit queues: one system call per packet, which returns when the kernel side has received it.
 
 use rustix::io::Errno;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Frame, Vector};
@@ -11,25 +10,26 @@ use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::mode::Mode;
 use super::queue;
-use crate::{Transmitter, count, virtio};
+use crate::{Offloads, Transmitter, count, virtio};
 
-/// A transmit queue.
 pub(super) struct Queue {
     queue: queue::Queue,
+    offloads: Offloads,
 }
 
 impl Queue {
-    pub(super) fn new(queue: queue::Queue) -> Self {
-        Queue { queue }
+    pub(super) fn new(queue: queue::Queue, offloads: Offloads) -> Self {
+        Queue { queue, offloads }
     }
 
-    /// Sends one packet, which is afterwards as it was but for a checksum that the kernel does not complete.
+    /// Sends one packet. Afterwards it is unchanged, except for a completed checksum.
     #[inline]
     fn send(&self, packet: &mut Packet) -> Result<(), Errno> {
-        if packet.offload().is_crc() {
-            checksum::complete(packet);
+        if !self.offloads.segmentation.includes(packet.offload().gso, packet.len()) {
+            return Err(Errno::INVAL);
         }
-        // One write of adjacent octets: gathering header and packet from two places (`writev`) costs 200 ticks more.
+        self.offloads.checksums.complete_others(packet);
+        // One write of adjacent octets: a gathering write (`writev`) costs 200 ticks more.
         match self.queue.mode {
             Mode::Tap => {
                 let header = header(packet.data(), packet.offload());
@@ -42,7 +42,7 @@ impl Queue {
                 let header = header(&packet.data()[ethernet::LENGTH..], offload);
                 packet.pull(ethernet::LENGTH).map_err(|_| Errno::INVAL)?;
                 let result = self.write_behind(header, packet);
-                // The room that was just given up.
+                // The room that `pull` released.
                 if let Ok(room) = packet.push(ethernet::LENGTH) {
                     room.copy_from_slice(&link);
                 }
@@ -54,7 +54,7 @@ impl Queue {
     /// Writes a packet with a header in its headroom.
     #[inline]
     fn write_behind(&self, header: [u8; VirtioHeader::LEN], packet: &mut Packet) -> Result<(), Errno> {
-        // Whatever tunnels were put around it, there is as much headroom in a chunk: else it is refused.
+        // Without headroom the packet is refused.
         packet.push(VirtioHeader::LEN).map_err(|_| Errno::INVAL)?.copy_from_slice(&header);
         let result = loop {
             match rustix::io::write(&self.queue.file, packet.data()) {
@@ -72,16 +72,16 @@ impl Transmitter for Queue {
         for (done, &place) in frame.places().iter().enumerate() {
             match self.send(&mut vector[place]) {
                 Ok(()) => (),
-                // The kernel has no room at present.
+                // The kernel has no room now.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return done,
-                // The device is down (EIO) or gone (EBADFD): no use to try the others.
+                // The device is down (EIO) or gone (EBADFD): the others would fail, too.
                 Err(Errno::IO | Errno::BADFD) => {
                     let rest = &frame.places()[done..];
                     count(&self.queue.counters.transmit_errors, rest.len() as u64);
                     rest.iter().for_each(|&place| refused.push(place));
                     return frame.len();
                 }
-                // This packet is one that the kernel does not take; the next may be another matter.
+                // The kernel refuses this packet only.
                 Err(_) => {
                     count(&self.queue.counters.transmit_errors, 1);
                     refused.push(place);
@@ -92,7 +92,7 @@ impl Transmitter for Queue {
     }
 }
 
-/// What the kernel is told of a packet.
+/// Returns the `virtio_net_hdr` of a packet.
 #[inline]
 fn header(data: &[u8], offload: Offload) -> [u8; VirtioHeader::LEN] {
     match offload {
@@ -101,7 +101,7 @@ fn header(data: &[u8], offload: Offload) -> [u8; VirtioHeader::LEN] {
     }
 }
 
-/// The Ethernet header, if what follows is an IP packet.
+/// Returns the Ethernet header of an IP packet.
 #[inline]
 fn ip_link(frame: &[u8]) -> Option<&[u8; ethernet::LENGTH]> {
     let (header, packet) = frame.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! What the tests of ports share.
+//! Common parts of the tests of ports.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -12,14 +12,19 @@ use weir_packet::vector::Vector;
 use weir_port::spec::*;
 use weir_port::{Burst, Context, Port, Receiver};
 
+/// A pool of buffers.
+pub(crate) fn pool() -> Pool {
+    Pool::new(PoolSize { small: 2048, large: 16 }).unwrap()
+}
+
 /// A stock of buffers.
 pub(crate) fn cache() -> Cache {
-    Pool::new(PoolSize { small: 2048, large: 16 }).unwrap().cache()
+    pool().cache()
 }
 
 /// An interface.
 pub(crate) fn context() -> Context {
-    Context { name: "wan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 65_557 }
+    Context { name: "wan".into(), mac: [2, 0, 0, 0, 0, 1], max_frame: 65_557, pool: pool() }
 }
 
 /// Opens a port without middleware.

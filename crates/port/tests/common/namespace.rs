@@ -1,4 +1,4 @@
-//! Network namespaces for tests, and what those that speak with the kernel share.
+//! Network namespaces for tests, and common parts of tests against the kernel.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_packet::offload::{Checksum, Gso, Offload};
 
-/// How long anything may take, on a machine that has much else to do.
+/// Longest time for any step, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether tests that need root are to be left out: they are not unless `WEIR_TEST_UNPRIVILEGED=1` says so.
+/// Returns whether tests that need root are skipped: only with `WEIR_TEST_UNPRIVILEGED=1`.
 fn is_left_out() -> bool {
     if rustix::process::getuid().is_root() {
         return false;
@@ -24,8 +24,8 @@ fn is_left_out() -> bool {
     true
 }
 
-/// Runs a test on a thread in a network namespace of its own, whose loopback device is up. The namespace ends with the
-/// thread and what the test opened; threads and programs that the test starts are in it, too.
+/// Runs a test on a thread in a network namespace of its own, with the loopback device up. Threads and programs of the
+/// test share the namespace, which ends with them.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     if is_left_out() {
         return;
@@ -40,8 +40,7 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Moves this thread into a new network namespace: one that a short-lived child made, for making one is not something
-/// that safe code can do by itself.
+/// Moves this thread into a new network namespace. A short-lived child creates it, because safe code cannot.
 pub(crate) fn enter_new() {
     let own = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
     let mut child = Command::new("unshare").args(["--net", "sleep", "600"]).stdin(Stdio::null()).spawn().unwrap();
@@ -53,8 +52,7 @@ pub(crate) fn enter_new() {
     child.wait().unwrap();
 }
 
-/// No device that is made in this namespace from now on says anything of its own accord: IPv6 asks for routers and for
-/// duplicates, and tells of its groups, for seconds after a device came up.
+/// Disables IPv6 on devices that are created later in this namespace, so that they send no packets on their own.
 pub(crate) fn without_ipv6() {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
 }
@@ -66,7 +64,7 @@ pub(crate) fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Waits until it is so; panics when that takes longer than anything may.
+/// Waits until a condition holds. Panics after [`PATIENCE`].
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is() {
@@ -75,8 +73,7 @@ pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// A datagram over IPv4 whose checksum field holds the pseudo-header's sum, and the state that says so. `link` octets
-/// precede the IPv4 header.
+/// Returns a datagram over IPv4 with a partial checksum, and its offload state. `link` octets precede the IPv4 header.
 pub(crate) fn partial(link: usize, frame: &[u8], gso: Gso, segment: u16) -> (Vec<u8>, Offload) {
     let (mut frame, length) = (frame.to_vec(), (frame.len() - link - 20) as u32);
     let words = frame[link + 12..link + 20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));

@@ -1,4 +1,4 @@
-//! What classifiers ask of addresses beyond what tries do.
+//! Address families of classifiers.
 
 use crate::lpm::Key;
 
@@ -6,61 +6,61 @@ use super::ends::Sought;
 use super::fields::Fields;
 use super::rule::{Rule, Span};
 
-/// Words of 64 bits that a packet's fields come to, at most; IPv4 uses the first three.
+/// Largest number of 64-bit words of the fields of a packet; IPv4 uses the first three.
 pub(crate) const WORDS: usize = 6;
 
-/// Numbers of 16 bits that are compared at once: what a vector register of 512 bits holds.
+/// 16-bit lanes that are compared together: a vector register of 512 bits.
 pub(crate) const LANES: usize = 32;
 
-/// An address family as classifiers need it: `u32` for IPv4, `u128` for IPv6.
+/// An address family of classifiers: `u32` for IPv4, `u128` for IPv6.
 ///
-/// The hidden items are how fields lie in memory and how many rules go into a block.
+/// The hidden items are the layout of fields and the number of rules per block.
 pub trait Address: Key + Sought {
-    /// The address after this one, if there is one.
+    /// Returns the next address; `None` after the last.
     fn next(self) -> Option<Self>;
 
-    /// The address before this one, if there is one.
+    /// Returns the previous address; `None` before the first.
     fn before(self) -> Option<Self>;
 
-    /// Words that are used.
+    /// Number of words in use.
     #[doc(hidden)]
     const WORDS: usize;
-    /// Octets at the beginning of [`Fields`] that are compared as lanes.
+    /// Octets at the start of [`Fields`] that are compared as lanes.
     #[doc(hidden)]
     const COMPARED: usize;
-    /// Rules that a group of lanes holds.
+    /// Rules per group of lanes.
     #[doc(hidden)]
     const RULES: usize;
-    /// Rules that the three kinds of leaves hold.
+    /// Rules per leaf, by the three sizes of leaves.
     #[doc(hidden)]
     const LEAVES: [usize; 3];
-    /// Octets of a leaf before its keys.
+    /// Octets of a leaf in front of its keys.
     #[doc(hidden)]
     const LEAF_HEADER: usize;
-    /// Octets of a record before its spans, and before its entry.
+    /// Octets of a record in front of its spans, and in front of its entry.
     #[doc(hidden)]
     const RECORD: (usize, usize);
-    /// A bit for every 32 bits of a group that hold flags, protocol and traits: these are compared by mask.
+    /// One bit for every 32 bits of a group with flags, protocol and traits, which are compared by mask.
     #[doc(hidden)]
     const MASKED: u16;
 
-    /// The words of a packet: addresses; ports, flags, protocol and traits; interface and DSCP.
+    /// Returns the words of a packet: addresses; ports, flags, protocol and traits; interface and DSCP.
     #[doc(hidden)]
     fn words(packet: &Fields<Self>) -> [u64; WORDS];
 
-    /// Words that have all bits of the source set, or of the destination.
+    /// Words with all bits of the source set, or of the destination.
     #[doc(hidden)]
     const SIDES: [[u64; WORDS]; 2];
 
-    /// How many bits two addresses have in common at the beginning.
+    /// Returns the number of leading bits that two addresses share.
     #[doc(hidden)]
     fn common(self, other: Self) -> u8;
 
-    /// The lanes of an address, the lowest first.
+    /// Returns the lanes of an address, the lowest first.
     #[doc(hidden)]
     fn lanes(self) -> [u16; 8];
 
-    /// The spans of both addresses.
+    /// Returns the spans of both addresses.
     #[doc(hidden)]
     fn addresses(rule: &Rule<Self>) -> [Span<Self>; 2] {
         [rule.source, rule.destination]
@@ -112,7 +112,7 @@ impl Address for u128 {
     const WORDS: usize = 6;
     const COMPARED: usize = 40;
     const RULES: usize = 1;
-    // A smaller one would take a block of the same size.
+    // A smaller leaf would take a block of the same size.
     const LEAVES: [usize; 3] = [16, 16, 32];
     const LEAF_HEADER: usize = 64;
     const RECORD: (usize, usize) = (64, 40);

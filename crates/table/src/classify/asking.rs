@@ -1,4 +1,4 @@
-//! The rules that match on fields outside of a flow's key, as a writer keeps them (see [`Consulted`]).
+//! A writer's rules that match on fields outside of a flow's key (see [`Consulted`]).
 
 use weir_base::reclaim::Domain;
 
@@ -8,14 +8,14 @@ use super::rule::Rule;
 use super::table::Table;
 use super::tree::{Refusal, Tree};
 
-/// The fields that rules match on, with trees of these rules.
+/// Matched fields, with trees of their rules.
 pub(super) struct Asking<K> {
     domain: Domain,
-    /// Octets that each tree may have; none if there are to be no trees.
+    /// Largest size of each tree in octets; `None` for no trees.
     octets: Option<usize>,
-    /// Rules that match on each field.
+    /// Number of rules that match on each field.
     counts: [usize; Consulted::COUNT],
-    /// Trees of the rules that match on each of [`OUTSIDE`], once there has been one.
+    /// Trees of the rules that match on each of [`OUTSIDE`], once one exists.
     trees: [Option<Tree<K>>; OUTSIDE.len()],
 }
 
@@ -24,7 +24,7 @@ impl<K: Address> Asking<K> {
         Asking { domain: domain.clone(), octets, counts: Default::default(), trees: Default::default() }
     }
 
-    /// Notes rules that will be in the table. All or nothing.
+    /// Adds rules that will be in the table: all or none.
     pub(super) fn add(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
         let done = self.plant(rules, table);
         match done {
@@ -53,7 +53,7 @@ impl<K: Address> Asking<K> {
             }
             let tree = self.trees[number].as_mut().expect("it has been made");
             for (place, ..) in &asking {
-                // What could not be removed is still there.
+                // A rule that was not removed is still there.
                 tree.remove(*place)?;
             }
             tree.load(asking)?;
@@ -61,15 +61,15 @@ impl<K: Address> Asking<K> {
         Ok(())
     }
 
-    /// Forgets a rule that has left the table.
+    /// Removes a rule that has left the table.
     pub(super) fn remove(&mut self, place: u64, asked: Consulted, table: &Table<K>) {
         asked.each().for_each(|field| self.counts[field] -= 1);
         self.uproot(place);
         table.set_asks(self.asks());
     }
 
-    /// A tree that has no room for what would take the place of a block keeps the rule: answers are then said to depend on
-    /// more than they do, until a rule comes to the place that matches on the same field.
+    /// A tree without room for a replacement block keeps the rule. Answers then report more fields than they depend on,
+    /// until a rule with the same field gets the place.
     fn uproot(&mut self, place: u64) {
         for tree in self.trees.iter_mut().flatten() {
             let _ = tree.remove(place);

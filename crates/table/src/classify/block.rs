@@ -1,7 +1,7 @@
-//! How nodes and leaves lie in the arena.
+//! Layout of nodes and leaves in the arena.
 //!
-//! A *reference* names a block by its unit, and tells by its lowest three bits what kind of block it is: blocks are
-//! aligned to at least 128 octets, so these bits are free. The reference zero leads nowhere.
+//! A *reference* holds the unit of a block, and in its lowest three bits the kind of block: blocks are aligned to at
+//! least 128 octets, so these bits are free. The reference 0 means no block.
 //!
 //! ```text
 //! bits node   masks 48 · slots 4 · rest 4 · first place 8 · built 4 · rules 4 · open 4 · room 4 · slots…
@@ -21,59 +21,59 @@ use crate::lpm::arena::{Block, UNIT};
 
 use super::address::Address;
 
-/// The bits of a reference that tell the kind of block.
+/// Kind bits of a reference.
 pub(super) const KINDS: u32 = 7;
 
-/// A leaf of the second kind of size is one more, and so on.
+/// Kind of the smallest leaf; larger sizes follow.
 pub(super) const LEAF: u32 = 1;
 
-/// A node whose slot is picked by some bits of a packet.
+/// Kind of a node that selects a slot by bits of a packet.
 pub(super) const BITS: u32 = 4;
 
-/// A node that picks a slot by the interval that a lane of a packet lies in, or by a hash of bits of it.
+/// Kind of a node that selects a slot by the interval of a lane, or by a hash of bits.
 pub(super) const CUT: u32 = 5;
 
-/// A leaf of any size.
+/// Kind of a leaf of any size.
 pub(super) const LONG: u32 = 6;
 
-/// A leaf whose rules are outside of the arena.
+/// Kind of a bit-vector leaf, whose rules are outside of the arena.
 pub(super) const DENSE: u32 = 7;
 
-/// The least octets of a block.
+/// Octets of the smallest block.
 pub(super) const LEAST: usize = 128;
 
 /// Octets of a group of lanes.
 pub(super) const GROUP: usize = 128;
 
-/// Octets before the groups of a long leaf.
+/// Octets in front of the groups of a long leaf.
 pub(super) const LONG_HEADER: usize = 64;
 
-/// Octets of a node before its slots, or before the ends of a cut node.
+/// Octets of a node in front of its slots, or of the ends of a cut node.
 pub(super) const HEADER: usize = 80;
 
-/// Where intervals of a cut node end, at most.
+/// Largest number of interval ends of a cut node.
 pub(super) const ENDS: usize = 28;
 
-/// Octets of a cut node before its slots.
+/// Octets of a cut node in front of its slots.
 pub(super) const CUT_HEADER: usize = HEADER + 2 * ENDS;
 
-/// Where in a node a word is that refers to something.
+/// Offsets of the references in a node.
 pub(super) mod at {
     pub(crate) const REST: usize = 52;
 }
 
-/// In a node: it does not part rules.
+/// Marks a node that does not separate rules.
 pub(super) const CHAIN: u32 = u32::MAX;
 
-/// Nodes that part rules on a way from the root to a leaf, at most.
+/// Largest number of separating nodes on a path from the root to a leaf.
 pub(super) const PARTED: usize = 20;
 
-/// Nodes on a way from the root to a leaf, at most. Below those that part rules, leaves that nothing parts nest: a chain, one
-/// of rules that name many interfaces inside of its link, and new rules before a dense leaf, which are a dense leaf with new
-/// rules before it when they are a sixteenth of it, down to those that a leaf holds.
+/// Largest number of nodes on a path from the root to a leaf. Below separating nodes, leaves that nothing separates
+/// nest: a chain; a chain of rules with many interfaces inside its link; and new rules before a bit-vector leaf, which
+/// form such a leaf with new rules before it when they are a sixteenth of it, down to a leaf.
 pub(super) const DEPTH: usize = PARTED + 6;
 
-/// A rule, beside its lanes.
+/// The entry of a rule, apart from its lanes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Entry {
@@ -82,7 +82,7 @@ pub(super) struct Entry {
     pub(super) exact: u32,
 }
 
-/// What begins a node. Readers see no more of it; slots follow.
+/// The start of a node, as far as readers see it; slots follow.
 #[repr(C)]
 pub(super) struct Node {
     pub(super) masks: [u64; 6],
@@ -92,25 +92,25 @@ pub(super) struct Node {
     pub(super) built: u32,
     pub(super) rules: AtomicU32,
     pub(super) open: u32,
-    /// Rules that a link of a chain has room for.
+    /// Largest number of rules of a chain link.
     pub(super) room: u32,
 }
 
-/// The part of a rule that lanes do not show.
+/// The fields of a rule that lanes do not represent.
 #[repr(C)]
 pub(super) struct Exact<K> {
     pub(super) source: [K; 2],
     pub(super) destination: [K; 2],
-    /// [`ANY`] for any.
+    /// Codepoint; [`ANY`] for any.
     pub(super) dscp: u32,
-    /// How many follow, in order; [`ANY`] for any.
+    /// Number of interfaces that follow, in order; [`ANY`] for any.
     pub(super) interfaces: u32,
 }
 
-/// Interfaces that a rule may ask for, at most: as many as a block has room for.
+/// Largest number of interfaces of a rule: as many as fit a block.
 pub(super) const MOST_INTERFACES: usize = 16_000;
 
-/// In [`Exact`]: nothing is asked for.
+/// In [`Exact`]: any value matches.
 pub(super) const ANY: u32 = u32::MAX;
 
 const _: () = {
@@ -119,18 +119,18 @@ const _: () = {
     assert!(offset_of!(Node, rest) == at::REST && size_of::<Node>() == HEADER && size_of::<Entry>() == 16);
 };
 
-/// Takes a reference apart: the kind, and the block.
+/// Splits a reference into kind and block.
 pub(super) fn split(reference: u32) -> (u32, Block) {
     (reference & KINDS, Block(reference & !KINDS))
 }
 
-/// The reference to a block of a kind.
+/// Returns the reference to a block of a kind.
 pub(super) fn join(kind: u32, block: Block) -> u32 {
     debug_assert!(block.0 & KINDS == 0 && kind <= KINDS);
     block.0 | kind
 }
 
-/// Where a block begins.
+/// Returns the start of a block.
 ///
 /// # Safety
 /// The reference is to a block of the arena that begins at `base`.
@@ -140,22 +140,22 @@ pub(super) unsafe fn start(base: *const u8, reference: u32) -> *const u8 {
     unsafe { base.add((reference & !KINDS) as usize * UNIT) }
 }
 
-/// Octets of a leaf that has room for so many rules.
+/// Returns the octets of a leaf for `room` rules.
 pub(super) const fn leaf_octets<K: Address>(room: usize) -> usize {
     leaf_keys::<K>(room) + 12 * room
 }
 
-/// Where in such a leaf its keys begin: vectors of them are aligned.
+/// Returns the offset of the keys of such a leaf, aligned for vectors.
 pub(super) const fn leaf_keys<K: Address>(room: usize) -> usize {
     if room == 32 { 64 } else { K::LEAF_HEADER }
 }
 
-/// Octets of a long leaf of so many groups.
+/// Returns the octets of a long leaf of `groups` groups.
 pub(super) const fn long_octets<K: Address>(groups: usize) -> usize {
     LONG_HEADER + groups * (GROUP + 16 * K::RULES)
 }
 
-/// The most groups of a long leaf: as many as are looked at in turn in less time than a dense leaf takes.
+/// Returns the largest number of groups of a long leaf: searching them takes less time than a bit-vector leaf.
 pub(super) const fn most_groups<K: Address>() -> usize {
     64 / K::RULES / if K::RULES == 1 { 2 } else { 1 }
 }

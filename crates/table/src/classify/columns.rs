@@ -1,18 +1,18 @@
-//! Rules by the bits of packets that they decide, rather than bits by rules.
+//! The bits that rules require, by bit instead of by rule.
 
 use super::facts::Facts;
 
-/// Rules that columns can have.
+/// Largest number of rules of columns.
 pub(super) const MOST: usize = 64;
 
-/// For each bit of a word, the rules that want it to be zero, and those that want it to be one: a bit each.
+/// For each bit of a word: the rules that require 0, and the rules that require 1, one bit each.
 pub(super) struct Columns {
     pub(super) zero: [u64; 64],
     pub(super) one: [u64; 64],
 }
 
 impl Columns {
-    /// Those of a word of packets, for at most [`MOST`] rules; none if the rules do not tell apart any packets by it.
+    /// Returns the columns of a word of packets for at most [`MOST`] rules; `None` if the word separates no rules.
     #[inline(always)]
     pub(super) fn of(rules: &[&Facts], word: usize) -> Option<Columns> {
         let mut columns = Columns { zero: [0; 64], one: [0; 64] };
@@ -29,7 +29,7 @@ impl Columns {
             transpose(&mut columns.one);
             return Some(columns);
         }
-        // There is room for both in one square.
+        // One square has room for both.
         let (half, Columns { zero, one }) = (MOST / 2, &mut columns);
         zero[half..].copy_from_slice(&one[..half]);
         transpose(zero);
@@ -40,8 +40,8 @@ impl Columns {
     }
 }
 
-/// Bit `c` of row `r` becomes bit `r` of row `c`: larger squares are swapped first, then smaller ones inside of them
-/// (H. S. Warren, Hacker's Delight, 7-3).
+/// Transposes: bit `c` of row `r` becomes bit `r` of row `c`. Swaps larger squares first, then smaller ones inside (H.
+/// S. Warren, Hacker's Delight, 7-3).
 #[inline(always)]
 fn transpose(rows: &mut [u64; 64]) {
     let (mut width, mut mask) = (32, u64::from(u32::MAX));
@@ -58,12 +58,11 @@ fn transpose(rows: &mut [u64; 64]) {
     }
 }
 
-/// How many words of some have each bit.
+/// Counts, for each bit, the words that have it.
 #[derive(Clone, Copy)]
 pub(super) struct Tally {
-    /// A byte for each bit.
     bytes: [u64; 8],
-    /// Words in `bytes`: before one could overflow, they are added up.
+    /// Words in `bytes`, which are added up before one overflows.
     words: u8,
     counts: [u16; 64],
 }
@@ -74,11 +73,11 @@ impl Tally {
         Tally { bytes: [0; 8], words: 0, counts: [0; 64] }
     }
 
-    /// One more word; there are fewer than 65,536.
+    /// Adds a word; at most 65,535 in all.
     #[inline(always)]
     pub(super) fn add(&mut self, word: u64) {
         for (byte, counts) in self.bytes.iter_mut().enumerate() {
-            // Each byte of these eight gets a bit of its own: what is not zero overflows into the bit on top.
+            // Each of eight bytes gets one bit; a non-zero byte overflows into its top bit.
             let bits = ((word >> (8 * byte) & 0xff) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
             *counts += (bits + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101;
         }
@@ -96,7 +95,6 @@ impl Tally {
         (self.bytes, self.words) = ([0; 8], 0);
     }
 
-    /// The number for each bit.
     #[inline(always)]
     pub(super) fn counts(mut self) -> [u16; 64] {
         self.flush();

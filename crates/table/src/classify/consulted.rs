@@ -1,15 +1,15 @@
-//! Which fields rules ask for, and which of those outside of a flow's key had a part in an answer.
+//! The fields that rules match on, and those outside of a flow's key that an answer depends on.
 //!
-//! Whoever remembers answers by flow must know whether another packet of the flow would have had the same one. The key of
-//! a flow has the addresses, the protocol, the ports or type and code, and the interface. Flags, codepoint, and which part
-//! of a datagram a packet is may differ from packet to packet. They have a part in an answer if a rule asks for them that
-//! comes before the one that was found, or is it, and that matches in all else: another packet may be matched by it that
-//! this one was not, or the other way round.
+//! A component that caches answers by flow must know whether another packet of the flow would get the same answer. The
+//! key of a flow has the addresses, the protocol, ports or type and code, and the interface. Flags, codepoint and
+//! fragment kind may differ between packets. An answer depends on such a field if a rule that matches on it comes no
+//! later than the found rule, and matches in all other fields: another packet may match this rule although the first
+//! did not, or the reverse.
 //!
-//! For each of the three, rules that ask for it are in a tree of their own, without all that the key does not have. The
-//! first rule of such a tree that matches a packet, if it comes before what was found, is all there is to know. Where no
-//! rule asks for it, there is no tree, and nothing is looked up. As rules that do take twice the memory and time to change,
-//! there are trees only for writers that are made so ([`Writer::with_consulted`](super::Writer::with_consulted)).
+//! For each of the three fields, a tree of its own holds the rules that match on it, reduced to the fields of the key.
+//! The answer depends on the field if the first matching rule of that tree comes before the found rule. A field without
+//! rules has no tree and costs nothing. Such rules take twice the memory and time to change, so trees exist only in
+//! writers of [`Writer::with_consulted`](super::Writer::with_consulted).
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
@@ -21,31 +21,30 @@ use super::rule::{Fragments, Masked, Rule, Upper};
 pub struct Consulted(u8);
 
 impl Consulted {
-    /// None.
+    /// No field.
     pub const NONE: Consulted = Consulted(0);
     /// The protocol.
     pub const PROTOCOL: Consulted = Consulted(1 << 0);
-    /// Ports.
+    /// The ports.
     pub const PORTS: Consulted = Consulted(1 << 1);
     /// Type and code of ICMP.
     pub const ICMP: Consulted = Consulted(1 << 2);
     /// The interface.
     pub const INTERFACE: Consulted = Consulted(1 << 3);
-    /// Flags of TCP.
+    /// The TCP flags.
     pub const FLAGS: Consulted = Consulted(1 << 4);
-    /// Which part of a datagram it is.
+    /// The kind of fragment.
     pub const FRAGMENT: Consulted = Consulted(1 << 5);
-    /// The codepoint of differentiated services.
+    /// The DSCP.
     pub const DSCP: Consulted = Consulted(1 << 6);
-    /// What the key of a flow does not have.
+    /// The fields outside of a flow's key.
     pub const OUTSIDE: Consulted = Consulted(Consulted::FLAGS.0 | Consulted::FRAGMENT.0 | Consulted::DSCP.0);
 
-    /// How many fields there are.
     pub(super) const COUNT: usize = 7;
 
     const NAMES: [&str; Consulted::COUNT] = ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp"];
 
-    /// What a rule asks for, beside addresses.
+    /// Returns the fields that a rule matches on, apart from addresses.
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
         let asks = [
             (rule.protocol.is_some(), Consulted::PROTOCOL),
@@ -59,23 +58,23 @@ impl Consulted {
         asks.into_iter().filter(|(asks, _)| *asks).fold(Consulted::NONE, |all, (_, field)| all | field)
     }
 
-    /// Whether it has all fields of another set.
+    /// Returns whether the set contains all fields of another.
     pub fn contains(self, other: Consulted) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The fields of both.
+    /// Returns the union with another set.
     #[must_use]
     pub fn and(self, other: Consulted) -> Consulted {
         Consulted(self.0 & other.0)
     }
 
-    /// There are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// A bit for each field.
+    /// Returns one bit for each field.
     pub fn bits(self) -> u8 {
         self.0
     }
@@ -84,12 +83,11 @@ impl Consulted {
         Consulted(bits)
     }
 
-    /// A field by its number.
     pub(super) fn field(number: usize) -> Consulted {
         Consulted(1 << number)
     }
 
-    /// The numbers of its fields.
+    /// Returns the numbers of the fields.
     pub(super) fn each(self) -> impl Iterator<Item = usize> {
         (0..Consulted::NAMES.len()).filter(move |field| self.0 >> field & 1 != 0)
     }
@@ -116,12 +114,12 @@ impl fmt::Debug for Consulted {
 }
 
 impl<K: Clone> Rule<K> {
-    /// The rule without what the key of a flow does not have: flags, fragments and codepoint.
+    /// Returns the rule reduced to the fields of a flow's key: without flags, fragments and codepoint.
     #[must_use]
     pub fn within_key(&self) -> Rule<K> {
         Rule { flags: Masked::new(0, 0), fragments: Fragments::ALL, dscp: None, ..self.clone() }
     }
 }
 
-/// The fields that have trees, in the order of these.
+/// The fields with trees, in order.
 pub(super) const OUTSIDE: [Consulted; 3] = [Consulted::FLAGS, Consulted::FRAGMENT, Consulted::DSCP];

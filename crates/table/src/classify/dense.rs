@@ -1,5 +1,5 @@
-//! Leaves of many rules that nothing parts, as ranges that overlap each other: a list of rules as vectors of bits. Rules are
-//! taken out of it one by one; it is built anew when a quarter have been, or others come.
+//! Bit-vector leaves: many rules that nothing separates, such as overlapping ranges, as bit vectors. Rules are removed
+//! one by one. The leaf is rebuilt when a quarter was removed, or rules are added.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,30 +8,30 @@ use super::address::Address;
 use super::rule::Rule;
 use super::small::{self, Small};
 
-/// Rules of such a leaf, at most: their memory grows with the number of them, to 0.5 KiB each for two fields of ranges at this size.
+/// Largest number of rules of such a leaf. Memory per rule grows with their number, to 0.5 KiB for two fields of ranges
+/// at this size.
 pub(super) const MOST_DENSE: usize = small::MOST;
 
-/// Rules that are taken together, until others can be parted, or there are no more.
+/// Rules that are taken together, until others can be separated or none remain.
 pub(super) const SOME: usize = 1024;
 
-/// Rows of interfaces where there are more rules than [`SOME`]: each is of 2 KiB for [`MOST_DENSE`]. Interfaces that the same rules
-/// name have one.
+/// Largest number of interface rows above [`SOME`] rules: each takes 2 KiB for [`MOST_DENSE`]. Interfaces with the same
+/// rules share a row.
 pub(super) const MOST_ROWS: usize = 2048;
 
-/// Interfaces of all rules that are looked at for that, one by one.
+/// Largest number of interfaces of all rules that are checked for that, one by one.
 pub(super) const MOST_NAMED: usize = 1 << 20;
 
 /// Rules in order.
 pub(super) struct Dense<K> {
     small: Small<K>,
-    /// The place and the identity of each.
     entries: Vec<(u64, u32)>,
-    /// How many have not been taken out.
+    /// Number of rules that were not removed.
     live: AtomicUsize,
 }
 
 impl<K: Address> Dense<K> {
-    /// The rules, with their places and identities, in order.
+    /// Creates a leaf of rules with their places and identities, in order.
     pub(super) fn new<'r>(rules: impl ExactSizeIterator<Item = (u64, &'r Rule<K>, u32)>) -> Dense<K> {
         let (mut entries, mut list) = (Vec::with_capacity(rules.len()), Vec::with_capacity(rules.len()));
         for (number, (place, rule, identity)) in (0..).zip(rules) {
@@ -43,41 +43,38 @@ impl<K: Address> Dense<K> {
         Dense { small, live: AtomicUsize::new(entries.len()), entries }
     }
 
-    /// The list, in which rules are identified by their numbers.
+    /// Returns the list, which identifies rules by number.
     #[inline]
     pub(super) fn small(&self) -> &Small<K> {
         &self.small
     }
 
-    /// Octets of memory that it takes.
     pub(super) fn octets(&self) -> usize {
         self.small.octets() + size_of_val(&*self.entries)
     }
 
-    /// Places and identities by number, of rules that have been taken out too.
+    /// Returns places and identities by number, including removed rules.
     #[inline]
     pub(super) fn entries(&self) -> &[(u64, u32)] {
         &self.entries
     }
 
-    /// The places of its rules.
     pub(super) fn places(&self) -> impl Iterator<Item = u64> {
         let live = self.entries.iter().enumerate().filter(|(number, _)| self.small.is_live(*number));
         live.map(|(_, (place, _))| *place)
     }
 
-    /// How many rules it has.
     pub(super) fn rules(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The number of the rule at a place, if it has one.
+    /// Returns the number of the rule at a place.
     pub(super) fn number(&self, place: u64) -> Option<usize> {
         let number = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         self.small.is_live(number).then_some(number)
     }
 
-    /// The place of the last rule before a place that matches both of two packets, and is accepted.
+    /// Returns the place of the last rule before a place that matches both of two packets and is accepted.
     pub(super) fn both(
         &self,
         packets: &[super::Fields<K>; 2],
@@ -89,19 +86,18 @@ impl<K: Address> Dense<K> {
         Some(self.entries[rule].0)
     }
 
-    /// Takes a rule out, which it has.
     pub(super) fn take(&self, number: usize) {
         self.small.take(number);
         self.live.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether so many rules have been taken out that it is better built anew without another than that this is taken out too.
+    /// Returns whether so many rules were removed that a rebuild is better than another removal.
     pub(super) fn is_thin(&self) -> bool {
         4 * self.rules().saturating_sub(1) < 3 * self.entries.len()
     }
 }
 
-/// A leaf that waits until no reader can look at it any more, whose octets count until then.
+/// A removed leaf that readers may still access; its octets count until they have passed.
 pub(super) struct Retired<K: Address> {
     dense: Option<Arc<Dense<K>>>,
     octets: Arc<AtomicUsize>,

@@ -1,17 +1,16 @@
-//! Which interval a value lies in: a search in lines of memory, one vector of numbers each.
+//! Interval search: finds the interval of a value, one cache line of numbers per step.
 //!
-//! The ends of all intervals lie in order in lines of 64 octets. Above them is a level with the last number of each line, above
-//! that one with the last of each of its lines, and so on, until a level is one line. A step down a level is one comparison: how
-//! many numbers of a line are below the value tells which line comes next. 20,000 intervals of ports are three steps, of IPv4
-//! addresses four.
+//! The boundary keys of all intervals lie in order in lines of 64 octets. The level above holds the last key of each
+//! line, and so on, until a level is one line. A step compares a value with one line: the number of smaller keys
+//! selects the next line. 20,000 intervals of ports take three steps, of IPv4 addresses four.
 //!
-//! All values of a vector take a step before any takes the next, so that what they wait for overlaps.
+//! All values of a vector take a step before any takes the next, so that their loads overlap.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::slice;
 
-/// A line of memory.
+/// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u64; 8]);
@@ -19,38 +18,38 @@ struct Line([u64; 8]);
 /// Octets of a line.
 const LINE: usize = size_of::<Line>();
 
-/// What compares a line of numbers at once: how many of them are below a value.
+/// Compares a line of numbers at once: counts the numbers below a value.
 pub trait Below {
-    /// Of 32 numbers.
+    /// Counts among 32 numbers.
     ///
     /// # Safety
-    /// The CPU has what the implementation is named for, and a line of numbers begins there.
+    /// The CPU has the features of the implementation, and a line of numbers begins there.
     unsafe fn of_32(line: *const u16, value: u16) -> usize;
 
-    /// Of 16 numbers.
+    /// Counts among 16 numbers.
     ///
     /// # Safety
-    /// The same.
+    /// As for [`Below::of_32`].
     unsafe fn of_16(line: *const u32, value: u32) -> usize;
 
-    /// Of 8 numbers.
+    /// Counts among 8 numbers.
     ///
     /// # Safety
-    /// The same.
+    /// As for [`Below::of_32`].
     unsafe fn of_8(line: *const u64, value: u64) -> usize;
 }
 
-/// A number of which a line is compared at once.
+/// A number whose lines are compared at once.
 pub trait Number: Copy + Ord + Default + Send + Sync {
-    /// The highest.
+    /// The highest value.
     const MAX: Self;
-    /// How many there are in a line.
+    /// Numbers per line.
     const OF_LINE: usize = LINE / size_of::<Self>();
 
-    /// How many numbers of a line are below a value.
+    /// Returns the number of numbers of a line below a value.
     ///
     /// # Safety
-    /// A line of numbers begins there, and the CPU has what `B` is named for.
+    /// A line of numbers begins there, and the CPU has the features of `B`.
     unsafe fn below<B: Below>(line: *const Self, value: Self) -> usize;
 }
 
@@ -72,7 +71,7 @@ number!(u16, of_32);
 number!(u32, of_16);
 number!(u64, of_8);
 
-/// Intervals of values, by their ends.
+/// Intervals of values, by their boundary keys.
 pub struct Ends<T> {
     steps: Steps,
     runs: Runs,
@@ -81,19 +80,18 @@ pub struct Ends<T> {
 
 /// A value whose interval can be searched.
 pub trait Sought: Copy + Ord + Default + Send + Sync {
-    /// Intervals of which each begins after the one before, by their ends. They are in order, and the last ends at the highest
+    /// Creates intervals that each begin behind the previous, by their ends, in order. The last ends at the highest
     /// value.
     fn ends(ends: &[Self]) -> Ends<Self>;
 
-    /// The number of the interval that each value lies in.
+    /// Finds the number of the interval of each value.
     ///
     /// # Safety
-    /// The CPU has what `B` is named for.
+    /// The CPU has the features of `B`.
     unsafe fn find<B: Below>(ends: &Ends<Self>, values: &[Self], intervals: &mut [u32]);
 }
 
 impl<T> Ends<T> {
-    /// Octets of memory.
     pub(super) fn octets(&self) -> usize {
         let Steps { lines, levels } = &self.steps;
         let Runs { upper, starts, lower } = &self.runs;
@@ -112,12 +110,12 @@ impl<T: Number> Sought for T {
 
     #[inline(always)]
     unsafe fn find<B: Below>(ends: &Ends<T>, values: &[T], intervals: &mut [u32]) {
-        // SAFETY: the caller's promise, and it was made of such numbers.
+        // SAFETY: the caller's promise, and the keys have this type.
         unsafe { ends.steps.find::<T, B>(values, intervals) }
     }
 }
 
-/// By their upper halves, then among those that have the same one.
+/// Searches the upper halves, then the lower halves with the same upper half.
 impl Sought for u128 {
     fn ends(ends: &[u128]) -> Ends<u128> {
         let runs = Runs::new(ends);
@@ -131,17 +129,17 @@ impl Sought for u128 {
             let (upper, lower) = (&mut upper[..values.len()], &mut lower[..values.len()]);
             upper.iter_mut().zip(values).for_each(|(upper, value)| *upper = (*value >> 64) as u64);
             lower.iter_mut().zip(values).for_each(|(lower, value)| *lower = *value as u64);
-            // SAFETY: the caller's promise, and it was made of such numbers.
+            // SAFETY: the caller's promise, and the keys have this type.
             unsafe { ends.steps.find::<u64, B>(upper, intervals) };
             ends.runs.find(upper, lower, intervals);
         }
     }
 }
 
-/// Ends of intervals of numbers of up to 64 bits.
+/// Boundary keys of up to 64 bits.
 struct Steps {
     lines: Vec<Line>,
-    /// The first line of each level, from above.
+    /// First line of each level, from the top.
     levels: Vec<u32>,
 }
 
@@ -154,7 +152,7 @@ impl Steps {
         }
         let count: usize = levels.iter().map(|level| level.len() / T::OF_LINE).sum();
         let mut steps = Steps { lines: vec![Line([0; 8]); count], levels: Vec::with_capacity(levels.len()) };
-        // SAFETY: lines are that long, aligned for any number, and any octets are numbers.
+        // SAFETY: lines have this length, aligned for any number; any octets are numbers.
         let numbers = unsafe { slice::from_raw_parts_mut(steps.lines.as_mut_ptr().cast::<T>(), count * T::OF_LINE) };
         let mut first = 0;
         for level in levels.iter().rev() {
@@ -166,7 +164,7 @@ impl Steps {
     }
 
     /// # Safety
-    /// It was made of numbers of this type, and the CPU has what `B` is named for.
+    /// The keys have this type, and the CPU has the features of `B`.
     #[inline(always)]
     unsafe fn find<T: Number, B: Below>(&self, values: &[T], intervals: &mut [u32]) {
         debug_assert_eq!(values.len(), intervals.len());
@@ -175,8 +173,8 @@ impl Steps {
             for (interval, value) in intervals.iter_mut().zip(values) {
                 let line = *level + *interval;
                 debug_assert!((line as usize) < self.lines.len());
-                // SAFETY: the line is of this level. Above, the number of a line is that of its last number, and as the last
-                // number of a level is the highest of all, what is counted ends before it.
+                // SAFETY: the line belongs to this level. Above, the number of a line is that of its last key. The last
+                // key of a level is the highest value, so the count ends before it.
                 let below = unsafe { T::below::<B>(self.lines.as_ptr().add(line as usize).cast(), *value) };
                 *interval = *interval * T::OF_LINE as u32 + below as u32;
             }
@@ -184,24 +182,24 @@ impl Steps {
     }
 }
 
-/// Numbers up to the end of a line: no value is above those that are added.
+/// Pads numbers to whole lines: no value is above the added ones.
 fn padded<T: Number>(numbers: &[T]) -> Vec<T> {
     let mut numbers = numbers.to_vec();
     numbers.resize(numbers.len().next_multiple_of(T::OF_LINE).max(T::OF_LINE), T::MAX);
     numbers
 }
 
-/// Values that go on together.
+/// Values per batch.
 const TOGETHER: usize = 64;
 
-/// Ends of 128 bits.
+/// Boundary keys of 128 bits.
 #[derive(Default)]
 struct Runs {
-    /// Upper halves, each once.
+    /// Distinct upper halves.
     upper: Vec<u64>,
-    /// Where the ends that have each begin among all ends, and where the last of them end.
+    /// Start of the keys of each upper half among all keys, and the end of the last.
     starts: Vec<u32>,
-    /// Lower halves of all ends.
+    /// Lower halves of all keys.
     lower: Vec<u64>,
 }
 
@@ -219,14 +217,14 @@ impl Runs {
         runs
     }
 
-    /// From the numbers of upper halves, the first that are no lower than those of the values, to those of ends.
+    /// Maps the numbers of upper halves, the first that are no lower than those of the values, to numbers of keys.
     #[inline(always)]
     fn find(&self, upper: &[u64], lower: &[u64], intervals: &mut [u32]) {
         let mut lengths = [0; TOGETHER];
         for ((interval, length), upper) in intervals.iter_mut().zip(&mut lengths).zip(upper) {
             let run = *interval as usize;
             *interval = self.starts[run];
-            // Without an end of this upper half, the next one of another is the end of the interval.
+            // Without a key of this upper half, the next key is the end of the interval.
             *length = select_unpredictable(self.upper[run] == *upper, self.starts[run + 1] - *interval, 0);
         }
         let most = lengths.iter().fold(0, |all, length| all | *length);
@@ -254,7 +252,7 @@ mod tests {
     use super::super::arch::Portable;
     use super::*;
 
-    /// A search with each body, against one end after the other.
+    /// Compares the search of each body with a linear one.
     fn finds<T: Sought + std::fmt::Debug>(mut ends: Vec<T>, beside: &[T], most: T) {
         ends.push(most);
         ends.sort_unstable();
@@ -262,7 +260,7 @@ mod tests {
         let values = Vec::from_iter(ends.iter().chain(beside).copied());
         let right = Vec::from_iter(values.iter().map(|value| ends.partition_point(|end| end < value) as u32));
         let (ends, mut found) = (T::ends(&ends), vec![7; values.len()]);
-        // SAFETY: any CPU will do.
+        // SAFETY: the portable body runs on any CPU.
         unsafe { T::find::<Portable>(&ends, &values, &mut found) };
         assert_eq!(found, right);
         #[cfg(target_arch = "x86_64")]
@@ -294,7 +292,7 @@ mod tests {
             let map = |words: &[u64]| Vec::from_iter(words.iter().map(|word| *word as u32));
             finds(map(&some), &map(&others), u32::MAX);
             finds(some.clone(), &others, u64::MAX);
-            // Of one upper half, of few, of many, and of as many as there are.
+            // Keys with one, few, many, and all upper halves.
             for upper in [1, 3, 200, u64::MAX] {
                 let map = |word: &u64| u128::from(word % upper) << 64 | u128::from(word.rotate_left(32));
                 let map = |words: &[u64]| Vec::from_iter(words.iter().map(map));

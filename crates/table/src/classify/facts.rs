@@ -1,4 +1,4 @@
-//! A rule as blocks hold it: numbers to compare with, and which bits of a packet it decides.
+//! A rule in the form of blocks: lanes to compare, and the bits of packets that it decides.
 
 use std::ptr;
 
@@ -7,29 +7,29 @@ use super::block::{Entry, Exact};
 use super::rule::{Rule, Span};
 use crate::lpm::arena::UNIT;
 
-/// The lanes of a rule that are in use, for either family.
+/// Largest number of lanes of a rule, of either family.
 const USED: usize = 20;
 
-/// What a rule comes to.
+/// A rule in the form of blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) place: u64,
     pub(super) identity: u32,
-    /// Where the rest of the rule is that lanes do not show; zero if they show all.
+    /// Location of the fields that lanes do not represent; 0 if lanes represent all.
     pub(super) exact: u32,
-    /// Where the rule is, as packets are compared to it.
+    /// Location of the record, which packets are compared with.
     pub(super) record: u32,
-    /// The bits that a packet has to have as in `value`.
+    /// Bits that a packet must have as in `value`.
     pub(super) known: [u64; WORDS],
     pub(super) value: [u64; WORDS],
-    /// A packet's lane less `low` is at most `span`; in lanes that are compared by mask, it differs from `low` in no bit
-    /// of `span`.
+    /// A packet's lane minus `low` is at most `span`. In lanes that are compared by mask, it differs from `low` in no
+    /// bit of `span`.
     pub(super) low: [u16; USED],
     pub(super) span: [u16; USED],
 }
 
 impl Facts {
-    /// Nothing is asked for.
+    /// The rule without conditions.
     const NONE: Facts = Facts {
         place: 0,
         identity: 0,
@@ -63,10 +63,10 @@ impl Facts {
         facts
     }
 
-    /// The same from the record of the rule, which is much less to look at.
+    /// Reads the rule from its record, which is much smaller.
     ///
     /// # Safety
-    /// There is such a record, and what it refers to.
+    /// The record exists, with its references.
     pub(super) unsafe fn read<K: Address>(base: *const u8, record: u32) -> Facts {
         let (span, entry) = K::RECORD;
         // SAFETY: the caller's promise.
@@ -86,7 +86,7 @@ impl Facts {
         }
     }
 
-    /// Which bits of packets the lanes decide.
+    /// Derives the bits of packets that the lanes decide.
     fn derive<K: Address>(&mut self) {
         for lane in 0..K::COMPARED / 2 {
             let (low, span) = (self.low[lane], self.span[lane]);
@@ -101,7 +101,7 @@ impl Facts {
         }
     }
 
-    /// The last word, which no lanes show.
+    /// Derives the last word, which lanes do not represent.
     fn know_outer<K: Address>(&mut self, dscp: Option<u8>, interface: Option<u32>) {
         if let Some(dscp) = dscp {
             self.know(K::WORDS - 1, 0xff << 32, u64::from(dscp) << 32);
@@ -116,7 +116,7 @@ impl Facts {
         self.value[word] |= value & bits;
     }
 
-    /// Whether lanes show all of a rule.
+    /// Returns whether lanes represent a whole rule.
     pub(super) fn shows_all<K: Address>(rule: &Rule<K>) -> bool {
         let exact = |address: Span<K>| {
             let (low, high, cover) = (address.low().lanes(), address.high().lanes(), cover(address));
@@ -130,12 +130,12 @@ impl Facts {
         (self.low[lane], self.span[lane]) = (span.low(), span.high() - span.low());
     }
 
-    /// The values of a lane that is compared by range.
+    /// Returns the range of a lane that is compared by range.
     pub(super) fn lane(&self, lane: usize) -> (u16, u16) {
         (self.low[lane], self.low[lane] + self.span[lane])
     }
 
-    /// How many packets the lanes match: about eight times the logarithm to the base of 2.
+    /// Returns the number of packets that the lanes match, as about eight times the binary logarithm.
     pub(super) fn width<K: Address>(&self) -> u32 {
         let lanes = (0..K::COMPARED / 2).map(|lane| match K::MASKED >> (lane / 2) & 1 {
             1 => 8 * self.span[lane].count_zeros(),
@@ -144,7 +144,7 @@ impl Facts {
         lanes.sum()
     }
 
-    /// The share of packets that the lanes match which those of another match too, but for one lane.
+    /// Returns the share of packets of the lanes that another rule matches too, except for one lane.
     pub(super) fn share<K: Address>(&self, other: &Facts, but: usize) -> f32 {
         let lanes = (0..K::COMPARED / 2).filter(|lane| *lane != but);
         let shares = lanes.map(|lane| {
@@ -158,20 +158,20 @@ impl Facts {
         shares.product()
     }
 
-    /// Whether the lanes of a record match all that these match.
+    /// Returns whether the lanes of a record match all packets of this rule.
     ///
     /// # Safety
-    /// There is such a record.
+    /// The record exists.
     pub(super) unsafe fn are_covered_by<K: Address>(&self, base: *const u8, record: u32) -> bool {
         // SAFETY: the caller's promise.
         let from = unsafe { base.add(record as usize * UNIT) };
         let (lows, spans) = (from.cast::<u16>(), from.wrapping_add(K::RECORD.0).cast::<u16>());
         (0..K::COMPARED / 2).all(|lane| {
-            // SAFETY: the caller's promise; a record has as many lanes.
+            // SAFETY: the caller's promise; a record has this lane.
             let (low, span) = unsafe { (*lows.add(lane), *spans.add(lane)) };
             let (own, width) = (self.low[lane], self.span[lane]);
             if K::MASKED >> (lane / 2) & 1 == 1 {
-                // A record's value may have bits that its mask does not.
+                // The value of a record may have bits outside of its mask.
                 span & !width == 0 && (low ^ own) & span == 0
             } else {
                 low <= own && own + width <= low + span
@@ -182,7 +182,7 @@ impl Facts {
     /// Writes the record of the rule.
     ///
     /// # Safety
-    /// There is room for one, aligned to 16 octets, and it is nobody else's yet.
+    /// There is room for a record, aligned to 16 octets, that no other thread accesses yet.
     pub(super) unsafe fn write_record<K: Address>(&self, record: *mut u8) {
         let (span, entry) = K::RECORD;
         // SAFETY: the caller's promise.
@@ -194,25 +194,25 @@ impl Facts {
         }
     }
 
-    /// The lanes of a group that this rule takes, from the given one on.
+    /// Writes the lanes of this rule into a group, from the given position on.
     pub(super) fn write<K: Address>(&self, position: usize, low: &mut [u16; LANES], span: &mut [u16; LANES]) {
         let width = LANES / K::RULES;
         let used = width.min(USED);
         let at = position * width;
         low[at..at + used].copy_from_slice(&self.low[..used]);
         span[at..at + used].copy_from_slice(&self.span[..used]);
-        // Lanes past those in use have any value.
+        // Unused lanes match any value.
         low[at + used..at + width].fill(0);
         span[at + used..at + width].fill(u16::MAX);
     }
 }
 
-/// Octets of a record.
+/// Returns the octets of a record.
 pub(super) const fn record_octets<K: Address>() -> usize {
     if K::RULES == 1 { 128 } else { 64 }
 }
 
-/// Spans of lanes, the lowest first, that hold all addresses of a span, and as few others as spans of lanes can.
+/// Returns spans of lanes, the lowest first, that cover a span of addresses and as few others as possible.
 fn cover<K: Address>(address: Span<K>) -> [Span<u16>; 8] {
     let (low, high) = (address.low().lanes(), address.high().lanes());
     let mut lanes = [Span::<u16>::ALL; 8];

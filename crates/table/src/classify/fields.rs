@@ -1,35 +1,30 @@
-//! What a packet shows to rules.
+//! The fields of packets.
 
 use crate::lpm::Key;
 
-/// What a packet has, a bit each, so that a rule asks for any set of them with one mask.
+/// Properties of a packet, one bit each, so that a rule matches any set of them with one mask.
 pub(super) mod traits {
-    /// No fragment.
+    /// Not a fragment.
     pub(crate) const WHOLE: u8 = 1 << 0;
-    /// The first fragment.
     pub(crate) const FIRST: u8 = 1 << 1;
-    /// A later fragment.
     pub(crate) const LATER: u8 = 1 << 2;
-    /// Ports.
     pub(crate) const PORTS: u8 = 1 << 3;
     /// Type and code of ICMP.
     pub(crate) const ICMP: u8 = 1 << 4;
-    /// Neither.
+    /// Neither ports nor ICMP.
     pub(crate) const BARE: u8 = 1 << 5;
-    /// Flags of TCP.
     pub(crate) const FLAGS: u8 = 1 << 6;
-    /// None.
     pub(crate) const FLAGLESS: u8 = 1 << 7;
 }
 
-/// Which part of a datagram a packet is.
+/// The part of a datagram in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fragment {
-    /// All of it.
+    /// The whole datagram.
     Whole,
     /// The first fragment.
     First,
-    /// A later fragment. It may have got ports and flags of the first one from a reassembly; it has none by itself.
+    /// A later fragment. Reassembly may have given it the ports and flags of the first one; it has none of its own.
     Later,
 }
 
@@ -44,16 +39,16 @@ impl Fragment {
     }
 }
 
-/// The fields of one packet, as rules ask for them: `u32` addresses for IPv4, `u128` for IPv6.
+/// The fields of a packet that rules match on: `u32` addresses for IPv4, `u128` for IPv6.
 ///
-/// What a packet does not have, because its header is cut off, it is a later fragment or of another protocol, is not
-/// given: a rule that asks for it does not match then.
+/// A field may be missing: the header is truncated, or the packet is a later fragment or of another protocol. A rule
+/// that matches on the field does not match then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Fields<K> {
     pub(super) source: K,
     pub(super) destination: K,
-    /// Ports, or type and code; zero if there are none.
+    /// Ports, or type and code; 0 if missing.
     pub(super) words: [u16; 2],
     pub(super) flags: u16,
     pub(super) protocol: u8,
@@ -63,7 +58,7 @@ pub struct Fields<K> {
 }
 
 impl<K: Key> Fields<K> {
-    /// A whole packet without ports, flags, and DSCP, that came by interface 0.
+    /// Creates a whole packet without ports, flags and DSCP, received by interface 0.
     #[inline(always)]
     pub fn new(source: K, destination: K, protocol: u8) -> Fields<K> {
         Fields {
@@ -78,7 +73,7 @@ impl<K: Key> Fields<K> {
         }
     }
 
-    /// With ports, and without an ICMP header.
+    /// Sets the ports and removes type and code.
     #[must_use]
     #[inline(always)]
     pub fn with_ports(self, source: u16, destination: u16) -> Fields<K> {
@@ -86,7 +81,7 @@ impl<K: Key> Fields<K> {
         Fields { words: [source, destination], traits, ..self }
     }
 
-    /// With type and code of ICMP, and without ports.
+    /// Sets type and code of ICMP and removes the ports.
     #[must_use]
     #[inline(always)]
     pub fn with_icmp(self, kind: u8, code: u8) -> Fields<K> {
@@ -94,14 +89,14 @@ impl<K: Key> Fields<K> {
         Fields { words: [u16::from(kind), u16::from(code)], traits, ..self }
     }
 
-    /// With flags of TCP: the octet of flags, and what more bits rules are to see.
+    /// Sets the TCP flags: the octet of flags, and further bits for rules.
     #[must_use]
     #[inline(always)]
     pub fn with_flags(self, flags: u16) -> Fields<K> {
         Fields { flags, traits: self.traits & !traits::FLAGLESS | traits::FLAGS, ..self }
     }
 
-    /// With flags of TCP if it `has` any, without a branch. There are none yet.
+    /// Sets the TCP flags if it `has` any, without a branch. The packet must not have flags yet.
     #[must_use]
     #[inline(always)]
     pub fn with_flags_if(self, has: bool, flags: u16) -> Fields<K> {
@@ -110,7 +105,7 @@ impl<K: Key> Fields<K> {
         Fields { flags: flags * u16::from(has), traits: self.traits ^ changed, ..self }
     }
 
-    /// As such a part of a datagram.
+    /// Sets the fragment kind.
     #[must_use]
     #[inline(always)]
     pub fn with_fragment(self, kind: Fragment) -> Fields<K> {
@@ -118,21 +113,21 @@ impl<K: Key> Fields<K> {
         Fields { traits: others | kind.bit(), ..self }
     }
 
-    /// With this codepoint of differentiated services: the upper six bits of the octet.
+    /// Sets the DSCP: the upper six bits of the octet.
     #[must_use]
     #[inline(always)]
     pub fn with_dscp(self, dscp: u8) -> Fields<K> {
         Fields { dscp, ..self }
     }
 
-    /// In by this interface.
+    /// Sets the ingress interface.
     #[must_use]
     #[inline(always)]
     pub fn with_interface(self, interface: u32) -> Fields<K> {
         Fields { interface, ..self }
     }
 
-    /// Ports, flags, protocol and traits as one word.
+    /// Returns ports, flags, protocol and traits as one word.
     #[inline(always)]
     pub(super) fn ports_and_more(&self) -> u64 {
         u64::from(self.words[0])
@@ -142,44 +137,44 @@ impl<K: Key> Fields<K> {
             | u64::from(self.traits) << 56
     }
 
-    /// Interface and DSCP as one word.
+    /// Returns interface and DSCP as one word.
     #[inline(always)]
     pub(super) fn outer(&self) -> u64 {
         u64::from(self.interface) | u64::from(self.dscp) << 32
     }
 
-    /// The source address.
+    /// Returns the source address.
     pub fn source(&self) -> K {
         self.source
     }
 
-    /// The destination address.
+    /// Returns the destination address.
     pub fn destination(&self) -> K {
         self.destination
     }
 
-    /// The protocol.
+    /// Returns the protocol.
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// Source and destination port, if it has any.
+    /// Returns source and destination port, if it has them.
     pub fn ports(&self) -> Option<(u16, u16)> {
         (self.traits & traits::PORTS != 0).then_some((self.words[0], self.words[1]))
     }
 
-    /// Type and code, if it has any.
+    /// Returns type and code, if it has them.
     pub fn icmp(&self) -> Option<(u8, u8)> {
-        // They were given as octets.
+        // They were set as octets.
         (self.traits & traits::ICMP != 0).then_some((self.words[0] as u8, self.words[1] as u8))
     }
 
-    /// Flags of TCP, if it has any.
+    /// Returns the TCP flags, if it has them.
     pub fn flags(&self) -> Option<u16> {
         (self.traits & traits::FLAGS != 0).then_some(self.flags)
     }
 
-    /// Which part of a datagram it is.
+    /// Returns the fragment kind.
     pub fn fragment(&self) -> Fragment {
         match self.traits {
             traits if traits & traits::WHOLE != 0 => Fragment::Whole,
@@ -188,18 +183,18 @@ impl<K: Key> Fields<K> {
         }
     }
 
-    /// The codepoint of differentiated services.
+    /// Returns the DSCP.
     pub fn dscp(&self) -> u8 {
         self.dscp
     }
 
-    /// The interface that it came by.
+    /// Returns the ingress interface.
     pub fn interface(&self) -> u32 {
         self.interface
     }
 }
 
-// What is compared as lanes lies at the beginning, without gaps, in this order.
+// The compared lanes are adjacent at the start, in this order.
 const _: () = {
     assert!(std::mem::offset_of!(Fields<u32>, words) == 8 && std::mem::offset_of!(Fields<u128>, words) == 32);
     assert!(std::mem::offset_of!(Fields<u32>, flags) == 12 && std::mem::offset_of!(Fields<u128>, flags) == 36);

@@ -1,8 +1,8 @@
-//! Leaves: up to 32 rules, each by a *key* of 64 bits, so that few comparisons tell which of them a packet may match.
+//! Leaves: up to 32 rules, each with a *key* of 64 bits. Few comparisons give the rules that a packet may match.
 //!
-//! A key has two parts. One is of up to 15 bits of a packet, wherever they are, that part the rules of this leaf best: a
-//! value, and which of its bits the rule decides. The other is a range of the lane that parts best what these bits leave
-//! together. Those rules whose keys match are compared as wholes, in their order, until one matches.
+//! A key has two parts. One is a value of up to 15 bits of a packet, the bits that separate the rules of this leaf
+//! best, with the bits that the rule decides. The other is a range of the lane that best separates the rest. Rules with
+//! matching keys are compared as a whole, in order, until one matches.
 
 use std::ptr;
 
@@ -11,38 +11,37 @@ use super::block::leaf_keys;
 use super::columns::Columns;
 use super::facts::Facts;
 
-/// Rules of a leaf, at most.
+/// Largest number of rules of a leaf.
 pub(super) const MOST: usize = 32;
 
-/// Bits of a key. One more is zero in each packet.
+/// Bits of a key. One more is 0 in each packet.
 const BITS: usize = 15;
 
-/// The key of no rule: it asks for the bit that no packet has.
+/// The key of no rule: it requires the bit that no packet has.
 const NONE: [u16; 4] = [1 << BITS, 1 << BITS, 0, 0];
 
-/// Words of a packet that keys have bits of: all but the last, interface and DSCP.
+/// Number of words of a packet that keys use: all except the last, interface and DSCP.
 pub(super) const fn words<K: Address>() -> usize {
     K::WORDS - 1
 }
 
-/// What keys are made of, in one leaf.
+/// The parts of packets that the keys of a leaf use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     masks: [u64; WORDS],
     lane: usize,
 }
 
-/// A leaf, apart from where it lies.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     parts: Parts,
     rules: usize,
-    /// Values, bits that count, low ends, spans.
+    /// Values, care bits, low ends, spans.
     keys: [[u16; MOST]; 4],
     records: [u32; MOST],
 }
 
-/// Bits that part rules: those that want it to be zero, and those that want it to be one.
+/// A bit that separates rules: the rules that require 0, and the rules that require 1.
 struct Want {
     word: usize,
     bit: u32,
@@ -51,7 +50,7 @@ struct Want {
 }
 
 impl Parts {
-    /// What parts rules best, of which there are at most [`MOST`].
+    /// Selects the parts that best separate at most [`MOST`] rules.
     fn choose<K: Address>(rules: &[&Facts]) -> Parts {
         #[cfg(target_arch = "x86_64")]
         if super::arch::has_avx512() {
@@ -74,7 +73,7 @@ impl Parts {
         let wants = wants::<K>(rules);
         let mut masks = [0; WORDS];
         let mut chosen = 0;
-        // For each rule, those that a packet of its may match as far as chosen bits tell.
+        // For each rule: the rules that its packets may match, by the selected bits.
         let mut alike = [0u32; MOST];
         let all = u32::MAX >> (MOST - rules.len());
         for (rule, alike) in alike.iter_mut().enumerate().take(rules.len()) {
@@ -93,7 +92,7 @@ impl Parts {
             }
             parted
         };
-        // How many pairs each bit parts, at most: it gets fewer with every bit that is chosen.
+        // Upper bound of the pairs that each bit separates: it falls with every selected bit.
         let mut bounds = Vec::from_iter(wants.iter().map(|want| want.zero.count_ones() * want.one.count_ones()));
         while chosen < BITS {
             let most = bounds.iter().copied().max().unwrap_or(0);
@@ -118,8 +117,8 @@ impl Parts {
         Parts { masks, lane: lane::<K>(rules, &alike) }
     }
 
-    /// More bits: for packets that match none of the rules, those that most of them decide. First those in which rules differ:
-    /// nodes may have seen to the others.
+    /// Selects further bits for packets that match none of the rules: bits that most rules decide. First the bits in
+    /// which rules differ: nodes may have covered the others.
     #[inline(always)]
     fn fill<K: Address>(rules: &[&Facts], wants: &[Want], masks: &mut [u64; WORDS], mut chosen: usize) {
         let mut rest: Vec<&Want> = wants.iter().filter(|want| masks[want.word] >> want.bit & 1 == 0).collect();
@@ -131,7 +130,7 @@ impl Parts {
         let known = |word: usize| rules.iter().fold(u64::MAX, |all, facts| all & facts.known[word]);
         for (word, mask) in masks.iter_mut().enumerate().take(words::<K>()) {
             let mut bits = known(word) & !*mask;
-            // The lowest bits of an address are those that nodes will not have asked for.
+            // Nodes have probably not used the lowest bits of an address.
             while bits != 0 && chosen < BITS {
                 *mask |= bits & bits.wrapping_neg();
                 bits &= bits - 1;
@@ -140,7 +139,6 @@ impl Parts {
         }
     }
 
-    /// The key of a rule.
     fn key(&self, facts: &Facts) -> [u16; 4] {
         let (mut value, mut care, mut at) = (0, 0, 0);
         for word in 0..WORDS {
@@ -157,7 +155,7 @@ impl Parts {
     }
 }
 
-/// The bits in which rules differ.
+/// Returns the bits in which rules differ.
 #[inline(always)]
 fn wants<K: Address>(rules: &[&Facts]) -> Vec<Want> {
     let mut wants = Vec::with_capacity(64 * K::WORDS);
@@ -173,8 +171,8 @@ fn wants<K: Address>(rules: &[&Facts]) -> Vec<Want> {
     wants
 }
 
-/// The lane whose ranges part most of the rules that are alike. By default the last that has ranges, which is the destination
-/// port.
+/// Returns the lane whose ranges separate most of the remaining rules. By default the last lane with ranges, the
+/// destination port.
 #[inline(always)]
 fn lane<K: Address>(rules: &[&Facts], alike: &[u32; MOST]) -> usize {
     let width = usize::from(K::BITS) / 16;
@@ -204,7 +202,7 @@ fn lane<K: Address>(rules: &[&Facts], alike: &[u32; MOST]) -> usize {
 }
 
 impl Leaf {
-    /// A leaf of rules, which are in order.
+    /// Creates a leaf of rules, which are in order.
     pub(super) fn new<K: Address>(rules: &[&Facts]) -> Leaf {
         let parts = Parts::choose::<K>(rules);
         let mut leaf = Leaf { parts, rules: 0, keys: NONE.map(|key| [key; MOST]), records: [0; MOST] };
@@ -216,12 +214,11 @@ impl Leaf {
         self.rules
     }
 
-    /// Where records of rules are, in order.
     pub(super) fn records(&self) -> &[u32] {
         &self.records[..self.rules]
     }
 
-    /// Puts one more rule in before another. There is room.
+    /// Inserts a rule before another. The leaf has room.
     pub(super) fn insert(&mut self, before: usize, facts: &Facts) {
         for (keys, key) in self.keys.iter_mut().zip(self.parts.key(facts)) {
             keys[before..=self.rules].rotate_right(1);
@@ -232,17 +229,17 @@ impl Leaf {
         self.rules += 1;
     }
 
-    /// How many rules its keys do not tell from another.
+    /// Returns the number of rules whose keys do not separate them from another.
     pub(super) fn alike(&self, facts: &Facts) -> usize {
         self.each_alike(facts).count()
     }
 
-    /// The lane that its keys have ranges of.
+    /// Returns the lane of the ranges of its keys.
     pub(super) fn lane(&self) -> usize {
         self.parts.lane
     }
 
-    /// The numbers of rules whose keys are no different from those of another.
+    /// Returns the numbers of rules whose keys equal that of another.
     pub(super) fn each_alike(&self, facts: &Facts) -> impl Iterator<Item = usize> {
         let [value, care, low, span] = self.parts.key(facts);
         let [values, cares, lows, spans] = &self.keys;
@@ -254,7 +251,6 @@ impl Leaf {
         (0..self.rules).filter(alike)
     }
 
-    /// Takes a rule out.
     pub(super) fn remove(&mut self, rule: usize) {
         for (keys, none) in self.keys.iter_mut().zip(NONE) {
             keys.copy_within(rule + 1..self.rules, rule);
@@ -265,15 +261,14 @@ impl Leaf {
         self.records[self.rules] = 0;
     }
 
-    /// The size of leaf that these rules go into.
     pub(super) fn size<K: Address>(&self) -> usize {
         K::LEAVES.iter().position(|room| self.rules <= *room).expect("a leaf has at most as many rules as the largest")
     }
 
-    /// Reads a leaf that has room for so many rules.
+    /// Reads a leaf for `room` rules.
     ///
     /// # Safety
-    /// There is one.
+    /// The leaf exists.
     pub(super) unsafe fn read<K: Address>(from: *const u8, room: usize) -> Leaf {
         let mut leaf = Leaf {
             parts: Parts { masks: [0; WORDS], lane: 0 },
@@ -294,11 +289,10 @@ impl Leaf {
         leaf
     }
 
-    /// Writes it as a leaf that has room for so many rules.
+    /// Writes the leaf for `room` rules.
     ///
     /// # Safety
-    /// There is a block of as many octets as this takes, and it is nobody else's yet; the rules are no more than there is room
-    /// for.
+    /// A block of this size begins there, and no other thread accesses it yet. The rules fit.
     pub(super) unsafe fn write<K: Address>(&self, to: *mut u8, room: usize) {
         debug_assert!(self.rules <= room);
         // SAFETY: the caller's promise.
@@ -315,20 +309,20 @@ impl Leaf {
     }
 }
 
-/// The lane that keys of a leaf have ranges of.
+/// Returns the lane of the ranges of keys of a leaf.
 ///
 /// # Safety
-/// There is a leaf.
+/// The leaf exists.
 #[inline(always)]
 pub(super) unsafe fn lane_of<K: Address>(leaf: *const u8) -> usize {
     // SAFETY: the caller's promise.
     usize::from(unsafe { leaf.add(8 * K::WORDS).read() })
 }
 
-/// How many rules a leaf has.
+/// Returns the number of rules of a leaf.
 ///
 /// # Safety
-/// There is a leaf.
+/// The leaf exists.
 #[inline(always)]
 pub(super) unsafe fn rules_of<K: Address>(leaf: *const u8) -> usize {
     // SAFETY: the caller's promise.

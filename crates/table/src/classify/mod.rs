@@ -1,8 +1,8 @@
-//! Packet classification: which of many rules on several fields is the first that matches a packet?
+//! Packet classification: finds the first of many rules on several fields that matches a packet.
 //!
-//! A [`Rule`] asks for ranges of addresses and ports, a protocol, type and code of ICMP, flags of TCP, kinds of fragments,
-//! a DSCP and interfaces; [`Fields`] are what a packet has of these. The answer is a number that the caller gave to the
-//! rule, its *identity*, or [`NO_RULE`].
+//! A [`Rule`] has conditions on addresses, ports, protocol, type and code of ICMP, TCP flags, kinds of fragments, DSCP
+//! and interfaces; [`Fields`] are those of a packet. The answer is the *identity* that the caller gave to the rule, or
+//! [`NO_RULE`].
 //!
 //! ```
 //! use weir_table::classify::{Fields, NO_RULE, Rule, Small, Span, Upper};
@@ -22,78 +22,80 @@
 //! assert_eq!(found, [7, NO_RULE]);
 //! ```
 //!
-//! [`Small`] is for lists that do not change and have up to some thousand rules. A [`Writer`] owns rules of any number and
-//! changes a [`Table`], which workers read at the same time. [`naive`] is the specification. A table tells which fields had a
-//! part in an answer ([`Consulted`]), and [`cover`] which rules of a list could be left out.
+//! [`Small`] is for fixed lists of up to some thousand rules. A [`Writer`] owns any number of rules and changes a
+//! [`Table`], which workers read concurrently. [`naive`] is the reference implementation. A table reports the fields
+//! that an answer depends on ([`Consulted`]), and [`cover`] finds rules of a list that can be removed.
 //!
 //! # The tree
-//! A **bits node** lets up to 12 bits of a packet, wherever they are, pick one of its slots. A rule is in every slot that
-//! a packet of its may pick: in one if it decides all of these bits, in twice as many for each bit that it leaves open.
-//! Rules that leave too many open are the node's **rest**, which every packet has to be looked up in as well. A **cut
-//! node** does the same by 28 values of 16 bits of a packet, for what only ranges tell apart: rules that cover more than
-//! four of its intervals are its rest. A **hash node** picks the slot by a hash of all bits that nearly all rules decide, for hosts
-//! that differ in few bits of many. Slots and rests refer to other nodes or to leaves.
+//! A **bits node** selects one of its slots by up to 12 bits of a packet. A rule is in every slot that its packets may
+//! select: in one if it decides all of these bits, in twice as many for each open bit. Rules with too many open bits
+//! are in the node's **wildcard list**, which every packet is looked up in, too. A **cut node** selects by 28 values of
+//! a 16-bit lane, for rules that only ranges separate: rules that cover more than four of its intervals are in its
+//! wildcard list. A **hash node** selects by a hash of all bits that nearly all rules decide, for hosts that differ in
+//! few bits of many. Slots and wildcard lists refer to other nodes or to leaves.
 //!
-//! A **leaf** has up to 8, 16 or 32 rules (IPv6: 16 or 32), each by a *key*: a value of up to 15 bits of a packet, which
-//! of them the rule decides, and a range of one lane of 16 bits. Each leaf has the bits and the lane that part its rules
-//! best. Two comparisons of vectors tell which keys a packet matches; those rules are compared as wholes, in their order.
+//! A **leaf** has up to 8, 16 or 32 rules (IPv6: 16 or 32), each with a *key*: a value of up to 15 bits of a packet,
+//! the bits of it that the rule decides, and a range of one 16-bit lane. Each leaf uses the bits and the lane that
+//! separate its rules best. Two vector comparisons give the keys that a packet matches; their rules are compared as a
+//! whole, in order.
 //!
-//! A **record** is a rule as a whole, once for all leaves that have it, in one cache line (IPv6: two): lanes of 16 bits, a
-//! lower end and a span each; flags, protocol, and what a packet has at all are lanes of masks. Lanes say all of most
-//! rules; for those with a DSCP, interfaces, or ranges of addresses that are no prefixes, the rest is looked at when lanes
-//! match. Records compare all fields, so nodes and keys need not: what they let pass too much does no harm.
+//! A **record** is a whole rule, shared by all of its leaves, in one cache line (IPv6: two). It has 16-bit lanes, each
+//! with a lower end and a span; flags, protocol, and the existence of headers are mask lanes. Lanes represent most
+//! rules. Rules with a DSCP, interfaces, or address ranges other than prefixes have further fields, which are compared
+//! when the lanes match. Records compare all fields, so nodes and keys may let too many packets pass.
 //!
-//! A **long leaf** has up to 64 rules of IPv4 that neither bits nor values part, as lanes, four in a vector.
+//! A **long leaf** has up to 64 rules of IPv4 that neither bits nor values separate, as lanes, four in a vector.
 //!
-//! Up to 16,384 rules that neither bits nor values part, as ranges that overlap each other, are a **dense leaf**: a [`Small`]
-//! list outside of the arena. So are those of which many would be compared one after the other in what lanes do not show, as
-//! interfaces. More of them are a chain of up to three such leaves, in the order of places, and what comes after the rule that was
-//! found is not followed.
+//! A **bit-vector leaf** has up to 16,384 rules that neither bits nor values separate, such as overlapping ranges: a
+//! [`Small`] list outside of the arena. It also serves rules of which many would be compared one after the other in
+//! fields without lanes, such as interfaces. More rules form a chain of up to three such leaves, in the order of
+//! places; a lookup stops behind the found rule.
 //!
 //! # Bounds
-//! Every node is made by one function of `tree`, which refuses one that is deeper than lookups have room for. Nodes part rules down to a
-//! depth of 20; chains, and new rules before dense leaves, nest below. More rules that nothing parts than a chain holds are refused
-//! ([`Error::Overlap`]).
+//! One function of `tree` creates all nodes and refuses nodes that are deeper than lookups support. Nodes separate
+//! rules down to a depth of 20; chains, and new rules before bit-vector leaves, nest below. Rules that nothing
+//! separates, beyond the size of a chain, are refused ([`Error::Overlap`]).
 //!
-//! Where a lookup would take long, as far as the tree tells ([`Writer::worst`]), rules that an earlier rule *covers* are left out of the
-//! tree (`shadow`): no packet gets to them. A rule that covers another is found as a packet is looked up: it leaves open what the other
-//! leaves open, so it is in each slot that the other is in, or in the node's rest. In a dense leaf it matches both the lowest and the
-//! highest values of the other. When it goes, those left out for it look for another that covers them, or come to the tree before it
-//! goes: behind it, where no packet gets to them yet. It goes when all lookups that may have missed them are over. A rule that is left
-//! out may have others left out for it in turn, so few rules of a tree cover any number.
+//! If the tree predicts slow lookups ([`Writer::worst`]), it omits rules that an earlier rule *covers* (`shadow`): no
+//! packet reaches them. The covering rule is found like a packet: its open bits include those of the covered rule, so
+//! it is in each slot of that rule, or in the wildcard list. In a bit-vector leaf it matches both the lowest and the
+//! highest values of the covered rule. Before the covering rule is removed, its covered rules get another cover or
+//! enter the tree behind it, where no packet reaches them yet. It is removed after all lookups that may have missed
+//! them. A covered rule may cover others in turn, so few rules of a tree cover any number.
 //!
-//! As rules come one by one, the tree is looked at each time that it has twice the rules, or half more where some are left out: only
-//! those in the tree are looked at and built anew.
+//! With rules inserted one by one, the tree is checked when it has doubled, or grown by half if it omits some: only its
+//! own rules are checked and rebuilt.
 //!
 //! # Which bits
-//! `plan` estimates what a lookup costs for each of several choices. What made the estimates work is to count rules by
-//! *kinds*: those that decide much of both addresses, of one, or of neither. Bits that part rules of one kind are open in
-//! another, so a set of many kinds needs nodes for each, and it pays to part one kind well and leave the others to the rest.
+//! `plan` estimates the cost of a lookup for several selections. The estimates became useful with the counts of rules
+//! by *kinds*: rules that decide much of both addresses, of one, or of neither. Bits that separate one kind are open in
+//! another. So a set of many kinds needs nodes for each, and it pays to separate one kind well and leave the others to
+//! the wildcard list.
 //!
 //! # The lookup
-//! A vector of packets goes down together. The rests of the first nodes concern all packets: they are taken one after the
-//! other, with their masks in registers. Below, what is to be looked at is kept in lists by the kind of block, so that
-//! no branch depends on where a packet goes, and the loads of different packets overlap. A node knows the first place of
-//! its rules, and is not followed by packets that have found an earlier one. What keys let pass is a list too: a round
-//! compares each packet of it with one rule, and what is left after it waits for the next. A leaf for all packets needs no
-//! list, and up to three rules of it no keys: one rule alone takes 5 ticks.
+//! A vector of packets descends together. The wildcard lists of the first nodes concern all packets: they are searched
+//! one after the other, with their masks in registers. Below, lists by the kind of block hold the references to follow,
+//! so that no branch depends on the path of a packet and the loads of different packets overlap. A node has the first
+//! place of its rules; packets with an earlier match skip it. Candidates of keys form a list, too: a round compares
+//! each of its packets with one rule and leaves the rest to the next. A leaf for all packets needs no list, and its
+//! first three rules no keys: a single rule takes 5 ticks.
 //!
-//! From a MiB on, blocks and records are fetched ahead: then memory is what lookups wait for.
+//! Above a MiB, lookups prefetch blocks and records, because they wait for memory.
 //!
 //! # The update
-//! A rule that comes or goes has its record, and rewrites the leaves it is in, at most 256, and each word that refers to one is
-//! stored once. A leaf that is full is parted by a node; a node that has grown to four times its rules, or shrunk to a quarter,
-//! is built anew, if there is room; else the rule comes without. All is planned aside first, so that what finds no room changes
-//! nothing. Blocks lie in an arena as those of [`crate::lpm`] do, and are used again when all readers have passed.
+//! An insertion or removal writes the record and rewrites the leaves of the rule, at most 256; each reference is stored
+//! once. A node separates the rules of a full leaf. A node that has grown to four times its rules, or shrunk to a
+//! quarter, is rebuilt if there is room. Everything is planned first, so a lack of room changes nothing. Blocks lie in
+//! an arena as those of [`crate::lpm`], and are reused when all readers have passed.
 //!
-//! Plans are made from columns: for each bit of a packet, the rules that want it to be zero or one, as words of bits, and rules
-//! are read from their records, not from where the writer keeps them whole.
+//! Plans use columns: for each bit of a packet, the rules that require 0 or 1, as words of bits. Rules are read from
+//! their records, not from the copies of the writer.
 //!
-//! A rule that goes from a dense leaf is noted there as gone, in a word that lookups ask when its bit says that it matches; the leaf
-//! is built anew when a quarter of its rules have gone. Rules that come to it are kept before it, in leaves of their own (a small dense
-//! one, if packets would be compared with many of them in vain), and go
-//! into it when they are a sixteenth of its rules (32, where it has up to 1,024): then up to 16,384 are built anew, in up to 40 milliseconds where two
-//! fields have ranges, and 80 where four have.
+//! A removal from a bit-vector leaf marks the rule in a word that lookups read after a match; the leaf is rebuilt when
+//! a quarter of its rules were removed. New rules of the leaf are kept before it, in leaves of their own (a small
+//! bit-vector leaf, if packets would be compared with many in vain). They enter it when they are a sixteenth of its
+//! rules (32 for up to 1,024 rules). Then up to 16,384 rules are rebuilt, in up to 40 milliseconds with ranges in two
+//! fields, and 80 with ranges in four.
 //!
 //! # What was tried
 //! Ticks per lookup of packets that match random rules, 65,536 of them, medians on a machine that others used (AMD family

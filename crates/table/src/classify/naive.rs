@@ -1,4 +1,4 @@
-//! The specification: the first rule that matches decides. Found by looking at each.
+//! The reference implementation: checks each rule in order; the first match decides.
 
 use std::collections::BTreeMap;
 
@@ -13,33 +13,33 @@ pub struct Classifier<K> {
 }
 
 impl<K: Key> Classifier<K> {
-    /// No rules.
+    /// Creates a classifier without rules.
     pub fn new() -> Classifier<K> {
         Classifier { rules: BTreeMap::new() }
     }
 
-    /// Puts a rule at a place; gives the identity of the one that was there.
+    /// Inserts a rule at a place. Returns the identity of the previous one.
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Option<u32> {
         self.rules.insert(place, (rule, identity)).map(|(_, before)| before)
     }
 
-    /// Takes the rule at a place out; gives its identity.
+    /// Removes the rule at a place. Returns its identity.
     pub fn remove(&mut self, place: u64) -> Option<u32> {
         self.rules.remove(&place).map(|(_, identity)| identity)
     }
 
-    /// The rule at a place.
+    /// Returns the rule at a place.
     pub fn get(&self, place: u64) -> Option<&Rule<K>> {
         self.rules.get(&place).map(|(rule, _)| rule)
     }
 
-    /// The identity of the first rule that matches, or [`NO_RULE`].
+    /// Returns the identity of the first matching rule, or [`NO_RULE`].
     pub fn lookup(&self, packet: &Fields<K>) -> u32 {
         self.rules.values().find(|(rule, _)| rule.matches(packet)).map_or(NO_RULE, |(_, identity)| *identity)
     }
 
-    /// The fields outside of a flow's key that a rule asks for which matches in all others, and does not come after the
-    /// first that matches.
+    /// Returns the fields outside of a flow's key that the answer depends on: fields of rules that match in all others
+    /// and do not come after the first match.
     pub fn consulted(&self, packet: &Fields<K>) -> Consulted {
         let mut consulted = Consulted::NONE;
         for (rule, _) in self.rules.values() {
@@ -53,12 +53,12 @@ impl<K: Key> Classifier<K> {
         consulted
     }
 
-    /// What any rule asks for beside addresses.
+    /// Returns the fields that rules match on, apart from addresses.
     pub fn asks(&self) -> Consulted {
         self.rules.values().fold(Consulted::NONE, |all, (rule, _)| all | Consulted::by(rule))
     }
 
-    /// Places, rules and identities, in order.
+    /// Returns places, rules and identities, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Rule<K>, u32)> {
         self.rules.iter().map(|(place, (rule, identity))| (*place, rule, *identity))
     }

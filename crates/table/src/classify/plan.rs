@@ -1,10 +1,10 @@
-//! How to part rules: which bits of a packet pick the slot of a node, or at which values of a lane it is cut.
+//! Planning of nodes: the bits of a packet that select the slot, or the values of a lane at which it is cut.
 //!
-//! A rule goes to every slot that one of its packets may pick: to one, if it decides all of the bits that pick, to twice
-//! as many for each bit that it leaves open. Those that leave too many open are the node's *rest*, which every packet has
-//! to be looked up in as well. So there are bits that part one half of the rules well and are open in the other. Bits
-//! are chosen for several kinds of rules in turn: those that decide much of both addresses, of one of them, or of neither.
-//! What a lookup will cost is estimated for each choice, and the best is taken.
+//! A rule is in every slot that its packets may select: in one if it decides all selecting bits, in twice as many for
+//! each open bit. Rules with too many open bits are in the node's *wildcard list*, which every packet is looked up in,
+//! too. So some bits separate one half of the rules well and are open in the other. Bits are selected for several kinds
+//! of rules in turn: rules that decide much of both addresses, of one, or of neither. Each selection gets an estimate
+//! of the lookup cost, and the cheapest wins.
 
 use super::address::{Address, WORDS};
 use super::arch::{Extract, Portable};
@@ -14,85 +14,84 @@ use super::dense::SOME;
 use super::facts::Facts;
 use super::hashed;
 
-/// What a node does.
 #[derive(Clone, Debug)]
 pub(super) enum Plan {
-    /// Lets these bits pick a slot; rules may leave `open` of them open.
+    /// These bits select the slot; rules may leave `open` of them open.
     Bits { masks: [u64; WORDS], open: u32 },
-    /// Lets a hash of these bits, which rules decide all, pick one of so many slots.
+    /// A hash of these bits, which all rules decide, selects one of `slots` slots.
     Hash { masks: [u64; WORDS], slots: usize },
-    /// Cuts a lane after each of these values, in order.
+    /// A lane is cut after each of these values, in order.
     Cut { lane: usize, ends: Vec<u16> },
 }
 
-/// Of more rules than twice as many, a sample is looked at.
+/// Above twice this number of rules a sample is used.
 const SAMPLE: usize = 512;
 
-/// Bits of a node, at most.
+/// Largest number of bits of a node.
 pub(super) const MOST_BITS: usize = 12;
 
-/// What a node costs, in ticks.
+/// Cost of a node, in ticks.
 const NODE: f32 = 10.0;
 
-/// What one that cuts costs more.
+/// Additional cost of a cut node.
 const CUT: f32 = 2.0;
 
-/// The cost of a node that hashes, above that of others.
+/// Additional cost of a hash node.
 const HASH: f32 = 6.0;
 
-/// A node hashes for so many rules at least.
+/// Smallest number of rules of a hash node.
 const MANY_TO_HASH: usize = 256;
 
-/// Slots of such a node, at most.
+/// Largest number of slots of a hash node.
 const MOST_HASHED: usize = 1 << MOST_BITS;
 
-/// A node hashes if its estimate is at most this part of those for others.
+/// A hash is used if its estimate is at most this part of the others.
 const WORTH_A_HASH: f32 = 0.7;
 
-/// What leaves of each size cost.
+/// Cost of leaves by size.
 const LEAVES: [f32; 3] = [6.0, 6.0, 7.0];
 
-/// What another kind of rules costs, in a set that leaves do not hold.
+/// Cost of another kind of rules, in a set above the size of leaves.
 const KIND: f32 = 6.0;
 
-/// A bit is worth twice the slots if the squares of what is in them come down to this.
+/// A bit is worth twice the slots if it reduces the squares of their sizes to this part.
 const GAIN: f64 = 0.97;
 
-/// How many times the rules may become as many while bits are chosen.
+/// Largest growth of the number of rules while bits are selected.
 const GROWTH: usize = 8;
 
-/// What it costs to look at a group of lanes, if there are many in turn.
+/// Cost of a group of lanes in a long sequence.
 const IN_TURN: f32 = 3.0;
 
-/// What a long leaf costs beside.
+/// Additional cost of a long leaf.
 const LONG: f32 = 10.0;
 
-/// The share of rules that may be in a node's rest, where rules decide hardly anything of addresses: what leaves more there parts
-/// nothing, and a chain of such nodes takes longer than to look at all rules.
+/// Largest share of rules in a node's wildcard list, if rules decide hardly any bits of addresses. A larger wildcard
+/// list separates nothing, and a chain of such nodes is slower than a search of all rules.
 const MOST_REST: f32 = 0.9;
 
-/// The same, for a node that cuts.
+/// The same for a cut node.
 const MOST_REST_OF_CUT: f32 = 0.6;
 
-/// What a dense leaf costs.
+/// Cost of a bit-vector leaf.
 const DENSE: f32 = 100.0;
 
-/// Bits of a node that a rule may leave open.
+/// Largest number of selecting bits that a rule may leave open.
 const MOST_OPEN: u32 = 5;
 
-/// What twice as many rules cost more.
+/// Additional cost of twice as many rules.
 const SLOPE: f32 = 6.0;
 
-/// What it counts, in ticks of a lookup, that there are as many copies again: else memory would not matter.
+/// Weight of as many copies again, in ticks of a lookup: else memory would not matter.
 const COPY: f32 = 1.0;
 
-/// Rules by how much of their addresses they decide: of neither much, of the source, of the destination, of both.
+/// Numbers of rules by the decided part of their addresses: neither, source, destination, both.
 type Kinds = [f32; 4];
 
-/// What it costs to look up a packet among so many rules of each kind, in ticks.
+/// Returns the cost of a lookup among these numbers of rules of each kind, in ticks.
 ///
-/// What is more than leaves hold goes on to nodes, and bits that part rules of one kind are open in others: so each kind
-/// will need nodes of its own.
+/// Rules beyond the size of leaves go to nodes. Bits that separate one kind are open in others, so each kind needs
+/// nodes of its own.
 #[inline(always)]
 fn cost<K: Address>(rules: &Kinds) -> f32 {
     let [one, two, three] = K::LEAVES.map(|rules| rules as f32);
@@ -111,34 +110,33 @@ fn cost<K: Address>(rules: &Kinds) -> f32 {
     nodes.min(LONG + IN_TURN * (all / K::RULES as f32).ceil())
 }
 
-/// The logarithm to the base of 2 of what is at least one, exact for powers of two and linear between them: at most 0.09 too
-/// low.
+/// Returns the binary logarithm of a number of at least 1, exact for powers of two and linear between them: at most
+/// 0.09 too low.
 #[inline(always)]
 fn log2(number: f32) -> f32 {
     number.to_bits() as f32 / (1 << 23) as f32 - 127.0
 }
 
-/// The rules that are looked at, in place of all.
+/// A sample that represents all rules.
 struct Sample<'f> {
     rules: Vec<&'f Facts>,
-    /// The kind of each (see [`Kinds`]).
     kinds: Vec<u8>,
-    /// Rules that each stands for.
+    /// Rules that each one represents.
     scale: f32,
-    /// Whether rules decide hardly anything of addresses: then a rest is no better parted than the whole.
+    /// Rules decide hardly any bits of addresses: a wildcard list is then separated no better than the whole.
     alike: bool,
 }
 
 impl<'f> Sample<'f> {
     #[inline(always)]
     fn new<K: Address>(facts: &'f [Facts], rules: &[u32]) -> Sample<'f> {
-        // An odd step: lists often repeat themselves, in twos or fours.
+        // An odd step: lists often repeat in twos or fours.
         let step = (rules.len().div_ceil(SAMPLE) - 1) | 1;
         let chosen = Vec::from_iter(rules.iter().step_by(step).map(|rule| &facts[*rule as usize]));
         let much = if K::BITS == 32 { 16 } else { 28 };
         let (mut kinds, mut bits) = (Vec::with_capacity(chosen.len()), 0);
         for facts in &chosen {
-            // How many bits of each address a rule decides.
+            // Number of bits of each address that a rule decides.
             let [source, destination] = K::SIDES.map(|side| {
                 side.iter().zip(&facts.known).map(|(side, known)| (side & known).count_ones()).sum::<u32>()
             });
@@ -153,20 +151,18 @@ impl<'f> Sample<'f> {
         self.rules.len()
     }
 
-    /// Rules with their kinds.
     fn each(&self) -> impl Iterator<Item = (&'f Facts, usize)> {
         self.rules.iter().copied().zip(self.kinds.iter().map(|kind| usize::from(*kind)))
     }
 }
 
-/// A rule as seen by the planner.
 #[derive(Clone, Copy)]
 struct Item {
     known: [u64; WORDS],
     value: [u64; WORDS],
 }
 
-/// The best way to part rules; none if nothing parts them well. Rules may be copied `1 << open` times.
+/// Returns the best plan; `None` if nothing separates the rules well. Rules may be copied `1 << open` times.
 pub(super) fn plan<K: Address>(facts: &[Facts], rules: &[u32], open: u32) -> Option<Plan> {
     #[cfg(target_arch = "x86_64")]
     if let Some(cpu) = super::arch::Avx512::detect() {
@@ -195,12 +191,12 @@ fn body<K: Address, E: Extract>(cpu: E, facts: &[Facts], rules: &[u32], open: u3
     let mut kinds = [0.0; 4];
     sample.kinds.iter().for_each(|kind| kinds[usize::from(*kind)] += sample.scale);
     let whole = cost::<K>(&kinds);
-    // Cuts are for what bits do not part.
+    // Cuts are for rules that bits do not separate.
     let cut = match &bits {
         Some((cost, ..)) if *cost < 0.9 * whole => None,
         _ => best_cut::<K>(&sample, 1 << open.min(2)),
     };
-    // What is no better than to look at all rules in turn is not worth its nodes.
+    // A plan must be better than a search of all rules.
     let in_turn = LONG + IN_TURN * rules.len().div_ceil(K::RULES) as f32;
     let most = match rules.len() {
         ..=SOME if sample.alike => DENSE.min(in_turn),
@@ -209,7 +205,7 @@ fn body<K: Address, E: Extract>(cpu: E, facts: &[Facts], rules: &[u32], open: u3
     };
     let cost = bits.as_ref().map_or(f32::MAX, |(cost, ..)| *cost);
     let others = cut.as_ref().map_or(cost, |(cut, ..)| cost.min(*cut)).min(most).min(whole);
-    // Where others part rules well, they need no hash.
+    // A hash is not needed if other plans separate rules well.
     let is_hard = rules.len() >= MANY_TO_HASH && others > WORTH_A_HASH * whole;
     if is_hard
         && let Some((cost, masks, slots)) = best_hash::<K>(&sample)
@@ -224,14 +220,14 @@ fn body<K: Address, E: Extract>(cpu: E, facts: &[Facts], rules: &[u32], open: u3
     }
 }
 
-/// As [`best_bits`], in less time: this is what puts a rule into a leaf that is full.
+/// Finds the best bits as [`best_bits`] does, faster: for the insertion of a rule into a full leaf.
 ///
-/// A set of rules is a word here. All bits are tried for all groups that the bits before have made, and every number of
-/// bits is estimated.
+/// A set of rules is one word. All bits are tried for all groups of the previous bits, and every number of bits gets an
+/// estimate.
 #[inline(always)]
 fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; WORDS], u32)> {
     let all = u64::MAX >> (64 - sample.len());
-    // For each bit of a packet, the rules that want it to be zero, and those that want it to be one.
+    // For each bit of a packet: the rules that require 0, and the rules that require 1.
     let room = 64 * K::WORDS;
     let (mut bits, mut zeros, mut ones) =
         (Vec::with_capacity(room), Vec::with_capacity(room), Vec::with_capacity(room));
@@ -287,7 +283,7 @@ fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; W
                 parts += here.count_ones() as f32 * of(here);
                 copies += here.count_ones();
             }
-            // Each of the copies of a rule is as likely to be asked for.
+            // Each copy of a rule is equally likely to be looked up.
             let share = fit.count_ones() as f32 / (copies.max(1) as f32 * sample.len() as f32);
             let cost = NODE + parts * share + of(all & !fit) + COPY * copies as f32 / sample.len() as f32;
             if groups.iter().all(|group| group & fit != all)
@@ -297,7 +293,7 @@ fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; W
                 best = Some((cost, masks, open));
             }
         }
-        // Less costs no less.
+        // Smaller groups cost the same.
         if groups.iter().all(|group| group.count_ones() as usize <= K::LEAVES[0]) {
             break;
         }
@@ -305,10 +301,10 @@ fn best_of_few<K: Address>(sample: &[&Facts], open: u32) -> Option<(f32, [u64; W
     best
 }
 
-/// Bits that few rules are parted by, at most.
+/// Largest number of bits for few rules.
 const FEW_BITS: usize = 5;
 
-/// What leaves of so many rules cost, for either family: IPv4 has four sizes as large as those of IPv6.
+/// Cost of leaves by number of rules, for either family: IPv4 has four sizes as large as those of IPv6.
 static LEAVES_OF_FEW: [f32; columns::MOST + 1] = {
     let mut costs = [0.0; columns::MOST + 1];
     let mut rules = 1;
@@ -324,10 +320,10 @@ static LEAVES_OF_FEW: [f32; columns::MOST + 1] = {
     costs
 };
 
-/// The least estimate, with its bits, and how many of them may be open.
+/// Returns the smallest estimate with its bits, and the number of them that may be open.
 #[inline(always)]
 fn best_bits<K: Address, E: Extract>(cpu: E, sample: &Sample<'_>, open: u32) -> Option<(f32, [u64; WORDS], u32)> {
-    // The kinds of rules that bits are chosen for, a bit each.
+    // Kinds of rules that bits are selected for, one bit each.
     let kinds = [0b1111u32, 0b1000, 0b1100, 0b1010, 0b0100, 0b0010, 0b0001];
     let mut best: Option<(f32, [u64; WORDS], u32)> = None;
     let mut seen = Vec::new();
@@ -357,17 +353,17 @@ fn best_bits<K: Address, E: Extract>(cpu: E, sample: &Sample<'_>, open: u32) -> 
     best
 }
 
-/// Chooses bits one by one: the one that parts the groups best that the bits before have made.
+/// Selects bits one by one: the bit that best separates the groups of the previous bits.
 #[inline(always)]
 fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
     let count = items.len();
     let mut masks = [0; WORDS];
-    // Groups lie one after the other; these are their ends.
+    // Adjacent groups, by their ends.
     let (mut items, mut ends) = (items, vec![count]);
     for _ in 0..MOST_BITS {
         let sizes = ends.iter().scan(0, |start, end| Some(*end - std::mem::replace(start, *end)));
         let now = sizes.map(|size| (size * size) as u32).sum::<u32>();
-        // Leaves are small enough.
+        // The groups fit small leaves.
         if now as f32 * scale <= (K::LEAVES[0] / 2) as f32 * items.len() as f32 {
             break;
         }
@@ -380,7 +376,7 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
                 }
             }
         }
-        // A bit costs twice the slots.
+        // A bit doubles the slots.
         if f64::from(best.0) > GAIN * f64::from(now) {
             break;
         }
@@ -394,7 +390,7 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
                 let here = items[start..end]
                     .iter()
                     .filter(|item| item.known[word] >> bit & 1 == 0 || item.value[word] >> bit & 1 == side);
-                // Those that leave too many bits open will be elsewhere.
+                // Rules with too many open bits will be in the wildcard list.
                 next.extend(here.filter(|item| missing(&item.known, &masks) <= open));
                 if next_ends.last().copied().unwrap_or(0) < next.len() {
                     next_ends.push(next.len());
@@ -413,7 +409,7 @@ fn choose<K: Address>(items: Vec<Item>, scale: f32, open: u32) -> [u64; WORDS] {
     masks
 }
 
-/// The squares of what would be in the groups, if another bit parted them: for each bit of each word. Groups have fewer than
+/// Returns the sum of squares of the group sizes for each bit of each word as the next one. Groups have fewer than
 /// 5,000 items in all.
 #[inline(always)]
 fn squares<K: Address>(items: &[Item], ends: &[usize]) -> [[u32; 64]; WORDS] {
@@ -422,7 +418,7 @@ fn squares<K: Address>(items: &[Item], ends: &[usize]) -> [[u32; 64]; WORDS] {
     for &end in ends {
         let group = &items[start..end];
         start = end;
-        // What is alone is counted together below.
+        // Single items are counted together below.
         if group.len() == 1 {
             continue;
         }
@@ -445,7 +441,7 @@ fn squares<K: Address>(items: &[Item], ends: &[usize]) -> [[u32; 64]; WORDS] {
             }
             start = end;
         }
-        // On one side, or on both.
+        // Each item is on one side or on both.
         for (squares, parted) in squares.iter_mut().zip(parted.counts()) {
             *squares += 2 * alone - u32::from(parted);
         }
@@ -462,13 +458,13 @@ fn add_squares(squares: &mut [u32; 64], size: u32, zeros: Tally, ones: Tally) {
     }
 }
 
-/// How many bits a rule leaves open.
+/// Returns the number of selecting bits that a rule leaves open.
 #[inline(always)]
 fn missing(known: &[u64; WORDS], masks: &[u64; WORDS]) -> u32 {
     masks.iter().zip(known).map(|(mask, known)| (mask & !known).count_ones()).sum()
 }
 
-/// What a lookup costs on average if bits pick a slot, so many of which may be open.
+/// Returns the mean cost of a lookup if bits select a slot, with the number that may be open.
 #[inline(always)]
 fn estimate<K: Address>(sample: &Sample<'_>, slots: &[Slots], bits: u32, open: u32) -> f32 {
     let mut counts = vec![[0u16; 4]; 1 << bits];
@@ -483,12 +479,12 @@ fn estimate<K: Address>(sample: &Sample<'_>, slots: &[Slots], bits: u32, open: u
         }
         copies += 1 << missing;
         slots.each(|slot| counts[slot][kind] += 1);
-        // One of them will be asked for.
+        // A lookup uses one of them.
         of.push(slots.some(facts.place));
     }
     let sum = |kinds: &[u16; 4]| kinds.iter().map(|count| usize::from(*count)).sum::<usize>();
     if sum(&rest) == sample.len() || (sum(&rest) == 0 && counts.iter().any(|count| sum(count) == sample.len())) {
-        // It parts nothing.
+        // The plan separates nothing.
         return f32::MAX;
     }
     if sample.alike && sum(&rest) as f32 > MOST_REST * sample.len() as f32 {
@@ -507,7 +503,7 @@ fn estimate<K: Address>(sample: &Sample<'_>, slots: &[Slots], bits: u32, open: u
     NODE + parts / sample.len() as f32 + rest + COPY * spare
 }
 
-/// The bits that nearly all rules decide, and how many slots a hash of them should pick from.
+/// Returns the bits that nearly all rules decide, and the number of slots for a hash of them.
 #[inline(always)]
 fn best_hash<K: Address>(sample: &Sample<'_>) -> Option<(f32, [u64; WORDS], usize)> {
     let mut masks = [0; WORDS];
@@ -529,7 +525,7 @@ fn best_hash<K: Address>(sample: &Sample<'_>) -> Option<(f32, [u64; WORDS], usiz
     }
     hashes.sort_unstable();
     let all = hashes.len() as f32 * sample.scale;
-    // As many as leaves of the least size hold.
+    // As many slots as smallest leaves would hold the rules.
     let slots = (all as usize / K::LEAVES[0]).next_power_of_two().min(MOST_HASHED);
     let parts: f32 = hashes
         .chunk_by(|one, other| one == other)
@@ -542,17 +538,14 @@ fn best_hash<K: Address>(sample: &Sample<'_>) -> Option<(f32, [u64; WORDS], usiz
     Some((NODE + HASH + parts / sample.len() as f32 + cost::<K>(&rest), masks, slots))
 }
 
-/// The slots that packets of a rule may pick.
+/// The slots that packets of a rule may select.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
-    /// The bits that the rule decides.
     base: u32,
-    /// Those that it leaves open.
     open: u32,
 }
 
 impl Slots {
-    /// For bits that pick a slot, at most [`MOST_BITS`].
     #[inline(always)]
     fn of(cpu: impl Extract, known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS]) -> Slots {
         let (mut base, mut open, mut before) = (0, 0, 0);
@@ -570,7 +563,7 @@ impl Slots {
         let mut part = 0u32;
         loop {
             each((self.base | part) as usize);
-            // The next larger number that has no other bits.
+            // The next larger number without other bits.
             part = part.wrapping_sub(self.open) & self.open;
             if part == 0 {
                 break;
@@ -578,7 +571,7 @@ impl Slots {
         }
     }
 
-    /// One of them, by a number.
+    /// Returns one of them, by a number.
     #[inline(always)]
     fn some(self, number: u64) -> usize {
         let (mut open, mut number, mut slot) = (self.open, number, self.base);
@@ -590,17 +583,17 @@ impl Slots {
     }
 }
 
-/// Calls with every slot that packets of a rule may pick.
+/// Calls a function with every slot that packets of a rule may select.
 pub(super) fn each_slot(known: &[u64; WORDS], value: &[u64; WORDS], masks: &[u64; WORDS], each: impl FnMut(usize)) {
     Slots::of(Portable, known, value, masks).each(each);
 }
 
-/// Whether a rule leaves few enough bits open to be in slots.
+/// Returns whether a rule has few enough open bits to be in slots.
 pub(super) fn fits(known: &[u64; WORDS], masks: &[u64; WORDS], open: u32) -> bool {
     missing(known, masks) <= open
 }
 
-/// The lane that is best cut, and after which values.
+/// Returns the best lane to cut, and its values.
 #[inline(always)]
 fn best_cut<K: Address>(sample: &Sample<'_>, spread: usize) -> Option<(f32, usize, Vec<u16>)> {
     let width = usize::from(K::BITS) / 16;
@@ -638,7 +631,7 @@ fn best_cut<K: Address>(sample: &Sample<'_>, spread: usize) -> Option<(f32, usiz
             }
             let mut within = [0; ENDS + 1];
             spans.iter().for_each(|(first, last)| within[*first..=*last].iter_mut().for_each(|count| *count += 1));
-            // It parts nothing: another cut would be as good, and so on.
+            // The cut separates nothing: further cuts would repeat it.
             if within.contains(&sample.len()) {
                 return None;
             }
@@ -657,7 +650,7 @@ fn best_cut<K: Address>(sample: &Sample<'_>, spread: usize) -> Option<(f32, usiz
         .min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
-/// The first and the last slot that values of a lane lead to.
+/// Returns the first and the last slot of a range of lane values.
 pub(super) fn slots(ends: &[u16], (low, high): (u16, u16)) -> (usize, usize) {
     (ends.partition_point(|end| *end < low), ends.partition_point(|end| *end < high))
 }

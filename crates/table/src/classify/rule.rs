@@ -1,4 +1,4 @@
-//! What a rule asks of a packet.
+//! Rules: conditions on the fields of a packet.
 
 use crate::lpm::{Key, Prefix};
 use crate::sav::Set;
@@ -13,38 +13,38 @@ pub struct Span<T> {
 }
 
 impl<T: Copy + Ord> Span<T> {
-    /// From `low` to `high`, both included; none if `high` is below `low`.
+    /// Returns the range from `low` to `high`, inclusive; `None` if `high` is below `low`.
     pub fn new(low: T, high: T) -> Option<Span<T>> {
         (low <= high).then_some(Span { low, high })
     }
 
-    /// One value alone.
+    /// Returns the range of one value.
     pub fn only(value: T) -> Span<T> {
         Span { low: value, high: value }
     }
 
-    /// The lowest value inside.
+    /// Returns the lowest value.
     pub fn low(&self) -> T {
         self.low
     }
 
-    /// The highest value inside.
+    /// Returns the highest value.
     pub fn high(&self) -> T {
         self.high
     }
 
-    /// Whether a value is inside.
+    /// Returns whether the range contains a value.
     #[inline]
     pub fn contains(&self, value: T) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// Whether all of another range is inside.
+    /// Returns whether the range contains all of another.
     pub fn covers(&self, other: &Span<T>) -> bool {
         self.low <= other.low && other.high <= self.high
     }
 
-    /// Whether some value is in both.
+    /// Returns whether both ranges share a value.
     pub fn overlaps(&self, other: &Span<T>) -> bool {
         self.low <= other.high && other.low <= self.high
     }
@@ -61,7 +61,7 @@ impl Span<u8> {
 }
 
 impl<K: Key> Span<K> {
-    /// Every address.
+    /// Returns the range of all addresses.
     pub fn every() -> Span<K> {
         Prefix::ALL.into()
     }
@@ -73,7 +73,7 @@ impl<K: Key> From<Prefix<K>> for Span<K> {
     }
 }
 
-/// Some bits of a value, and what they have to be.
+/// A condition on some bits of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Masked {
     mask: u16,
@@ -81,42 +81,42 @@ pub struct Masked {
 }
 
 impl Masked {
-    /// The bits of `mask` are to be as in `value`, whose other bits do not matter.
+    /// Returns the condition that the bits of `mask` equal those of `value`.
     pub fn new(mask: u16, value: u16) -> Masked {
         Masked { mask, value: value & mask }
     }
 
-    /// The bits that matter.
+    /// Returns the mask.
     pub fn mask(&self) -> u16 {
         self.mask
     }
 
-    /// What they have to be; other bits are zero.
+    /// Returns the required bits; other bits are 0.
     pub fn value(&self) -> u16 {
         self.value
     }
 
-    /// Whether a value has them so.
+    /// Returns whether a value meets the condition.
     #[inline]
     pub fn contains(&self, value: u16) -> bool {
         value & self.mask == self.value
     }
 }
 
-/// What a rule asks of the header after that of IP. Which protocol it is, is asked apart
-/// ([`Rule::protocol`]): an answer here only says whether the packet has such a header, and what stands in it.
+/// The condition on the header behind IP. [`Rule::protocol`] is a separate condition: this one only states whether the
+/// packet has such a header, and its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Upper {
-    /// Nothing. Packets without such a header, later fragments among them, match as well.
+    /// No condition. Packets without such a header, such as later fragments, match as well.
     Any,
-    /// Ports. A packet that has none does not match, even if all are asked for.
+    /// Ports. A packet without ports does not match, even if all ports are given.
     Ports {
-        /// The source port.
+        /// Source port.
         source: Span<u16>,
-        /// The destination port.
+        /// Destination port.
         destination: Span<u16>,
     },
-    /// An ICMP header. A packet that has none does not match.
+    /// Type and code of ICMP. A packet without an ICMP header does not match.
     Icmp {
         /// Its type.
         kind: Span<u8>,
@@ -133,16 +133,16 @@ impl Fragments {
     /// All kinds.
     pub const ALL: Fragments = Fragments(traits::WHOLE | traits::FIRST | traits::LATER);
 
-    /// What is a fragment, first or later.
+    /// Fragments, first or later.
     pub const FRAGMENTS: Fragments = Fragments(traits::FIRST | traits::LATER);
 
-    /// Whether a kind is in it.
+    /// Returns whether the set contains a kind.
     #[inline]
     pub fn contains(self, kind: Fragment) -> bool {
         self.0 & kind.bit() != 0
     }
 
-    /// The kinds of both.
+    /// Returns the union with another set.
     #[must_use]
     pub fn union(self, other: Fragments) -> Fragments {
         Fragments(self.0 | other.0)
@@ -166,22 +166,22 @@ pub struct Rule<K> {
     pub source: Span<K>,
     /// The destination address.
     pub destination: Span<K>,
-    /// The protocol after the headers of IP; any if none is given.
+    /// The protocol behind IP; `None` matches any.
     pub protocol: Option<u8>,
     /// Ports, or type and code of ICMP.
     pub upper: Upper,
-    /// Flags of TCP. A packet that has none matches only if no bit is asked for.
+    /// Flags of TCP. A packet without flags matches only if the mask is 0.
     pub flags: Masked,
-    /// Which fragments, if any.
+    /// Kinds of fragments.
     pub fragments: Fragments,
-    /// The codepoint of differentiated services, at most 63; any if none is given.
+    /// The DSCP, at most 63; `None` matches any.
     pub dscp: Option<u8>,
-    /// By which interfaces a packet came in; any if none are given.
+    /// Ingress interfaces; `None` matches any.
     pub interfaces: Option<Set>,
 }
 
 impl<K: Key> Rule<K> {
-    /// The rule that matches every packet.
+    /// Returns the rule that matches every packet.
     pub fn any() -> Rule<K> {
         Rule {
             source: Span::every(),
@@ -195,7 +195,7 @@ impl<K: Key> Rule<K> {
         }
     }
 
-    /// Whether it matches a packet.
+    /// Returns whether the rule matches a packet.
     pub fn matches(&self, packet: &Fields<K>) -> bool {
         self.source.contains(packet.source())
             && self.destination.contains(packet.destination())
@@ -215,7 +215,7 @@ impl<K: Key> Rule<K> {
             && self.interfaces.as_ref().is_none_or(|set| set.contains(packet.interface()))
     }
 
-    /// Whether this matches every packet that another rule matches, as far as fields tell one by one.
+    /// Returns whether the rule matches every packet of another rule, comparing field by field.
     pub(super) fn covers(&self, other: &Rule<K>) -> bool {
         let within = |interfaces: &Set| {
             other.interfaces.as_ref().is_some_and(|of| of.iter().all(|one| interfaces.contains(one)))
@@ -231,8 +231,8 @@ impl<K: Key> Rule<K> {
             && self.interfaces.as_ref().is_none_or(within)
     }
 
-    /// The lowest and the highest values of all fields that the rule matches, with one interface, and all traits that it does not
-    /// forbid. A rule that matches both covers this one, interfaces aside.
+    /// Returns the packets with the lowest and the highest values of all fields of the rule, with one interface, and
+    /// all traits that it does not forbid. A rule that matches both covers this one, interfaces aside.
     pub(super) fn corners(&self) -> [Fields<K>; 2] {
         let Masked { mask, value } = self.flags;
         let [first, second] = self.words();
@@ -260,13 +260,13 @@ impl<K: Key> Rule<K> {
         [low, high]
     }
 
-    /// The two words that stand for ports, or for type and code.
+    /// Returns the two words of ports, or of type and code.
     pub(super) fn words(&self) -> [Span<u16>; 2] {
         let widen = |span: Span<u8>| Span { low: u16::from(span.low), high: u16::from(span.high) };
         match self.upper {
             Upper::Any => [Span::<u16>::ALL; 2],
             Upper::Ports { source, destination } => [source, destination],
-            // A packet with an ICMP header has no larger words: all of them is as good as any.
+            // The words of an ICMP packet are octets, so a full range is equivalent.
             Upper::Icmp { kind, code } => [kind, code].map(|span| match span == Span::<u8>::ALL {
                 true => Span::<u16>::ALL,
                 false => widen(span),
@@ -274,7 +274,7 @@ impl<K: Key> Rule<K> {
         }
     }
 
-    /// The traits (see [`traits`]) that a packet must not have.
+    /// Returns the traits (see [`traits`]) that a packet must not have.
     pub(super) fn forbidden(&self) -> u8 {
         let upper = match self.upper {
             Upper::Any => 0,

@@ -1,19 +1,17 @@
-//! First match in a list that does not change: a bit per rule and field.
+//! First match in a fixed list, by bit vectors: one bit per rule and field.
 //!
-//! Each field is cut into intervals, or classes of values, within which all values satisfy the same rules. The rules that a value
-//! satisfies are a *row*: a vector of bits, in the order of rules. The rules that match a packet are those in the rows of all of
-//! its fields; the first bit that is set in all is the answer. Addresses and ports are found by a search for the end of their
-//! interval ([`super::ends`]); octets (protocol, traits, DSCP, either half of the flags) index a table. Fields that no rule asks
-//! for are not looked at.
+//! Each field is divided into intervals, or classes of values, whose values match the same rules. The rules that a
+//! value matches are a *row*: a bit vector in the order of rules. The AND of the rows of all fields gives the matching
+//! rules; the first set bit is the answer. Addresses and ports are found by their boundary keys ([`super::ends`]).
+//! Octets (protocol, traits, DSCP, either half of the flags) index a table. Fields without conditions are skipped.
 //!
-//! Rows are cut into *parts* of 512 rules, which a vector register holds. Of addresses and ports, where one interval differs from
-//! the next by few rules, equal parts are stored once, and an interval has a number for each; other fields have few rows, and
-//! these are stored whole. Beside them stands which parts are not empty: those that are so in any field are passed over, and
-//! a row of a field other than addresses and ports that has all rules is not looked at.
+//! Rows are divided into *parts* of 512 rules, the size of a vector register. Consecutive intervals of addresses and
+//! ports differ by few rules, so equal parts are shared, and an interval has a number for each; rows of other fields
+//! are few and stored whole. A mask names the non-empty parts: parts that are empty in any field are skipped, and so is
+//! a row with all rules of a field other than addresses and ports.
 //!
-//! The work per packet is a search for each field that counts, and a 512th of the rules for each, for as many as come before the
-//! one that matches. Memory grows with the square of the rules, though slowly: 16,384 rules with ranges of both ports take 0.5 KiB
-//! each.
+//! A packet costs a search for each field with conditions, and the parts of its rows up to the matching rule. Memory
+//! grows slowly with the square of the rules: 16,384 rules with ranges of both ports take 0.5 KiB each.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -29,28 +27,27 @@ use super::family;
 use super::{Address, Fields, Rule};
 use crate::lpm::Folding;
 
-/// The most rules that a list can have.
+/// Largest number of rules of a list.
 pub const MOST_RULES: usize = 4096;
 
-/// The most that one in a tree can have: there is a bit for each part of a row.
+/// Largest number of rules of a list in a tree: one bit for each part of a row.
 pub(super) const MOST: usize = 32 * PART;
 
-/// Packets that are looked up together.
+/// Packets per vector.
 const VECTOR: usize = 64;
 
-/// Words of a part of a row: what one vector register of 512 bits holds.
+/// Words of a part: a vector register of 512 bits.
 const WORDS: usize = 8;
 
-/// Bits of a part of a row.
 const PART: usize = 64 * WORDS;
 
-/// Fields that are ranges: addresses and words.
+/// Number of range fields: addresses and words.
 const RANGES: usize = 4;
 
-/// Other fields: the interface, protocol, traits, DSCP, and both halves of the flags.
+/// Number of other fields: interface, protocol, traits, DSCP, and both halves of the flags.
 const OTHERS: usize = 6;
 
-/// Rules as bits.
+/// A part of a row: one bit per rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(align(64))]
 pub(super) struct Part(pub(super) [u64; WORDS]);
@@ -63,11 +60,11 @@ impl Part {
     }
 }
 
-/// Rules in a fixed order. Cloning is cheap.
+/// A fixed list of rules. Cloning is cheap.
 #[derive(Clone)]
 pub struct Small<K>(Arc<Inner<K>>);
 
-/// What a list is made of.
+/// The content of a list.
 struct Inner<K> {
     source: Option<Range<K>>,
     destination: Option<Range<K>>,
@@ -75,19 +72,19 @@ struct Inner<K> {
     interface: Option<(Ends<u32>, Vec<Row>)>,
     /// Protocol, traits, DSCP, and the upper and lower octet of the flags.
     octets: [Option<Box<[Row; 256]>>; 5],
-    /// Parts of ranges, those of the same rules together, then whole rows.
+    /// Parts of ranges, grouped by rules, then whole rows.
     parts: Vec<Part>,
-    /// Where parts of ranges begin, for each part of a row.
+    /// Start of the parts of ranges, for each part of a row.
     starts: Vec<u32>,
     identities: Vec<u32>,
-    /// A bit for each rule that has not been taken out.
+    /// One bit for each rule that was not removed.
     live: Vec<AtomicU64>,
 }
 
-/// A field that is a range.
+/// A range field.
 struct Range<T> {
     ends: Ends<T>,
-    /// For each interval which parts are not empty, in two halves, and then the number of each part among those of the same rules.
+    /// For each interval: the non-empty parts, in two halves, and the number of each part within its group.
     numbers: Vec<u16>,
 }
 
@@ -96,22 +93,22 @@ struct Range<T> {
 struct Row {
     /// Its first part.
     first: u32,
-    /// Which parts are not empty.
+    /// Non-empty parts.
     live: u32,
-    /// It has all rules.
+    /// The row has all rules.
     all: bool,
 }
 
 impl<K: Address> Small<K> {
-    /// The rules in their order, each with its identity.
+    /// Creates a list of rules in order, each with its identity.
     ///
     /// # Errors
-    /// If there are more than [`MOST_RULES`], or one has the identity [`NO_RULE`].
+    /// If there are more than [`MOST_RULES`] rules, or one has the identity [`NO_RULE`].
     pub fn build<'r>(rules: impl IntoIterator<Item = (&'r Rule<K>, u32)>) -> Result<Small<K>, Error> {
         Small::of(rules, MOST_RULES)
     }
 
-    /// The same with another limit, at most [`MOST`].
+    /// Creates a list as [`Small::build`] does, with another limit, at most [`MOST`].
     pub(super) fn of<'r>(rules: impl IntoIterator<Item = (&'r Rule<K>, u32)>, most: usize) -> Result<Small<K>, Error> {
         let (rules, identities): (Vec<&Rule<K>>, Vec<u32>) = rules.into_iter().unzip();
         if rules.len() > most {
@@ -127,11 +124,11 @@ impl<K: Address> Small<K> {
         fn ipv6((rules, identities): Args<'_, u128>) -> Small<u128> {
             build(rules, identities)
         }
-        // SAFETY: the functions are for the same rules, and give such lists.
+        // SAFETY: the functions take the same rules and return such lists.
         Ok(unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((&rules, identities), ipv4, ipv6) })
     }
 
-    /// For each packet, the identity of the first rule that matches, or [`NO_RULE`].
+    /// Finds the identity of the first matching rule of each packet, or [`NO_RULE`].
     ///
     /// # Panics
     /// If the lengths differ.
@@ -149,17 +146,17 @@ impl<K: Address> Small<K> {
         unsafe { family::call::<K, Args<'_, K>, _, _, _, _, _>((&*self.0, packets, found), ipv4, ipv6) }
     }
 
-    /// Takes a rule out, given its number. Its bits stay where they are, and are passed over by lookups.
+    /// Removes a rule by its number. Its bits stay, and lookups skip them.
     pub(super) fn take(&self, rule: usize) {
         self.0.live[rule / 64].fetch_and(!(1 << (rule % 64)), Ordering::Release);
     }
 
-    /// Whether a rule has not been taken out.
+    /// Returns whether a rule was not removed.
     pub(super) fn is_live(&self, rule: usize) -> bool {
         self.0.live[rule / 64].load(Ordering::Relaxed) >> (rule % 64) & 1 == 1
     }
 
-    /// The last of the rules before a number that has not been taken out, matches both of two packets, and is accepted.
+    /// Returns the last rule before a number that was not removed, matches both of two packets, and is accepted.
     pub(super) fn both(
         &self,
         packets: &[Fields<K>; 2],
@@ -193,17 +190,17 @@ impl<K: Address> Small<K> {
         })
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.0.identities.len()
     }
 
-    /// There are none.
+    /// Returns whether the list has no rule.
     pub fn is_empty(&self) -> bool {
         self.0.identities.is_empty()
     }
 
-    /// Octets of memory that the tables take.
+    /// Returns the octets of the tables.
     pub fn octets(&self) -> usize {
         let Inner { source, destination, words, interface, octets, parts, starts, identities, live } = &*self.0;
         size_of_val(&**parts)
@@ -217,22 +214,22 @@ impl<K: Address> Small<K> {
     }
 }
 
-/// Where the row of a field lies.
+/// Location of the row of a field.
 #[derive(Clone, Copy)]
 enum Lies<'r> {
-    /// What an interval has in [`Range::numbers`].
+    /// The numbers of an interval in [`Range::numbers`].
     Range(&'r [u16]),
     /// Its first part.
     Whole(usize),
 }
 
 impl<K: Address> Inner<K> {
-    /// The rows that a packet has, of fields that rules ask for.
+    /// Returns the rows of a packet, of all fields with conditions.
     fn rows(&self, packet: &Fields<K>) -> Vec<Lies<'_>> {
         fn of_range<T: Sought>(range: &Option<Range<T>>, value: T, width: usize) -> Option<Lies<'_>> {
             let range = range.as_ref()?;
             let mut interval = [0];
-            // SAFETY: any CPU will do.
+            // SAFETY: the portable body runs on any CPU.
             unsafe { T::find::<Portable>(&range.ends, &[value], &mut interval) };
             Some(Lies::Range(&range.numbers[interval[0] as usize * width..][..width]))
         }
@@ -244,7 +241,7 @@ impl<K: Address> Inner<K> {
         let octets = self.octets.iter().zip(values);
         let interface = self.interface.as_ref().map(|(ends, rows)| {
             let mut interval = [0];
-            // SAFETY: any CPU will do.
+            // SAFETY: the portable body runs on any CPU.
             unsafe { u32::find::<Portable>(ends, &[packet.interface], &mut interval) };
             rows[interval[0] as usize]
         });
@@ -267,7 +264,7 @@ impl<T> Range<T> {
     }
 }
 
-/// The bits of an octet that a rule asks for, and what they are to be.
+/// Returns the mask and value of the condition of a rule on an octet.
 type Asks<K> = fn(&Rule<K>) -> (u8, u8);
 
 /// The body of [`Small::build`], for at most [`MOST`] rules.
@@ -308,17 +305,17 @@ fn lookup<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]
             unsafe { with_avx512(inner, packets, found) };
             continue;
         }
-        // SAFETY: any CPU will do.
+        // SAFETY: the portable body runs on any CPU.
         unsafe { body::<K, Portable>(inner, packets, found) };
     }
 }
 
-/// Rows that are being collected.
+/// Rows during the construction of a list.
 struct Rows {
     rules: usize,
-    /// Parts of ranges by the rules that they are about, and their numbers.
+    /// Parts of ranges by their group, and their numbers.
     parts: Vec<(Vec<Part>, HashMap<Part, u16, Folding>)>,
-    /// Whole rows, and where each begins.
+    /// Whole rows, with the start of each.
     rows: Vec<Part>,
     known: HashMap<Vec<Part>, u32, Folding>,
 }
@@ -329,17 +326,16 @@ impl Rows {
         Rows { rules, parts, rows: Vec::new(), known: HashMap::with_hasher(Folding::random()) }
     }
 
-    /// A row without rules.
     fn empty(&self) -> Vec<Part> {
         vec![EMPTY; self.parts.len()]
     }
 
-    /// The number of a part of ranges.
+    /// Returns the number of a part of ranges.
     fn part(&mut self, group: usize, part: Part) -> u16 {
         let (parts, known) = &mut self.parts[group];
         *known.entry(part).or_insert_with(|| {
             parts.push(part);
-            // A rule begins and ends one interval each of four fields: there are at most 4 * 1025 parts.
+            // A rule begins and ends one interval in each of four fields: there are at most 4 * 1025 parts.
             u16::try_from(parts.len() - 1).expect("there are fewer than 2^16 parts of the same rules")
         })
     }
@@ -359,7 +355,7 @@ impl Rows {
         Row { first, live, all: rules(row) == self.rules }
     }
 
-    /// A field of which each rule has a range. None if every rule has every value.
+    /// Builds a range field. `None` if every rule matches every value.
     fn range<T: Sought>(
         &mut self,
         (lowest, highest): (T, T),
@@ -393,7 +389,7 @@ impl Rows {
                 live = live & !(1 << group) | u32::from(row[group] != EMPTY) << group;
             }
             (here[0], here[1]) = (live as u16, (live >> 16) as u16);
-            // Where as many rules begin as end, nothing changes.
+            // Rules that begin and end together change nothing.
             if ends.is_empty() || numbers[numbers.len() - width..] != here {
                 numbers.extend_from_slice(&here);
                 ends.push(highest);
@@ -412,7 +408,7 @@ impl Rows {
         Some(Range { ends: T::ends(&ends), numbers })
     }
 
-    /// The interface. None if no rule asks for any.
+    /// Builds the interface field. `None` if no rule has interfaces.
     fn interfaces<K: Address>(&mut self, rules: &[&Rule<K>]) -> Option<(Ends<u32>, Vec<Row>)> {
         let mut row = self.empty();
         let mut changes = Vec::new();
@@ -445,7 +441,7 @@ impl Rows {
         Some((u32::ends(&ends), rows))
     }
 
-    /// An octet of which each rule asks for some bits, and what they are to be. None if no rule asks for any.
+    /// Builds an octet field from mask and value of each rule. `None` if no rule has a condition.
     fn octets(&mut self, asks: &[(u8, u8)]) -> Option<Box<[Row; 256]>> {
         let bits = asks.iter().fold(0, |bits, (mask, _)| bits | mask);
         if bits == 0 {
@@ -471,7 +467,7 @@ impl Rows {
         Some(of)
     }
 
-    /// All parts, and where those of ranges begin by the rules that they are about; at the end, where whole rows begin.
+    /// Returns all parts, the start of each group of ranges, and the start of whole rows.
     fn finish(self) -> (Vec<Part>, Vec<u32>) {
         let (mut parts, mut starts) = (Vec::new(), vec![0]);
         for (some, _) in self.parts {
@@ -492,12 +488,12 @@ unsafe fn with_avx512<K: Address>(inner: &Inner<K>, packets: &[Fields<K>], found
     unsafe { body::<K, super::arch::Avx512>(inner, packets, found) }
 }
 
-/// One for each packet: as many as there are packets are written.
+/// One value for each packet; as many as there are packets are written.
 type Each<T> = [MaybeUninit<T>; VECTOR];
 
-/// What the fields of a vector of packets have found.
+/// Rows of a vector of packets, by field.
 struct Found {
-    /// Where each packet's numbers of parts begin, by field.
+    /// Start of each packet's part numbers, by field.
     ranges: [Each<*const u16>; RANGES],
     of_ranges: usize,
     rows: [Each<*const Row>; OTHERS],
@@ -506,7 +502,7 @@ struct Found {
 
 impl Found {
     /// # Safety
-    /// The CPU has what `I` is named for, and there are at most [`VECTOR`] packets.
+    /// The CPU has the features of `I`, and there are at most [`VECTOR`] packets.
     #[inline(always)]
     unsafe fn range<T: Sought, I: Isa>(
         &mut self,
@@ -543,10 +539,10 @@ impl Found {
     }
 }
 
-/// At most a vector of packets.
+/// Looks up at most a vector of packets.
 ///
 /// # Safety
-/// The CPU has what `I` is named for.
+/// The CPU has the features of `I`.
 #[inline(always)]
 unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], found: &mut [u32]) {
     let count = packets.len();
@@ -585,18 +581,18 @@ unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], foun
     all.octets(upper, packets, |packet| (packet.flags >> 8) as u8);
     all.octets(lower, packets, |packet| packet.flags as u8);
     for (index, found) in found.iter_mut().enumerate() {
-        // SAFETY: the numbers and rows are of this list, which has its parts; the CPU has what `I` is named for.
+        // SAFETY: the numbers and rows belong to this list, which has their parts; the CPU has the features of `I`.
         *found = unsafe { first::<K, I>(inner, &all, index) };
     }
 }
 
-/// The identity of the first rule that a packet matches.
+/// Returns the identity of the first rule that a packet matches.
 ///
 /// # Safety
-/// What has been found for it is of this list, which has rules; the CPU has what `I` is named for.
+/// The rows of the packet belong to this list, which has rules; the CPU has the features of `I`.
 #[inline(always)]
 unsafe fn first<K: Address, I: Isa>(inner: &Inner<K>, all: &Found, packet: usize) -> u32 {
-    // SAFETY: the caller's promise; a part that a row or an interval has is one of the list.
+    // SAFETY: the caller's promise; a part of a row or interval belongs to the list.
     unsafe {
         let groups = inner.starts.len() - 1;
         let mut live = u32::MAX >> (32 - groups);
@@ -656,21 +652,21 @@ mod tests {
     use super::super::sample;
     use super::*;
 
-    /// Both bodies are held against a linear search: with all rules, and when some have been taken out.
+    /// Compares both bodies with a linear search: with all rules, and after removals.
     fn bodies_agree<K: sample::Packets>() {
         let mut random = Random::from_seed(3);
         for rules in [0, 1, 63, 64, 65, 513, 1100, MOST] {
             let rules = sample::mixed::<K>(rules, &mut random);
             let small = Small::of(rules.iter().zip(0..), MOST).expect("there are few");
             for taken in [0, rules.len() / 2, rules.len()] {
-                // The first ones are found more often than others.
+                // The first rules match most often.
                 (0..taken).filter(|rule| *rule < 8 || rule % 3 == 0).for_each(|rule| small.take(rule));
                 for count in [0, 1, 15, 16, 17, 256] {
                     let packets: Vec<_> = (0..count).map(|_| sample::near(&rules, &mut random)).collect();
                     let (mut usual, mut portable) = (vec![0; count], vec![0; count]);
                     small.lookup_each(&packets, &mut usual);
                     for (packets, portable) in packets.chunks(VECTOR).zip(portable.chunks_mut(VECTOR)) {
-                        // SAFETY: any CPU will do.
+                        // SAFETY: the portable body runs on any CPU.
                         unsafe { body::<K, Portable>(&small.0, packets, portable) };
                     }
                     let first = |packet| {
@@ -685,7 +681,7 @@ mod tests {
         }
     }
 
-    /// Rules that ask for nothing, one after the other.
+    /// Rules without conditions, one after the other.
     #[test]
     fn rules_for_all_packets_are_taken_out() {
         let rules = vec![Rule::<u32>::any(); 70];

@@ -1,4 +1,4 @@
-//! What readers see.
+//! The classifier of the readers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,23 +16,23 @@ use super::dense::Dense;
 use super::error::NO_RULE;
 use super::fields::Fields;
 
-/// A classifier as workers share it. Made and changed by a [`Writer`](super::Writer), whose changes appear in it, each at
-/// once for any one lookup. Of changes that are made during a lookup, it may see some and not others, in no order.
+/// A classifier that workers share. A [`Writer`](super::Writer) creates and changes it. Each change is atomic for a
+/// lookup. A lookup may see any subset of concurrent changes.
 pub struct Table<K> {
     arena: Arc<Arena>,
     pub(super) root: AtomicU32,
-    /// Whether there is so much that most of what a lookup reads will be far away, as the writer has told.
+    /// Lookups prefetch cache lines, as set by the writer.
     pub(super) far: AtomicBool,
     domain: Domain,
-    /// What dense leaves refer to, by their blocks.
+    /// Rules of bit-vector leaves, by block.
     pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
-    /// A bit for each field that rules ask for.
+    /// One bit for each field that rules match on.
     asks: AtomicU8,
-    /// For each field outside of a flow's key, the rules that ask for it; none before there are some.
+    /// For each field outside of a flow's key: the rules that match on it; empty before there is one.
     asking: [OnceLock<Arc<Table<K>>>; OUTSIDE.len()],
 }
 
-/// Packets that are looked up together.
+/// Packets per vector.
 const VECTOR: usize = 256;
 
 impl<K: Address> Table<K> {
@@ -48,31 +48,31 @@ impl<K: Address> Table<K> {
         }
     }
 
-    /// For each packet, the identity of the first rule that matches, or [`NO_RULE`](super::NO_RULE). Best in vectors of
-    /// up to 256.
+    /// Finds the identity of the first matching rule of each packet, or [`NO_RULE`](super::NO_RULE). Best with vectors
+    /// of up to 256.
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the writer's, or the lengths differ.
+    /// If `guard` belongs to a reader of a domain other than the writer's, or the lengths differ.
     #[inline]
     pub fn lookup_each(&self, guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
         assert!(self.domain.owns(guard), "guard of another domain");
         assert_eq!(packets.len(), found.len(), "one answer per packet");
-        // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
+        // SAFETY: the guard keeps every block that was reachable from here since it was pinned.
         unsafe { arch::lookup(&self.view(), packets, None, found) };
     }
 
-    /// As [`lookup_each`](Table::lookup_each), and which fields outside of a flow's key had a part in each answer:
-    /// which ones a rule asks for that matches the packet in all fields of the key, and comes before the one that was found,
-    /// or is it. Costs no more than that as long as no rule asks for such fields.
+    /// Looks up packets as [`lookup_each`](Table::lookup_each) does. Also returns the fields outside of a flow's key
+    /// that each answer depends on: the fields of rules that match the packet in all fields of the key, and come no
+    /// later than the found rule. Costs the same as long as no rule matches on such fields.
     ///
-    /// If the writer is not one [`with_consulted`](super::Writer::with_consulted), these are all such fields that any rule
-    /// asks for.
+    /// Returns all such fields of any rule if the writer is not one of
+    /// [`with_consulted`](super::Writer::with_consulted).
     ///
-    /// A change that is made meanwhile may be in the answer, and not in the fields, or the other way round: who remembers
-    /// both has to read before the lookup how far changes have got, and look up again when they get further.
+    /// A concurrent change may be in the answer and not in the fields, or the reverse. A caller that caches both must
+    /// read the state of changes before the lookup, and look up again when it advances.
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the writer's, or the lengths differ.
+    /// If `guard` belongs to a reader of a domain other than the writer's, or the lengths differ.
     pub fn lookup_consulted_each(
         &self,
         guard: &Guard<'_>,
@@ -93,20 +93,20 @@ impl<K: Address> Table<K> {
             let count = packets.len();
             let (mut places, mut asked) = ([u64::MAX; VECTOR], [0; VECTOR]);
             let asked = &mut asked[..count];
-            // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
+            // SAFETY: the guard keeps every block that was reachable from here since it was pinned.
             unsafe { arch::lookup(&self.view(), packets, Some(&mut places[..count]), found) };
             for (field, asking) in OUTSIDE.into_iter().zip(&self.asking) {
                 if !asks.contains(field) {
                     continue;
                 }
-                // The tree was there before this was said to be asked for, if there is to be one.
+                // The tree, if there is to be one, was published before the field was announced.
                 let Some(asking) = asking.get() else {
                     consulted.iter_mut().for_each(|consulted| *consulted |= field);
                     continue;
                 };
-                // What was found is among them. No rule is at the last of all places.
+                // The found rule is among them. No rule is at the last of all places.
                 let mut until = places.map(|place| place.saturating_add(1));
-                // SAFETY: as above; its writer is of the same domain.
+                // SAFETY: as above; its writer belongs to the same domain.
                 unsafe { arch::lookup(&asking.view(), packets, Some(&mut until[..count]), asked) };
                 for (consulted, asked) in consulted.iter_mut().zip(&*asked) {
                     if *asked != NO_RULE {
@@ -117,8 +117,8 @@ impl<K: Address> Table<K> {
         }
     }
 
-    /// What any rule asks for beside addresses. With ports, types and codes, or flags among it, later fragments can only be
-    /// told from others with what the first one had.
+    /// Returns the fields that rules match on, apart from addresses. With ports, types and codes, or flags among them,
+    /// later fragments match only with the fields of the first fragment.
     pub fn asks(&self) -> Consulted {
         Consulted::from_bits(self.asks.load(Ordering::Acquire))
     }
@@ -127,9 +127,9 @@ impl<K: Address> Table<K> {
         self.asks.store(asks.bits(), Ordering::Release);
     }
 
-    /// Says which rules ask for a field, by its number in [`OUTSIDE`].
+    /// Sets the rules that match on a field, by its number in [`OUTSIDE`].
     pub(super) fn set_asking(&self, field: usize, table: Arc<Table<K>>) {
-        // It is made once.
+        // Set once.
         let _ = self.asking[field].set(table);
     }
 
@@ -152,7 +152,8 @@ mod tests {
     use super::super::{Limits, Writer};
     use super::*;
 
-    /// The body that this CPU runs is held against the specification elsewhere; here the others against it.
+    /// Other tests compare the CPU's body with the reference implementation; this one compares the other bodies with
+    /// it.
     fn bodies_agree<K: Packets>() {
         let mut random = Random::from_seed(1);
         for count in [0, 1, 20, 21, 100, 1000, 3000] {

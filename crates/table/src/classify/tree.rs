@@ -1,7 +1,7 @@
-//! The tree as its writer changes it.
+//! The writer's side of the tree.
 //!
-//! A change is planned aside: new blocks are written, and it is noted which words are to refer to them. Nothing is visible
-//! before all blocks are there; then each word is stored once. So a change that finds no room has changed nothing.
+//! A change is planned first: new blocks are written, and the words that will refer to them are noted. Nothing is
+//! visible until all blocks exist; then each word is stored once. So a lack of room changes nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -30,85 +30,85 @@ use super::rule::Rule;
 use super::shadow::{self, Shadowed};
 use super::table::Table;
 
-/// Why a tree refuses a change.
+/// Reason why a tree refuses a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// There is no room for a block.
+    /// The arena has no room for a block.
     NoRoom,
-    /// So many rules that nothing parts, in a chain of [`MOST_LINKS`] dense leaves and behind it.
+    /// Nothing separates the rules, and they exceed a chain of [`MOST_LINKS`] bit-vector leaves and the leaf behind it.
     Overlap {
-        /// How many of them there may be.
+        /// Largest number of such rules.
         most: usize,
-        /// The place of the first one, and of the first that is one too many.
+        /// Places of the first of them, and of the first that exceeds the limit.
         places: [u64; 2],
     },
 }
 
 use Refusal::{NoRoom, Overlap};
 
-/// More octets than this are far away: what second-level caches have room for, beside what else there is to do.
+/// Above this size lookups prefetch: the part of the second-level cache that a table can use.
 const FAR: usize = 1 << 20;
 
-/// Dense leaves of a chain, at most. A lookup searches all of them for a packet that no rule matches, and each takes as long as
-/// a whole tree of rules that bits part.
+/// Largest number of bit-vector leaves of a chain. A lookup without a match searches all of them, and each takes as
+/// long as a tree of rules that bits separate.
 pub(super) const MOST_LINKS: usize = 3;
 
-/// A tree in which lookups take more ticks than this, as far as that can be told, is built without the rules that others cover.
+/// Above this predicted time of a lookup, in ticks, a tree is built without covered rules.
 const LONG_LOOKUP: usize = 250;
 
-/// The same, where others cover half of the rules.
+/// The same, if half of the rules are covered.
 const RATHER_LONG_LOOKUP: usize = 125;
 
-/// Rules that are looked at to find that out.
+/// Size of the sample for that.
 const SAMPLE: usize = 256;
 
-/// But not if they are fewer than this part of the rules.
+/// Smallest part of the rules for that.
 const FEW_SHADOWED: usize = 8;
 
-/// The same, if so many of its rules overlap.
+/// The same for this number of overlapping rules.
 const MANY_OVERLAPPING: usize = SOME;
 
-/// Trees of fewer rules are as they were built.
+/// Smaller trees stay as they were built.
 const FEW_TO_LOOK_AT: usize = 1024;
 
-/// The same, where others have covered some rules before.
+/// The same, if some rules are covered already.
 const FEW_TO_REFRESH: usize = 512;
 
-/// So many rules come back to the tree one by one when the one goes that covered them. If there are more, and they are not this
-/// many times fewer than those of the tree, it is built anew with them.
+/// Number of covered rules that return to the tree one by one when their cover is removed. More of them, unless they
+/// are this many times fewer than those of the tree, return by a rebuild.
 const FEW_TO_ADD: usize = 64;
 
-/// Rules under others, one after the other, that are looked at for one that has room.
+/// Length of the sequence of covered rules that is searched for room.
 const STEPS: usize = 16;
 
-/// Rules that cover another are asked whether one more can be noted under them, at most so many.
+/// Number of covering rules that are checked for room.
 const TRIES: usize = 16;
 
-/// What blocks take in a lookup.
+/// Cost of blocks in a lookup.
 mod ticks {
     pub(super) const NODE: usize = 10;
     pub(super) const LEAF: usize = 6;
     pub(super) const LONG: usize = 10;
-    /// A group of lanes of a long leaf.
+    /// Cost of a group of lanes of a long leaf.
     pub(super) const GROUP: usize = 3;
     pub(super) const DENSE: usize = 60;
-    /// Rules of a dense leaf.
+    /// Cost of a thousand rules of a bit-vector leaf.
     pub(super) const THOUSAND: usize = 4;
 }
 
-/// How a lookup fares at worst.
+/// The worst case of a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes that it goes through.
+    /// Nodes on its path.
     pub nodes: usize,
-    /// Rules that no field tells apart, which it searches as vectors of bits.
+    /// Rules that no field separates, searched as bit vectors.
     pub overlapping: usize,
-    /// About what it takes, in ticks.
+    /// Approximate time, in ticks.
     pub ticks: usize,
 }
 
 impl Shape {
-    /// One after the other.
+    /// Returns the cost of both, one after the other.
     fn and(self, other: Shape) -> Shape {
         Shape {
             nodes: self.nodes + other.nodes,
@@ -118,42 +118,40 @@ impl Shape {
     }
 }
 
-/// What is planned for a rule that comes.
 enum Put {
-    /// It is in the tree.
+    /// The rule is in the tree.
     In,
-    /// It is noted under one that covers it.
+    /// The rule is recorded under one that covers it.
     Under(u64),
-    /// All is built anew, without these rules, each with one that covers it.
+    /// The tree is rebuilt without these rules, each with its cover.
     Anew(Vec<(u64, u64)>),
 }
 
-/// A dense leaf is built anew for new rules if they are at least so many parts of it.
+/// A bit-vector leaf is rebuilt for new rules if they are at least this part of it.
 const NEW: usize = 16;
 
-/// So few new rules before a dense leaf are a leaf, whatever they are.
+/// Largest number of new rules before a bit-vector leaf that always form a leaf.
 const FEW_NEW: usize = 4;
 
-/// Rules of such a leaf that a packet is compared with in vain, at most: more take longer than a small dense leaf does.
+/// Largest mean number of rules of such a leaf that are compared in vain: more take longer than a small bit-vector
+/// leaf.
 const MOST_COMPARED: f32 = 4.0;
 
-/// Copies of a rule that a tree may hold, at most, as a power of two.
+/// Largest number of copies of a rule in a tree, as a power of two.
 const COPIES: u32 = 8;
 
-/// Copies that a cut may make, as a power of two.
+/// Largest number of copies by a cut, as a power of two.
 const CUT_COPIES: u32 = 2;
 
-/// A rule that is in the tree.
 pub(super) struct Stored<K> {
     pub(super) rule: Rule<K>,
     pub(super) identity: u32,
-    /// Where its record is.
     record: u32,
 }
 
-/// A word that is to refer to something else.
+/// A planned store of a reference.
 struct Edit {
-    /// Its index in the arena; none for the root.
+    /// Index of the word in the arena; `None` for the root.
     word: Option<usize>,
     to: u32,
 }
@@ -165,35 +163,32 @@ pub(super) struct Tree<K> {
     table: Arc<Table<K>>,
     rules: HashMap<u64, Stored<K>, Folding>,
     limit: usize,
-    /// What is planned.
     edits: Vec<Edit>,
-    /// Nodes below which there is to be a rule more, or one less.
+    /// Nodes that will have a rule more or less.
     counted: Vec<(Block, bool)>,
     fresh: Vec<(Block, Order)>,
     stale: Vec<(Block, Order)>,
-    /// Blocks of dense leaves that are planned, and of those that go.
+    /// Planned blocks of bit-vector leaves, and removed ones.
     fresh_dense: Vec<u32>,
     stale_dense: Vec<u32>,
-    /// Rules that are to be taken out of dense leaves.
+    /// Rules to remove from bit-vector leaves.
     taken: Vec<(Arc<Dense<K>>, usize)>,
-    /// Octets of dense leaves.
     dense_octets: usize,
-    /// Octets of dense leaves that wait for readers.
+    /// Octets of bit-vector leaves that wait for readers.
     retired_octets: Arc<AtomicUsize>,
     domain: Domain,
-    /// Rules that are not in the tree, as others cover them.
+    /// Covered rules, which are not in the tree.
     shadowed: Shadowed,
-    /// How many rules were in the tree when it was last looked whether lookups take long.
+    /// Number of rules at the last check of the time of lookups.
     looked_at: usize,
-    /// Chains are refused that are too long.
+    /// Too long chains are refused.
     is_bounded: bool,
-    /// There was such a chain.
     is_beyond: bool,
-    /// How often a part of the tree was built anew, and of how many rules.
+    /// Number of rebuilds of a part, and of their rules.
     pub(super) rebuilt: (u64, u64),
 }
 
-/// How much is planned, of each kind.
+/// Lengths of the plan, by kind.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     edits: usize,
@@ -205,30 +200,30 @@ struct Mark {
     taken: usize,
 }
 
-/// A step on the way of a change.
+/// A step on the path of a change.
 #[derive(Clone, Copy)]
 struct Step {
-    /// The word that refers to what is here; none for the root.
+    /// Word with the reference to this step; `None` for the root.
     word: Option<usize>,
     depth: usize,
-    /// Dense leaves of chains before it, which a lookup that comes here has searched.
+    /// Bit-vector leaves of chains before this step, which a lookup has searched.
     links: usize,
-    /// Copies that may be made from here on, as a power of two.
+    /// Copies that are still allowed, as a power of two.
     copies: u32,
-    /// Only new rules before a dense leaf are here.
+    /// Only new rules before a bit-vector leaf are here.
     is_new: bool,
 }
 
-/// Where all changes begin.
+/// The first step of all changes.
 const ROOT: Step = Step { word: None, depth: 0, links: 0, copies: COPIES, is_new: false };
 
 impl<K: Address> Tree<K> {
     pub(super) fn new(domain: &Domain, bytes: usize) -> std::io::Result<Tree<K>> {
-        // Address space: while a part is built anew, the old one is still there, and removals may go past the limit.
+        // Address space: during a rebuild the old part still exists, and removals may exceed the limit.
         let reserve = bytes.saturating_mul(3).saturating_add(4 << 20).min(u32::MAX as usize / 2 * UNIT);
         let arena = Arc::new(Arena::new(reserve)?);
         let mut buddy = Buddy::new(arena.clone(), reserve);
-        // The reference zero leads nowhere, so nothing may begin at unit zero.
+        // The reference 0 means no block, so no block may begin at unit 0.
         buddy.allocate(Order::for_octets(LEAST)).ok_or(std::io::ErrorKind::OutOfMemory)?;
         Ok(Tree {
             buddy,
@@ -263,18 +258,18 @@ impl<K: Address> Tree<K> {
         &self.rules
     }
 
-    /// Octets that readers may look at, and those among them that wait to be freed.
+    /// Returns the octets that readers may access, and those of them that wait to be freed.
     pub(super) fn octets(&self) -> (usize, usize) {
         let retired = self.retired_octets.load(Ordering::Relaxed);
         (self.buddy.used() + self.dense_octets + retired, self.limbo.octets() + retired)
     }
 
-    /// Octets of the writer's notes beside the blocks.
+    /// Returns the octets of the writer's notes on blocks.
     pub(super) fn side_octets(&self) -> usize {
         self.rules.capacity() * (size_of::<(u64, Stored<K>)>() + 1) + self.buddy.frontier() + self.shadowed.octets()
     }
 
-    /// Puts rules in at places where there are none. All or nothing.
+    /// Inserts rules at free places: all or none.
     pub(super) fn load(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         type Args<'t, K> = (&'t mut Tree<K>, Vec<(u64, Rule<K>, u32)>);
         fn ipv4((tree, rules): Args<'_, u32>) -> Result<(), Refusal> {
@@ -304,7 +299,7 @@ impl<K: Address> Tree<K> {
         done.map(|shadowed| self.begin_with(shadowed))
     }
 
-    /// Notes what a tree that was built anew does not have.
+    /// Records the covered rules of a rebuilt tree.
     fn begin_with(&mut self, shadowed: Vec<(u64, u64)>) {
         for (place, cover) in shadowed {
             let width = self.facts_of(place).width::<K>();
@@ -313,20 +308,20 @@ impl<K: Address> Tree<K> {
         self.looked_at = self.in_tree();
     }
 
-    /// How many rules are in the tree, or are about to be.
+    /// Returns the number of rules in the tree, with planned ones.
     fn in_tree(&self) -> usize {
         self.rules.len() - self.shadowed.len()
     }
 
-    /// Facts of the rules that are in the tree, and of one that comes, in order.
+    /// Returns the rules of the tree and a new one, in order.
     fn facts_with(&self, place: u64) -> Vec<Facts> {
         let mut records = vec![self.rules[&place].record];
         self.gather_records(self.root(), &mut records);
         self.facts(records)
     }
 
-    /// Plans a tree of all rules that others were not known to cover; gives those that are not to be in it, as others cover them.
-    /// There are none where lookups take no longer than usual with all of them.
+    /// Plans a tree of all rules that were not known to be covered. Returns the covered rules that it omits: none if
+    /// lookups take no longer than usual with all rules.
     fn build_all(&mut self) -> Result<Vec<(u64, u64)>, Refusal> {
         let rules = self.rules.iter().filter(|(place, _)| self.shadowed.by(**place).is_none());
         let mut facts = self.facts(rules.map(|(_, stored)| stored.record).collect());
@@ -351,8 +346,8 @@ impl<K: Address> Tree<K> {
         Ok(shadowed)
     }
 
-    /// Plans the tree with one rule more, and without those of its rules that others in it cover, and gives these; nothing if they
-    /// are fewer than so many.
+    /// Plans the tree with a new rule and without covered rules, and returns these; `None` if they are fewer than
+    /// `least`.
     fn refresh(&mut self, place: u64, least: usize) -> Result<Option<Vec<(u64, u64)>>, Refusal> {
         let (mut facts, before) = (self.facts_with(place), self.root());
         let shadowed = self.shadows(before, &facts);
@@ -366,7 +361,6 @@ impl<K: Address> Tree<K> {
         Ok(Some(shadowed))
     }
 
-    /// Puts a rule in at a place where there is none.
     pub(super) fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Refusal> {
         type Args<'t, K> = (&'t mut Tree<K>, u64, Rule<K>, u32);
         fn ipv4((tree, place, rule, identity): Args<'_, u32>) -> Result<(), Refusal> {
@@ -397,13 +391,13 @@ impl<K: Address> Tree<K> {
         Ok(())
     }
 
-    /// Plans to put in a rule that is noted.
+    /// Plans the insertion of a stored rule.
     fn put_in(&mut self, place: u64) -> Result<Put, Refusal> {
         let mark = self.mark();
         if let Some(least) = self.is_slow(place) {
             match self.refresh(place, least) {
                 Ok(Some(shadowed)) => return Ok(Put::Anew(shadowed)),
-                // There may be room for one rule.
+                // A single rule may still find room.
                 Ok(None) | Err(_) => self.forget_since(mark),
             }
         }
@@ -414,7 +408,7 @@ impl<K: Address> Tree<K> {
             return Ok(Put::Under(cover));
         }
         match self.add(ROOT, &facts) {
-            // Others may cover many of them. That is tried again when an eighth more have come.
+            // Covered rules may be many. The check is repeated after growth by an eighth.
             Err(refusal @ Overlap { .. }) if self.is_due(9, 8, FEW_TO_LOOK_AT) => {
                 self.forget_since(mark);
                 match self.refresh(place, 1) {
@@ -426,13 +420,13 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// A rule that covers one and has room for it, other than one that is about to go.
+    /// Returns a rule that covers another and has room for it, except one that is about to be removed.
     fn cover_with_room(&self, facts: &Facts, gone: Option<u64>) -> Option<u64> {
         let room = |cover| self.room_under(cover, facts.place, gone);
         self.cover(self.root(), facts, |cover| room(cover).is_some()).and_then(room)
     }
 
-    /// A rule that covers the one at a place and has room for it: one that covers it, or one under that.
+    /// Returns a rule that covers the one at a place and has room for it: its cover, or a rule under that.
     fn room_under(&self, mut cover: u64, place: u64, gone: Option<u64>) -> Option<u64> {
         let rule = &self.rules[&place].rule;
         let is_gone = |cover| gone == Some(cover);
@@ -449,7 +443,8 @@ impl<K: Address> Tree<K> {
         None
     }
 
-    /// Whether the tree has so many times the rules that it had at the last call, or when it was built; at least so many times `few`.
+    /// Returns whether the tree has grown by a factor since the last call, or since it was built, and has at least that
+    /// factor of `few` rules.
     fn is_due(&mut self, times: usize, of: usize, few: usize) -> bool {
         let now = self.in_tree();
         let due = of * now >= times * self.looked_at.max(few);
@@ -459,9 +454,9 @@ impl<K: Address> Tree<K> {
         due
     }
 
-    /// Whether it is to be looked which rules others cover, as one comes, and how many these are to be at least that the tree is built
-    /// anew. That is each time that the tree has twice the rules and lookups take long; half more, if others have covered some
-    /// before. Then it is built anew in any case if lookups take long.
+    /// Returns whether to search for covered rules on an insertion, and how many of them justify a rebuild. That is the
+    /// case each time that the tree has doubled and lookups are slow, or has grown by half if some rules are covered.
+    /// Then slow lookups always justify a rebuild.
     fn is_slow(&mut self, place: u64) -> Option<usize> {
         let few = self.in_tree().div_ceil(FEW_SHADOWED);
         if self.shadowed.is_empty() {
@@ -472,21 +467,19 @@ impl<K: Address> Tree<K> {
         self.is_due(3, 2, FEW_TO_REFRESH).then(|| if is_long(self) { 0 } else { few })
     }
 
-    /// Whether a lookup in a tree of these rules may take longer than usual, so that it is worth while to look which of them others
-    /// cover.
+    /// Returns whether lookups in a tree of these rules may be slow, so that a search for covered rules pays.
     fn takes_long(&self, root: u32, facts: &[Facts]) -> bool {
         let shape = self.shape(root);
         if shape.ticks > LONG_LOOKUP || shape.overlapping > MANY_OVERLAPPING {
             return true;
         }
-        // An odd step: lists often repeat themselves, in twos or fours.
+        // An odd step: lists often repeat in twos or fours.
         let step = (facts.len() / SAMPLE) | 1;
         let sample = || facts.iter().step_by(step);
         let are_covered = || sample().filter(|facts| self.cover(root, facts, |_| true).is_some()).count();
         shape.ticks > RATHER_LONG_LOOKUP && 2 * are_covered() >= sample().count()
     }
 
-    /// Takes the rule at a place out.
     pub(super) fn remove(&mut self, place: u64) -> Result<Option<u32>, Refusal> {
         type Args<'t, K> = (&'t mut Tree<K>, u64);
         fn ipv4((tree, place): Args<'_, u32>) -> Result<Option<u32>, Refusal> {
@@ -505,7 +498,7 @@ impl<K: Address> Tree<K> {
             return Ok(None);
         }
         let facts = self.facts_of(place);
-        // What is built anew is not refused for want of room: it is less than what it takes the place of.
+        // A rebuilt part is smaller than its predecessor, so it is never refused for lack of room.
         let limit = self.limit;
         self.limit = limit.saturating_mul(2);
         let done = self.uncover(place).and_then(|()| match self.shadowed.by(place) {
@@ -527,8 +520,8 @@ impl<K: Address> Tree<K> {
         Ok(removed)
     }
 
-    /// Has the rules under one that is about to go noted under others, or puts them in: behind it, where no packet gets to them
-    /// yet. So what finds no room has changed no answer.
+    /// Finds other covers for the rules under one that is about to be removed, or inserts them behind it, where no
+    /// packet reaches them yet. So a lack of room changes no answer.
     fn uncover(&mut self, cover: u64) -> Result<(), Refusal> {
         let above = self.shadowed.by(cover);
         let (mut added, mut left) = (0, Vec::new());
@@ -537,7 +530,7 @@ impl<K: Address> Tree<K> {
             let above = above.and_then(|above| self.room_under(above, place, Some(cover)));
             match above.or_else(|| self.cover_with_room(&facts, Some(cover))) {
                 Some(other) => self.shadowed.note(place, other, facts.width::<K>()),
-                // Those that come first may cover many of the others.
+                // The first ones may cover many of the others.
                 None if added == FEW_TO_ADD => left.push(place),
                 None => {
                     added += 1;
@@ -550,13 +543,13 @@ impl<K: Address> Tree<K> {
             _ => left.iter().try_for_each(|place| self.come_back(&[*place]))?,
         }
         if added > 0 {
-            // A lookup that has passed the place of a rule before it was there is not to miss the one that covered it as well.
+            // A lookup that passed the place of a rule before its insertion must not miss its cover as well.
             self.domain.synchronize();
         }
         Ok(())
     }
 
-    /// Puts rules that have been noted under others into the tree: many by building all of it anew.
+    /// Inserts covered rules into the tree; many by a rebuild.
     fn come_back(&mut self, places: &[u64]) -> Result<(), Refusal> {
         let done = match places {
             [place] => self.add(ROOT, &self.facts_of(*place)),
@@ -580,7 +573,7 @@ impl<K: Address> Tree<K> {
         Ok(())
     }
 
-    /// Of these rules, in order, those that others in a tree cover, each with one that does.
+    /// Returns the covered ones of these rules, in order, each with a cover in a tree.
     fn shadows(&self, root: u32, facts: &[Facts]) -> Vec<(u64, u64)> {
         let (mut shadowed, mut counts) = (Vec::new(), HashMap::<u64, usize, Folding>::default());
         for facts in facts {
@@ -593,12 +586,12 @@ impl<K: Address> Tree<K> {
         shadowed
     }
 
-    /// The place of an earlier rule of a tree that covers one, and is accepted.
+    /// Returns the place of an earlier rule of a tree that covers a rule and is accepted.
     ///
-    /// In each leaf, the last such rule comes first: of equal rules, the first one may have as many under it as there can be.
+    /// In each leaf, the last such rule comes first: the first of equal rules may be full.
     ///
-    /// It is looked up as a packet is. A rule that covers another leaves open what that leaves open: so it is in each slot that
-    /// the other is in, or in the node's rest.
+    /// Looks the rule up like a packet. The open bits of a covering rule include those of the covered one: so it is in
+    /// each of its slots, or in the wildcard list.
     fn cover(&self, root: u32, facts: &Facts, accept: impl Fn(u64) -> bool) -> Option<u64> {
         let rule = &self.rules[&facts.place].rule;
         let covers = |place: u64| self.rules[&place].rule.covers(rule);
@@ -633,7 +626,7 @@ impl<K: Address> Tree<K> {
                     let leaf = self.leaf(reference);
                     let mut records = leaf.records().iter().rev().map(|record| (self.entry(*record), *record));
                     let found = records.find(|(entry, record)| {
-                        // SAFETY: a leaf has records of rules that are in the tree.
+                        // SAFETY: a leaf has records of rules of the tree.
                         entry.place < facts.place
                             && unsafe { facts.are_covered_by::<K>(self.arena.base(), *record) }
                             && (entry.exact == 0 || covers(entry.place))
@@ -643,11 +636,11 @@ impl<K: Address> Tree<K> {
                 }
             };
         }
-        // The last try is taken as it comes, to end the search.
+        // The last try ends the search, whatever it found.
         found.filter(|_| tries > 0)
     }
 
-    /// The word of one of the slots of a node that a rule is in, if it is in any.
+    /// Returns the word of one of the slots of a node that contain a rule, if any.
     fn some_slot(&self, reference: u32, facts: &Facts) -> Option<usize> {
         let block = split(reference).1;
         if self.node(block).open == CHAIN {
@@ -658,7 +651,7 @@ impl<K: Address> Tree<K> {
         some
     }
 
-    /// Calls with the words of all slots of a node that a rule is in; whether it is in any.
+    /// Calls a function with the words of all slots of a node that contain a rule. Returns whether there is one.
     fn each_slot_of(&self, reference: u32, facts: &Facts, mut each: impl FnMut(usize)) -> bool {
         let (kind, block) = split(reference);
         let node = self.node(block);
@@ -684,20 +677,20 @@ impl<K: Address> Tree<K> {
         is_in
     }
 
-    /// The first and the last slot of a node that cuts which a rule's values lead to.
+    /// Returns the first and the last slot of a cut node for a rule's values.
     fn cut_slots(&self, block: Block, facts: &Facts) -> (usize, usize) {
         let node = self.node(block);
-        // SAFETY: a cut node has these.
+        // SAFETY: a cut node has these ends.
         let ends = unsafe { &*self.pointer(block).add(HEADER).cast::<[u16; ENDS]>() };
         slots(&ends[..node.slots as usize - 1], facts.lane(node.masks[0] as usize))
     }
 
-    /// How a lookup fares in all of the tree, at worst.
+    /// Returns the worst case of a lookup in the whole tree.
     pub(super) fn worst(&self) -> Shape {
         self.shape(self.root())
     }
 
-    /// The same below a reference, as far as it can be told without packets: the worst slot of each node, with its rest.
+    /// Returns the predicted worst case below a reference: the worst slot of each node, with its wildcard list.
     fn shape(&self, mut reference: u32) -> Shape {
         let mut all = Shape::default();
         while matches!(reference & KINDS, BITS | CUT) {
@@ -730,7 +723,7 @@ impl<K: Address> Tree<K> {
         all.and(Shape { nodes: 0, overlapping, ticks })
     }
 
-    /// Frees what nobody can look at any more.
+    /// Frees blocks that no reader can access.
     pub(super) fn collect(&mut self) {
         self.domain.collect();
         self.limbo.reclaim_all(&mut self.buddy);
@@ -748,7 +741,7 @@ impl<K: Address> Tree<K> {
         done
     }
 
-    /// How much is planned.
+    /// Returns the lengths of the plan.
     fn mark(&self) -> Mark {
         Mark {
             edits: self.edits.len(),
@@ -761,7 +754,7 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Forgets what has been planned since then.
+    /// Drops the plan since a mark.
     fn forget_since(&mut self, mark: Mark) {
         self.fresh.drain(mark.fresh..).for_each(|(block, order)| self.buddy.free(block, order));
         self.edits.truncate(mark.edits);
@@ -781,7 +774,7 @@ impl<K: Address> Tree<K> {
             rules.store(if comes { now + 1 } else { now.saturating_sub(1) }, Ordering::Relaxed);
         }
         self.counted.clear();
-        // Release: who loads a reference to a block sees what was written into it before.
+        // Release: a reader that loads a reference sees the content of the block.
         for edit in self.edits.drain(..) {
             match edit.word {
                 None => self.table.root.store(edit.to, Ordering::Release),
@@ -800,12 +793,12 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Notes rules, and writes their records, and what lanes will not show of them.
+    /// Stores rules with their records and the fields that lanes do not represent.
     fn store(&mut self, rules: Vec<(u64, Rule<K>, u32)>) -> Result<(), Refusal> {
         for (place, rule, identity) in rules {
             let exact = if Facts::shows_all(&rule) { 0 } else { self.write_exact(&rule)? };
             let record = self.allocate_order(Order::for_octets(record_octets::<K>()))?;
-            // SAFETY: the block is nobody else's yet, aligned to its size, and has room for a record.
+            // SAFETY: no other thread accesses the block yet; it is aligned to its size and has room for a record.
             unsafe { Facts::new(place, identity, exact, &rule).write_record::<K>(self.pointer(record)) };
             self.rules.insert(place, Stored { rule, identity, record: record.0 });
         }
@@ -816,13 +809,12 @@ impl<K: Address> Tree<K> {
         self.read(self.rules[&place].record)
     }
 
-    /// What a record says.
     fn read(&self, record: u32) -> Facts {
-        // SAFETY: it is a record of a rule that is in the tree.
+        // SAFETY: the record belongs to a rule of the tree.
         unsafe { Facts::read::<K>(self.arena.base(), record) }
     }
 
-    /// What records say, each once, in the order of places.
+    /// Reads the rules of records, each once, in the order of places.
     fn facts(&self, mut records: Vec<u32>) -> Vec<Facts> {
         records.sort_unstable();
         records.dedup();
@@ -831,7 +823,7 @@ impl<K: Address> Tree<K> {
         order.into_iter().map(|(_, record)| self.read(record)).collect()
     }
 
-    // What there is.
+    // Reading.
 
     fn root(&self) -> u32 {
         self.table.root.load(Ordering::Relaxed)
@@ -850,47 +842,45 @@ impl<K: Address> Tree<K> {
     }
 
     fn node(&self, block: Block) -> &Node {
-        // SAFETY: nodes are written whole before they are referred to; what changes later is atomic.
+        // SAFETY: nodes are written completely before they are referred to; later changes are atomic.
         unsafe { &*self.pointer(block).cast::<Node>() }
     }
 
-    /// A leaf that is not long.
+    /// Reads a leaf that is not long.
     fn leaf(&self, reference: u32) -> Leaf {
         let (size, block) = split(reference);
-        // SAFETY: leaves are written whole before they are referred to, and then stay as they are.
+        // SAFETY: leaves are written completely before they are referred to, and never change.
         unsafe { Leaf::read::<K>(self.pointer(block), K::LEAVES[(size - LEAF) as usize]) }
     }
 
-    /// The place of the rule that has this record.
     fn place(&self, record: u32) -> u64 {
         self.entry(record).place
     }
 
     fn entry(&self, record: u32) -> Entry {
-        // SAFETY: it is a record of a rule that is in the tree.
+        // SAFETY: the record belongs to a rule of the tree.
         unsafe { *self.pointer(Block(record)).add(K::RECORD.1).cast::<Entry>() }
     }
 
-    /// How many rules a leaf has that is not long.
+    /// Returns the number of rules of a leaf that is not long.
     fn leaf_rules(&self, reference: u32) -> usize {
-        // SAFETY: leaves are written whole before they are referred to.
+        // SAFETY: leaves are written completely before they are referred to.
         unsafe { leaf::rules_of::<K>(self.pointer(split(reference).1)) }
     }
 
-    /// Where groups and entries of a long leaf begin, and how many groups and rules there are.
+    /// Returns the start of the groups and of the entries of a long leaf, and the numbers of groups and rules.
     fn long(&self, reference: u32) -> (*mut u8, *mut Entry, usize, usize) {
         let start = self.pointer(split(reference).1);
         // SAFETY: a long leaf begins with the number of its groups.
         let groups = unsafe { start.cast::<u32>().read() } as usize;
         let start = start.wrapping_add(LONG_HEADER);
         let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
-        // SAFETY: all entries of a leaf are written; those past its rules are at the end of all places.
+        // SAFETY: all entries of a leaf are written; unused ones have the last of all places.
         let rules =
             (0..groups * K::RULES).take_while(|rule| unsafe { (*entries.add(*rule)).place } != u64::MAX).count();
         (start, entries, groups, rules)
     }
 
-    /// The rules of a dense leaf.
     fn dense(&self, reference: u32) -> Option<Arc<Dense<K>>> {
         self.lock_dense().get(&split(reference).1.0).cloned()
     }
@@ -910,7 +900,7 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// The words of a node's slots.
+    /// Returns the words of a node's slots.
     fn slots(&self, reference: u32) -> impl Iterator<Item = usize> + use<K> {
         let (kind, block) = split(reference);
         let header = if kind == BITS { HEADER } else { CUT_HEADER };
@@ -918,14 +908,13 @@ impl<K: Address> Tree<K> {
         (0..slots).map(move |slot| block.word(header + 4 * slot))
     }
 
-    /// What the rest of a node refers to.
     fn rest(&self, reference: u32) -> u32 {
         self.node(split(reference).1).rest.load(Ordering::Relaxed)
     }
 
-    /// The records of all rules in and below a block.
+    /// Collects the records of all rules in and below a block.
     fn gather_records(&self, mut reference: u32, out: &mut Vec<u32>) {
-        // Rests one after the other: a chain is as long as rules are many.
+        // Iterates over wildcard lists: a chain is long for many rules.
         while matches!(reference & KINDS, BITS | CUT) {
             for word in self.slots(reference) {
                 self.gather_records(self.arena.word(word).load(Ordering::Relaxed), out);
@@ -943,7 +932,7 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// How many rules there are in and below a block.
+    /// Returns the number of rules in and below a block.
     fn count(&self, reference: u32) -> usize {
         match reference & KINDS {
             _ if reference == 0 => 0,
@@ -954,7 +943,7 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// Whether a rule is in or below a block.
+    /// Returns whether a rule is in or below a block.
     fn has(&self, mut reference: u32, facts: &Facts) -> bool {
         while reference & KINDS == BITS && self.node(split(reference).1).open == CHAIN {
             if self.slots(reference).any(|word| self.has(self.arena.word(word).load(Ordering::Relaxed), facts)) {
@@ -970,7 +959,7 @@ impl<K: Address> Tree<K> {
         records.contains(&facts.record)
     }
 
-    /// Notes a block, and all below it, as no longer in use.
+    /// Marks a block, and all below it, as unused.
     fn drop_all(&mut self, mut reference: u32) {
         while matches!(reference & KINDS, BITS | CUT) {
             for word in self.slots(reference) {
@@ -1000,15 +989,15 @@ impl<K: Address> Tree<K> {
         self.stale.push((block, Order::for_octets(octets.max(LEAST))));
     }
 
-    // What is made.
+    // Construction.
 
-    /// Octets of what lookups may come to, but for what waits for readers to pass.
+    /// Returns the octets of reachable blocks, except for blocks that wait for readers.
     fn occupied(&self) -> usize {
         self.buddy.used() - self.limbo.octets() + self.dense_octets
     }
 
-    /// A block for a node. This is where the depth of all trees is bounded: lookups have room for nodes of fewer steps than
-    /// [`DEPTH`], and write past the end of their lists if there are others.
+    /// Allocates a block for a node. Bounds the depth of all trees: lookups have room for nodes of fewer steps than
+    /// [`DEPTH`], and would write past the end of their lists.
     fn allocate_node(&mut self, step: Step, octets: usize) -> Result<Block, Refusal> {
         if step.depth >= DEPTH {
             return Err(NoRoom);
@@ -1042,7 +1031,7 @@ impl<K: Address> Tree<K> {
         };
         let start = self.pointer(block).cast::<Exact<K>>();
         let list = interfaces.unwrap_or_default();
-        // SAFETY: the block is nobody else's yet, aligned to 128 octets, and has room for both.
+        // SAFETY: no other thread accesses the block yet; it is aligned to 128 octets and has room for both.
         unsafe {
             start.write(exact);
             ptr::copy_nonoverlapping(list.as_ptr(), start.add(1).cast::<u32>(), list.len());
@@ -1050,7 +1039,7 @@ impl<K: Address> Tree<K> {
         Ok(block.0)
     }
 
-    /// A long leaf without rules that has room for so many; where its groups and entries begin.
+    /// Creates a long leaf without rules, with room for `rules`. Returns it with the start of its groups and entries.
     fn empty_long(&mut self, rules: usize) -> Result<(u32, *mut u8, *mut Entry), Refusal> {
         let groups = rules.div_ceil(K::RULES);
         if groups > most_groups::<K>() {
@@ -1058,12 +1047,12 @@ impl<K: Address> Tree<K> {
         }
         let block = self.allocate(long_octets::<K>(groups))?;
         let start = self.pointer(block);
-        // SAFETY: the block is nobody else's yet.
+        // SAFETY: no other thread accesses the block yet.
         unsafe { start.cast::<u32>().write(groups as u32) };
         let start = start.wrapping_add(LONG_HEADER);
         let entries: *mut Entry = start.wrapping_add(groups * GROUP).cast();
         let none = never::<K>();
-        // SAFETY: the block is nobody else's yet, and has room for these.
+        // SAFETY: no other thread accesses the block yet; it has room for these.
         unsafe {
             for rule in 0..groups * K::RULES {
                 write_lanes::<K>(start, rule, &none);
@@ -1073,14 +1062,14 @@ impl<K: Address> Tree<K> {
         Ok((join(LONG, block), start, entries))
     }
 
-    /// A leaf of any number of rules that a leaf may have, which are in order.
+    /// Creates a leaf of any size for rules in order.
     fn new_leaf(&mut self, rules: &[&Facts]) -> Result<u32, Refusal> {
         if rules.len() <= leaf::MOST {
             return self.write_leaf(&Leaf::new::<K>(rules));
         }
         let (reference, start, entries) = self.empty_long(rules.len())?;
         for (position, facts) in rules.iter().enumerate() {
-            // SAFETY: the block is nobody else's yet, and has room for as many rules.
+            // SAFETY: no other thread accesses the block yet; it has room for the rules.
             unsafe {
                 write_lanes::<K>(start, position, facts);
                 entries.add(position).write(entry(facts));
@@ -1093,7 +1082,7 @@ impl<K: Address> Tree<K> {
         let size = leaf.size::<K>();
         let room = K::LEAVES[size];
         let block = self.allocate(leaf_octets::<K>(room))?;
-        // SAFETY: the block is nobody else's yet, and has room for the leaf.
+        // SAFETY: no other thread accesses the block yet; it has room for the leaf.
         unsafe { leaf.write::<K>(self.pointer(block), room) };
         Ok(join(LEAF + size as u32, block))
     }
@@ -1106,7 +1095,7 @@ impl<K: Address> Tree<K> {
             return Err(NoRoom);
         }
         self.dense_octets += dense.octets();
-        // SAFETY: the block is nobody else's yet.
+        // SAFETY: no other thread accesses the block yet.
         unsafe { self.pointer(block).cast::<*const Dense<K>>().write(Arc::as_ptr(&dense)) };
         self.lock_dense().insert(block.0, dense);
         self.fresh_dense.push(block.0);
@@ -1120,15 +1109,15 @@ impl<K: Address> Tree<K> {
     }
 
     fn lock_dense(&self) -> MutexGuard<'_, HashMap<u32, Arc<Dense<K>>>> {
-        // Nothing that can panic is done under the lock.
+        // No code under the lock can panic.
         self.table.dense.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A leaf with the rules of another, and one more.
+    /// Creates a leaf with the rules of another, and one more.
     fn leaf_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, Refusal> {
         let mut leaf = self.leaf(reference);
         let before = leaf.records().partition_point(|record| self.place(*record) < facts.place);
-        // A larger leaf has keys of its own, unless these are good enough.
+        // A larger leaf gets new keys, unless these are good enough.
         if !K::LEAVES.contains(&leaf.rules()) || 4 * leaf.alike(facts) <= leaf.rules() && leaf.rules() < leaf::MOST {
             leaf.insert(before, facts);
             return self.write_leaf(&leaf);
@@ -1139,7 +1128,7 @@ impl<K: Address> Tree<K> {
         self.new_leaf(&rules)
     }
 
-    /// A leaf with the rules of another but one; nothing if there is no other.
+    /// Creates a leaf with the rules of another except one; 0 if no rule remains.
     fn leaf_without(&mut self, reference: u32, record: u32) -> Result<u32, Refusal> {
         let mut leaf = self.leaf(reference);
         let rule = leaf.records().iter().position(|there| *there == record);
@@ -1147,11 +1136,11 @@ impl<K: Address> Tree<K> {
         if leaf.rules() == 0 { Ok(0) } else { self.write_leaf(&leaf) }
     }
 
-    /// The same for long leaves.
+    /// Creates a long leaf with the rules of another, and one more.
     fn long_with(&mut self, reference: u32, facts: &Facts) -> Result<u32, Refusal> {
         let (from, old, _, rules) = self.long(reference);
         let (fresh, to, new) = self.empty_long(rules + 1)?;
-        // SAFETY: the fresh block is nobody else's yet; both have as many rules as are asked for.
+        // SAFETY: no other thread accesses the new block yet; both leaves have these rules.
         unsafe {
             let before = (0..rules).take_while(|rule| (*old.add(*rule)).place < facts.place).count();
             for rule in 0..rules {
@@ -1165,13 +1154,13 @@ impl<K: Address> Tree<K> {
         Ok(fresh)
     }
 
-    /// A long leaf with the rules of another but one, which are still too many for another leaf.
+    /// Creates a long leaf with the rules of another except one, still too many for another leaf.
     fn long_without(&mut self, reference: u32, place: u64) -> Result<u32, Refusal> {
         let (from, old, _, rules) = self.long(reference);
         let (fresh, to, new) = self.empty_long(rules - 1)?;
         let mut position = 0;
         for rule in 0..rules {
-            // SAFETY: as in `long_with`; there is the rule to be left out, so the others have room.
+            // SAFETY: as in `long_with`; the omitted rule exists, so the others have room.
             unsafe {
                 if (*old.add(rule)).place != place {
                     copy_lanes::<K>(from, rule, to, position);
@@ -1183,7 +1172,7 @@ impl<K: Address> Tree<K> {
         Ok(fresh)
     }
 
-    /// What finds these rules, which are in order.
+    /// Builds the block for these rules, which are in order.
     fn build(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, Refusal> {
         if rules.is_empty() {
             return Ok(0);
@@ -1196,7 +1185,6 @@ impl<K: Address> Tree<K> {
         if small || step.depth + 1 >= PARTED { None } else { plan::<K>(facts, rules, step.copies) }
     }
 
-    /// Does what is planned for rules.
     fn make(&mut self, facts: &[Facts], rules: &[u32], step: Step, plan: Option<Plan>) -> Result<u32, Refusal> {
         let of = |rule: &u32| &facts[*rule as usize];
         match plan {
@@ -1205,7 +1193,7 @@ impl<K: Address> Tree<K> {
             None if rules.len() > most_groups::<K>() * K::RULES => self.new_dense(rules.iter().map(of)),
             None => self.new_leaf(&rules.iter().map(of).collect::<Vec<_>>()),
             Some(Plan::Hash { mut masks, slots }) => {
-                // Below a node that hashes, another has to hash in another way.
+                // A hash node below another must use another hash.
                 masks[K::WORDS - 1] = HASHED | step.depth as u64;
                 self.make_node(facts, rules, step, &Head { masks, slots, open: 0, kind: CUT, room: 0 })
             }
@@ -1230,10 +1218,10 @@ impl<K: Address> Tree<K> {
                 masks[0] = lane as u64;
                 let head = Head { masks, slots: count, open, kind: CUT, room: 0 };
                 self.write_head(block, &head, facts, rules);
-                // Past the last end, no value is.
+                // No value is above the last end.
                 let mut all = [u16::MAX; ENDS];
                 all[..ends.len()].copy_from_slice(&ends);
-                // SAFETY: the block is nobody else's yet, and has room for the ends.
+                // SAFETY: no other thread accesses the block yet; it has room for the ends.
                 unsafe { self.pointer(block).add(HEADER).cast::<[u16; ENDS]>().write(all) };
                 let (depth, copies) = (step.depth + 1, step.copies - open);
                 let below = Step { word: None, depth, copies, is_new: false, ..step };
@@ -1248,7 +1236,7 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// A node whose slots bits pick, or a hash of them.
+    /// Creates a node whose slots are selected by bits, or by a hash of them.
     fn make_node(&mut self, facts: &[Facts], rules: &[u32], step: Step, head: &Head) -> Result<u32, Refusal> {
         let (mut parts, mut rest) = (Vec::with_capacity(rules.len()), Vec::new());
         let (masks, header) = (&head.masks, if head.kind == BITS { HEADER } else { CUT_HEADER });
@@ -1264,7 +1252,7 @@ impl<K: Address> Tree<K> {
                 _ => rest.push(*rule),
             }
         }
-        // Rules are numbered in their order.
+        // The numbers of rules follow their order.
         parts.sort_unstable();
         let block = self.allocate_node(step, header + 4 * head.slots)?;
         self.write_head(block, head, facts, rules);
@@ -1280,8 +1268,8 @@ impl<K: Address> Tree<K> {
         Ok(join(head.kind, block))
     }
 
-    /// Whether a leaf would have many rules compared one after the other, and in what takes long: what lanes do not show. Before a
-    /// dense leaf, where rules come that nothing parts, whether it would have some compared.
+    /// Returns whether many rules of a leaf would be compared in fields without lanes, which is slow. Before a
+    /// bit-vector leaf, where nothing separates the rules, returns whether some would be.
     fn is_crowded(facts: &[Facts], rules: &[u32], is_new: bool) -> bool {
         if is_new && (FEW_NEW..=leaf::MOST).contains(&rules.len()) {
             let rules = Vec::from_iter(rules.iter().map(|rule| &facts[*rule as usize]));
@@ -1302,10 +1290,10 @@ impl<K: Address> Tree<K> {
         alike > K::LEAVES[0] * exact
     }
 
-    /// Dense leaves for rules that nothing parts, until the others can be parted. If there are others, the leaf is in the only slot of
-    /// a node, which every packet picks, and they are in its rest.
+    /// Creates bit-vector leaves for rules that nothing separates, until the others can be separated. If others remain,
+    /// the leaf is in the only slot of a node, which every packet selects, and they are in its wildcard list.
     ///
-    /// A chain adds nothing to the depth of a tree: of its nodes, a lookup has one at a time.
+    /// A chain does not add to the depth of a tree: a lookup visits one of its nodes at a time.
     fn build_chain(&mut self, facts: &[Facts], rules: &[u32], step: Step) -> Result<u32, Refusal> {
         let (mut root, mut word) = (0, None);
         let (mut left, mut step) = (rules, step);
@@ -1352,12 +1340,13 @@ impl<K: Address> Tree<K> {
         }
     }
 
-    /// How many of these rules a dense leaf may have: it has a whole row for all interfaces that the same rules name.
+    /// Returns how many of these rules a bit-vector leaf can hold: it has a whole row for each set of interfaces with
+    /// the same rules.
     fn most_dense(&self, facts: &[Facts], rules: &[u32]) -> usize {
         let first = rules.iter().take(MOST_DENSE).map(|rule| &facts[*rule as usize]).filter(|facts| facts.exact != 0);
         let (mut sets, mut rows, mut named) = (HashSet::new(), HashMap::<u32, u64, Folding>::default(), 0);
         for set in first.filter_map(|facts| self.rules[&facts.place].rule.interfaces.as_ref()) {
-            // Many rules name the same ones.
+            // Many rules name the same interfaces.
             if sets.insert(set) {
                 let number = (sets.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 set.iter().for_each(|interface| *rows.entry(interface).or_default() ^= number.rotate_left(31) ^ number);
@@ -1383,7 +1372,7 @@ impl<K: Address> Tree<K> {
             open: head.open,
             room: head.room,
         };
-        // SAFETY: the block is nobody else's yet, and has room for the node.
+        // SAFETY: no other thread accesses the block yet; it has room for the node.
         unsafe { self.pointer(block).cast::<Node>().write(node) };
         let slots = if head.kind == BITS { HEADER } else { CUT_HEADER };
         (0..head.slots).for_each(|slot| self.arena.word(block.word(slots + 4 * slot)).store(0, Ordering::Relaxed));
@@ -1391,8 +1380,8 @@ impl<K: Address> Tree<K> {
 
     // Changes.
 
-    /// Counts a rule that comes below a node; whether so many have come that it is better built anew. If there is no room for
-    /// that, it is asked again when as many more have come.
+    /// Counts a rule that is inserted below a node. Returns whether the node has grown so much that a rebuild pays.
+    /// Without room for that, the check repeats after the same growth.
     fn grown(&mut self, block: Block) -> bool {
         self.counted.push((block, true));
         let node = self.node(block);
@@ -1401,16 +1390,16 @@ impl<K: Address> Tree<K> {
         node.open != CHAIN && many.is_some_and(|many| many % built.max(32) == 0)
     }
 
-    /// Counts a rule that goes; whether so few are left that the node is better built anew.
+    /// Counts a removed rule. Returns whether so few remain that a rebuild pays.
     fn shrunk(&mut self, block: Block) -> bool {
         self.counted.push((block, false));
         let node = self.node(block);
-        // None is left, or few of many: then what is built is small.
+        // No rule is left, or few of many: the rebuilt node is small.
         let left = node.rules.load(Ordering::Relaxed).saturating_sub(1);
         left == 0 || left < node.built / 4
     }
 
-    /// The steps from a node to where a rule belongs.
+    /// Returns the steps from a node to the places of a rule.
     fn steps(&self, reference: u32, step: Step, facts: &Facts, comes: bool) -> Vec<Step> {
         let block = split(reference).1;
         let node = self.node(block);
@@ -1427,27 +1416,27 @@ impl<K: Address> Tree<K> {
         steps
     }
 
-    /// Whether a node has as many new rules before a dense leaf as are worth building that anew.
+    /// Returns whether a node has enough new rules before a bit-vector leaf to rebuild that leaf.
     fn is_stuffed(&self, reference: u32) -> bool {
         let (kind, block) = split(reference);
         if kind != BITS || self.node(block).open != CHAIN {
             return false;
         }
         let [here, rest] = [HEADER, at::REST].map(|octet| self.arena.word(block.word(octet)).load(Ordering::Relaxed));
-        // Nodes that were built as a chain have rules.
+        // Nodes built as a chain have rules.
         let is_new = self.node(block).built == 0;
-        // Before few rules, new ones stay a leaf: another dense one between would take longer to search than both.
+        // Before few rules, new ones stay a leaf: another bit-vector leaf between them would be slower than both.
         let many = if self.count(rest) <= SOME { leaf::MOST } else { self.count(rest) / NEW };
-        // If there is no room to build it anew, it is asked again when as many more have come.
+        // Without room for a rebuild, the check repeats after the same growth.
         let new = self.count(here);
         is_new && rest & KINDS == DENSE && new >= many && new.is_multiple_of(many)
     }
 
-    /// In a chain, a rule is where there was room for it when it came.
+    /// Finds the step of a rule in a chain: the place with room at its insertion.
     fn chain_step(&self, block: Block, step: Step, facts: &Facts, comes: bool) -> Step {
         let node = self.node(block);
         let here = Step { word: Some(block.word(HEADER)), depth: step.depth + 1, is_new: node.built == 0, ..step };
-        // New rules before a leaf go into it before it is full.
+        // New rules before a leaf enter it before it is full.
         let links = step.links + usize::from(node.built != 0);
         let rest = Step { word: Some(block.word(at::REST)), links, is_new: false, ..step };
         let there = self.reference(here);
@@ -1460,12 +1449,12 @@ impl<K: Address> Tree<K> {
         self.edits.push(Edit { word: step.word, to });
     }
 
-    /// Builds what is at a step anew, with the rules there, one more, or one less.
+    /// Rebuilds the block of a step with its rules, one more, or one less.
     fn rebuild(&mut self, step: Step, with: Option<&Facts>, without: Option<u32>) -> Result<(), Refusal> {
         self.rebuild_as(step, with, without, false)
     }
 
-    /// The same; with a plan that nothing parts the rules, if there is one already.
+    /// Rebuilds the block of a step as `rebuild` does, with a plan that nothing separates the rules, if known.
     fn rebuild_as(
         &mut self,
         step: Step,
@@ -1498,18 +1487,18 @@ impl<K: Address> Tree<K> {
             let (grown, stuffed) = (self.grown(block), self.is_stuffed(reference));
             if grown || stuffed {
                 let mark = self.mark();
-                // It has been seen that nothing parts the rules behind the new ones, when these were half as many.
+                // Nothing separated the rules behind the new ones when these were half as many.
                 let rest = self.count(self.rest(reference)).max(1);
                 let is_planned = stuffed && rest.ilog2() == (self.count(reference) + 1).ilog2();
                 match self.rebuild_as(step, Some(facts), None, is_planned) {
                     Ok(()) => return Ok(()),
-                    // New rules before a chain that is full would become as many as the chain has.
+                    // New rules before a full chain would become as many as those of the chain.
                     Err(full @ Overlap { .. }) if stuffed => return Err(full),
-                    // There may be for one rule.
+                    // A single rule may still find room.
                     Err(_) => self.forget_since(mark),
                 }
             }
-            // Before the rule is linked in: a lookup that does not see this does not see the rule either.
+            // Before the rule is linked in: a lookup that misses this store does not see the rule either.
             self.node(block).first.fetch_min(facts.place, Ordering::Release);
             let mut steps = self.steps(reference, step, facts, true);
             let last = steps.pop().expect("a rule belongs to a slot, or to the rest");
@@ -1524,10 +1513,10 @@ impl<K: Address> Tree<K> {
                 self.edit(step, leaf);
                 Ok(())
             }
-            // Nothing is built anew more often for its being so small.
+            // Small leaves are not rebuilt more often.
             DENSE if step.is_new && self.count(reference) < leaf::MOST => self.rebuild(step, Some(facts), None),
             DENSE => {
-                // It is kept as it is, behind a leaf for rules that are new.
+                // The leaf is kept, behind a leaf for new rules.
                 let block = self.allocate_node(step, LEAST)?;
                 let head = Head { masks: [0; 6], slots: 1, open: CHAIN, kind: BITS, room: 0 };
                 self.write_head(block, &head, &[], &[]);
@@ -1541,7 +1530,7 @@ impl<K: Address> Tree<K> {
             }
             _ => {
                 let full = if kind == LONG {
-                    // It could not be parted: each time it has doubled, that is tried again.
+                    // It could not be separated: another attempt follows each time that it has doubled.
                     let (_, _, groups, rules) = self.long(reference);
                     rules == groups * K::RULES && groups.is_power_of_two()
                 } else {
@@ -1572,7 +1561,7 @@ impl<K: Address> Tree<K> {
             if self.shrunk(split(reference).1) {
                 let mark = self.mark();
                 match self.rebuild(step, None, Some(facts.record)) {
-                    // The rules that are left are found as they lie.
+                    // The remaining rules stay where they are.
                     Err(Overlap { .. }) => self.forget_since(mark),
                     done => return done,
                 }
@@ -1609,7 +1598,7 @@ impl<K: Address> Tree<K> {
     }
 }
 
-/// What a node is to be.
+/// The properties of a new node.
 struct Head {
     masks: [u64; 6],
     slots: usize,
@@ -1623,8 +1612,8 @@ fn exact_octets<K: Address>(rule: &Rule<K>) -> usize {
     (size_of::<Exact<K>>() + 4 * interfaces).max(LEAST)
 }
 
-/// Rules of a leaf that packets which match another are compared with in vain, on average. Those of which lanes do not show all take
-/// twice as long.
+/// Returns the mean number of rules of a leaf that packets of another rule are compared with in vain. Rules with fields
+/// outside of lanes count twice.
 fn compared<K: Address>(leaf: &Leaf, rules: &[&Facts], facts: &Facts) -> f32 {
     let others = leaf.each_alike(facts).filter(|rule| rules[*rule].record != facts.record);
     let of = |rule: usize| if rules[rule].exact == 0 { 1.0 - facts.share::<K>(rules[rule], leaf.lane()) } else { 2.0 };
@@ -1635,7 +1624,7 @@ fn numbers(facts: &[Facts]) -> Vec<u32> {
     Vec::from_iter(0..facts.len() as u32)
 }
 
-/// Leaves out rules that others cover. Both are in order.
+/// Removes covered rules. Both lists are in order.
 fn leave_out(facts: &mut Vec<Facts>, shadowed: &[(u64, u64)]) {
     let mut left = shadowed.iter().map(|(place, _)| *place).peekable();
     facts.retain(|facts| left.next_if_eq(&facts.place).is_none());
@@ -1645,7 +1634,7 @@ fn entry(facts: &Facts) -> Entry {
     Entry { place: facts.place, identity: facts.identity, exact: facts.exact }
 }
 
-/// A rule that no packet matches: it forbids all traits, of which every packet has some.
+/// Returns a rule that no packet matches: it forbids all traits, and every packet has one.
 fn never<K: Address>() -> Facts {
     let mut facts = Facts::new::<K>(u64::MAX, 0, 0, &Rule::any());
     let octets = usize::from(K::BITS) / 8 + 3;
@@ -1654,7 +1643,7 @@ fn never<K: Address>() -> Facts {
 }
 
 /// # Safety
-/// The groups from `start` on have room for a rule at `position`, and are nobody else's.
+/// The groups from `start` on have room for a rule at `position`, and no other thread accesses them yet.
 unsafe fn write_lanes<K: Address>(start: *mut u8, position: usize, facts: &Facts) {
     // SAFETY: the caller's promise; groups are two arrays of lanes.
     unsafe {

@@ -1,4 +1,4 @@
-//! Who changes a classifier.
+//! The owner of the rules of a classifier.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,34 +15,34 @@ use super::table::Table;
 use super::tree::{Refusal, Shape, Tree};
 use crate::sav::Set;
 
-/// How large a classifier may become.
+/// Limits of the size of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Rules.
+    /// Number of rules.
     pub rules: usize,
-    /// Octets of what lookups read. Of a writer [`with_consulted`](Writer::with_consulted), as many again for each of flags,
-    /// fragments and codepoints, if rules ask for them.
+    /// Octets of the memory of lookups. A writer of [`with_consulted`](Writer::with_consulted) may use as many again
+    /// for each of flags, fragments and codepoints, if rules match on them.
     pub bytes: usize,
 }
 
-/// How large a classifier is.
+/// Size of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Rules.
+    /// Number of rules.
     pub rules: usize,
-    /// Octets that lookups may read, those that wait for readers to pass included.
+    /// Octets of the memory of lookups, with blocks that wait for readers.
     pub octets: usize,
-    /// Octets that wait for readers to pass.
+    /// Octets of blocks that wait for readers.
     pub waiting: usize,
-    /// Octets that the writer needs beside.
+    /// Octets that only the writer uses.
     pub side_octets: usize,
-    /// How often a part was built anew, as it had changed much.
+    /// Number of rebuilds of a part that had changed much.
     pub rebuilt: u64,
-    /// Rules of these parts, in all.
+    /// Total rules of these parts.
     pub rebuilt_rules: u64,
 }
 
-/// Owns rules, and changes a [`Table`] that any number of workers read at the same time.
+/// Owns rules, and changes a [`Table`] that any number of workers read concurrently.
 pub struct Writer<K> {
     tree: Tree<K>,
     asking: Asking<K>,
@@ -50,20 +50,20 @@ pub struct Writer<K> {
 }
 
 impl<K: Address> Writer<K> {
-    /// No rules, for the readers of a domain.
+    /// Creates an empty classifier for the readers of a domain.
     ///
     /// # Errors
-    /// If the system has no address space for the limits.
+    /// If the system lacks address space for the limits.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Error> {
         Writer::with(domain, limits, None)
     }
 
-    /// As [`new`](Writer::new), for a table that tells which fields outside of a flow's key had a part in each answer
-    /// ([`Table::lookup_consulted_each`]). Rules that ask for such fields take twice the room, and twice the time to come
-    /// and go, or more if they ask for several.
+    /// Creates an empty classifier whose table reports the fields outside of a flow's key that each answer depends on
+    /// ([`Table::lookup_consulted_each`]). A rule with such a field takes twice the memory and time to change, or more
+    /// with several.
     ///
     /// # Errors
-    /// As [`new`](Writer::new).
+    /// As for [`new`](Writer::new).
     pub fn with_consulted(domain: &Domain, limits: Limits) -> Result<Writer<K>, Error> {
         Writer::with(domain, limits, Some(limits.bytes))
     }
@@ -73,16 +73,16 @@ impl<K: Address> Writer<K> {
         Ok(Writer { tree, asking: Asking::new(domain, asking), limits })
     }
 
-    /// What workers read. It is the same one for as long as the writer lives.
+    /// Returns the table of the workers. It stays the same while the writer exists.
     pub fn table(&self) -> Arc<Table<K>> {
         self.tree.table().clone()
     }
 
-    /// Puts a rule at a place, between those at lower and at higher places.
+    /// Inserts a rule at a place, between rules at lower and at higher places.
     ///
     /// # Errors
-    /// If there is a rule at the place, the identity is [`NO_RULE`], the rule asks for more than 16,000 interfaces, or there is no
-    /// room: then nothing has changed.
+    /// If the place has a rule, the identity is [`NO_RULE`], the rule has more than 16,000 interfaces, or there is no
+    /// room; nothing has changed then.
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Error> {
         self.admit(place, &rule, identity, 1)?;
         let asked = Consulted::by(&rule);
@@ -94,10 +94,10 @@ impl<K: Address> Writer<K> {
         done.map_err(|refusal| self.refused(refusal))
     }
 
-    /// Puts many rules in, by building everything anew: the way to begin.
+    /// Inserts many rules by a rebuild of everything: for the first rules.
     ///
     /// # Errors
-    /// As [`insert`](Writer::insert), for any of them: then nothing has changed.
+    /// As for [`insert`](Writer::insert), for any of the rules; nothing has changed then.
     pub fn load(&mut self, rules: impl IntoIterator<Item = (u64, Rule<K>, u32)>) -> Result<(), Error> {
         let rules: Vec<(u64, Rule<K>, u32)> = rules.into_iter().collect();
         let mut places: Vec<u64> = rules.iter().map(|(place, ..)| *place).collect();
@@ -118,13 +118,12 @@ impl<K: Address> Writer<K> {
         done.map_err(|refusal| self.refused(refusal))
     }
 
-    /// Takes the rule at a place out; gives its identity.
+    /// Removes the rule at a place. Returns its identity.
     ///
-    /// If rules come back to the table that it covered, this waits for the readers to pass: the calling thread must not be pinned
-    /// itself.
+    /// Waits for readers if rules that it covered return to the table: the calling thread must not be pinned.
     ///
     /// # Errors
-    /// If there is no room for what takes the place of a block: then nothing has changed.
+    /// If there is no room for a replacement block; nothing has changed then.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
         let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
         let removed = self.tree.remove(place).map_err(|refusal| self.refused(refusal))?;
@@ -134,38 +133,38 @@ impl<K: Address> Writer<K> {
         Ok(removed)
     }
 
-    /// The rule at a place, and its identity.
+    /// Returns the rule at a place with its identity.
     pub fn get(&self, place: u64) -> Option<(&Rule<K>, u32)> {
         self.tree.rules().get(&place).map(|stored| (&stored.rule, stored.identity))
     }
 
-    /// Places, rules and identities, in no particular order.
+    /// Returns places, rules and identities, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Rule<K>, u32)> {
         self.tree.rules().iter().map(|(place, stored)| (*place, &stored.rule, stored.identity))
     }
 
-    /// How a lookup fares at worst. Takes some milliseconds for 100,000 rules.
+    /// Returns the worst case of a lookup. Takes some milliseconds for 100,000 rules.
     pub fn worst(&self) -> Shape {
         self.tree.worst()
     }
 
-    /// How many rules there are.
+    /// Returns the number of rules.
     pub fn len(&self) -> usize {
         self.tree.rules().len()
     }
 
-    /// There are none.
+    /// Returns whether there is no rule.
     pub fn is_empty(&self) -> bool {
         self.tree.rules().is_empty()
     }
 
-    /// Frees what no reader can look at any more.
+    /// Frees blocks that no reader can access.
     pub fn collect(&mut self) {
         self.tree.collect();
         self.asking.collect();
     }
 
-    /// How large it is.
+    /// Returns the size of the classifier.
     pub fn stats(&self) -> Stats {
         let (rebuilt, rebuilt_rules) = self.tree.rebuilt;
         let mut stats = Stats { rules: self.len(), octets: 0, waiting: 0, side_octets: 0, rebuilt, rebuilt_rules };

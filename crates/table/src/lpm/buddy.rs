@@ -1,14 +1,14 @@
-//! A buddy allocator over the arena: blocks of powers of two, split and merged again.
+//! A buddy allocator for the arena: blocks of powers of two, split and merged.
 //!
-//! Merging matters more than a tight fit: a table that was filled with one shape of routes must be able to take another
-//! shape afterwards. Natural alignment comes for free, so a node of up to 64 octets never straddles two cache lines.
+//! Merging matters more than a tight fit: a table that held one shape of routes must be able to take another. Blocks
+//! are naturally aligned, so a node of up to 64 octets never crosses a cache line.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::arena::{Arena, Block, UNIT};
 
-/// The arena is taken in blocks of `UNIT << TOP` octets.
+/// The arena is divided into blocks of `UNIT << TOP` octets.
 const TOP: u8 = 12;
 
 /// Ends a list of free blocks.
@@ -22,7 +22,7 @@ const TAKEN: u8 = u8::MAX;
 pub(crate) struct Order(u8);
 
 impl Order {
-    /// The smallest order that holds so many octets.
+    /// Returns the smallest order for `octets` octets.
     pub(crate) fn for_octets(octets: usize) -> Order {
         Order(octets.div_ceil(UNIT).next_power_of_two().trailing_zeros() as u8)
     }
@@ -32,13 +32,12 @@ impl Order {
     }
 }
 
-/// The free lists are threaded through the free blocks themselves (first word: next, second: previous).
+/// The free lists are linked through the free blocks (first word: next, second: previous).
 pub(crate) struct Buddy {
     arena: Arc<Arena>,
     heads: [u32; TOP as usize + 1],
-    /// Per unit below the frontier: the order of the free block that begins there, or [`TAKEN`].
+    /// For each unit below the frontier: the order of the free block that begins there, or [`TAKEN`].
     state: Vec<u8>,
-    /// Units that can ever be handed out.
     capacity: usize,
     used: usize,
 }
@@ -50,17 +49,16 @@ impl Buddy {
         Buddy { arena, heads: [NONE; TOP as usize + 1], state: Vec::new(), capacity, used: 0 }
     }
 
-    /// Octets in blocks that are taken.
     pub(crate) fn used(&self) -> usize {
         self.used * UNIT
     }
 
-    /// Units up to which blocks have ever been handed out.
+    /// Returns the number of units up to which blocks were ever allocated.
     pub(crate) fn frontier(&self) -> usize {
         self.state.len()
     }
 
-    /// A block; none if there is no room, or the arena is not taken in blocks as large.
+    /// Allocates a block; `None` without room, or for an order above the largest.
     pub(crate) fn allocate(&mut self, order: Order) -> Option<Block> {
         if order.0 > TOP {
             return None;
@@ -89,7 +87,7 @@ impl Buddy {
         Some(Block(unit))
     }
 
-    /// Takes back a block that `allocate` gave for this order.
+    /// Frees a block that `allocate` returned for this order.
     pub(crate) fn free(&mut self, block: Block, order: Order) {
         self.used -= 1 << order.0;
         let (mut unit, mut size) = (block.0, order.0);

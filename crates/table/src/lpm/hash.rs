@@ -5,14 +5,14 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// An odd number without structure (from the fractional part of the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Multiplies and folds the double-width product. Seeded, so that nobody can prepare routes that all collide.
+/// Multiplies and folds the double-width product. Seeded, so that prepared routes cannot all collide.
 #[derive(Clone, Copy, Debug)]
 pub struct Folding {
     seed: u64,
 }
 
 impl Folding {
-    /// With a seed of its own.
+    /// Creates a hash with a random seed.
     pub fn random() -> Folding {
         Folding { seed: RandomState::new().hash_one(0u8) | 1 }
     }

@@ -1,5 +1,5 @@
-//! An oracle for long runs: a map per prefix length, tried from the longest. Simple enough to believe, and held against
-//! [`naive`](super::naive) in the tests.
+//! A reference implementation for long runs: a map per prefix length, tried from the longest. The tests compare it with
+//! [`naive`](super::naive).
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use super::route::{NO_ROUTE, Value};
 /// Routes by length.
 #[derive(Clone, Debug)]
 pub struct Indexed<K> {
-    /// Lengths that occur, longest first, with the routes of this length by address.
+    /// Existing lengths, longest first, with their routes by address.
     lengths: Vec<(u8, HashMap<K, Value, Folding>)>,
 }
 
 impl<K: Key> Indexed<K> {
-    /// No routes.
+    /// Creates a list without routes.
     pub fn new() -> Indexed<K> {
         Indexed { lengths: Vec::new() }
     }
 
-    /// Adds a route, or changes its value; gives the value it had.
+    /// Adds a route or changes its value. Returns its previous value.
     pub fn insert(&mut self, prefix: Prefix<K>, value: Value) -> Option<Value> {
         let position = match self.find(prefix.len()) {
             Ok(position) => position,
@@ -32,7 +32,7 @@ impl<K: Key> Indexed<K> {
         self.lengths[position].1.insert(prefix.address(), value)
     }
 
-    /// Takes a route out; gives the value it had.
+    /// Removes a route. Returns its value.
     pub fn remove(&mut self, prefix: &Prefix<K>) -> Option<Value> {
         let position = self.find(prefix.len()).ok()?;
         let old = self.lengths[position].1.remove(&prefix.address());
@@ -42,7 +42,7 @@ impl<K: Key> Indexed<K> {
         old
     }
 
-    /// The value of the longest prefix that contains `key`, or [`NO_ROUTE`].
+    /// Returns the value of the longest prefix that contains `key`, or [`NO_ROUTE`].
     pub fn lookup(&self, key: K) -> u32 {
         let of_len = |(len, routes): &(u8, HashMap<K, Value, Folding>)| routes.get(&key.truncate(*len)).copied();
         self.lengths.iter().find_map(of_len).map_or(NO_ROUTE, Value::get)

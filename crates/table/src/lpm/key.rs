@@ -1,4 +1,4 @@
-//! Keys (addresses as numbers) and prefixes of them.
+//! Keys (addresses as numbers) and their prefixes.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,47 +11,46 @@ mod sealed {
     impl Sealed for u128 {}
 }
 
-/// An address family: `u32` for IPv4, `u128` for IPv6. The number is the address read as big-endian, so that the first
-/// bit on the wire is the most significant one.
+/// An address family: `u32` for IPv4, `u128` for IPv6. The number is the address in big-endian order, so the first bit
+/// on the wire is the most significant bit.
 ///
-/// The constants are the shape of the trie (see the [module](super) for what the levels are).
+/// The constants define the shape of the trie (see the [module](super)).
 pub trait Key: sealed::Sealed + Copy + Ord + Hash + fmt::Debug + Send + Sync + 'static {
-    /// Bits of an address.
+    /// Number of bits of an address.
     const BITS: u8;
     /// Bits that the directory resolves.
     const DIRECTORY: u8;
-    /// Bits that an array right below the directory resolves.
+    /// Bits that an array directly below the directory resolves.
     const CHUNK: u8;
-    /// Bits that an array further down resolves.
+    /// Bits that other arrays resolve.
     const STRIDE: u8;
-    /// Bits from the beginning of a frame to its end, if nodes are searched by ranges; zero if they are indexed by
-    /// bits.
+    /// Bits of a frame if nodes are searched by ranges; 0 if they are indexed by bits.
     const FRAME: u8;
-    /// The address of zeros.
+    /// The address 0.
     const ZERO: Self;
 
-    /// The `bits` bits, at most 32, that follow the first `depth` ones; bits past the end of the address read as zero.
+    /// Returns the `bits` (at most 32) bits after the first `depth`. Bits past the end of the address are 0.
     fn slot(self, depth: u8, bits: u8) -> u64;
 
-    /// The address with the `bits` bits after the first `depth` ones, which are zero, set to `slot`.
+    /// Returns the address with the `bits` bits after the first `depth`, which must be 0, set to `slot`.
     #[must_use]
     fn place(self, depth: u8, bits: u8, slot: u64) -> Self;
 
-    /// Bits 0 to 63 of the address, the first one on top; bits past the end are zero.
+    /// Returns bits 0 to 63 of the address, the first one as the most significant; bits past the end are 0.
     fn upper(self) -> u64;
 
-    /// The address with all but the first `len` bits cleared.
+    /// Clears all but the first `len` bits.
     #[must_use]
     fn truncate(self, len: u8) -> Self;
 
-    /// The address with all but the first `len` bits set.
+    /// Sets all but the first `len` bits.
     #[must_use]
     fn saturate(self, len: u8) -> Self;
 
-    /// The address as people write it.
+    /// Writes the address in its text form.
     fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// Reads an address as people write it.
+    /// Reads the text form of an address.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -68,7 +67,7 @@ impl Key for u32 {
     }
 
     fn place(self, depth: u8, bits: u8, slot: u64) -> u32 {
-        // In 64 bits, the last block has room for its bits past the end.
+        // 64 bits have room for the bits past the end of the last block.
         self | ((slot << (64 - depth - bits)) >> 32) as u32
     }
 
@@ -133,9 +132,9 @@ impl Key for u128 {
     }
 }
 
-/// What a key can be read from: the number itself, or the octets of an address as they stand in a packet.
+/// A source of a key: the number itself, or the octets of an address in a packet.
 pub trait AsKey<K> {
-    /// The key.
+    /// Returns the key.
     fn as_key(&self) -> K;
 }
 
@@ -168,37 +167,37 @@ pub struct Prefix<K> {
 }
 
 impl<K: Key> Prefix<K> {
-    /// The prefix of no bits, which contains every address.
+    /// The prefix of length 0, which contains every address.
     pub const ALL: Prefix<K> = Prefix { address: K::ZERO, len: 0 };
 
-    /// The first `len` bits of `address`; none if an address has fewer.
+    /// Returns the prefix of the first `len` bits of `address`; `None` if an address has fewer bits.
     pub fn new(address: K, len: u8) -> Option<Prefix<K>> {
         (len <= K::BITS).then(|| Prefix { address: address.truncate(len), len })
     }
 
-    /// The lowest address inside.
+    /// Returns the lowest address of the prefix.
     pub fn address(&self) -> K {
         self.address
     }
 
-    /// The highest address inside.
+    /// Returns the highest address of the prefix.
     pub fn last(&self) -> K {
         self.address.saturate(self.len)
     }
 
-    /// How many bits are given.
-    // A prefix is no container: there is nothing that could be empty.
+    /// Returns the length in bits.
+    // A prefix is not a container, so it has no `is_empty`.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u8 {
         self.len
     }
 
-    /// Whether `key` is inside.
+    /// Returns whether the prefix contains `key`.
     pub fn contains(&self, key: K) -> bool {
         key.truncate(self.len) == self.address
     }
 
-    /// The prefix of the first `len` bits; itself if it has no more than these.
+    /// Returns the prefix of the first `len` bits; itself if it is not longer.
     #[must_use]
     pub fn shorten(&self, len: u8) -> Prefix<K> {
         let len = len.min(self.len);
@@ -219,7 +218,7 @@ impl<K: Key> fmt::Debug for Prefix<K> {
     }
 }
 
-/// Not a prefix of this family: an address, a slash, and a length that the family has.
+/// The text is not a prefix of this family: an address, a slash and a valid length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAPrefix;
 

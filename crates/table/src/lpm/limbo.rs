@@ -1,9 +1,9 @@
-//! Blocks that are out of the current table and not yet free.
+//! Blocks that were removed from the current table and are not free yet.
 //!
-//! Two things can still look at such a block: a reader that was in the middle of a lookup when the block was taken out
-//! (it passes, see [`weir_base::reclaim`]), and an older table that shares the block (it is dropped at some time). A block
-//! that came in with generation `born` and went out in generation `died` belongs to the tables of the generations
-//! `born..died`; it is free when all readers have passed and none of these tables is alive.
+//! Two parties can still access such a block: a reader whose lookup began before the removal (it passes, see
+//! [`weir_base::reclaim`]), and an older table that shares the block. A block with birth generation `born` and removal
+//! generation `died` belongs to the tables of the generations `born..died`. It is free when all readers have passed and
+//! none of these tables exists.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) died: u32,
 }
 
-/// An older table that somebody may hold.
+/// An older table that may be referenced.
 struct Snapshot {
     generation: u32,
     alive: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ pub(crate) struct Limbo {
     /// Passed by all readers, but part of a snapshot.
     shared: Vec<Entry>,
     snapshots: Vec<Snapshot>,
-    /// A snapshot has died since `shared` was last looked through.
+    /// A snapshot was dropped since the last check of `shared`.
     lost_snapshot: bool,
     octets: usize,
 }
@@ -56,7 +56,7 @@ impl Limbo {
         }
     }
 
-    /// Takes in a block that no reader can find from the current table any more.
+    /// Adds a block that readers of the current table cannot find.
     pub(crate) fn push(&mut self, entry: Entry) {
         self.octets += entry.order.octets();
         self.open.push(entry);
@@ -72,23 +72,24 @@ impl Limbo {
         }
     }
 
-    /// Remembers a table that a later one has taken the place of.
+    /// Adds a table that was replaced.
     pub(crate) fn add_snapshot(&mut self, generation: u32, alive: Arc<AtomicBool>) {
         self.snapshots.push(Snapshot { generation, alive });
     }
 
-    /// The youngest older table that is alive, or zero: blocks born later are the current table's alone.
+    /// Returns the generation of the youngest existing older table, or 0: later blocks belong to the current table
+    /// only.
     pub(crate) fn youngest_snapshot(&mut self) -> u32 {
         if !self.snapshots.is_empty() {
             let before = self.snapshots.len();
-            // Acquire: pairs with the table's drop, after which nobody reads its blocks.
+            // Acquire: pairs with the table's drop, after which no reader uses its blocks.
             self.snapshots.retain(|snapshot| snapshot.alive.load(Ordering::Acquire));
             self.lost_snapshot |= self.snapshots.len() < before;
         }
         self.snapshots.iter().map(|snapshot| snapshot.generation).max().unwrap_or(0)
     }
 
-    /// Frees what can be freed by now.
+    /// Frees all blocks that can be freed.
     pub(crate) fn reclaim(&mut self, buddy: &mut Buddy) {
         self.youngest_snapshot();
         if std::mem::take(&mut self.lost_snapshot) {
@@ -104,20 +105,19 @@ impl Limbo {
         }
     }
 
-    /// Like `reclaim`, but also considers what has no stamp yet.
+    /// Frees blocks as `reclaim` does, including those without a stamp.
     pub(crate) fn reclaim_all(&mut self, buddy: &mut Buddy) {
         self.seal();
         self.reclaim(buddy);
     }
 
-    /// Waits for the readers, then frees all that no snapshot holds.
+    /// Waits for the readers, then frees all blocks outside snapshots.
     pub(crate) fn wait(&mut self, buddy: &mut Buddy) {
         self.seal();
         self.domain.synchronize();
         self.reclaim(buddy);
     }
 
-    /// Octets in blocks that wait.
     pub(crate) fn octets(&self) -> usize {
         self.octets
     }

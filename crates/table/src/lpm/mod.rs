@@ -1,7 +1,7 @@
-//! Longest-prefix match for IPv4 and IPv6: which of a million prefixes is the longest that contains an address?
+//! Longest-prefix match for IPv4 and IPv6: finds the longest of a million prefixes that contains an address.
 //!
-//! A [`Writer`] owns the routes and changes a [`Table`], which any number of workers read at the same time. One trie
-//! serves both families; they differ in the sizes of its blocks, and in how a node finds the run of a key.
+//! A [`Writer`] owns the routes and changes a [`Table`], which workers read concurrently. One trie serves both
+//! families. They differ in the sizes of its blocks and in the search of a node for the run of a key.
 //!
 //! ```
 //! use weir_base::reclaim::Domain;
@@ -20,8 +20,8 @@
 //!
 //! # The trie
 //! A **directory**, indexed by the first bits of the address, refers to blocks. A block is an **array** of leaves,
-//! indexed by the next bits, or a **node**, which has a leaf per *run* of equal slots. Values are pushed down to the
-//! leaves, so that the first value on the way is the answer. The module `node` has the layouts.
+//! indexed by the next bits, or a **node** with a leaf per *run* of equal slots. Values are pushed down to the leaves,
+//! so the first value on the path is the answer. The module `node` has the layouts.
 //!
 //! ```text
 //!               directory    arrays                                nodes
@@ -29,23 +29,22 @@
 //! IPv6 (u128)   bits 0..16   16..24, 24..32, 32..40, 40..48, …     from where an array could be to 48, 80, 112, 128
 //! ```
 //!
-//! IPv4 addresses are used up, and routes lie side by side: below the directory there are arrays, then nodes of 6 bits,
-//! which are what one population count can rank. A lookup touches one cache line of a node, as of an array.
+//! IPv4 routes are adjacent. Below the directory lie arrays, then nodes of 6 bits, as many as one population count can
+//! rank. A lookup touches one cache line of a node or array.
 //!
-//! IPv6 routes are few in a wide space. There, a node takes the place of several levels: it resolves all bits up to the
-//! end of a **frame** of 32 bits, with up to 8 runs in a cache line and up to 120 in lines below a line; one comparison
-//! of vectors finds the run. Where there are more runs, an array of 8 bits goes first, so that dense places cost a load
-//! for each 8 bits. The frames end at /48, the longest prefix of nearly all routes, and then every 32 bits. Longer
-//! prefixes lie below a slot of the frame before.
+//! IPv6 routes are few in a large space, so a node replaces several levels. It resolves all bits up to the end of a
+//! **frame** of 32 bits, with up to 8 runs in a cache line and up to 120 in lines below a line; one vector comparison
+//! finds the run. More runs begin with an array of 8 bits, so dense places cost a load for each 8 bits. Frames end at
+//! /48, the longest prefix of nearly all routes, and then every 32 bits. Longer prefixes lie below a slot of the
+//! previous frame.
 //!
-//! The default route is no leaf: "no route" is replaced by it at the end. To set it costs one store instead of a new
-//! leaf in every block.
+//! The default route is not a leaf: it replaces "no route" at the end. Setting it costs one store, not a new leaf in
+//! every block.
 //!
 //! # The lookup
-//! A vector of keys goes down together, one level per pass: the loads of a pass do not depend on each other, and the
-//! CPU overlaps them. After each pass the keys are sorted by the kind of block they are at, with AVX-512, AVX2 or
-//! neither, and those that have arrived are left out. Large tables are asked for cache lines ahead of the passes. The
-//! module `arch` has the bodies.
+//! A vector of keys descends together, one level per pass: the loads of a pass are independent, and the CPU overlaps
+//! them. After each pass, finished keys are removed and the others sorted by the kind of their block, with AVX-512,
+//! AVX2 or neither. Large tables prefetch cache lines. The module `arch` has the bodies.
 //!
 //! # What was tried for IPv6
 //! Throw-away programs over tables at rest, minima of 15 to 25 windows in ticks per lookup (AMD family 26, model 2; 2.6
@@ -78,27 +77,24 @@
 //! takes 14.8, 5.0, 5.4, 8.8 and 18.8.
 //!
 //! # The memory
-//! Blocks lie in an arena that is mapped once and never moves, and are named by number, so that a reference to one fits
-//! into a leaf. A buddy allocator gives out powers of two: naturally aligned, and merged again when freed, so that a
-//! table that has emptied can take routes of another shape. A table is bounded by [`Limits`], shows its occupancy as
-//! [`Stats`], and refuses with [`Full`].
+//! Blocks lie in an arena that is mapped once and never moves. They have numbers, so that a reference fits into a leaf.
+//! A buddy allocator hands out naturally aligned powers of two and merges freed blocks, so that an emptied table can
+//! take routes of another shape. A table is bounded by [`Limits`], reports its occupancy as [`Stats`], and refuses with
+//! [`Full`].
 //!
 //! # The update
-//! The writer plans a change aside, and carries it out by storing single leaves: a lookup sees the old state or the new
-//! one. A node that gets other runs is written anew. Which prefix a leaf comes from is kept beside the arena, for the
-//! writer alone: inserting overwrites what comes from shorter prefixes, and removing overwrites what comes from the
-//! removed one, so that both stay local. Blocks that drop out are used again when all readers have passed
-//! ([`weir_base::reclaim`]).
+//! The writer plans a change, then stores single leaves: a lookup sees the old or the new state. A node with changed
+//! runs is rebuilt. The writer keeps the prefix of each leaf outside the arena. Insertion overwrites leaves of shorter
+//! prefixes, removal those of the removed prefix, so both stay local. Removed blocks are reused when all readers have
+//! passed ([`weir_base::reclaim`]).
 //!
 //! A [`Transaction`] edits a draft: a copy of the directory that shares all blocks. A block that an older table can
-//! reach is copied before it is changed; every block carries the generation it was born in, which decides that.
-//! Committing makes the draft the current table; the older one stays as it was, and what only it uses is freed when it
-//! is dropped.
+//! reach is copied before it is changed; the generation of each block decides that. A commit makes the draft the
+//! current table. The older table stays unchanged, and its own blocks are freed when it is dropped.
 //!
 //! # How it is known to be right
-//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long
-//! as one likes ([`soak`]). Readers that look up during changes must get answers that were right at some time during
-//! the lookup.
+//! [`naive`] is the reference implementation. Tests compare [`indexed`] with it, and everything else with [`indexed`],
+//! for any time ([`soak`]). Readers during changes must get answers that were valid at some time during the lookup.
 
 mod arch;
 pub(crate) mod arena;

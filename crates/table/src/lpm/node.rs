@@ -1,18 +1,18 @@
-//! The layout of blocks, and how the writer reads and builds them.
+//! The layout of blocks, and their reading and building by the writer.
 //!
-//! A **leaf** is a word: a value, or, with the top bit set, a reference: the number of a block further down. The two
-//! bits below the top one tell the kinds of blocks apart. An **array** has a leaf for every slot. A **node** has a leaf
-//! per *run* of equal slots instead, and something to find the run of a key by. The families differ in what.
+//! A **leaf** is a word: a value, or, with the top bit set, a reference with the number of a block. The next two bits
+//! give the kind of the block. An **array** has a leaf for every slot. A **node** has a leaf per *run* of equal slots,
+//! and a search structure for the run of a key, which differs by family.
 //!
-//! An IPv4 node **marks** in a word of 64 bits at which slots runs begin, other than slot 0, so that the number of set
-//! bits up to a slot *is* the index of its leaf:
+//! An IPv4 node **marks** the slots at which runs begin, except slot 0, in a word of 64 bits. The number of set bits up
+//! to a slot is the index of its leaf:
 //!
 //! ```text
 //! starts: u64 | leaf 0 | leaf 1 | …                        up to 14 runs in a cache line
 //! ```
 //!
-//! An IPv6 node says of each run which slot is its **end**, the last one, so that the number of ends below a slot is
-//! the index of its leaf. From the last run on, all ends are [`u32::MAX`]. By the number of runs it is a
+//! An IPv6 node lists the **end** of each run, its last slot. The number of ends below a slot is the index of its leaf.
+//! From the last run on, all ends are [`u32::MAX`]. By the number of runs it is a
 //!
 //! ```text
 //! short   4 ends | 4 leaves                                up to 4 runs in half a cache line
@@ -21,10 +21,10 @@
 //! ```
 //!
 //! where the ends of a tree are those of its lines, and every line but the last has eight runs. The slots of an IPv6
-//! node are the bits up to the end of a *frame* of 32 bits, and ends count from the beginning of the frame, wherever in
-//! it the node begins: the same word of a key is compared with all of them.
+//! node are the bits up to the end of a *frame* of 32 bits. Ends count from the start of the frame, wherever in it the
+//! node begins, so one word of a key is compared with all of them.
 //!
-//! What has more runs than the largest node becomes an array.
+//! A block with more runs than the largest node is an array.
 
 use std::sync::atomic::Ordering;
 
@@ -35,25 +35,25 @@ use super::key::Key;
 /// Marks a leaf that refers to a block.
 pub(crate) const CHILD: u32 = 1 << 31;
 
-/// The bits of a leaf that say what it is: a value, or a reference to a kind of block.
+/// Kind bits of a leaf: a value, or a reference to a kind of block.
 pub(crate) const KIND: u32 = 0b111 << 29;
 
-/// The kind of a leaf that refers to an array: no other leaf is as large.
+/// Kind of a reference to an array: no other leaf is as large.
 pub(crate) const ARRAY: u32 = CHILD | 0b11 << 29;
 
-/// … to an IPv4 node.
+/// Kind of a reference to an IPv4 node.
 pub(crate) const MARKS: u32 = CHILD;
 
-/// … to an IPv6 node of up to 4 runs.
+/// Kind of a reference to an IPv6 node of up to 4 runs.
 pub(crate) const SHORT: u32 = CHILD;
 
-/// … to an IPv6 node of up to 8 runs.
+/// Kind of a reference to an IPv6 node of up to 8 runs.
 pub(crate) const LINE: u32 = CHILD | 0b01 << 29;
 
-/// … to an IPv6 node of more.
+/// Kind of a reference to an IPv6 node of more runs.
 pub(crate) const TREE: u32 = CHILD | 0b10 << 29;
 
-/// Units that a leaf can tell apart.
+/// Units that a reference can address.
 pub(crate) const UNITS: usize = 1 << 29;
 
 /// Runs of a [`SHORT`] node, and half its words.
@@ -62,56 +62,54 @@ pub(crate) const SHORT_RUNS: usize = 4;
 /// Runs of a [`LINE`], and half its words.
 pub(crate) const LINE_RUNS: usize = 8;
 
-/// Words of a cache line, and so of a line.
+/// Words of a line, which is a cache line.
 pub(crate) const LINE_WORDS: usize = 16;
 
-/// Units of a line.
 pub(crate) const LINE_UNITS: u32 = (LINE_WORDS * 4 / UNIT) as u32;
 
-/// Lines of the largest [`TREE`]: with the ends before them, a power of two.
+/// Lines of the largest [`TREE`]: with its ends, a power of two.
 const TREE_LINES: usize = 15;
 
-/// Where the leaves of an IPv4 node begin, in octets.
+/// Offset of the leaves of an IPv4 node, in octets.
 pub(crate) const HEADER: usize = 8;
 
-/// Runs of the largest node.
 pub(crate) const fn max_runs<K: Key>() -> usize {
     if K::FRAME == 0 { 14 } else { TREE_LINES * LINE_RUNS }
 }
 
-/// How many bits an array at `depth` resolves.
+/// Returns how many bits an array at `depth` resolves.
 pub(crate) fn array_bits<K: Key>(depth: u8) -> u8 {
     if depth == K::DIRECTORY { K::CHUNK } else { K::STRIDE }
 }
 
-/// How many bits a node at `depth` resolves.
+/// Returns how many bits a node at `depth` resolves.
 pub(crate) fn node_bits<K: Key>(depth: u8) -> u8 {
     if K::FRAME == 0 { array_bits::<K>(depth) } else { K::FRAME - (depth - K::DIRECTORY) % K::FRAME }
 }
 
-/// Whether there are nodes at `depth`. IPv4 has arrays only below the directory.
+/// Returns whether nodes exist at `depth`. Directly below the directory, IPv4 has arrays only.
 pub(crate) fn has_nodes<K: Key>(depth: u8) -> bool {
     K::FRAME != 0 || depth > K::DIRECTORY
 }
 
-/// What a leaf refers to.
+/// The block that a leaf refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child {
     Array(Block),
     Node(Node),
 }
 
-/// A node, and which of its family's kinds.
+/// A node with its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) block: Block,
     kind: u32,
 }
 
-/// What a slot holds, as the writer sees it.
+/// The writer's view of a slot.
 ///
-/// The length of the prefix that a value comes from tells which routes may overwrite it. Readers have no use for it, so
-/// it is kept outside the blocks. A reference has length zero.
+/// The prefix length of a value decides which routes may overwrite it. Readers do not need it, so it is kept outside
+/// the blocks. The length of a reference is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fill {
     pub(crate) leaf: u32,
@@ -119,7 +117,7 @@ pub(crate) struct Fill {
 }
 
 impl Fill {
-    /// No route, other than the default.
+    /// No route except the default route.
     pub(crate) const NOTHING: Fill = Fill { leaf: 0, len: 0 };
 
     pub(crate) fn array(block: Block) -> Fill {
@@ -135,7 +133,7 @@ impl Fill {
     }
 }
 
-/// What a leaf refers to, if it does.
+/// Returns the block that a leaf refers to; `None` for a value.
 pub(crate) fn child(leaf: u32) -> Option<Child> {
     let (kind, block) = (leaf & KIND, Block(leaf & !KIND));
     match kind {
@@ -145,15 +143,15 @@ pub(crate) fn child(leaf: u32) -> Option<Child> {
     }
 }
 
-/// A run of equal slots in a node; it ends where the next begins.
+/// A run of equal slots in a node, up to the start of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The first slot, from the beginning of the node.
+    /// First slot, from the start of the node.
     pub(crate) start: u32,
     pub(crate) fill: Fill,
 }
 
-/// The prefix length per leaf, for all words of the arena.
+/// The prefix length of each leaf, for all words of the arena.
 pub(crate) struct Lens(Vec<u8>);
 
 impl Lens {
@@ -161,7 +159,7 @@ impl Lens {
         Lens(Vec::new())
     }
 
-    /// Makes room for an arena of so many words.
+    /// Grows to an arena of `words` words.
     pub(crate) fn grow(&mut self, words: usize) {
         if self.0.len() < words {
             self.0.resize(words, 0);
@@ -176,13 +174,12 @@ impl Lens {
         self.0[word] = len;
     }
 
-    /// What the word holds.
     pub(crate) fn fill(&self, arena: &Arena, word: usize) -> Fill {
         Fill { leaf: arena.word(word).load(Ordering::Relaxed), len: self.0[word] }
     }
 }
 
-/// The kind of a node of so many runs, and the order of its block.
+/// Returns kind and block order of a node with this many runs.
 pub(crate) fn shape<K: Key>(runs: usize) -> (u32, Order) {
     debug_assert!(runs <= max_runs::<K>());
     let (kind, words) = if K::FRAME == 0 {
@@ -197,41 +194,39 @@ pub(crate) fn shape<K: Key>(runs: usize) -> (u32, Order) {
     (kind, Order::for_octets(words * 4))
 }
 
-/// The order of an array of `1 << bits` slots.
+/// Returns the order of an array of `1 << bits` slots.
 pub(crate) fn array_order(bits: u8) -> Order {
     Order::for_octets(4 << bits)
 }
 
 impl Node {
-    /// A node of so many runs in `block`.
+    /// Returns the node with this many runs in `block`.
     pub(crate) fn new<K: Key>(block: Block, runs: usize) -> Node {
         Node { block, kind: shape::<K>(runs).0 }
     }
 
-    /// The word of the leaf of a run.
+    /// Returns the word of the leaf of a run.
     pub(crate) fn leaf<K: Key>(self, run: usize) -> usize {
         if K::FRAME == 0 { self.block.word(HEADER) + run } else { self.end(run) + self.width() }
     }
 
-    /// The word of the end of a run, in an IPv6 node: as many words before that of its leaf as the node, or its line, is
-    /// wide.
+    /// Returns the word of the end of a run in an IPv6 node: the width of the node or line before that of its leaf.
     fn end(self, run: usize) -> usize {
         let skipped = if self.kind == TREE { LINE_WORDS } else { 0 };
         self.block.word(0) + skipped + run / LINE_RUNS * LINE_WORDS + run % LINE_RUNS
     }
 
-    /// Ends that stand side by side.
+    /// Returns the number of adjacent ends.
     fn width(self) -> usize {
         if self.kind == SHORT { SHORT_RUNS } else { LINE_RUNS }
     }
 
-    /// How many runs there are.
     pub(crate) fn count<K: Key>(self, arena: &Arena) -> usize {
         if K::FRAME == 0 {
             return 1 + arena.pair(self.block.word(0)).load(Ordering::Relaxed).count_ones() as usize;
         }
         let end = |run: &usize| arena.word(self.end(*run)).load(Ordering::Relaxed);
-        // The end of the last run is the first of these.
+        // The last run has the first end of this value.
         1 + (0..).take_while(|run| end(run) != u32::MAX).count()
     }
 
@@ -262,7 +257,7 @@ impl Node {
         runs
     }
 
-    /// Writes the node into its block, which no reader sees yet. It is at `depth`, and its first address is `at`.
+    /// Writes the node into its block, which no reader sees yet, at `depth` with first address `at`.
     pub(crate) fn write<K: Key>(self, arena: &Arena, lens: &mut Lens, depth: u8, at: K, runs: &[Run]) {
         for (index, run) in runs.iter().enumerate() {
             let word = self.leaf::<K>(index);

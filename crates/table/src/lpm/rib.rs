@@ -1,12 +1,12 @@
-//! The routes themselves: what the trie is computed from.
+//! The routes that the trie is computed from.
 
 use std::collections::HashMap;
 
 use super::hash::Folding;
 use super::key::{Key, Prefix};
 
-/// Every prefix with its value, and how many there are of each length, so that a search for the next shorter prefix tries
-/// only lengths that occur.
+/// All prefixes with their values, and the number of each length. A search for the next shorter prefix tries only
+/// existing lengths.
 pub(crate) struct Rib<K: Key> {
     values: HashMap<Prefix<K>, u32, Folding>,
     of_len: [u32; 129],
@@ -39,7 +39,8 @@ impl<K: Key> Rib<K> {
         Some(old)
     }
 
-    /// The longest route that contains `prefix` and is shorter, the default route aside: its value and length.
+    /// Returns value and length of the longest route that contains `prefix` and is shorter, except for the default
+    /// route.
     pub(crate) fn cover(&self, prefix: &Prefix<K>) -> Option<(u32, u8)> {
         let lens = (1..prefix.len()).rev().filter(|&len| self.of_len[usize::from(len)] > 0);
         lens.map(|len| prefix.shorten(len)).find_map(|shorter| Some((self.get(&shorter)?, shorter.len())))
@@ -49,7 +50,7 @@ impl<K: Key> Rib<K> {
         self.values.iter().map(|(&prefix, &value)| (prefix, value))
     }
 
-    /// Octets of the map, about.
+    /// Returns the approximate octets of the map.
     pub(crate) fn octets(&self) -> usize {
         self.values.capacity() * 8 / 7 * (size_of::<(Prefix<K>, u32)>() + 1)
     }

@@ -1,8 +1,8 @@
-//! Values of routes, limits of tables, and why a route is refused.
+//! Values of routes, limits of tables, and errors.
 
 use std::{fmt, io};
 
-/// The answer of a lookup if no prefix contains the key. No route can have it as its value.
+/// Result of a lookup without a matching prefix. No route has this value.
 pub const NO_ROUTE: u32 = 0;
 
 /// The value of a route, usually the index of a forwarding object: 1 to [`Value::MAX`].
@@ -10,15 +10,15 @@ pub const NO_ROUTE: u32 = 0;
 pub struct Value(pub(super) u32);
 
 impl Value {
-    /// The largest value: leaves keep the top bit for themselves.
+    /// The largest value: leaves reserve the top bit.
     pub const MAX: Value = Value((1 << 31) - 1);
 
-    /// A value; none if it is [`NO_ROUTE`] or above [`Value::MAX`].
+    /// Returns a value; `None` for [`NO_ROUTE`] and numbers above [`Value::MAX`].
     pub const fn new(value: u32) -> Option<Value> {
         if value != NO_ROUTE && value <= Value::MAX.0 { Some(Value(value)) } else { None }
     }
 
-    /// The number, as lookups give it.
+    /// Returns the number, as lookups do.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -30,18 +30,18 @@ impl fmt::Debug for Value {
     }
 }
 
-/// How large a table may become.
+/// Limits of the size of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Routes that the writer takes.
+    /// Largest number of routes.
     pub max_routes: usize,
-    /// Octets of memory that lookups touch, with what waits to be freed. Insertion stops here. A removal is never refused,
-    /// and may go past the limit: for a while, and for good where routes side by side had one value, which take next to
-    /// nothing until some of them go.
+    /// Largest size of the memory of lookups in octets, with blocks that wait to be freed. Insertions stop here.
+    /// Removals never fail and may exceed it: for a while, or for good if adjacent routes shared a value and so took
+    /// almost no memory.
     pub max_bytes: usize,
 }
 
-/// The table is at one of its limits, and has stayed as it was.
+/// The table has reached a limit and is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
@@ -51,7 +51,7 @@ pub enum Full {
     /// The limit of octets, with its value.
     #[error("the table is full: {0} bytes")]
     Bytes(usize),
-    /// The system refuses the address space for a new table, and so there is none.
+    /// The system refused the address space; there is no table.
     #[error("no room for a table: the system refuses {octets} bytes of address space ({reason})")]
     AddressSpace {
         /// The octets that the table needs.
@@ -61,19 +61,19 @@ pub enum Full {
     },
 }
 
-/// How full a table is.
+/// Occupancy of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Routes in the table.
     pub routes: usize,
     /// The limit of routes.
     pub max_routes: usize,
-    /// Octets of memory that lookups touch, with what waits to be freed.
+    /// Octets of the memory of lookups, with blocks that wait to be freed.
     pub bytes: usize,
-    /// Octets among these that wait until readers have passed or older tables are dropped.
+    /// Octets of it that wait until readers have passed or older tables are dropped.
     pub waiting_bytes: usize,
     /// The limit of octets.
     pub max_bytes: usize,
-    /// Octets that the writer needs besides, about: the routes themselves, and notes on the blocks.
+    /// Approximate octets that only the writer uses: routes, and notes on blocks.
     pub writer_bytes: usize,
 }

@@ -9,20 +9,20 @@ use super::key::{Key, Prefix};
 
 /// Draws random addresses of a family.
 pub trait Draw: Key {
-    /// How many routes of each length the Internet's table has (a full table of 2026: 901,899 of IPv4, 160,147 of IPv6).
+    /// Number of routes of each length in the Internet's table (of 2026: 901,899 of IPv4, 160,147 of IPv6).
     const LENGTHS: &'static [(u8, u32)];
 
-    /// A uniformly random address.
+    /// Returns a uniformly random address.
     fn draw(random: &mut Random) -> Self;
 
-    /// A random address among those that have been given out to networks.
+    /// Returns a random address of the space that is assigned to networks.
     fn draw_given_out(random: &mut Random) -> Self;
 
-    /// The address with its bits past `len` replaced by those of `tail`.
+    /// Returns the address with its bits past `len` replaced by those of `tail`.
     #[must_use]
     fn splice(self, len: u8, tail: Self) -> Self;
 
-    /// The octets of the address as they stand in a packet.
+    /// Appends the octets of the address, as in a packet.
     fn octets(self, out: &mut Vec<u8>);
 }
 
@@ -79,12 +79,12 @@ impl Draw for u128 {
     }
 }
 
-/// Uniformly random addresses.
+/// Returns uniformly random addresses.
 pub fn uniform<K: Draw>(count: usize, random: &mut Random) -> Vec<K> {
     (0..count).map(|_| K::draw(random)).collect()
 }
 
-/// Addresses under random ones of the prefixes, with random bits past the prefix.
+/// Returns addresses under random ones of the prefixes, with random bits past the prefix.
 ///
 /// # Panics
 /// If there are no prefixes.
@@ -93,14 +93,14 @@ pub fn inside<K: Draw>(prefixes: &[Prefix<K>], count: usize, random: &mut Random
     (0..count).map(|_| inside_one(&prefixes[random.below(prefixes.len() as u64) as usize], random)).collect()
 }
 
-/// A random address under a prefix.
+/// Returns a random address under a prefix.
 pub fn inside_one<K: Draw>(prefix: &Prefix<K>, random: &mut Random) -> K {
     prefix.address().splice(prefix.len(), K::draw(random))
 }
 
-/// Distinct prefixes, in the order of addresses, of lengths as [`Draw::LENGTHS`] has them. The share `nested` of them lies
-/// inside of a shorter one; those that do not have an address anywhere in the part of the space that has been given out
-/// to networks (1.0.0.0 to 223.255.255.255; the /12s that IANA's registry of unicast assignments lists under 2000::/3), as far as there is room outside of the others.
+/// Returns distinct prefixes in the order of addresses, with lengths as in [`Draw::LENGTHS`]. The share `nested` lies
+/// inside a shorter prefix. The others lie in the space that is assigned to networks (1.0.0.0 to 223.255.255.255; the
+/// /12s of unicast assignments under 2000::/3 in IANA's registry), outside of each other while there is room.
 ///
 /// # Panics
 /// If the family has too few prefixes of these lengths.
@@ -116,7 +116,7 @@ pub fn mixed<K: Draw>(count: usize, nested: f64, random: &mut Random) -> Vec<Pre
         of.expect("the place is below the sum").0
     };
     let mut lengths: Vec<u8> = (0..count).map(|_| length(random)).collect();
-    // Shorter ones first: so it is known what a prefix lies inside of when it is drawn.
+    // Shorter ones first, so that the outer prefixes are known.
     lengths.sort_unstable();
     let mut drawn: Vec<Prefix<K>> = Vec::with_capacity(count);
     let mut known = HashSet::with_capacity_and_hasher(count, Folding::random());
@@ -127,7 +127,7 @@ pub fn mixed<K: Draw>(count: usize, nested: f64, random: &mut Random) -> Vec<Pre
         let mut tries = 0;
         let prefix = loop {
             tries += 1;
-            // Inside of few short ones there may be no room.
+            // Few short prefixes may have no room.
             let address = if inner && tries <= 50 {
                 inside_one(&drawn[random.below(shorter as u64) as usize], random)
             } else {

@@ -1,4 +1,4 @@
-//! What readers see.
+//! The table of the readers.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,14 +13,14 @@ use super::key::{AsKey, Key};
 use super::route::NO_ROUTE;
 use super::view::View;
 
-/// A longest-prefix-match table as workers share it. Made and changed by a [`Writer`](super::Writer).
+/// A longest-prefix-match table that workers share. A [`Writer`](super::Writer) creates and changes it.
 ///
-/// Single changes of the writer appear in the current table, each at once for any one lookup. A transaction of the
-/// writer makes a new table and leaves this one as it is.
+/// Single changes of the writer appear in the current table, each atomically for a lookup. A transaction creates a new
+/// table and leaves this one unchanged.
 pub struct Table<K: Key> {
     arena: Arc<Arena>,
     directory: Box<[AtomicU32]>,
-    /// What a lookup answers that finds nothing else; above it, how often it was set.
+    /// Default answer of a lookup; above it, the number of its changes.
     default: AtomicU64,
     domain: Domain,
     generation: u32,
@@ -41,10 +41,10 @@ impl<K: Key> Table<K> {
         }
     }
 
-    /// A table of the next generation that shares every block with this one.
+    /// Returns a table of the next generation that shares all blocks with this one.
     ///
     /// # Panics
-    /// After 2^32 of them: from then on, which blocks are shared could not be told.
+    /// After 2^32 generations, when shared blocks could no longer be identified.
     pub(crate) fn successor(&self) -> Table<K> {
         let copy = |word: &AtomicU32| AtomicU32::new(word.load(Ordering::Relaxed));
         Table {
@@ -66,7 +66,7 @@ impl<K: Key> Table<K> {
         self.generation
     }
 
-    /// Turns false when the table is dropped.
+    /// Returns the flag that is false once the table is dropped.
     pub(crate) fn alive(&self) -> &Arc<AtomicBool> {
         &self.alive
     }
@@ -76,10 +76,10 @@ impl<K: Key> Table<K> {
         self.default.store((times.wrapping_add(1) << 32) | u64::from(value), Ordering::Release);
     }
 
-    /// The value of the longest prefix that contains `key`, or [`NO_ROUTE`].
+    /// Returns the value of the longest prefix that contains `key`, or [`NO_ROUTE`].
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the writer's.
+    /// If `guard` belongs to a reader of a domain other than the writer's.
     #[inline]
     pub fn lookup(&self, guard: &Guard<'_>, key: K) -> u32 {
         let mut out = [0];
@@ -87,36 +87,36 @@ impl<K: Key> Table<K> {
         out[0]
     }
 
-    /// [`lookup`](Table::lookup) for every key, in much less time: the loads of different keys overlap. Best in vectors
-    /// of up to 256.
+    /// Looks up every key as [`lookup`](Table::lookup) does, in much less time: the loads of different keys overlap.
+    /// Best with vectors of up to 256 keys.
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the writer's, or the lengths differ.
+    /// If `guard` belongs to a reader of a domain other than the writer's, or the lengths differ.
     #[inline]
     pub fn lookup_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, keys: &[A], out: &mut [u32]) {
         assert_eq!(keys.len(), out.len(), "one answer per key");
-        // For fewer octets it does not pay.
+        // Prefetching pays for long keys only.
         if K::BITS == 128 {
             arch::fetch(keys);
         }
         self.lookup_each(guard, |index| keys[index].as_key(), out);
     }
 
-    /// [`lookup_batch`](Table::lookup_batch) for keys that do not lie side by side: `key` is called with indices of
-    /// `out`, several times for the same one, and has to be cheap and to give the same key each time.
+    /// Looks up keys as [`lookup_batch`](Table::lookup_batch) does, if they are not adjacent. `key` is called with
+    /// indices of `out`, several times for the same index; it must be cheap and return the same key each time.
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the writer's.
+    /// If `guard` belongs to a reader of a domain other than the writer's.
     #[inline]
     pub fn lookup_each(&self, guard: &Guard<'_>, key: impl Fn(usize) -> K, out: &mut [u32]) {
         assert!(self.domain.owns(guard), "guard of another domain");
-        // The default route is a word of its own. If it is set while we look, then "nothing found" and what that means
-        // may come from different times; and the answer may be one that never was right.
+        // The default route is a separate word. If it changes during the lookup, the state "not found" and the default
+        // may be of different times, and the combined answer never valid.
         loop {
             let default = self.default.load(Ordering::Acquire);
-            // SAFETY: the guard keeps every block that is or was reachable from here since it was pinned.
+            // SAFETY: the guard keeps every block that was reachable from here since it was pinned.
             unsafe { arch::lookup(&self.view(default as u32), &key, out) };
-            // No load of the lookup may be done after the one that finds the default unchanged.
+            // No load of the lookup may follow the load that finds the default unchanged.
             fence(Ordering::Acquire);
             if self.default.load(Ordering::Relaxed) == default {
                 return;
@@ -124,15 +124,15 @@ impl<K: Key> Table<K> {
         }
     }
 
-    /// As [`lookup_each`](Table::lookup_each), but the prefix of no bits does not count: what only it contains has
-    /// [`NO_ROUTE`].
+    /// Looks up keys as [`lookup_each`](Table::lookup_each) does, without the default route: keys that only it contains
+    /// have [`NO_ROUTE`].
     ///
     /// # Panics
-    /// As [`lookup_each`](Table::lookup_each).
+    /// As for [`lookup_each`](Table::lookup_each).
     #[inline]
     pub fn lookup_each_without_default(&self, guard: &Guard<'_>, key: impl Fn(usize) -> K, out: &mut [u32]) {
         assert!(self.domain.owns(guard), "guard of another domain");
-        // SAFETY: as in `lookup_each`; nothing is read that the default is part of.
+        // SAFETY: as in `lookup_each`; the default is not read.
         unsafe { arch::lookup(&self.view(NO_ROUTE), &key, out) };
     }
 
@@ -149,7 +149,7 @@ impl<K: Key> Table<K> {
 
 impl<K: Key> Drop for Table<K> {
     fn drop(&mut self) {
-        // Release: every lookup in this table happens before the writer reuses blocks that it had alone.
+        // Release: every lookup in this table happens before the writer reuses its own blocks.
         self.alive.store(false, Ordering::Release);
     }
 }
@@ -169,7 +169,8 @@ mod tests {
     use super::*;
     use weir_base::random::Random;
 
-    /// The body that this CPU runs is held against the oracle elsewhere; here the others against it.
+    /// Other tests compare the CPU's body with the reference implementation; this one compares the other bodies with
+    /// it.
     fn bodies_agree<K: Draw>() {
         let mut random = Random::from_seed(1);
         for pool in soak::shapes::<K>(&mut random) {

@@ -1,4 +1,4 @@
-//! Many changes that become visible together.
+//! Changes that become visible together.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use super::route::{Full, Value};
 use super::table::Table;
 use super::writer::Writer;
 
-/// Changes to a draft that shares every untouched block with the current table.
+/// Changes to a draft, which shares all unchanged blocks with the current table.
 ///
-/// [`commit`](Transaction::commit) makes the draft the current table. The table before stays as it was for as long as
-/// somebody holds it. Dropping the transaction without a commit undoes it.
+/// [`commit`](Transaction::commit) makes the draft the current table. The previous table stays unchanged while it is
+/// referenced. Dropping the transaction undoes it.
 pub struct Transaction<'w, K: Key> {
     writer: &'w mut Writer<K>,
-    /// What each changed route was before, in the order of the changes.
+    /// Previous value of each changed route, in the order of changes.
     undo: Vec<(Prefix<K>, Option<Value>)>,
     committed: bool,
 }
 
 impl<K: Key> Writer<K> {
-    /// Begins a set of changes that readers see at once, in a new table.
+    /// Begins changes that readers see at once, in a new table.
     pub fn transaction(&mut self) -> Transaction<'_, K> {
         self.trie().begin();
         Transaction { writer: self, undo: Vec::new(), committed: false }
@@ -28,17 +28,17 @@ impl<K: Key> Writer<K> {
 }
 
 impl<K: Key> Transaction<'_, K> {
-    /// Adds a route, or changes its value; gives the value it had.
+    /// Adds or changes a route. Returns its previous value.
     ///
     /// # Errors
-    /// If there is no room. Then this change is left out, and the transaction can go on or be dropped.
+    /// If the table has no room. The change is left out; the transaction can continue or be dropped.
     pub fn insert(&mut self, prefix: Prefix<K>, value: Value) -> Result<Option<Value>, Full> {
         let old = self.writer.insert(prefix, value)?;
         self.undo.push((prefix, old));
         Ok(old)
     }
 
-    /// Takes a route out; gives the value it had.
+    /// Removes a route. Returns its value.
     ///
     /// # Panics
     /// As [`Writer::remove`].
@@ -48,17 +48,17 @@ impl<K: Key> Transaction<'_, K> {
         Some(old)
     }
 
-    /// The value of the route for exactly this prefix, changes included.
+    /// Returns the value of the route for exactly this prefix, with changes.
     pub fn get(&self, prefix: &Prefix<K>) -> Option<Value> {
         self.writer.get(prefix)
     }
 
-    /// The routes, changes included, in no particular order.
+    /// Returns the routes with changes, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<K>, Value)> {
         self.writer.iter()
     }
 
-    /// Makes the changes current, and gives the new table.
+    /// Makes the draft the current table and returns it.
     pub fn commit(mut self) -> Arc<Table<K>> {
         self.committed = true;
         self.writer.trie().commit();

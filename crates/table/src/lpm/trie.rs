@@ -1,15 +1,14 @@
-//! How the writer changes the trie under its readers.
+//! Changes of the trie by the writer, with concurrent readers.
 //!
-//! Inserting and removing a route are the same operation, **painting**: every slot under the prefix whose value comes
-//! from a prefix that is not longer takes a new fill: the route's own, or that of the next shorter route. What lies
-//! under longer prefixes stays. Many paintings are done together, in one walk: each block that they concern is looked at
-//! once.
+//! Insertion and removal are the same operation, **painting**. Every slot under the prefix whose value comes from a
+//! prefix that is not longer gets a new fill: the route's own, or that of the next shorter route. Slots under longer
+//! prefixes stay. One walk does many paintings and visits each affected block once.
 //!
-//! A painting is first *planned*: new blocks are built aside, and the words to be stored are noted. If memory runs out,
-//! the plan is dropped, and nothing has happened. Otherwise it is *carried out*: each noted store swings one leaf, so
-//! that any single lookup sees either the old or the new state of its key. Blocks that dropped out go to limbo.
+//! A painting is first *planned*: new blocks are built, and the words to store are noted. Without memory the plan is
+//! dropped, with no effect. Else it is *carried out*: each store changes one leaf, so a lookup sees either the old or
+//! the new state of its key. Removed blocks go to limbo.
 //!
-//! A block may be stored into only if no older table shares it; otherwise it is copied, and so is the path down to it.
+//! A block is changed in place only if no older table shares it; else it is copied, with the path to it.
 
 use std::any::{Any, TypeId};
 use std::ops::Range;
@@ -26,32 +25,32 @@ use super::node::{self, Child, Fill, Lens, Node, Run};
 use super::route::{Full, Limits};
 use super::table::Table;
 
-/// There is no memory left for the plan.
+/// The plan does not fit the memory.
 #[derive(Debug)]
 pub(crate) struct NoRoom;
 
-/// More octets than routes take on average, however they lie. A route that is alone takes a block for each frame, or for
-/// each 6 bits of IPv4, that its path goes through: 128 octets. Dozens together make an array, of 1024 at most.
+/// Upper bound of the mean octets per route. A single route takes a block for each frame, or for each 6 bits of IPv4,
+/// of its path: 128 octets. Dozens together make an array, of 1024 octets at most.
 const PER_ROUTE: usize = 512;
 
-/// How much memory a painting may take.
+/// Memory limit of a painting.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Budget {
-    /// Up to the table's limit.
+    /// The table's limit.
     Limited,
-    /// Past the limit if need be, and waiting for readers if need be: for removals, which must not fail.
+    /// No limit, and waiting for readers if needed: for removals, which must not fail.
     Whatever,
 }
 
-/// What the slots under a prefix become, unless they are under a longer one.
+/// The new content of slots under a prefix, except those under a longer one.
 #[derive(Clone, Copy)]
 pub(crate) struct Paint<K> {
     pub(crate) prefix: Prefix<K>,
-    /// The prefix's own value, or that of the next shorter one.
+    /// The prefix's own value, or that of the next shorter prefix.
     pub(crate) fill: Fill,
 }
 
-/// The same paintings, if they are of the family.
+/// Returns the same paintings if they are of family `F`.
 fn of_family<K: Key, F: Key>(paints: &[Paint<K>]) -> Option<&[Paint<F>]> {
     let is_same = TypeId::of::<K>() == TypeId::of::<F>();
     // SAFETY: both are one type.
@@ -59,12 +58,12 @@ fn of_family<K: Key, F: Key>(paints: &[Paint<K>]) -> Option<&[Paint<F>]> {
 }
 
 impl<K: Key> Paint<K> {
-    /// The prefix goes, and with it perhaps runs.
+    /// Returns whether the painting removes the prefix, which may remove runs.
     pub(crate) fn uncovers(&self) -> bool {
         self.fill.len != self.prefix.len()
     }
 
-    /// What it makes of a leaf.
+    /// Returns the new content of a leaf.
     fn over(&self, old: Fill) -> Fill {
         if old.len <= self.prefix.len() { self.fill } else { old }
     }
@@ -72,45 +71,43 @@ impl<K: Key> Paint<K> {
 
 #[derive(Default)]
 struct Plan {
-    /// Words of the arena, and what they become.
+    /// Words of the arena with their new content.
     stores: Vec<(usize, Fill)>,
-    /// Slots of the directory, and what they become.
+    /// Slots of the directory with their new content.
     directory: Vec<(usize, Fill)>,
     fresh: Vec<(Block, Order)>,
     stale: Vec<(Block, Order)>,
 }
 
-/// The writer's side of the structure: everything but the routes themselves.
+/// The writer's side of the trie: everything except the routes.
 pub(crate) struct Trie<K: Key> {
     arena: Arc<Arena>,
     buddy: Buddy,
     limbo: Limbo,
     lens: Lens,
-    /// Per unit where a block begins: the generation that it came in with.
+    /// For each unit where a block begins: its generation.
     born: Vec<u32>,
     table: Arc<Table<K>>,
     directory_lens: Box<[u8]>,
     limit: usize,
-    /// Blocks born in this generation or earlier are shared with an older table.
+    /// Blocks of this generation or earlier are shared with an older table.
     shared_until: u32,
     draft: Option<Draft<K>>,
     plan: Plan,
 }
 
-/// What a transaction needs in order to be undone, or to be completed.
+/// State to undo or complete a transaction.
 struct Draft<K: Key> {
     before: Arc<Table<K>>,
     directory_lens: Box<[u8]>,
-    /// Blocks of the table before that the draft does without.
+    /// Blocks of the previous table that the draft does not use.
     dropped: Vec<Entry>,
 }
 
 impl<K: Key> Trie<K> {
-    /// An empty trie.
     pub(crate) fn new(domain: &Domain, limits: Limits) -> Result<Trie<K>, Full> {
-        // Removals may go past the limit: they part runs of routes that were alike, and for a while there are copies of
-        // what older tables share, and blocks that wait for readers. This is address space: memory is taken when it is
-        // touched.
+        // Removals may exceed the limit: they split runs of equal routes, copy blocks that older tables share, and
+        // leave blocks that wait for readers. This is address space; the kernel allocates memory on first access.
         let routes = limits.max_routes.saturating_mul(PER_ROUTE);
         let reserve = limits.max_bytes.max(routes).saturating_mul(4).saturating_add(1 << 20).min(node::UNITS * UNIT);
         let refused = |error: std::io::Error| Full::AddressSpace { octets: reserve, reason: error.kind() };
@@ -130,12 +127,12 @@ impl<K: Key> Trie<K> {
         })
     }
 
-    /// The table that readers are to use: not one that a transaction is still at work on.
+    /// Returns the current table for readers, not the draft of a transaction.
     pub(crate) fn table(&self) -> &Arc<Table<K>> {
         self.draft.as_ref().map_or(&self.table, |draft| &draft.before)
     }
 
-    /// Octets that readers may look at, and those among them that wait to be freed.
+    /// Returns the octets that readers may access, and the octets of them that wait to be freed.
     pub(crate) fn octets(&self) -> (usize, usize) {
         (self.used(), self.limbo.octets())
     }
@@ -144,19 +141,19 @@ impl<K: Key> Trie<K> {
         self.buddy.used() + self.directory_lens.len() * 4
     }
 
-    /// Octets of the writer's notes beside the blocks.
+    /// Returns the octets of the writer's notes on blocks.
     pub(crate) fn side_octets(&self) -> usize {
         self.lens.octets() + self.born.capacity() * 4 + self.buddy.frontier() + self.directory_lens.len()
     }
 
-    /// Gives every slot under `prefix` that is not under a longer one the fill `new`.
+    /// Sets the fill of every slot under `prefix`, except those under a longer prefix.
     pub(crate) fn paint(&mut self, prefix: &Prefix<K>, new: Fill, budget: Budget) -> Result<(), NoRoom> {
         self.paint_all(&[Paint { prefix: *prefix, fill: new }], budget)
     }
 
-    /// Does many paintings, all or none. They are in the order of prefixes; of equal ones the last counts.
+    /// Does all paintings or none. They are in the order of prefixes; of equal prefixes the last counts.
     ///
-    /// That is done by functions of this crate: generic ones are compiled again by every crate that calls them, and these are large.
+    /// Uses non-generic functions of this crate: every calling crate would compile large generic functions again.
     pub(crate) fn paint_all(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
         #[inline(never)]
         fn ipv4(trie: &mut Trie<u32>, paints: &[Paint<u32>], budget: Budget) -> Result<(), NoRoom> {
@@ -178,7 +175,7 @@ impl<K: Key> Trie<K> {
 
     fn paint_each(&mut self, paints: &[Paint<K>], budget: Budget) -> Result<(), NoRoom> {
         debug_assert!(paints.is_sorted_by_key(|paint| paint.prefix));
-        // The slots of the default route would be all that nothing else fills: one word says the same.
+        // The default route fills all slots without another route: one word states that.
         let (defaults, paints) = paints.split_at(paints.partition_point(|paint| paint.prefix.len() == 0));
         if !paints.is_empty() {
             self.limbo.reclaim(&mut self.buddy);
@@ -215,7 +212,7 @@ impl<K: Key> Trie<K> {
         })
     }
 
-    /// What becomes of a slot, and what lies below it, by what covers the slot and by what lies in it.
+    /// Repaints a slot and the blocks below it, by the paintings that cover the slot and those inside it.
     fn repaint(
         &mut self,
         old: Fill,
@@ -247,7 +244,6 @@ impl<K: Key> Trie<K> {
         }
     }
 
-    /// A block for these runs.
     fn build(&mut self, runs: &[Run], place: Place<K>, budget: Budget) -> Result<Fill, NoRoom> {
         let depth = place.depth;
         if node::has_nodes::<K>(depth) && runs.len() <= node::max_runs::<K>() {
@@ -256,14 +252,14 @@ impl<K: Key> Trie<K> {
             node.write(&self.arena, &mut self.lens, depth, place.at, runs);
             return Ok(Fill::node(node));
         }
-        // A slot of the array is as wide as a slot of the runs, or wider: then there may be a block below it.
+        // A slot of the array is as wide as a slot of the runs, or wider; then a block may lie below it.
         let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
         let block = self.allocate(node::array_order(bits), budget)?;
         let mut part = Vec::new();
         let mut rest = runs;
         for slot in 0..1u64 << bits {
             let (first, end) = (slot * width, (slot + 1) * width);
-            // The run that the slot begins in, and those that begin in the slot.
+            // The run at the start of the slot, and the runs that begin in the slot.
             while let [_, next, ..] = rest
                 && u64::from(next.start) <= first
             {
@@ -307,8 +303,8 @@ impl<K: Key> Trie<K> {
         if changes.is_empty() {
             return Ok(Fill::array(block));
         }
-        // Reading all slots is only worth it if runs may have gone: if something was removed. And what lies below must
-        // be as it will be, with no stores to nodes outstanding.
+        // Reading all slots pays only if a removal may have removed runs. The blocks below must be final, without
+        // outstanding stores to nodes.
         if paints.iter().any(Paint::uncovers)
             && self.plan.stores.len() == stores
             && let Some(Gathered { runs, nodes }) = self.gather(first, depth, &changes)
@@ -336,9 +332,8 @@ impl<K: Key> Trie<K> {
         Ok(Fill::array(copy))
     }
 
-    /// The runs of an array once the changes (in order of slots) are made, with those of the nodes below its slots, and
-    /// these nodes: if they would make one node, and well below the number of runs at which it would become an array
-    /// again.
+    /// Returns the runs of an array and the nodes below it after the changes (in the order of slots), if they would fit
+    /// one node with a margin to the size at which it becomes an array again.
     fn gather(&self, first: usize, depth: u8, changes: &[(usize, Fill)]) -> Option<Gathered> {
         let (bits, width) = (node::array_bits::<K>(depth), slot_width::<K>(depth));
         let most = if node::has_nodes::<K>(depth) { node::max_runs::<K>() / 2 } else { 1 };
@@ -352,7 +347,7 @@ impl<K: Key> Trie<K> {
             };
             let before = shallow.len();
             push_run(&mut shallow, (slot as u64 * width) as u32, fill);
-            // Most arrays are dropped from the search by this: what lies below them is not looked at.
+            // This check excludes most arrays before the blocks below them are read.
             least += match fill.child() {
                 Some(Child::Array(_)) if width > 1 => return None,
                 Some(Child::Node(_)) if width > 1 => 2,
@@ -365,7 +360,7 @@ impl<K: Key> Trie<K> {
         let mut gathered = Gathered { runs: Vec::with_capacity(2 * most), nodes: Vec::new() };
         for run in shallow {
             match run.fill.child() {
-                // Below a wider slot lies a block of the same frame, whose runs are as wide as ours.
+                // A block of the same frame lies below a wider slot; its runs have the same width.
                 Some(Child::Node(node)) if width > 1 => {
                     let inner = node.runs::<K>(&self.arena, &self.lens, depth + bits);
                     gathered.nodes.push((node.block, node::shape::<K>(inner.len()).1));
@@ -408,7 +403,7 @@ impl<K: Key> Trie<K> {
         self.build(&after, place, budget)
     }
 
-    /// The runs of a node after the paintings.
+    /// Returns the runs of a node after the paintings.
     fn painted(
         &mut self,
         runs: &[Run],
@@ -418,7 +413,7 @@ impl<K: Key> Trie<K> {
     ) -> Result<Vec<Run>, NoRoom> {
         let bits = node::node_bits::<K>(place.depth);
         let mut after = Vec::with_capacity(runs.len() + 2 * paints.len());
-        // What is left of the runs, and where that begins.
+        // The remaining runs and their start.
         let (mut rest, mut at) = (runs, 0);
         let end = |rest: &[Run]| rest.get(1).map_or(1 << bits, |next| u64::from(next.start));
         sweep(paints, place.depth, bits, |slots, covers, deep| {
@@ -426,7 +421,8 @@ impl<K: Key> Trie<K> {
                 let fill = if at < slots.start {
                     rest[0].fill
                 } else {
-                    // A reference is a run of one slot, and so is what something lies in: no block gets two owners.
+                    // A reference, or a slot with paintings inside, is a run of one slot, so that no block has two
+                    // owners.
                     self.repaint(rest[0].fill, place.below(bits, at), covers, deep, budget)?
                 };
                 push_run(&mut after, at as u32, fill);
@@ -495,7 +491,7 @@ impl<K: Key> Trie<K> {
 
     fn carry_out(&mut self) {
         self.plan.fresh.clear();
-        // Release: who loads a reference to a block sees what was written into it before.
+        // Release: a reader that loads a reference sees the content of the block.
         for (word, fill) in self.plan.stores.drain(..) {
             self.arena.word(word).store(fill.leaf, Ordering::Release);
             self.lens.set(word, fill.len);
@@ -510,22 +506,22 @@ impl<K: Key> Trie<K> {
             let entry = Entry { block, order, born, died };
             match &mut self.draft {
                 None => self.limbo.push(entry),
-                // Neither the draft nor this block has been seen by anyone.
+                // No reader has seen this block.
                 Some(_) if born == died => self.buddy.free(block, order),
                 Some(draft) => draft.dropped.push(entry),
             }
         }
     }
 
-    /// Frees what nobody can look at any more.
+    /// Frees blocks that no reader can access.
     pub(crate) fn collect(&mut self) {
         self.limbo.reclaim_all(&mut self.buddy);
     }
 
-    /// From here on, the current table stays as it is, and a draft that shares its blocks is edited.
+    /// Begins a draft that shares the blocks of the current table, which stays unchanged.
     ///
     /// # Panics
-    /// If an earlier transaction was leaked, and so neither committed nor rolled back.
+    /// If an earlier transaction was leaked, neither committed nor rolled back.
     pub(crate) fn begin(&mut self) {
         assert!(self.draft.is_none(), "a transaction was leaked");
         let draft = Arc::new(self.table.successor());
@@ -534,7 +530,6 @@ impl<K: Key> Trie<K> {
         self.draft = Some(Draft { before, directory_lens: self.directory_lens.clone(), dropped: Vec::new() });
     }
 
-    /// The draft becomes the current table.
     pub(crate) fn commit(&mut self) {
         let draft = self.draft.take().expect("a transaction has begun");
         self.limbo.add_snapshot(draft.before.generation(), draft.before.alive().clone());
@@ -543,7 +538,6 @@ impl<K: Key> Trie<K> {
         }
     }
 
-    /// The draft is dropped, with the blocks that it alone has.
     pub(crate) fn roll_back(&mut self) {
         let draft = self.draft.take().expect("a transaction has begun");
         let abandoned = std::mem::replace(&mut self.table, draft.before);
@@ -553,8 +547,8 @@ impl<K: Key> Trie<K> {
         }
     }
 
-    /// Frees the block that a leaf refers to, and those below it, as far as they were born in `generation`. A block
-    /// that was not has no such block below it.
+    /// Frees the block of a leaf and the blocks below it, if they are of `generation`. A block of another generation
+    /// has none of it below.
     fn free_born_in(&mut self, generation: u32, leaf: u32, depth: u8) {
         let (block, order, below, leaves): (_, _, _, Vec<usize>) = match node::child(leaf) {
             None => return,
@@ -580,14 +574,13 @@ impl<K: Key> Trie<K> {
     }
 }
 
-/// What lies below the slots of an array.
+/// The runs below the slots of an array.
 struct Gathered {
     runs: Vec<Run>,
-    /// The nodes that runs were taken from.
     nodes: Vec<(Block, Order)>,
 }
 
-/// Where a block is: its first address, and how many bits of it lead there.
+/// Position of a block: its first address, and the number of bits that lead there.
 #[derive(Clone, Copy)]
 struct Place<K> {
     at: K,
@@ -595,13 +588,13 @@ struct Place<K> {
 }
 
 impl<K: Key> Place<K> {
-    /// Below a slot of a block here that resolves `bits`.
+    /// Returns the position below a slot of this block, which resolves `bits`.
     fn below(self, bits: u8, slot: u64) -> Place<K> {
         Place { at: self.at.place(self.depth, bits, slot), depth: self.depth + bits }
     }
 }
 
-/// The slots of a block at `depth` that a prefix has, or that has the prefix.
+/// Returns the slots of a block at `depth` that a prefix covers, or the slot that contains the prefix.
 fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> Range<u64> {
     if prefix.len() <= depth {
         return 0..1 << bits;
@@ -610,9 +603,9 @@ fn slots<K: Key>(prefix: &Prefix<K>, depth: u8, bits: u8) -> Range<u64> {
     first..first + (1 << (depth + bits).saturating_sub(prefix.len()))
 }
 
-/// Goes through the slots of a block at `depth` that paintings (in the order of prefixes) concern, in their order: calls
-/// `segment` with slots for which they are the same, with those that cover the slots, and with those that lie in the one
-/// slot.
+/// Visits the slots of a block at `depth` that paintings (in the order of prefixes) concern. Calls `segment` in the
+/// order of slots with a range of slots for which the paintings are the same, the paintings that cover the range, and
+/// the paintings inside its only slot.
 fn sweep<K: Key>(
     paints: &[Paint<K>],
     depth: u8,
@@ -624,7 +617,7 @@ fn sweep<K: Key>(
         let (covers, deep) = if covers_slots(paint) { (paints, &[][..]) } else { (&[][..], paints) };
         return segment(slots(&paint.prefix, depth, bits), covers, deep);
     }
-    // Those that cover the slot, from the widest on, and where each ends.
+    // Paintings that cover the slot, from the widest on, each with its end.
     let (mut covers, mut ends) = (Vec::new(), Vec::new());
     let (mut rest, mut at) = (paints, 0);
     loop {
@@ -640,7 +633,7 @@ fn sweep<K: Key>(
                 rest = &rest[1..];
             }
             (Some((_, slots)), _) if slots.start == at => {
-                // What covers the slot has come before these.
+                // Paintings that cover the slot come before these.
                 let inside = |paint: &&Paint<K>| paint.prefix.address().slot(depth, bits) == slots.start;
                 let (deep, others) = rest.split_at(rest.iter().take_while(inside).count());
                 segment(slots.clone(), &covers, deep)?;
@@ -657,18 +650,18 @@ fn sweep<K: Key>(
     }
 }
 
-/// How many slots of a node at `depth` one slot of an array there has.
+/// Returns how many slots of a node at `depth` a slot of an array there has.
 fn slot_width<K: Key>(depth: u8) -> u64 {
     1 << (node::node_bits::<K>(depth) - node::array_bits::<K>(depth))
 }
 
-/// Whether a block at `depth` that holds nothing but `fill` is replaced by it. If the value comes from longer prefixes,
-/// which together fill the block, it stays: the first of them that goes would need it again.
+/// Returns whether a block at `depth` that holds only `fill` is replaced by it. If the value comes from longer prefixes
+/// that fill the block together, the block stays: the removal of one would need it again.
 fn collapses(fill: Fill, depth: u8) -> bool {
     fill.child().is_none() && fill.len <= depth
 }
 
-/// Adds slots from `start` on to the runs of a block. Every reference is a run of its own.
+/// Appends the slots from `start` on to the runs of a block. Every reference is a run of its own.
 fn push_run(runs: &mut Vec<Run>, start: u32, fill: Fill) {
     if !runs.last().is_some_and(|last| last.fill == fill && fill.child().is_none()) {
         runs.push(Run { start, fill });

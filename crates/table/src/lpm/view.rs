@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU32;
 
-/// A table taken apart for the lookup bodies.
+/// The parts of a table for the lookup bodies.
 pub(crate) struct View<'t, K> {
     pub(crate) base: *const u8,
-    /// Whether lookups should fetch ahead.
+    /// Lookups prefetch cache lines.
     pub(crate) far: bool,
     pub(crate) directory: &'t [AtomicU32],
     pub(crate) default: u32,

@@ -1,4 +1,4 @@
-//! The one owner of a table's content.
+//! The owner of the content of a table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::route::{Full, Limits, Stats, Value};
 use super::table::Table;
 use super::trie::{Budget, NoRoom, Trie};
 
-/// The control side of a longest-prefix-match table: it keeps the routes, and changes what readers see.
+/// The control side of a longest-prefix-match table: holds the routes and changes the table of the readers.
 pub struct Writer<K: Key> {
     rib: Rib<K>,
     trie: Trie<K>,
@@ -20,24 +20,24 @@ pub struct Writer<K: Key> {
 }
 
 impl<K: Key> Writer<K> {
-    /// An empty table for readers of `domain`.
+    /// Creates an empty table for readers of `domain`.
     ///
     /// # Errors
-    /// [`Full::AddressSpace`] if the system has none left for it: a multiple of what the limits allow is reserved, and memory is
-    /// taken as it is used.
+    /// [`Full::AddressSpace`] if the system lacks address space. A multiple of the limit is reserved; the kernel
+    /// allocates memory on use.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Writer<K>, Full> {
         Ok(Writer { rib: Rib::new(), trie: Trie::new(domain, limits)?, limits })
     }
 
-    /// The current table, for readers.
+    /// Returns the current table for readers.
     pub fn table(&self) -> Arc<Table<K>> {
         self.trie.table().clone()
     }
 
-    /// Adds a route to the current table, or changes its value; gives the value it had.
+    /// Adds a route to the current table or changes its value. Returns its previous value.
     ///
     /// # Errors
-    /// If there is no room. Then nothing has changed.
+    /// If the table has no room; it is unchanged.
     pub fn insert(&mut self, prefix: Prefix<K>, value: Value) -> Result<Option<Value>, Full> {
         let old = self.rib.get(&prefix);
         if old == Some(value.0) {
@@ -53,12 +53,12 @@ impl<K: Key> Writer<K> {
         Ok(old.map(Value))
     }
 
-    /// Takes a route out of the current table; gives the value it had.
+    /// Removes a route from the current table. Returns its value.
     ///
-    /// If memory is short, it waits for the readers to pass: the calling thread must not be pinned itself.
+    /// Waits for readers if memory is short: the calling thread must not be pinned.
     ///
     /// # Panics
-    /// If memory is short because older tables, several times the limit in total, are still held.
+    /// If memory is short because older tables, several times the limit in total, are still referenced.
     pub fn remove(&mut self, prefix: &Prefix<K>) -> Option<Value> {
         let old = self.rib.remove(prefix)?;
         let fill = self.rib.cover(prefix).map_or(Fill::NOTHING, |(leaf, len)| Fill { leaf, len });
@@ -66,27 +66,27 @@ impl<K: Key> Writer<K> {
         Some(Value(old))
     }
 
-    /// The value of the route for exactly this prefix.
+    /// Returns the value of the route for exactly this prefix.
     pub fn get(&self, prefix: &Prefix<K>) -> Option<Value> {
         self.rib.get(prefix).map(Value)
     }
 
-    /// The routes, in no particular order.
+    /// Returns the routes, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<K>, Value)> {
         self.rib.iter().map(|(prefix, value)| (prefix, Value(value)))
     }
 
-    /// How many routes there are.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.rib.len()
     }
 
-    /// Whether there is no route.
+    /// Returns whether the table has no route.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How full the table is.
+    /// Returns the occupancy of the table.
     pub fn stats(&self) -> Stats {
         let (bytes, waiting_bytes) = self.trie.octets();
         Stats {
@@ -99,7 +99,7 @@ impl<K: Key> Writer<K> {
         }
     }
 
-    /// Frees what readers have passed. Every change does this too; here for a writer that rests.
+    /// Frees blocks that readers have passed. Every change does this, too; for a writer without changes.
     pub fn collect(&mut self) {
         self.trie.collect();
     }
@@ -108,7 +108,7 @@ impl<K: Key> Writer<K> {
         &mut self.trie
     }
 
-    /// Puts the record of a route back, when the trie has gone back by itself.
+    /// Restores the record of a route after the trie was rolled back.
     pub(crate) fn restore(&mut self, prefix: Prefix<K>, value: Option<Value>) {
         match value {
             Some(value) => self.rib.insert(prefix, value.0),

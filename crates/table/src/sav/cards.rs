@@ -1,13 +1,13 @@
-//! The rules as a router with line cards keeps them (draft-li-savnet-dataplane-performance-00, 2.4): a local table for each
-//! card, of what concerns its interfaces, and a global one of all prefixes (Figures 6 and 7).
+//! The rules in a router with line cards (draft-li-savnet-dataplane-performance-00, 2.4): a local table for each line
+//! card with the rules of its interfaces, and a global table of all prefixes (Figures 6 and 7).
 //!
-//! | | asks the local table | asks the global one |
+//! | | lookup in the local table | lookup in the global table |
 //! |---|---|---|
 //! | any covering | whether an entry that covers the source has the interface | whether any entry covers the source |
 //! | most specific | which is the longest prefix that has an interface of this card, and whether that is this interface | whether there is a longer one |
 //!
-//! So for the most specific prefix a source is valid if and only if the local match has the interface and is as long as the
-//! global one.
+//! So for the most specific prefix, a source is valid if and only if the local match has the interface and is as long
+//! as the global match.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::meaning::MostSpecificHere;
 use super::merged::Staged;
 use super::{AnyCovering, Limits, Merged, NoRoom, Reading, Set, Verdict};
 
-/// How nested prefixes are taken.
+/// Meaning of nested prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Match {
     /// As [`super::MostSpecific`].
@@ -28,19 +28,19 @@ pub enum Match {
     AnyCovering,
 }
 
-/// How the two tables are asked: the verdicts are the same.
+/// Order of the lookups in both tables; the verdicts are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// The global table only about sources that the local one leaves open.
+    /// The global table only for sources that the local table leaves open.
     Serial,
-    /// Both about every source.
+    /// Both tables for every source.
     Parallel,
 }
 
-/// Prefixes, and the entries that they get, or none.
+/// Prefixes with their new entries; `None` removes one.
 type Changes<K> = Vec<(Prefix<K>, Option<Set>)>;
 
-/// A card's table.
+/// The table of a line card.
 enum Local<K: Key> {
     MostSpecific(Merged<K, MostSpecificHere>),
     AnyCovering(Merged<K, AnyCovering>),
@@ -96,7 +96,7 @@ impl<K: Key> Local<K> {
         }
     }
 
-    /// Octets that lookups touch, and those of the control side.
+    /// Returns the octets of lookups and of the control side.
     fn octets(&self) -> (usize, usize) {
         match self {
             Local::MostSpecific(table) => (table.octets(), table.control_octets()),
@@ -105,21 +105,21 @@ impl<K: Key> Local<K> {
     }
 }
 
-/// How many sources the global table is asked about at once.
+/// Sources per lookup in the global table.
 const VECTOR: usize = 256;
 
-/// The control side of all these tables.
+/// The control side of all tables.
 pub struct Cards<K: Key> {
     domain: Domain,
     matching: Match,
     limits: Limits,
-    /// The interfaces of each card.
+    /// Interfaces of each line card.
     cards: Vec<(Set, Local<K>)>,
-    /// Values are the length of the prefix and one.
+    /// Values are the length of the prefix plus 1.
     global: Writer<K>,
 }
 
-/// What readers see of one card. Cloning is cheap.
+/// The readers' view of a line card. Cloning is cheap.
 #[derive(Clone)]
 pub struct CardReading<K: Key> {
     matching: Match,
@@ -128,18 +128,18 @@ pub struct CardReading<K: Key> {
 }
 
 impl<K: Key> Cards<K> {
-    /// Empty tables for cards with these interfaces: different ones, each below the limit. Each table has the limits for
-    /// itself, and rows are shared whatever [`Limits::distinct`] says.
+    /// Creates empty tables for line cards with these interfaces, which are disjoint and below the limit. Each table
+    /// has the limits for itself, and rows are shared whatever [`Limits::distinct`] says.
     ///
     /// # Errors
-    /// If the system refuses address space for them.
+    /// If the system refuses the address space.
     pub fn new(
         domain: &Domain,
         matching: Match,
         cards: impl IntoIterator<Item = Set>,
         limits: Limits,
     ) -> Result<Cards<K>, NoRoom> {
-        // A row of the most specific prefixes says their length, too.
+        // A row of the most specific prefix also holds its length.
         let lengths = if matching == Match::MostSpecific { u32::from(K::BITS) + 1 } else { 1 };
         let limits = Limits { sets: limits.sets.saturating_mul(lengths), distinct: false, ..limits };
         Cards::of(domain, matching, cards, limits)
@@ -163,23 +163,23 @@ impl<K: Key> Cards<K> {
         Ok(Cards { domain: domain.clone(), matching, limits, cards, global: Writer::new(domain, global)? })
     }
 
-    /// The entry of a prefix, as far as there are cards with its interfaces.
+    /// Returns the entry of a prefix, reduced to interfaces of line cards.
     pub fn get(&self, prefix: &Prefix<K>) -> Option<Set> {
         self.global.get(prefix)?;
         let own = |(_, local): &(Set, Local<K>)| local.get(prefix).cloned();
         Some(self.cards.iter().filter_map(own).fold(Set::default(), |all, own| all.union(&own)))
     }
 
-    /// What the readers of a card, by its place in the list, are to see: again after every change.
+    /// Returns the view for the readers of a line card, by its index. To be called after every change.
     pub fn reading(&self, card: usize) -> Option<CardReading<K>> {
         let (_, local) = self.cards.get(card)?;
         Some(CardReading { matching: self.matching, local: local.reading(), global: self.global.table() })
     }
 
-    /// Makes changes that readers see together, by the readings from then on.
+    /// Makes changes that readers see together, in views from then on.
     ///
     /// # Errors
-    /// If there is no room for all. Then nothing has changed.
+    /// If there is no room for all; nothing has changed then.
     pub fn change(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Option<Set>)>) -> Result<(), NoRoom> {
         let entries: Vec<_> = entries.into_iter().collect();
         let mut draft = self.global.transaction();
@@ -205,10 +205,10 @@ impl<K: Key> Cards<K> {
         Ok(())
     }
 
-    /// Puts these entries in the place of all that there are, as [`Merged::replace_all`] does.
+    /// Replaces all entries, as [`Merged::replace_all`] does.
     ///
     /// # Errors
-    /// If there is no room for all. Then nothing has changed.
+    /// If there is no room for all; nothing has changed then.
     pub fn replace_all(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Set)>) -> Result<(), NoRoom> {
         let entries: Vec<_> = entries.into_iter().collect();
         let interfaces = self.cards.iter().map(|(interfaces, _)| interfaces.clone());
@@ -224,33 +224,33 @@ impl<K: Key> Cards<K> {
         Ok(())
     }
 
-    /// Rows of all local tables, and how many there may be.
+    /// Returns the number of rows of all local tables, and its limit.
     pub fn sets(&self) -> (usize, usize) {
         self.cards.iter().map(|(_, local)| local.sets()).fold((0, 0), |all, own| (all.0 + own.0, all.1 + own.1))
     }
 
-    /// Octets that lookups touch, in all tables.
+    /// Returns the octets of lookups, in all tables.
     pub fn octets(&self) -> usize {
         self.cards.iter().map(|(_, local)| local.octets().0).sum::<usize>() + self.global.stats().bytes
     }
 
-    /// Octets that the control side needs besides, about.
+    /// Returns the approximate octets that only the control side uses.
     pub fn control_octets(&self) -> usize {
         self.cards.iter().map(|(_, local)| local.octets().1).sum::<usize>() + self.global.stats().writer_bytes
     }
 
-    /// Prefixes, and how many there may be.
+    /// Returns the number of prefixes, and its limit.
     pub fn occupancy(&self) -> (usize, usize) {
         (self.global.len(), self.limits.prefixes)
     }
 }
 
-/// The value of a prefix in the global table.
+/// Returns the value of a prefix in the global table.
 fn length<K: Key>(prefix: &Prefix<K>) -> Value {
     Value::new(u32::from(prefix.len()) + 1).expect("a length is small")
 }
 
-/// What a set has of a card's interfaces; `None`: nothing.
+/// Returns the interfaces of a set on a line card; `None` if there is none.
 fn part(set: &Set, interfaces: &Set) -> Option<Set> {
     let own: Set = set.iter().filter(|interface| interfaces.contains(*interface)).collect();
     (!own.is_empty()).then_some(own)
@@ -263,7 +263,7 @@ impl<K: Key> std::fmt::Debug for Cards<K> {
 }
 
 impl<K: Key> CardReading<K> {
-    /// What the rules say of a source and an interface of this card.
+    /// Returns the result of the rules for a source and an interface of this line card.
     pub fn check(&self, guard: &Guard<'_>, source: K, interface: u32) -> Verdict {
         let (mut rows, mut lengths) = ([0], [0]);
         let mut verdicts = [Verdict::Unknown];
@@ -271,8 +271,7 @@ impl<K: Key> CardReading<K> {
         verdicts[0]
     }
 
-    /// The same of many sources and interfaces, by place. `rows` and `lengths` are room to work in, as long as
-    /// `verdicts`.
+    /// Checks many sources and interfaces, by index. `rows` and `lengths` are buffers as long as `verdicts`.
     #[expect(clippy::too_many_arguments, reason = "room to work in is the caller's: nothing is allocated here")]
     pub fn check_each(
         &self,
@@ -292,7 +291,7 @@ impl<K: Key> CardReading<K> {
             }
             return;
         }
-        // Those that are left open, by place; in the beginning of `lengths`, which has room for all.
+        // Indices of open sources, at the start of `lengths`, which has room for all.
         let mut open = 0;
         for (place, (verdict, &row)) in verdicts.iter_mut().zip(&*rows).enumerate() {
             *verdict = self.local.verdict(row, interface(place));
@@ -316,7 +315,7 @@ impl<K: Key> CardReading<K> {
         }
     }
 
-    /// What the two tables say together: the local verdict and row, and the global value.
+    /// Combines the local verdict and row with the global value.
     #[inline(always)]
     fn combine(&self, local: Verdict, row: u32, length: u32) -> Verdict {
         match (local, self.matching) {

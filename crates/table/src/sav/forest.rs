@@ -1,25 +1,25 @@
-//! Prefixes in their order, with the knowledge of what lies inside of what.
+//! Prefixes in order, with their nesting.
 //!
-//! The order is that of addresses, and of lengths among equal ones: so the prefixes inside of one follow it. They lie in
-//! *chunks* of up to [`CHUNK`], as arrays of addresses, of lengths and of values; beside each prefix stands the length of
-//! the longest prefix around it, the default prefix aside. What is around a prefix that is not there follows from the one
-//! before it: whatever is around the former is, or is around, the latter.
+//! The order is that of addresses, then of lengths: the prefixes inside another follow it. They lie in *chunks* of up
+//! to [`CHUNK`], as arrays of addresses, lengths and values, and of the length of the longest prefix that covers each,
+//! except for the default prefix. The covering prefix of a prefix that is not in the forest follows from the previous
+//! one: each prefix that covers the former covers, or is, the latter.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::lpm::{Key, Prefix};
 
-/// Prefixes in a chunk at most: so many that the list of chunks is short, and so few that it costs little to make room.
+/// Largest number of prefixes of a chunk: the list of chunks stays short, and an insertion cheap.
 const CHUNK: usize = 128;
 
-/// Prefixes in a chunk that was filled in order: the next changes find room.
+/// Number of prefixes of a chunk that was filled in order, with room for later changes.
 const FILL: usize = 96;
 
 struct Chunk<K, V> {
     addresses: Vec<K>,
     lens: Vec<u8>,
-    /// The length of the longest prefix around each; 0: none, or the default prefix.
+    /// Length of the longest covering prefix of each; 0: none, or the default prefix.
     arounds: Vec<u8>,
     values: Vec<V>,
 }
@@ -42,7 +42,7 @@ impl<K: Key, V> Chunk<K, V> {
         Prefix::new(self.addresses[slot], self.lens[slot]).expect("it was one")
     }
 
-    /// How many of the prefixes come before another.
+    /// Returns how many of the prefixes come before another.
     fn before(&self, prefix: &Prefix<K>) -> usize {
         let (address, len) = (prefix.address(), prefix.len());
         let mut slot = self.addresses.partition_point(|&other| other < address);
@@ -76,7 +76,7 @@ impl<K: Key, V> Chunk<K, V> {
     }
 }
 
-/// A place in a forest: where a prefix is, or where it would be. Good until the next insertion or removal.
+/// A position in a forest: of a prefix, or of its insertion. Valid until the next insertion or removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     chunk: usize,
@@ -85,12 +85,12 @@ pub(super) struct Place {
 
 /// See the [module](self).
 pub(super) struct Forest<K, V> {
-    /// None is empty.
+    /// Chunks; none is empty.
     chunks: Vec<Chunk<K, V>>,
-    /// The first prefix of each chunk.
+    /// First prefix of each chunk.
     firsts: Vec<Prefix<K>>,
     len: usize,
-    /// The chunk that was found last: prefixes that are looked for one after another often lie side by side.
+    /// The chunk that was found last: consecutive searches are often adjacent.
     recent: AtomicUsize,
 }
 
@@ -103,13 +103,12 @@ impl<K: Key, V> Forest<K, V> {
         self.len
     }
 
-    /// Octets of memory, about.
     pub(super) fn octets(&self) -> usize {
         let chunk = CHUNK * (size_of::<K>() + 2 + size_of::<V>()) + size_of::<Chunk<K, V>>() + size_of::<Prefix<K>>();
         self.chunks.len() * chunk
     }
 
-    /// Where a prefix is, or else where it would be.
+    /// Returns the position of a prefix, or as an error that of its insertion.
     pub(super) fn find(&self, prefix: &Prefix<K>) -> Result<Place, Place> {
         let Some(chunk) = self.chunk(prefix) else { return Err(Place { chunk: 0, slot: 0 }) };
         let here = &self.chunks[chunk];
@@ -122,12 +121,12 @@ impl<K: Key, V> Forest<K, V> {
         }
     }
 
-    /// The last chunk that does not begin after a prefix.
+    /// Returns the last chunk that does not begin after a prefix.
     fn chunk(&self, prefix: &Prefix<K>) -> Option<usize> {
         let recent = self.recent.load(Ordering::Relaxed).min(self.firsts.len());
         let (before, from) = self.firsts.split_at(recent);
         let after = if from.first().is_some_and(|first| first <= prefix) {
-            // Steps that double, then halve.
+            // The step doubles, then halves.
             let mut step = 1;
             while from.get(step).is_some_and(|first| first <= prefix) {
                 step *= 2;
@@ -153,12 +152,12 @@ impl<K: Key, V> Forest<K, V> {
         &mut self.chunks[place.chunk].values[place.slot]
     }
 
-    /// All prefixes, with what stands there, in order.
+    /// Returns all prefixes with their values, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Prefix<K>, &V)> {
         self.chunks.iter().flat_map(|chunk| (0..chunk.len()).map(|slot| (chunk.prefix(slot), &chunk.values[slot])))
     }
 
-    /// The longest prefix around one that is, or would be, at `place`.
+    /// Returns the longest prefix that covers the one at `place`.
     pub(super) fn around(&self, prefix: &Prefix<K>, place: Result<Place, Place>) -> Option<Place> {
         if prefix.len() == 0 {
             return None;
@@ -171,7 +170,7 @@ impl<K: Key, V> Forest<K, V> {
                 if other.contains(prefix.address()) {
                     return Some(before);
                 }
-                // None is around `prefix` that is not around the one before it.
+                // Every prefix that covers `prefix` covers the previous one.
                 let mut len = self.chunks[before.chunk].arounds[before.slot];
                 while len > 0 && !other.shorten(len).contains(prefix.address()) {
                     let place = self.find(&other.shorten(len)).expect("it is around another");
@@ -183,7 +182,7 @@ impl<K: Key, V> Forest<K, V> {
         if len > 0 {
             return self.find(&prefix.shorten(len)).ok();
         }
-        // There is no other than, perhaps, the default prefix; which comes before all others.
+        // Only the default prefix, which comes first, may be left.
         let default = self.firsts.first().is_some_and(|first| first.len() == 0);
         default.then_some(Place { chunk: 0, slot: 0 })
     }
@@ -196,7 +195,7 @@ impl<K: Key, V> Forest<K, V> {
         }
     }
 
-    /// The place itself, if there is a prefix, or that of the next one.
+    /// Returns the position itself if it has a prefix, or that of the next one.
     fn settle(&self, place: Place) -> Option<Place> {
         match self.chunks.get(place.chunk) {
             Some(chunk) if place.slot < chunk.len() => Some(place),
@@ -205,7 +204,7 @@ impl<K: Key, V> Forest<K, V> {
         }
     }
 
-    /// The first place after a prefix's own.
+    /// Returns the first position after that of a prefix.
     pub(super) fn after(&self, place: Result<Place, Place>) -> Option<Place> {
         match place {
             Ok(Place { chunk, slot }) => self.settle(Place { chunk, slot: slot + 1 }),
@@ -213,7 +212,7 @@ impl<K: Key, V> Forest<K, V> {
         }
     }
 
-    /// The first prefix that begins after an address.
+    /// Returns the first prefix that begins after an address.
     pub(super) fn beyond(&self, address: K) -> Option<Place> {
         let chunk = self.firsts.partition_point(|first| first.address() <= address).checked_sub(1);
         let Some(chunk) = chunk else { return self.settle(Place { chunk: 0, slot: 0 }) };
@@ -221,7 +220,7 @@ impl<K: Key, V> Forest<K, V> {
         self.settle(Place { chunk, slot })
     }
 
-    /// Puts a prefix where [`Forest::find`] says that it would be; gives its place.
+    /// Inserts a prefix at the position of [`Forest::find`]. Returns its position.
     pub(super) fn insert(&mut self, prefix: Prefix<K>, place: Place, value: V) -> Place {
         let around = self.around(&prefix, Err(place)).map_or(0, |around| self.prefix(around).len());
         let mut place = place;
@@ -229,7 +228,7 @@ impl<K: Key, V> Forest<K, V> {
             self.chunks.push(Chunk::new());
             self.firsts.push(prefix);
         } else if self.chunks[place.chunk].len() == CHUNK {
-            // What comes in order leaves room behind itself.
+            // Insertions in order leave room behind them.
             let at_end = place.slot == CHUNK && place.chunk + 1 == self.chunks.len();
             let middle = if at_end { FILL } else { CHUNK / 2 };
             let rest = self.chunks[place.chunk].split_off(middle);
@@ -248,7 +247,6 @@ impl<K: Key, V> Forest<K, V> {
         place
     }
 
-    /// Takes a prefix out.
     pub(super) fn remove(&mut self, place: Place) -> V {
         let prefix = self.prefix(place);
         let around = self.chunks[place.chunk].arounds[place.slot];
@@ -266,7 +264,7 @@ impl<K: Key, V> Forest<K, V> {
         value
     }
 
-    /// Joins a chunk with the next one where both together are half full.
+    /// Joins a chunk with the next one if both together are half full.
     fn join(&mut self, chunk: usize) {
         let Some(next) = self.chunks.get(chunk + 1) else { return };
         if self.chunks[chunk].len() + next.len() > CHUNK / 2 {
@@ -281,7 +279,7 @@ impl<K: Key, V> Forest<K, V> {
         here.values.extend(next.values);
     }
 
-    /// Tells the prefixes inside of one, those that `which` selects by the length around them, what is around them now.
+    /// Updates the covering length of the prefixes inside another that `which` selects by the length so far.
     fn adopt(&mut self, prefix: &Prefix<K>, place: Place, which: impl Fn(u8) -> bool, len: u8) {
         if prefix.len() == 0 {
             return;
@@ -308,7 +306,7 @@ mod tests {
     use super::*;
     use crate::lpm::sample::{Draw, inside_one};
 
-    /// A forest is a sorted map, and finds what is around a prefix as a search through all of them does.
+    /// Compares a forest with a sorted map, and its covering prefixes with a search through all of them.
     fn is_a_map<K: Draw>(seed: u64) {
         let mut random = Random::from_seed(seed);
         let (mut forest, mut map) = (Forest::<K, u32>::new(), BTreeMap::new());
@@ -323,7 +321,7 @@ mod tests {
                 Some(known) => Prefix::new(inside_one(&known, &mut random), len.max(known.len())).unwrap(),
                 None => Prefix::new(near, len).unwrap(),
             };
-            // It grows, and shrinks again.
+            // The forest grows and shrinks.
             let grow = if step % 20_000 < 10_000 { 0.7 } else { 0.2 };
             let target = known.filter(|_| !random.chance(grow));
             match target {

@@ -1,5 +1,5 @@
-//! Oracles for long runs: a map per prefix length. Simple enough to believe, and held against [`naive`](super::naive) in
-//! the tests.
+//! Reference implementations for long runs: a map per prefix length. The tests compare them with
+//! [`naive`](super::naive).
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ impl<K: Key, E> Default for Indexed<K, E> {
 }
 
 impl<K: Key, E> Indexed<K, E> {
-    /// Sets the entry of a prefix, or takes it out.
+    /// Sets or removes the entry of a prefix.
     pub fn set(&mut self, prefix: Prefix<K>, entry: Option<E>) {
         let found = self.lengths.binary_search_by(|(len, _)| prefix.len().cmp(len));
         match (found, entry) {
@@ -36,14 +36,14 @@ impl<K: Key, E> Indexed<K, E> {
         }
     }
 
-    /// The entries whose prefixes cover a source, the longest first.
+    /// Returns the entries that cover a source, the longest first.
     fn covering(&self, source: K) -> impl Iterator<Item = &E> {
         self.lengths.iter().filter_map(move |(len, entries)| entries.get(&source.truncate(*len)))
     }
 }
 
 impl<K: Key> Indexed<K, Set> {
-    /// See [`naive::most_specific`](super::naive::most_specific).
+    /// Decides as [`naive::most_specific`](super::naive::most_specific) does.
     pub fn most_specific(&self, source: K, interface: u32) -> Verdict {
         match self.covering(source).next() {
             None => Verdict::Unknown,
@@ -52,7 +52,7 @@ impl<K: Key> Indexed<K, Set> {
         }
     }
 
-    /// See [`naive::any_covering`](super::naive::any_covering).
+    /// Decides as [`naive::any_covering`](super::naive::any_covering) does.
     pub fn any_covering(&self, source: K, interface: u32) -> Verdict {
         let mut verdict = Verdict::Unknown;
         for set in self.covering(source) {
@@ -66,7 +66,7 @@ impl<K: Key> Indexed<K, Set> {
 }
 
 impl<K: Key> Indexed<K, Vec<Rule>> {
-    /// See [`naive::ordered`](super::naive::ordered).
+    /// Decides as [`naive::ordered`](super::naive::ordered) does.
     pub fn ordered(&self, source: K, interface: u32) -> Verdict {
         let mut first: Option<(u64, bool)> = None;
         let mut verdict = Verdict::Unknown;
@@ -84,11 +84,11 @@ impl<K: Key> Indexed<K, Vec<Rule>> {
 }
 
 impl<K: Key> Indexed<K, Lists> {
-    /// See [`naive::modes`](super::naive::modes).
+    /// Decides as [`naive::modes`](super::naive::modes) does.
     pub fn modes(&self, matching: Match, source: K, interface: u32) -> Verdict {
         let names = |lists: &Lists, mode| lists.of(mode).is_some_and(|set| set.contains(interface));
         let (mut has_list, mut allowed, mut blocked) = (false, false, false);
-        // What the router-wide lists say: whether an allowlist does, and whether the interface is in it.
+        // Result of the router-wide lists: whether an allowlist decides, and whether the interface is in it.
         let mut said: Option<(bool, bool)> = None;
         for lists in self.covering(source) {
             has_list |= lists.allowlisted().contains(interface);

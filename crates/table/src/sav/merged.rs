@@ -1,4 +1,4 @@
-//! All rules in one table: a longest-prefix match to rows.
+//! One table of all rules: a longest-prefix match to rows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,50 +17,50 @@ use super::numbers::Numbers;
 use super::pool::Pool;
 use super::rows::{self, Bit, Bits, Cell, Rows, UNKNOWN, width};
 
-/// How large a table may become, and of which kind it is.
+/// Limits of the size of a table, and its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Prefixes.
+    /// Number of prefixes.
     pub prefixes: usize,
     /// Octets of the longest-prefix match.
     pub bytes: usize,
-    /// Different sets of interfaces. Without effect where they are `distinct`.
+    /// Number of different sets of interfaces. Without effect if `distinct`.
     pub sets: u32,
-    /// Interfaces: numbers below this.
+    /// Limit of interface numbers, exclusive.
     pub interfaces: u32,
-    /// Every prefix has a row of its own, so that its hits can be counted: see [`Reading::counter`].
+    /// Every prefix has a row of its own, to count its hits: see [`Reading::counter`].
     pub distinct: bool,
 }
 
-/// The table is at one of its limits, and has stayed as it was.
+/// The table has reached a limit and is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoRoom {
-    /// Of prefixes or octets.
+    /// The limit of prefixes or octets.
     #[error(transparent)]
     Prefixes(#[from] lpm::Full),
-    /// Of different sets of interfaces, with their limit.
-    #[error("the table is full: {0} different sets of interfaces, with those that wait until nobody looks at them")]
+    /// The limit of different sets of interfaces.
+    #[error("the table is full: {0} different sets of interfaces, including sets that wait for readers")]
     Sets(u32),
-    /// Of rules on packets' fields.
+    /// A limit of rules on packets' fields.
     #[error(transparent)]
     Rules(#[from] classify::Error),
-    /// Of different sequences of access lists that interfaces name, with their limit.
+    /// The limit of different sequences of access lists of interfaces.
     #[error("interfaces name more than {0} different sequences of access lists")]
     Sequences(usize),
-    /// The system refuses the address space that a new table asks for its sets of interfaces, and so there is none.
+    /// The system refused the address space for the sets of interfaces of a new table.
     #[error(
         "no room for a table: the system refuses {octets} bytes of address space for sets of interfaces ({reason})"
     )]
     AddressSpace {
-        /// What was asked for.
+        /// The requested octets.
         octets: usize,
-        /// What the system said.
+        /// The error.
         reason: io::ErrorKind,
     },
 }
 
-/// What stands at a prefix, by number: its entry, what that and those around it come to, and the row of that.
+/// The numbers of a prefix: its entry, its state, and the row of the state.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     own: u32,
@@ -68,34 +68,34 @@ struct Node {
     row: u32,
 }
 
-/// What rows say of an interface.
+/// The verdicts of rows for an interface.
 #[derive(Clone, Copy)]
 pub struct Column<'r, C = Bit>(rows::Column<'r, C>);
 
 impl<C: Cell> Column<'_, C> {
-    /// What a row says of it: under the guard under which it was looked up.
+    /// Returns the verdict of a row, under the guard of its lookup.
     #[inline(always)]
     pub fn verdict(self, row: u32) -> Verdict {
         self.0.verdict(row)
     }
 }
 
-/// The control side of the table: it keeps the entries, and changes what readers see.
+/// The control side of the table: holds the entries and changes the readers' table.
 pub struct Merged<K: Key, M: Meaning> {
     domain: Domain,
     limits: Limits,
     nodes: Forest<K, Node>,
     entries: Pool<M::Entry>,
     states: Pool<M::State>,
-    /// The row of each state, where prefixes share them.
+    /// Row of each state, if prefixes share rows.
     state_rows: Vec<u32>,
     rows: Rows<Table<K>, M::Cell>,
-    /// The numbers of prefixes, where each has its own row.
+    /// Numbers of prefixes, if each has its own row.
     counters: Numbers<Table<K>>,
     trie: Trie<K>,
 }
 
-/// What readers see. Cloning is cheap.
+/// The readers' view. Cloning is cheap.
 #[derive(Clone)]
 pub struct Reading<K: Key, C = Bit> {
     table: Arc<Table<K>>,
@@ -103,66 +103,65 @@ pub struct Reading<K: Key, C = Bit> {
 }
 
 impl<K: Key, C: Cell> Reading<K, C> {
-    /// What the rules say of a source and an interface.
+    /// Returns the result of the rules for a source and an interface.
     pub fn check(&self, guard: &Guard<'_>, source: K, interface: u32) -> Verdict {
         self.verdict(self.table.lookup(guard, source), interface)
     }
 
-    /// The rows of many sources, for [`Reading::verdict`]: `source` gives the source of each place of `rows`. Best in
-    /// vectors of up to 256.
+    /// Finds the rows of many sources for [`Reading::verdict`]: `source` returns the source of each index of `rows`.
+    /// Best with vectors of up to 256.
     ///
     /// # Panics
-    /// If `guard` belongs to a reader of another domain than the table's.
+    /// If `guard` belongs to a reader of a domain other than the table's.
     #[inline]
     pub fn rows(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
         self.table.lookup_each(guard, source, rows);
     }
 
-    /// As [`Reading::rows`], of sources that lie side by side: the octets of long ones are fetched ahead.
+    /// Finds the rows of adjacent sources, as [`Reading::rows`] does: prefetches the octets of long ones.
     ///
     /// # Panics
-    /// As [`Reading::rows`], or if there is not one row for each source.
+    /// As for [`Reading::rows`], or if there is not one row for each source.
     #[inline]
     pub fn rows_batch<A: AsKey<K>>(&self, guard: &Guard<'_>, sources: &[A], rows: &mut [u32]) {
         self.table.lookup_batch(guard, sources, rows);
     }
 
-    /// As [`Reading::rows`], but the prefix of no bits does not count.
+    /// Finds rows as [`Reading::rows`] does, without the default prefix.
     ///
     /// # Panics
-    /// As [`Reading::rows`].
+    /// As for [`Reading::rows`].
     #[inline]
     pub fn rows_without_default(&self, guard: &Guard<'_>, source: impl Fn(usize) -> K, rows: &mut [u32]) {
         self.table.lookup_each_without_default(guard, source, rows);
     }
 
-    /// Whether both are of one table: then they say the same at any time.
+    /// Returns whether both are views of one table, and always equal.
     pub(super) fn is_same(&self, other: &Reading<K, C>) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
     }
 
-    /// The mark of a row: under the guard under which it was looked up.
+    /// Returns the mark of a row, under the guard of its lookup.
     #[inline(always)]
     pub(super) fn mark(&self, row: u32) -> u8 {
         self.bits.mark(row)
     }
 
-    /// What a row says of an interface: under the guard under which it was looked up.
+    /// Returns the verdict of a row for an interface, under the guard of its lookup.
     #[inline(always)]
     pub fn verdict(&self, row: u32, interface: u32) -> Verdict {
         self.column(interface).verdict(row)
     }
 
-    /// What rows say of an interface: where it stands is found once.
+    /// Returns the verdicts of rows for an interface: locates the interface once.
     #[inline(always)]
     pub fn column(&self, interface: u32) -> Column<'_, C> {
         Column(self.bits.column(interface))
     }
 
-    /// The number of the prefix that a row is of: a place for a counter, under the guard under which the row was looked
-    /// up. It stays with a prefix for as long as this is in the table, is 1 to twice [`Limits::prefixes`], and is
-    /// given to another prefix only when all readers have passed. 0: no prefix covers the source, or the table is not
-    /// [`Limits::distinct`].
+    /// Returns the number of the prefix of a row, under the guard of its lookup: the index of a counter from 1 to twice
+    /// [`Limits::prefixes`]. A prefix keeps its number while it is in the table; another prefix gets it only after all
+    /// readers have passed. 0: no prefix covers the source, or the table is not [`Limits::distinct`].
     #[inline(always)]
     pub fn counter(&self, row: u32) -> u32 {
         self.bits.owner(row)
@@ -170,13 +169,13 @@ impl<K: Key, C: Cell> Reading<K, C> {
 }
 
 impl<K: Key, M: Meaning> Merged<K, M> {
-    /// An empty table for readers of `domain`.
+    /// Creates an empty table for readers of `domain`.
     ///
     /// # Errors
-    /// If the system refuses address space for it.
+    /// If the system refuses the address space.
     pub fn new(domain: &Domain, limits: Limits) -> Result<Merged<K, M>, NoRoom> {
         let prefixes = limits.prefixes.min(Value::MAX.get() as usize / 2) as u32;
-        // Where each prefix has its own row, one change may give another to each; and may put others in their places.
+        // If each prefix has its own row, one change may replace all rows while the old ones are in use.
         let sets = if limits.distinct { 2 * prefixes } else { limits.sets.min(Value::MAX.get()) };
         let refused = |error: io::Error| NoRoom::AddressSpace {
             octets: width::<M::Cell>(limits.interfaces) * 8 * sets as usize,
@@ -195,22 +194,22 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         })
     }
 
-    /// What readers are to see: again after every change.
+    /// Returns the view for readers. To be called after every change.
     pub fn reading(&self) -> Reading<K, M::Cell> {
         Reading { table: Arc::clone(self.trie.table()), bits: Arc::clone(self.rows.bits()) }
     }
 
-    /// The entry of a prefix.
+    /// Returns the entry of a prefix.
     pub fn get(&self, prefix: &Prefix<K>) -> Option<&M::Entry> {
         self.node(prefix).map(|node| self.entries.thing(node.own))
     }
 
-    /// The row of a prefix. It may have another one after any change.
+    /// Returns the row of a prefix. Any change may replace it.
     pub fn row_of(&self, prefix: &Prefix<K>) -> Option<u32> {
         self.node(prefix).map(|node| node.row)
     }
 
-    /// The number of a prefix, as [`Reading::counter`] gives it.
+    /// Returns the number of a prefix, as [`Reading::counter`] does.
     pub fn counter_of(&self, prefix: &Prefix<K>) -> Option<u32> {
         self.row_of(prefix).map(|row| self.rows.bits().owner(row)).filter(|&number| number != 0)
     }
@@ -219,12 +218,12 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         self.nodes.find(prefix).ok().map(|place| self.nodes.value(place))
     }
 
-    /// All prefixes in order (of addresses, and wider ones first), with their entries and rows.
+    /// Returns all prefixes with their entries and rows, in order of addresses, wider ones first.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix<K>, &M::Entry, u32)> {
         self.nodes.iter().map(|(prefix, node)| (prefix, self.entries.thing(node.own), node.row))
     }
 
-    /// The prefixes that cover a source, the longest first, with their entries.
+    /// Returns the prefixes that cover a source with their entries, the longest first.
     pub fn covering(&self, source: K) -> Vec<(Prefix<K>, &M::Entry)> {
         let mut prefix = Prefix::new(source, K::BITS).expect("an address has this length");
         let mut found = self.nodes.find(&prefix);
@@ -238,14 +237,13 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         covering
     }
 
-    /// Sets the entry of a prefix, or takes it out. Where no prefix inside is concerned, readers see it at once, in all
-    /// that [`Merged::reading`] gave since the last other change; else `reading` gives another one, and readers of that
-    /// see all of it together.
+    /// Sets or removes the entry of a prefix. If no prefix inside is affected, readers see it at once, in all views
+    /// since the last other change. Else [`Merged::reading`] returns a new view, which has the whole change.
     ///
-    /// If room is short, it waits for the readers to pass: the calling thread must not be pinned itself.
+    /// Waits for readers if room is short: the calling thread must not be pinned.
     ///
     /// # Errors
-    /// If there is no room. Then nothing has changed.
+    /// If there is no room; nothing has changed then.
     pub fn set(&mut self, prefix: Prefix<K>, own: Option<M::Entry>) -> Result<(), NoRoom> {
         let inside = self.nodes.after(self.nodes.find(&prefix));
         let alone = !inside.is_some_and(|place| prefix.contains(self.nodes.prefix(place).address()));
@@ -261,26 +259,27 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         done
     }
 
-    /// Makes many changes that readers see together, by the [`Merged::reading`] from then on. Of several for one prefix
-    /// the last counts. Cheapest in the order of prefixes.
+    /// Makes many changes that readers see together, in views of [`Merged::reading`] from then on. The last of several
+    /// for a prefix counts. Cheapest in the order of prefixes.
     ///
-    /// If room is short, it waits for the readers to pass: the calling thread must not be pinned itself.
+    /// Waits for readers if room is short: the calling thread must not be pinned.
     ///
     /// # Errors
-    /// If there is no room for all. Then nothing has changed.
+    /// If there is no room for all; nothing has changed then.
     pub fn change(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, Option<M::Entry>)>) -> Result<(), NoRoom> {
         let staged = self.stage(entries)?;
         self.commit(staged);
         Ok(())
     }
 
-    /// Makes changes in a draft that readers do not see: to be committed or cancelled before anything else.
+    /// Makes changes in a draft that readers do not see. The draft must be committed or cancelled before any other
+    /// change.
     pub(super) fn stage(
         &mut self,
         entries: impl IntoIterator<Item = (Prefix<K>, Option<M::Entry>)>,
     ) -> Result<Staged<K>, NoRoom> {
         let mut entries: Vec<_> = entries.into_iter().collect();
-        // Whoever is around others comes first, so that these are given their states once.
+        // Covering prefixes come first, so that each state is computed once.
         if !entries.is_sorted_by_key(|(prefix, _)| *prefix) {
             entries.sort_by_key(|(prefix, _)| *prefix);
         }
@@ -318,12 +317,12 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         self.undo(work);
     }
 
-    /// Puts these entries in the place of all that there are, by the [`Merged::reading`] from then on: in a table built
-    /// anew, which is faster than a change of so many, and needs the memory of both for as long as readers have the older
-    /// one. Prefixes get other numbers (see [`Reading::counter`]). Cheapest in the order of prefixes.
+    /// Replaces all entries by a rebuilt table, in views of [`Merged::reading`] from then on. Faster than a change of
+    /// as many, and needs the memory of both tables while readers have the older one. Prefixes get other numbers (see
+    /// [`Reading::counter`]). Cheapest in the order of prefixes.
     ///
     /// # Errors
-    /// If there is no room for all. Then nothing has changed.
+    /// If there is no room for all; nothing has changed then.
     pub fn replace_all(&mut self, entries: impl IntoIterator<Item = (Prefix<K>, M::Entry)>) -> Result<(), NoRoom> {
         let mut fresh = Merged::<K, M>::new(&self.domain, self.limits)?;
         let mut entries: Vec<_> = entries.into_iter().collect();
@@ -340,20 +339,20 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         Ok(())
     }
 
-    /// Paints what changes, all or nothing.
+    /// Paints all changes or none.
     fn paint(&mut self, work: &mut Work<K>) -> Result<(), NoRoom> {
-        // Those inside of a prefix that has another state come after it, and perhaps before others: in the order of
-        // prefixes, wider ones come first again, and of one prefix, what came last.
+        // Prefixes inside a changed one follow it, perhaps before others. Sorts by prefix, wider ones first; of one
+        // prefix, the last counts.
         let paints = &mut work.paints;
         if !paints.is_sorted_by_key(|paint| paint.prefix) {
             paints.sort_by_key(|paint| paint.prefix);
         }
-        // Less needs no room.
+        // Removals need no room.
         let budget = if paints.iter().all(Paint::uncovers) { Budget::Whatever } else { Budget::Limited };
         self.trie.paint_all(paints, budget).map_err(|_| lpm::Full::Bytes(self.limits.bytes).into())
     }
 
-    /// Changes the entry of one prefix, and what follows for those inside of it.
+    /// Changes the entry of one prefix, and the prefixes inside of it.
     fn update(&mut self, prefix: Prefix<K>, own: Option<M::Entry>, work: &mut Work<K>) -> Result<(), NoRoom> {
         let found = self.nodes.find(&prefix);
         let present = found.ok().map(|place| *self.nodes.value(place));
@@ -395,7 +394,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         if M::NESTS && before != after { self.inside(prefix, place, after, work) } else { Ok(()) }
     }
 
-    /// Gives the prefixes inside of one, which has another state now, the states that follow.
+    /// Updates the states of the prefixes inside one whose state has changed.
     fn inside(
         &mut self,
         prefix: Prefix<K>,
@@ -403,7 +402,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         state: Option<u32>,
         work: &mut Work<K>,
     ) -> Result<(), NoRoom> {
-        // Those around the next prefix, from the widest on: where they end, and what they come to.
+        // Covering prefixes of the next prefix, from the widest on: their ends and states.
         let mut around = vec![(prefix.last(), state)];
         let mut next = self.nodes.after(place);
         while let Some(place) = next {
@@ -418,7 +417,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             let outer = around.last().and_then(|(_, state)| *state);
             let state = self.state(outer, node.own, inner.len(), work)?;
             next = if state == node.state {
-                // Nothing changes there, nor inside: to go on would cost time, and change nothing.
+                // Neither the prefix nor those inside change.
                 self.release(state);
                 self.nodes.beyond(inner.last())
             } else {
@@ -431,7 +430,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         Ok(())
     }
 
-    /// The number of the state that follows from an entry and the state around; it has one user more.
+    /// Returns the number of the state of an entry and the covering state, with one more user.
     fn state(&mut self, around: Option<u32>, own: u32, len: u8, work: &mut Work<K>) -> Result<u32, NoRoom> {
         let around_next = around.map_or(0, |state| u128::from(state) + 1);
         let by = around_next << 40 | u128::from(own) << 8 | u128::from(if M::BY_LENGTH { len } else { 0 });
@@ -460,7 +459,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         Ok(number)
     }
 
-    /// A state has one user less.
+    /// Removes a user of a state.
     fn release(&mut self, state: u32) {
         if let Some(state) = self.states.give(state)
             && !self.limits.distinct
@@ -469,7 +468,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
     }
 
-    /// Gives a prefix an entry and a state, whose users have been counted, and a row.
+    /// Sets the entry, the state (both with counted users) and the row of a prefix.
     fn assign(
         &mut self,
         prefix: Prefix<K>,
@@ -501,7 +500,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         })
     }
 
-    /// The row for a prefix that has the row `before`, or is new.
+    /// Returns the row for a prefix with the row `before`, or for a new prefix.
     fn row_for(&mut self, before: Option<u32>, state: u32) -> Result<u32, NoRoom> {
         if before.is_none() && self.nodes.len() >= self.limits.prefixes {
             return Err(lpm::Full::Routes(self.limits.prefixes).into());
@@ -521,7 +520,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         row.ok_or(full)
     }
 
-    /// What a node used has one user less; and if it stood at a prefix that has gone (or never came), so has its number.
+    /// Releases the entry, state and row of a node, and the number of a prefix that is no longer in the table.
     fn discard(&mut self, node: Node, for_good: bool) {
         self.entries.give(node.own);
         self.release(node.state);
@@ -533,7 +532,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         }
     }
 
-    /// The change is visible: what only the older version used is not needed any more.
+    /// Completes a visible change: releases parts of the older version.
     fn complete(&mut self, work: Work<K>) {
         for Before { node, gone, .. } in work.before {
             if let Some(node) = node {
@@ -544,7 +543,7 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         self.counters.collect();
     }
 
-    /// Puts back what was there before a change of which the trie knows nothing (any more).
+    /// Restores the state before a change that the trie does not have.
     fn undo(&mut self, work: Work<K>) {
         for Before { prefix, node, .. } in work.before.into_iter().rev() {
             match (node, self.nodes.find(&prefix)) {
@@ -564,17 +563,17 @@ impl<K: Key, M: Meaning> Merged<K, M> {
         self.counters.collect();
     }
 
-    /// Different sets of interfaces, and how many there may be; of prefixes with rows of their own: these rows.
+    /// Returns the number of different sets of interfaces and its limit; with rows of their own: of these rows.
     pub fn sets(&self) -> (usize, usize) {
         self.rows.occupancy()
     }
 
-    /// Octets that lookups touch.
+    /// Returns the octets of lookups.
     pub fn octets(&self) -> usize {
         self.trie.octets().0 + self.rows.octets()
     }
 
-    /// Octets that the control side needs besides, about.
+    /// Returns the approximate octets that only the control side uses.
     pub fn control_octets(&self) -> usize {
         self.nodes.octets()
             + self.entries.octets(M::entry_octets)
@@ -585,35 +584,34 @@ impl<K: Key, M: Meaning> Merged<K, M> {
             + self.trie.side_octets()
     }
 
-    /// Prefixes, and how many there may be.
+    /// Returns the number of prefixes, and its limit.
     pub fn occupancy(&self) -> (usize, usize) {
         (self.nodes.len(), self.limits.prefixes)
     }
 }
 
-/// What was at a prefix before a change.
+/// The state of a prefix before a change.
 struct Before<K> {
     prefix: Prefix<K>,
     node: Option<Node>,
-    /// The change took the prefix out.
+    /// The change removed the prefix.
     gone: bool,
 }
 
 /// Changes that readers do not see yet.
 pub(super) struct Staged<K: Key> {
     work: Work<K>,
-    /// There is a draft of the trie.
+    /// The trie has a draft.
     painted: bool,
 }
 
-/// What is known during a change.
+/// State of a change.
 struct Work<K: Key> {
-    /// What was at the prefixes that changed, in the order of the changes.
+    /// Previous state of the changed prefixes, in the order of changes.
     before: Vec<Before<K>>,
-    /// What is to be painted.
     paints: Vec<Paint<K>>,
-    /// The states that were found, by the state around, the entry, and the length if it matters: numbers keep their
-    /// meanings until the end of the change.
+    /// Known states, by covering state, entry, and length if it matters: numbers keep their meanings until the end of
+    /// the change.
     known: HashMap<u128, u32, Folding>,
 }
 

@@ -1,7 +1,7 @@
-//! Source address validation: may a packet with this source come in by this interface?
+//! Source address validation: decides whether a packet with this source may enter by this interface.
 //!
-//! The rules are entries of a prefix and a set of interfaces ([`Set`]). What they mean together, when prefixes are nested,
-//! is a [`Meaning`]:
+//! The rules are entries of a prefix and a set of interfaces ([`Set`]). A [`Meaning`] defines the effect of nested
+//! prefixes:
 //!
 //! | meaning | valid is |
 //! |---|---|
@@ -10,22 +10,23 @@
 //! | [`Ordered`] | who is permitted by the first entry, in the order of the list, that covers the source and has the interface (2.1) |
 //! | [`Modes`] | who passes the allowlists and blocklists of interfaces and of prefixes ([`Mode`]; draft-ietf-savnet-general-sav-capabilities), nested prefixes taken as in either of the first two |
 //!
-//! A source that no prefix covers is [`Verdict::Unknown`]: whoever deploys step by step takes it for valid.
+//! A source that no prefix covers is [`Verdict::Unknown`], which incremental deployment treats as valid.
 //!
 //! # One engine
-//! [`Merged`] compiles each meaning to the same: a longest-prefix match whose values are numbers of *rows*, and a row is the
-//! set of interfaces that are valid for sources of which this prefix is the longest that covers them, as bits. A lookup
-//! costs one match and one bit, whatever the number of interfaces and of nested prefixes. The price is paid by updates: an
-//! entry that changes gives the prefixes inside of it other rows, unless their own entries make no difference.
+//! [`Merged`] compiles each meaning to a longest-prefix match whose values are numbers of *rows*. A row is the set of
+//! interfaces, as bits, that are valid for the sources whose longest covering prefix has it. A lookup costs one match
+//! and one bit, whatever the number of interfaces and of nested prefixes. Updates pay for it: a changed entry changes
+//! the rows of the prefixes inside, unless their own entries decide.
 //!
-//! Of [`Modes`], a row has two bits for each interface, side by side in one word: a source may be unknown to one interface
-//! and not to another, and valid on all interfaces but some ([`Row`]). So lists of four kinds cost a lookup what one does:
-//! it is the same match, and the same one word, of rows that are twice as wide. What a prefix has to know of the whole table
-//! is which interfaces have allowlists; the prefix of no bits has that in its entry, and the states of all others inherit it
-//! ([`Lists::with_allowlisted`]). An interface that gets its first allowlist, or loses its last, changes every state, and the
-//! rows of those that said something else of it.
+//! A row of [`Modes`] has two bits for each interface, adjacent in one word: a source may be unknown to one interface
+//! and not to another, and valid on all interfaces except some ([`Row`]). So lists of four kinds cost a lookup the same
+//! as one: one match and one word, in rows twice as wide. A prefix needs to know only which interfaces of the whole
+//! table have allowlists. The entry of the default prefix holds that set, and all states inherit it
+//! ([`Lists::with_allowlisted`]). The first allowlist of an interface, and the removal of its last, change every state,
+//! and the rows that differ by it.
 //!
-//! [`Cards`] keeps the rules of the first two in a table for each line card and a global one, as the draft describes it.
+//! [`Cards`] keeps the rules of the first two meanings in a local table for each line card and a global one, as the
+//! draft describes.
 //!
 //! ```text
 //! source ──→ longest-prefix match ──→ row ──→ bit of the interface ──→ Valid | Invalid
@@ -36,33 +37,33 @@
 //! ```
 //!
 //! # The control side
-//! What stands at a prefix is three numbers: of its *entry* (what the rules say there), of its *state* (what that and the
-//! entries around come to, by [`Meaning::state`]), and of its row. Equal entries and equal states are kept once, in pools,
-//! and equal states have one row; so a million prefixes of a few thousand customers cost a few thousand sets. The prefixes
-//! themselves lie in a *forest*: in order, by the hundred, each with the length of the prefix around it. There, what lies
-//! inside of a prefix is what follows it, and what is around a prefix is found from the one before it.
+//! A prefix has three numbers: of its *entry* (its rules), of its *state* (its entry combined with those of the
+//! covering prefixes, by [`Meaning::state`]), and of its row. Pools share equal entries and equal states, and equal
+//! states share a row: a million prefixes of a few thousand customers need a few thousand sets. The prefixes lie in a
+//! *forest*: in order, in chunks of about a hundred, each with the length of the prefix that covers it. The prefixes
+//! inside another follow it, and the covering prefix follows from the previous one.
 //!
-//! A change goes through three steps: find the states that follow, from the widest prefix inwards (a state that stays as it
-//! was ends the walk into what lies inside of it); note what is to be painted; and paint all of it into the trie in one walk,
-//! which looks at each block once. If anything finds no room, the forest goes back to what it was, and the trie never
-//! started.
+//! A change has three steps: compute the new states, from the widest prefix inwards (an unchanged state ends the walk
+//! into the prefixes inside); collect the paintings; paint all into the trie in one walk, which visits each block once.
+//! Without room for some part, the forest is restored and the trie is unchanged.
 //!
 //! # Readers, and concurrency
-//! There is one writer. Readers never wait: they pin the [`Domain`](weir_base::reclaim::Domain), look up, and look at bits.
+//! There is one writer. Readers never wait: they pin the [`Domain`](weir_base::reclaim::Domain), look up, and read
+//! bits.
 //!
-//! - [`Merged::set`], where no prefix inside is concerned, stores into the table that readers have: they see the old row or
-//!   the new one. The bits of a row are stored before the first value that names it (release, and acquire when a lookup
-//!   loads the value), and stay as they are for as long as anybody can come by its number.
-//! - [`Merged::change`] makes a new table beside the old one, which shares what did not change; [`Merged::reading`] gives
-//!   it from then on. Whoever has the older reading goes on seeing the older rules, whole.
-//! - [`Merged::replace_all`] builds all anew.
+//! - [`Merged::set`] stores into the readers' table if no prefix inside is affected: they see the old row or the new
+//!   one. The bits of a row are stored before the first value that names it (release; lookups load values with
+//!   acquire). They stay as they are while a reader can have the number.
+//! - [`Merged::change`] creates a new table, which shares unchanged parts with the old one; [`Merged::reading`] returns
+//!   it from then on. An older reading keeps the older rules, complete.
+//! - [`Merged::replace_all`] rebuilds everything.
 //!
-//! The number of a row that no prefix has any more waits for two things, as blocks of the trie do: that all readers have
-//! passed, and that the older tables that may name it are gone. Then it is given to another set.
+//! The number of an unused row waits, as blocks of the trie do, until all readers have passed and the older tables that
+//! may name it are dropped. Then another set gets it.
 //!
-//! Where hits of prefixes are counted ([`Limits::distinct`]), each prefix has a row of its own, and beside the bits of the
-//! row stands the number of the prefix. Rows come and go with changes, so that these stay atomic; the number stays with
-//! the prefix, and is where its counter is ([`Reading::counter`]).
+//! If hits of prefixes are counted ([`Limits::distinct`]), each prefix has a row of its own, and the row holds the
+//! number of the prefix. Rows change with updates, which keeps updates atomic; the number stays with the prefix and is
+//! the index of its counter ([`Reading::counter`]).
 //!
 //! # What it costs
 //! A prefix takes the octets of the match: 27 for each of a million IPv6 prefixes of real lengths, a fifth of them nested, and
@@ -73,13 +74,13 @@
 //! no more for IPv4.
 //! `sav-figures` measures all this.
 //!
-//! An update costs a search in the forest, one look into each of three maps, and its share of the painting, which is
-//! smaller the more prefixes of a batch lie in one block. `AnyCovering`, `Ordered` and `Modes` have to visit what lies inside, too:
-//! at worst a change of the default prefix visits all.
+//! An update costs a search in the forest, an access to each of three maps, and its share of the painting, which falls
+//! with the number of prefixes of a batch in one block. `AnyCovering`, `Ordered` and `Modes` also visit the prefixes
+//! inside: a change of the default prefix visits all.
 //!
 //! # How it is known to be right
-//! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long as
-//! one likes and during changes ([`soak`]).
+//! [`naive`] is the reference implementation. Tests compare [`indexed`] with it, and everything else with [`indexed`],
+//! for any time and during changes ([`soak`]).
 
 mod cards;
 mod forest;
@@ -101,12 +102,12 @@ pub use merged::{Column, Limits, Merged, NoRoom, Reading};
 pub use rows::{Bit, Cell, Pair, Row};
 pub use set::Set;
 
-/// What the rules say of a source and an interface.
+/// The result of the rules for a source and an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// The source may come in by this interface.
+    /// The source may enter by this interface.
     Valid,
-    /// It may not.
+    /// The source may not enter by this interface.
     Invalid,
     /// No rule covers the source.
     Unknown,

@@ -1,5 +1,5 @@
-//! Numbers that are given out, and given out again once nobody can come by their old meaning any more: all readers have
-//! passed since no current value has it, and the older tables whose values may have it are gone.
+//! Reusable numbers. A number is reused when no reader can find its old meaning: all readers have passed since no
+//! current value has it, and the older tables whose values may have it are dropped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
@@ -11,14 +11,14 @@ use weir_base::reclaim::{Domain, Stamp};
 pub(super) struct Numbers<T> {
     domain: Domain,
     limit: u32,
-    /// Numbers that were never used begin here.
+    /// First number that was never used.
     fresh: u32,
     free: Vec<u32>,
-    /// Numbers that readers may still have, by what they wait for.
+    /// Numbers that readers may still have, with the conditions of their reuse.
     waiting: VecDeque<Waiting<T>>,
-    /// Numbers that were given back since the last stamp.
+    /// Numbers released since the last stamp.
     gone: Vec<u32>,
-    /// Older tables that somebody may hold.
+    /// Older tables that may be referenced.
     older: Vec<Weak<T>>,
 }
 
@@ -29,10 +29,10 @@ struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// Nobody has one of the tables.
+    /// Returns whether no reference to the tables is left.
     fn is_unseen(&mut self) -> bool {
         self.tables.retain(|table| table.strong_count() > 0);
-        // Pairs with the release of whoever dropped the last one: what was read by it was read before now.
+        // Pairs with the release of the last drop: its reads happened before.
         fence(Ordering::Acquire);
         self.tables.is_empty()
     }
@@ -51,13 +51,12 @@ impl<T> Numbers<T> {
         }
     }
 
-    /// Another table is current from now on.
+    /// Makes another table current.
     pub(super) fn supersede(&mut self, table: &Arc<T>) {
         self.older.push(Arc::downgrade(table));
     }
 
-    /// A number that nobody has. Where there are such that only wait for readers to pass, it waits for them. `None`: there
-    /// is no room.
+    /// Returns an unused number. Waits for readers if only they hold the last ones. `None`: no number is left.
     pub(super) fn take(&mut self) -> Option<u32> {
         if self.free.is_empty() && self.fresh > self.limit {
             self.free_passed();
@@ -74,13 +73,12 @@ impl<T> Numbers<T> {
         Some(number)
     }
 
-    /// A number is not needed any more.
+    /// Releases a number.
     pub(super) fn give(&mut self, number: u32) {
         self.gone.push(number);
     }
 
-    /// To be called when the values that had the numbers that were given back are gone from the current table: from now
-    /// on they wait for readers.
+    /// Starts the wait for readers of released numbers. Called when the current table has no value with them.
     pub(super) fn collect(&mut self) {
         self.older.retain(|table| table.strong_count() > 0);
         if !self.gone.is_empty() {
@@ -104,12 +102,11 @@ impl<T> Numbers<T> {
         self.limit
     }
 
-    /// Numbers that were ever used, and zero.
+    /// Returns the count of numbers that were ever used, including 0.
     pub(super) fn used(&self) -> u32 {
         self.fresh
     }
 
-    /// Octets of memory, about.
     pub(super) fn octets(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(|waiting| waiting.numbers.capacity()).sum();
         (self.free.capacity() + self.gone.capacity() + waiting) * 4

@@ -1,4 +1,4 @@
-//! Equal things, kept once.
+//! Shared values: equal values are stored once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::lpm::Folding;
 
-/// Things by number, each with the count of its users.
+/// Values by number, each with the count of its users.
 pub(super) struct Pool<T> {
     numbers: HashMap<Arc<T>, u32, Folding>,
     things: Vec<Option<(Arc<T>, u32)>>,
@@ -18,19 +18,19 @@ impl<T: Eq + Hash> Pool<T> {
         Pool { numbers: HashMap::with_hasher(Folding::random()), things: Vec::new(), free: Vec::new() }
     }
 
-    /// The number of a thing, which has one user more.
+    /// Returns the number of a value, with one more user.
     pub(super) fn take(&mut self, thing: T) -> u32 {
         self.find(&thing).unwrap_or_else(|| self.add(thing))
     }
 
-    /// The number of a thing that is here; it has one user more.
+    /// Returns the number of an existing value, with one more user.
     pub(super) fn find(&mut self, thing: &T) -> Option<u32> {
         let number = *self.numbers.get(thing)?;
         self.share(number);
         Some(number)
     }
 
-    /// The number of a thing that was not here.
+    /// Adds a new value and returns its number.
     pub(super) fn add(&mut self, thing: T) -> u32 {
         let thing = Arc::new(thing);
         let slot = Some((Arc::clone(&thing), 1));
@@ -48,20 +48,20 @@ impl<T: Eq + Hash> Pool<T> {
         number
     }
 
-    /// What has this number.
+    /// Returns the value of a number.
     ///
     /// # Panics
-    /// If nothing has.
+    /// If the number has no value.
     pub(super) fn thing(&self, number: u32) -> &T {
         &self.things[number as usize].as_ref().expect("a number is of a thing with users").0
     }
 
-    /// A thing has one user more.
+    /// Adds a user of a value.
     pub(super) fn share(&mut self, number: u32) {
         self.things[number as usize].as_mut().expect("a number is of a thing with users").1 += 1;
     }
 
-    /// A thing has one user less; gives it back if that was the last.
+    /// Removes a user of a value. Returns the value after the last user.
     pub(super) fn give(&mut self, number: u32) -> Option<Arc<T>> {
         let slot = &mut self.things[number as usize];
         let (thing, users) = slot.as_mut().expect("a number is of a thing with users");
@@ -74,7 +74,7 @@ impl<T: Eq + Hash> Pool<T> {
         slot.take().map(|(thing, _)| thing)
     }
 
-    /// Octets of memory, about. `beyond` says what a thing has besides itself.
+    /// Returns the approximate octets of memory. `beyond` returns the octets that a value refers to.
     pub(super) fn octets(&self, beyond: impl Fn(&T) -> usize) -> usize {
         let counts = 2 * size_of::<usize>();
         let things = self.things.iter().flatten().map(|(thing, _)| size_of::<T>() + counts + beyond(thing));

@@ -1,7 +1,7 @@
-//! Rows: sets of interfaces as bits that readers look at while others are added.
+//! Rows: sets of interfaces as bits, which readers read while others are added.
 //!
-//! Equal sets share a row, unless every prefix is to have its own. A row is used again for another set once nobody can
-//! come by its number any more: see [`Numbers`].
+//! Equal sets share a row, unless every prefix has its own. A row is reused when no reader can have its number: see
+//! [`Numbers`].
 
 use std::collections::HashMap;
 use std::io;
@@ -17,22 +17,22 @@ use crate::lpm::Folding;
 use super::numbers::Numbers;
 use super::{Set, Verdict};
 
-/// The row of sources that no prefix covers.
+/// The row of sources without a covering prefix.
 pub(super) const UNKNOWN: u32 = 0;
 
-/// What rows keep of each interface, as it stands in words.
+/// The code of an interface in the words of rows.
 pub trait Cell: Copy + std::fmt::Debug + Send + Sync + 'static {
-    /// Bits of an interface: they divide 64.
+    /// Bits of a code: they divide 64.
     const BITS: u32;
 
-    /// What stands for a verdict; 0 for [`Verdict::Invalid`].
+    /// Returns the code of a verdict; 0 for [`Verdict::Invalid`].
     fn code(verdict: Verdict) -> u64;
 
-    /// The verdict of a row, by the word with the interface's code in its lowest bits.
+    /// Returns the verdict of a row from the word with the interface's code in its lowest bits.
     fn verdict(row: u32, word: u64) -> Verdict;
 }
 
-/// Valid or not; but all is unknown in row 0, and in no other.
+/// Valid or invalid; row 0, and no other, is unknown.
 #[derive(Debug, Clone, Copy)]
 pub struct Bit;
 
@@ -75,36 +75,36 @@ impl Cell for Pair {
     }
 }
 
-/// What a row says. Of several sets that an interface is in the last counts.
+/// The content of a row. The last of several sets with an interface counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// Of interfaces in none of the sets.
+    /// Verdict for interfaces in none of the sets.
     pub rest: Verdict,
-    /// Interfaces that are not valid: many rows may have the same set.
+    /// Invalid interfaces: many rows may share the set.
     pub closed: Set,
-    /// More that are not.
+    /// Further invalid interfaces.
     pub invalid: Set,
-    /// Interfaces that are valid.
+    /// Valid interfaces.
     pub valid: Set,
-    /// What else is to be known of the row, 0 where nobody looks at it.
+    /// Further property of the row; 0 if unused.
     pub mark: u8,
 }
 
 impl Row {
-    /// These interfaces are valid, and no others.
+    /// Returns the row with these valid interfaces only.
     pub(super) fn of(valid: Set) -> Row {
         Row { rest: Verdict::Invalid, closed: Set::default(), invalid: Set::default(), valid, mark: 0 }
     }
 }
 
-/// Atomic numbers, zero at first, in address space of which pages take memory when they are first used.
+/// Atomic numbers, initially 0, in address space whose pages the kernel allocates on first access.
 struct Lazy<A> {
     region: Region,
     len: usize,
     kind: PhantomData<A>,
 }
 
-/// Numbers for which octets of zero are the number zero.
+/// Numbers whose zero is all-zero octets.
 trait Zeroed {}
 impl Zeroed for AtomicU8 {}
 impl Zeroed for AtomicU32 {}
@@ -118,8 +118,8 @@ impl<A: Zeroed> Lazy<A> {
 
     #[inline(always)]
     fn all(&self) -> &[A] {
-        // SAFETY: the region has `len` of them, is aligned to 2 MiB, zeroed, and lives as long as `self`; nobody refers to
-        // it but by these shared references to atomic numbers.
+        // SAFETY: the region has `len` of them, is aligned to 2 MiB, zeroed, and lives as long as `self`. Only these
+        // shared references to atomic numbers exist.
         unsafe { std::slice::from_raw_parts(self.region.base().cast::<A>().as_ptr(), self.len) }
     }
 
@@ -129,28 +129,25 @@ impl<A: Zeroed> Lazy<A> {
     }
 }
 
-/// The bits, as readers see them.
+/// The readers' bits.
 pub(super) struct Bits<C> {
-    /// Words of a row.
     width: usize,
     words: Lazy<AtomicU64>,
-    /// The mark of each row.
     marks: Lazy<AtomicU8>,
-    /// The number of the prefix that each row is of, if it is of one.
+    /// Number of the prefix of each row, if it has one.
     owners: Lazy<AtomicU32>,
     kind: PhantomData<C>,
 }
 
-/// Words of a row of so many interfaces.
 pub(super) fn width<C: Cell>(interfaces: u32) -> usize {
     (interfaces as usize).div_ceil((64 / C::BITS) as usize).max(1)
 }
 
 impl<C: Cell> Bits<C> {
-    /// Interfaces of a word.
+    /// Interfaces per word.
     const OF_WORD: u32 = 64 / C::BITS;
 
-    /// Room for so many rows of so many interfaces.
+    /// Creates room for rows of interfaces.
     fn new(rows: usize, interfaces: u32) -> io::Result<Bits<C>> {
         let width = width::<C>(interfaces);
         let words = rows.checked_mul(width).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -167,8 +164,8 @@ impl<C: Cell> Bits<C> {
         Ok(bits)
     }
 
-    /// The bits of an interface. One that there is no room for is not valid in any row, but [`UNKNOWN`] where that is known
-    /// by its number.
+    /// Returns the bits of an interface. An interface without room is invalid in all rows, except in [`UNKNOWN`] if its
+    /// number implies that.
     #[inline(always)]
     pub(super) fn column(&self, interface: u32) -> Column<'_, C> {
         let word = (interface / Self::OF_WORD) as usize;
@@ -176,23 +173,21 @@ impl<C: Cell> Bits<C> {
         Column { words, width: self.width, bit: interface % Self::OF_WORD * C::BITS, kind: PhantomData }
     }
 
-    /// The mark of a row.
     #[inline(always)]
     pub(super) fn mark(&self, row: u32) -> u8 {
         self.marks.at(row as usize).map_or(0, |mark| mark.load(Ordering::Relaxed))
     }
 
-    /// The number of the prefix that a row is of; 0: of none, or of many.
+    /// Returns the number of the prefix of a row; 0: none, or many.
     #[inline(always)]
     pub(super) fn owner(&self, row: u32) -> u32 {
         self.owners.at(row as usize).map_or(0, |owner| owner.load(Ordering::Relaxed))
     }
 
-    /// Writes a row that nobody looks at.
     fn write(&self, row: u32, wanted: &Row, owner: u32) {
         let row = row as usize;
         let word = |word: usize| self.words.at(row * self.width + word).expect("rows are numbered below the limit");
-        // As many times as there are interfaces in a word.
+        // Repeats the code for each interface of a word.
         let all = |verdict| u64::MAX / ((1 << C::BITS) - 1) * C::code(verdict);
         (0..self.width).for_each(|index| word(index).store(all(wanted.rest), Ordering::Relaxed));
         let invalid = wanted.closed.iter().chain(wanted.invalid.iter()).map(|interface| (interface, Verdict::Invalid));
@@ -203,7 +198,7 @@ impl<C: Cell> Bits<C> {
                 word(index).store(others | C::code(verdict) << bit, Ordering::Relaxed);
             }
         }
-        // Pages of what no table of this kind uses stay untouched.
+        // Unused pages stay untouched.
         if self.mark(row as u32) != wanted.mark {
             self.marks.at(row).expect("there is one for each row").store(wanted.mark, Ordering::Relaxed);
         }
@@ -216,7 +211,7 @@ impl<C: Cell> Bits<C> {
 /// The bits of an interface in all rows.
 #[derive(Clone, Copy)]
 pub(super) struct Column<'b, C> {
-    /// From that of its bits in row 0 on.
+    /// From the word of its bits in row 0 on.
     words: &'b [AtomicU64],
     width: usize,
     bit: u32,
@@ -224,10 +219,10 @@ pub(super) struct Column<'b, C> {
 }
 
 impl<C: Cell> Column<'_, C> {
-    /// What a row says of the interface.
+    /// Returns the verdict of a row for the interface.
     #[inline(always)]
     pub(super) fn verdict(self, row: u32) -> Verdict {
-        // The value that named this row was loaded with acquire, after the bits were stored.
+        // The bits were stored before the value that named this row, which was loaded with acquire.
         let bits = self.words.get(row as usize * self.width).map_or(0, |word| word.load(Ordering::Relaxed));
         C::verdict(row, bits >> self.bit)
     }
@@ -238,13 +233,13 @@ struct Kept {
     users: u32,
 }
 
-/// The writer's side: which set has which row. `T` is the table whose values name rows.
+/// The writer's side: the row of each set. `T` is the table whose values name rows.
 pub(super) struct Rows<T, C> {
     bits: Arc<Bits<C>>,
     numbers: Numbers<T>,
-    /// The rows that are shared.
+    /// Shared rows.
     sets: HashMap<Row, Kept, Folding>,
-    /// Those that are not.
+    /// Number of unshared rows.
     alone: usize,
 }
 
@@ -258,12 +253,12 @@ impl<T, C: Cell> Rows<T, C> {
         })
     }
 
-    /// Another table is current from now on.
+    /// Makes another table current.
     pub(super) fn supersede(&mut self, table: &Arc<T>) {
         self.numbers.supersede(table);
     }
 
-    /// See [`Numbers::collect`].
+    /// Starts the wait for readers, as [`Numbers::collect`] does.
     pub(super) fn collect(&mut self) {
         self.numbers.collect();
     }
@@ -272,7 +267,7 @@ impl<T, C: Cell> Rows<T, C> {
         &self.bits
     }
 
-    /// The row of a set, which has one user more. `None`: there is no room.
+    /// Returns the row of a set, with one more user. `None`: there is no room.
     pub(super) fn take(&mut self, set: &Row) -> Option<u32> {
         if let Some(kept) = self.sets.get_mut(set) {
             kept.users += 1;
@@ -284,7 +279,7 @@ impl<T, C: Cell> Rows<T, C> {
         Some(row)
     }
 
-    /// The row of a set has one user less.
+    /// Removes a user of the row of a set.
     pub(super) fn give(&mut self, set: &Row) {
         let Some(kept) = self.sets.get_mut(set) else { return };
         kept.users -= 1;
@@ -294,7 +289,7 @@ impl<T, C: Cell> Rows<T, C> {
         }
     }
 
-    /// A row for the prefix that has the number `owner`, and for no other. `None`: there is no room.
+    /// Returns an unshared row for the prefix with the number `owner`. `None`: there is no room.
     pub(super) fn take_alone(&mut self, set: &Row, owner: u32) -> Option<u32> {
         let row = self.numbers.take()?;
         self.bits.write(row, set, owner);
@@ -302,24 +297,24 @@ impl<T, C: Cell> Rows<T, C> {
         Some(row)
     }
 
-    /// A row that was taken alone is not needed any more.
+    /// Releases an unshared row.
     pub(super) fn give_alone(&mut self, row: u32) {
         self.numbers.give(row);
         self.alone -= 1;
     }
 
-    /// Rows in use, and how many there may be.
+    /// Returns the rows in use, and their limit.
     pub(super) fn occupancy(&self) -> (usize, usize) {
         (self.sets.len() + self.alone, self.numbers.limit() as usize)
     }
 
-    /// Octets of the bits that were ever used, with what stands beside them.
+    /// Returns the octets of the rows that were ever used.
     pub(super) fn octets(&self) -> usize {
         let beside = if self.alone > 0 { size_of::<u32>() } else { 0 };
         self.numbers.used() as usize * (self.bits.width * 8 + beside + 1)
     }
 
-    /// Octets of the writer's notes.
+    /// Returns the octets of the writer's notes.
     pub(super) fn side_octets(&self) -> usize {
         self.sets.capacity() * 8 / 7 * (size_of::<(Row, Kept)>() + 1) + self.numbers.octets()
     }

@@ -8,27 +8,27 @@ use std::sync::Arc;
 pub struct Set(Arc<[u32]>);
 
 impl Set {
-    /// Whether an interface is in it.
+    /// Returns whether the set contains an interface.
     pub fn contains(&self, interface: u32) -> bool {
         self.0.binary_search(&interface).is_ok()
     }
 
-    /// The interfaces, in order.
+    /// Returns the interfaces, in order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied()
     }
 
-    /// How many there are.
+    /// Returns the number of interfaces.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// There are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those that are in either.
+    /// Returns the union with another set.
     #[must_use]
     pub fn union(&self, other: &Set) -> Set {
         if self.is_superset(other) {
@@ -40,7 +40,7 @@ impl Set {
         self.iter().chain(other.iter()).collect()
     }
 
-    /// Those that are not in another.
+    /// Returns the difference from another set.
     #[must_use]
     pub fn without(&self, other: &Set) -> Set {
         if self.iter().any(|interface| other.contains(interface)) {
@@ -49,7 +49,7 @@ impl Set {
         self.clone()
     }
 
-    /// Octets that it refers to.
+    /// Returns the octets that the set refers to.
     pub(super) fn octets(&self) -> usize {
         2 * size_of::<usize>() + size_of_val::<[u32]>(&self.0)
     }

@@ -46,7 +46,7 @@ fn set() -> impl Strategy<Value = Set> {
     vec(prop_oneof![0..4u32, Just(64), Just(129)], 0..4).prop_map(Set::from_iter)
 }
 
-/// Lists of any modes, at least one. Few interfaces have allowlists, so that the other lists are asked, too.
+/// Lists of any modes, at least one. Few interfaces have allowlists, so that the other lists are used, too.
 fn lists() -> impl Strategy<Value = Lists> {
     let set = |mode| match mode {
         Mode::InterfaceAllow => vec(prop_oneof![Just(1u32), Just(64)], 0..2).prop_map(Set::from_iter).boxed(),
@@ -71,7 +71,7 @@ fn steps<K: Family, E: std::fmt::Debug + Clone + 'static>(
     vec((any::<bool>(), vec((prefix::<K>(), weighted(0.8, entry)), 1..12)), 1..8)
 }
 
-/// Makes the changes, and asks `same` after each step about every source and interface that may differ.
+/// Makes the changes, and calls `same` after each step for every source and interface that may differ.
 fn run<K: Family, M: Meaning>(
     steps: Steps<K, M::Entry>,
     says: impl Fn(&BTreeMap<Prefix<K>, M::Entry>, &Indexed<K, M::Entry>, K, u32) -> (Verdict, Verdict),
@@ -142,7 +142,7 @@ fn run<K: Family, M: Meaning>(
                 for interface in [0, 1, 3, 64, 129, 192, 4000] {
                     let (naive, quick) = says(&entries, &indexed, source, interface);
                     prop_assert_eq!(naive, quick, "the oracles: {:?} by {}", source, interface);
-                    // What there is no room for is not valid, also where that is whoever is in no list.
+                    // An interface without room is invalid, also if the default verdict is valid.
                     let no_room = <M::Cell as Cell>::BITS > 1 && interface > 160;
                     let naive = if no_room { Verdict::Invalid } else { naive };
                     for reading in &readings {
@@ -313,7 +313,7 @@ fn what_has_no_room_changes_nothing() {
     assert_eq!(merged.occupancy().0, 4);
 }
 
-/// A row that is used again for another set must not be seen by whoever came by its number before.
+/// A reused row must not be visible to readers with its earlier number.
 #[test]
 fn readers_see_what_was_right_at_some_time() {
     let domain = Domain::new();
@@ -347,8 +347,7 @@ fn readers_see_what_was_right_at_some_time() {
         .collect();
     let mut round = 0u32;
     while round < 300 || looked.iter().any(|looked| looked.load(Ordering::Relaxed) < 2000) {
-        // Each set is new, so its row is one that others had; and of four rows, those that are not in use wait for readers
-        // to pass.
+        // Each set is new, so its row was used before; unused rows of the four wait for readers.
         let set = [1 + round % 2, 10 + round % 100];
         merged.set(net("10.0.0.0/8"), of(&set)).unwrap();
         round += 1;
@@ -560,7 +559,7 @@ fn a_single_change_is_seen_at_once_unless_prefixes_lie_inside() {
     assert!(current.is_same(&merged.reading()));
 }
 
-/// What is shown of memory: nothing is left out that grows with the entries, and nothing grows that does not.
+/// The reported memory: includes all that grows with the entries, and nothing else grows.
 #[test]
 fn memory_is_shown() {
     let domain = Domain::new();

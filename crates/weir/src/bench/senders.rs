@@ -134,13 +134,13 @@ fn packet_socket(device: &str, to: [u8; 6], size: SizeSpec, gauge: &Gauge) -> Re
     let stream = StreamSpec { source: StreamSource::Template(template), rate: None, count: None };
     let generator = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
     let wire = AfPacketSpec { interface: device.to_owned(), promiscuous: false, offload: false, shared: true };
-    let context = Context { name: "sender".to_owned(), mac: to, max_frame: 1514 };
+    let pool = Pool::new(PoolSize { small: 2048, large: 1 }).map_err(system("room for packets"))?;
+    let context = Context { name: "sender".to_owned(), mac: to, max_frame: 1514, pool: pool.clone() };
     let none = Middleware::default();
     let mut source = open(&generator, &none, 1, &context)?;
     let mut wire = open(&PortSpec::AfPacket(wire), &none, 1, &context)?;
     let mut source = source.receivers().remove(0);
     let mut queue = wire.transmitters(1).remove(0);
-    let pool = Pool::new(PoolSize { small: 2048, large: 1 }).map_err(system("room for packets"))?;
     let (mut cache, mut vector, mut frame, mut refused) = (pool.cache(), Vector::new(), Frame::new(), Frame::new());
     while gauge.goes_on() {
         source.receive(&mut vector, &mut cache, Time(0));

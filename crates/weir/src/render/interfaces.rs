@@ -28,6 +28,10 @@ pub struct Interface {
     pub state: String,
     /// Kind of its port, or `vlan`.
     pub kind: String,
+    /// Capabilities of its port: `tx-` for work that it takes over from the gateway, `rx-` for work that received packets
+    /// leave to the gateway. Empty for a VLAN.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
     /// Hardware address.
     pub mac: String,
     /// Largest IP packet, in octets.
@@ -121,6 +125,7 @@ impl Interface {
             name: interface.name.clone(),
             state: if interface.up { "up" } else { "down" }.to_owned(),
             kind: interface.kind.to_owned(),
+            capabilities: interface.capabilities.iter().map(|&name| name.to_owned()).collect(),
             mac: interface.mac.clone(),
             mtu: interface.mtu,
             vrf: interface.vrf.clone(),
@@ -270,6 +275,8 @@ injected faults on wan: 3 dropped, 1 corrupted
 failed: lan: the capture is cut short
 "
         );
+        assert_eq!(interfaces.interfaces[0].capabilities, ["tx-tcp4", "tx-checksum"]);
+        assert!(json(&interfaces).contains("\"capabilities\":[\"tx-tcp4\",\"tx-checksum\"]"));
         assert_eq!(read::<Interfaces>(&json(&interfaces)).unwrap(), interfaces);
     }
 }

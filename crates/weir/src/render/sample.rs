@@ -131,6 +131,7 @@ pub(crate) fn snapshot() -> Snapshot {
             InterfaceStats {
                 name: "wan".into(),
                 kind: "generator",
+                capabilities: vec!["tx-tcp4", "tx-checksum"],
                 up: true,
                 mac: "02:00:00:00:00:01".into(),
                 mtu: 1500,

@@ -125,7 +125,7 @@ fn more_rules_that_overlap_than_a_lookup_can_search_are_refused_by_name() {
     assert_eq!((&*refused.table, refused.origin), ("acl deep", Origin(49_153)));
     assert_eq!(
         refused.to_string(),
-        "acl deep: more than 49152 rules overlap so that no field tells them apart, and a lookup would have to search them \
+        "acl deep: more than 49152 rules overlap so that no field separates them, and a lookup would have to search them \
          all: the rule at place 1 is the first of them, and the one at place 49153 is too many"
     );
     // What was in force stays.

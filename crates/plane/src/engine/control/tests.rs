@@ -11,7 +11,7 @@ use weir_packet::buffer::Cache;
 use weir_packet::vector::{Frame, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields, Operation as Asks};
-use weir_port::{Port, PortCounters, Receiver, Transmitter};
+use weir_port::{Capabilities, Port, PortCounters, Receiver, Transmitter};
 
 use super::*;
 use crate::engine::workers::tests::Socket;
@@ -42,6 +42,10 @@ struct Line {
 impl Port for Line {
     fn kind(&self) -> &'static str {
         "line"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
     }
 
     fn link(&self) -> Link {

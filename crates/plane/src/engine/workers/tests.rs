@@ -209,7 +209,8 @@ fn datagram(flow: u16) -> Vec<u8> {
 fn generator(rate: Option<u64>, count: Option<u64>) -> Box<dyn Receiver> {
     let template = template(("10.0.0.2", "10.0.0.200"), ("198.51.100.1", "198.51.100.200"));
     let streams = vec![StreamSpec { source: StreamSource::Template(template), rate, count }];
-    let context = weir_port::Context { name: "lan".into(), mac: own_mac(0).0, max_frame: 1514 };
+    let pool = Pool::new(PoolSize { small: 1, large: 0 }).unwrap();
+    let context = weir_port::Context { name: "lan".into(), mac: own_mac(0).0, max_frame: 1514, pool };
     let spec = PortSpec::Generator(GeneratorSpec { streams });
     weir_port::open(&spec, &Default::default(), 1, &context).unwrap().receivers().remove(0)
 }

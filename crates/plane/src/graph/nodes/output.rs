@@ -5,7 +5,7 @@ use weir_packet::vector::{Frame, VECTOR, Vector};
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
-use crate::graph::outlet::Destination;
+use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::Fate;
 use crate::reason::Reason;
 use crate::root::{NONE, Root};
@@ -84,7 +84,7 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usi
         return;
     };
     let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].0);
-    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    let done = outlet.transmit(vector, frame, Sender { cache, counters, now: *now }, to);
     let (taken, at_once) = (done.taken, done.at_once);
     if !done.refused.is_empty() {
         settle(context, vector, &frame.places()[..taken], port, at_once.then_some(lengths));

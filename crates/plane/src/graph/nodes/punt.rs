@@ -8,7 +8,7 @@ use weir_packet::wire::ethernet;
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
-use crate::graph::outlet::Destination;
+use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::{Fate, Subject};
 use crate::reason::Reason;
 use crate::root::{Interface, NONE};
@@ -102,7 +102,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: 
         return;
     };
     let to = |_, packet: &Packet| Destination::Host(packet.interface());
-    let done = outlet.transmit(vector, frame, cache, *now, counters, to);
+    let done = outlet.transmit(vector, frame, Sender { cache, counters, now: *now }, to);
     let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
     for (&(interface, length, subject, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
         if refused.places().contains(&place) {

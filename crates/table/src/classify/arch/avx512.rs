@@ -1,4 +1,4 @@
-//! With AVX-512: a comparison looks at a group of lanes, and sorting is an instruction.
+//! The body for AVX-512: a comparison covers a group of lanes, and sorting is one instruction.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -21,7 +21,7 @@ use super::super::fields::Fields;
 use super::isa::{Extract, Isa, Order, has_avx512};
 use super::lists::{self, GROUP, Lists, Raw};
 
-/// A value proves that the CPU has what [`has_avx512`] looks for: only [`detect`](Avx512::detect) makes one.
+/// A value proves that the CPU has the features of [`has_avx512`]: only [`detect`](Avx512::detect) creates one.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512(());
 
@@ -35,12 +35,12 @@ impl Avx512 {
 impl Extract for Avx512 {
     #[inline(always)]
     fn extract(self, word: u64, mask: u64) -> u64 {
-        // SAFETY: there is a value of the type only where the CPU has BMI2 and the rest.
+        // SAFETY: a value exists only on CPUs with BMI2 and the other features.
         unsafe { <Avx512 as Isa>::extract(word, mask) }
     }
 }
 
-/// A bit for each end of an interval.
+/// One bit for each interval end.
 const ENDS_MASK: u32 = (1 << ENDS) - 1;
 
 /// All ones in lanes that are compared by mask.
@@ -100,8 +100,8 @@ impl Isa for Avx512 {
     #[inline(always)]
     unsafe fn lanes<K: Address>(packet: &Fields<K>) -> __m512i {
         let octets = std::ptr::from_ref(packet);
-        // SAFETY: the CPU has AVX-512, by the caller's promise; what is compared lies at the beginning, without gaps, and
-        // is inside.
+        // SAFETY: by the caller's promise, the CPU has AVX-512. The compared lanes are adjacent at the start and
+        // inside.
         unsafe {
             match K::RULES {
                 1 => _mm512_maskz_loadu_epi64((1 << (K::COMPARED / 8)) - 1, octets.cast()),
@@ -119,7 +119,7 @@ impl Isa for Avx512 {
             let range = _mm512_subs_epu16(_mm512_sub_epi16(packet, low), span);
             // (packet ^ low) & span
             let mask = _mm512_ternarylogic_epi32::<0x28>(packet, low, span);
-            // A vector chooses, not a mask register: setting one is slow, and the compiler does so for each group.
+            // A vector selects, not a mask register: the compiler would load one, slowly, for each group.
             let masked = _mm512_load_si512(std::ptr::from_ref(Masked::<K>::LANES).cast());
             // masked ? mask : range
             let wrong = _mm512_ternarylogic_epi32::<0xca>(masked, mask, range);
@@ -130,8 +130,9 @@ impl Isa for Avx512 {
     #[inline(always)]
     unsafe fn keys<const N: usize>(keys: *const u8, bits: u16, value: u16) -> u32 {
         let (bits, value) = (bits as i16, value as i16);
-        // SAFETY: the CPU has AVX-512; four arrays of keys begin there, each aligned to its size, by the caller's promise.
-        // (packet ^ value) & care is to be zero; what a packet has past the low end, at most the span.
+        // SAFETY: by the caller's promise, the CPU has AVX-512, and four arrays of keys begin there, each aligned to
+        // its size. A key matches if (packet ^ value) & care is 0 and the packet's distance to the low end is at most
+        // the span.
         unsafe {
             match N {
                 8 => {
@@ -168,8 +169,8 @@ impl Isa for Avx512 {
     #[inline(always)]
     unsafe fn matches<K: Address>(packet: &Fields<K>, record: *const u8) -> bool {
         let octets = std::ptr::from_ref(packet);
-        // SAFETY: the CPU has AVX-512; what is compared lies at the beginning of a packet, without gaps; a record begins
-        // there, by the caller's promise.
+        // SAFETY: by the caller's promise, the CPU has AVX-512, and a record begins there. The compared lanes are
+        // adjacent at the start of a packet.
         unsafe {
             let masked = _mm512_load_si512(std::ptr::from_ref(Masked::<K>::LANES).cast());
             if K::RULES == 1 {
@@ -201,7 +202,7 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn mask(condition: bool) -> u32 {
         let mut condition = u32::from(condition);
-        // SAFETY: there are no instructions. The compiler is not to know where the number comes from: else it makes a branch.
+        // SAFETY: no instructions. Hides the origin of the number from the compiler, which would generate a branch.
         unsafe { asm!("/* {0:e} */", inout(reg) condition, options(pure, nomem, nostack, preserves_flags)) };
         condition.wrapping_neg()
     }
@@ -252,10 +253,10 @@ impl Isa for Avx512 {
                 let live = live as __mmask16;
                 let reference = _mm512_maskz_loadu_epi32(live, references.add(item).cast());
                 let packet = _mm512_maskz_loadu_epi32(live, packets.add(item).cast());
-                // Lanes that were not loaded are zero, and so of no kind.
+                // Lanes without a load are 0 and of no kind.
                 let kinds = _mm512_and_si512(reference, _mm512_set1_epi32(KINDS as i32));
                 let rare = _mm512_cmpgt_epu32_mask(kinds, _mm512_set1_epi32(CUT as i32)) != 0;
-                // Nodes of both kinds have one list.
+                // Both kinds of nodes share a list.
                 let cut = _mm512_cmpeq_epi32_mask(kinds, _mm512_set1_epi32(CUT as i32));
                 let kinds = _mm512_mask_set1_epi32(kinds, cut, BITS as i32);
                 for kind in lists::KINDS {
@@ -266,7 +267,7 @@ impl Isa for Avx512 {
                     let (to, of) = lists.pointers_mut(kind);
                     let at = counts[kind as usize];
                     debug_assert!(Lists::has_room(kind, at));
-                    // Compressing in a register and storing all of it is much faster than storing what was chosen.
+                    // Compressing in a register and storing all of it is much faster than a compressed store.
                     _mm512_storeu_si512(to.add(at).cast(), _mm512_maskz_compress_epi32(chosen, reference));
                     _mm512_storeu_si512(of.add(at).cast(), _mm512_maskz_compress_epi32(chosen, packet));
                     counts[kind as usize] = at + chosen.count_ones() as usize;

@@ -1,34 +1,35 @@
-//! Lists of what is still to be looked at. How much is in them is kept beside, so that nothing needs to be initialised.
+//! Lists of references that a lookup still has to follow. Their lengths are kept outside, so that nothing needs
+//! initialisation.
 
 use std::mem::MaybeUninit;
 
 use super::super::block::{BITS, CUT, DENSE, DEPTH, LONG};
-/// Packets that go down together.
+/// Packets per vector.
 pub(super) const VECTOR: usize = 256;
 
-/// Nodes that a pass takes at most.
+/// Largest number of nodes per pass.
 pub(super) const PASS: usize = 128;
 
-/// Sorting works in groups of this size, and may write as many words past the last one that counts.
+/// Sorting handles groups of this size and may write as many words past the last valid one.
 pub(super) const GROUP: usize = 16;
 
-/// What a pass gives at most: two references for each node. At the beginning, it is one for each packet.
+/// Largest number of references that a pass yields: two for each node. A vector begins with one for each packet.
 const FRESH: usize = 2 * PASS;
 
 const _: () = assert!(FRESH == VECTOR);
 
-/// What the list of nodes holds at most.
+/// Capacity of the list of nodes.
 ///
-/// Of all nodes, of whatever kind, a pass takes those that came last, and gives their rests first, then what else they lead to.
-/// So what is at position `p` is at least `p / FRESH` steps deep: a rest takes the place of a node that was at its position or
-/// further on, and is no less deep (a chain's rest is as deep as the chain: only that keeps its position); what comes behind the
-/// rests is at most as far on as the node that led there and `PASS` more, and one step deeper.
+/// A pass takes the last nodes of the list, of either kind, and appends their wildcard lists first, then their slots.
+/// So the reference at position `p` is at least `p / FRESH` levels deep. A wildcard list takes the position of a node
+/// at its position or a later one, and is no less deep (that of a chain is as deep as the chain and keeps its
+/// position). A slot is at most `PASS` positions behind its node, and one level deeper.
 const WAITING: usize = FRESH * (DEPTH + 1);
 
-/// What lists of leaves hold together: they are emptied before the next pass.
+/// Capacity of all lists of leaves together: they are emptied before the next pass.
 pub(super) const LEAVES: usize = FRESH;
 
-/// References with the packets they are for.
+/// References with their packets.
 pub(crate) struct List<const N: usize> {
     references: Words<N>,
     packets: Words<N>,
@@ -40,7 +41,7 @@ impl<const N: usize> List<N> {
     }
 
     /// # Safety
-    /// It has been written.
+    /// The item was written.
     #[inline(always)]
     pub(super) unsafe fn reference(&self, item: usize) -> u32 {
         debug_assert!(item < N);
@@ -49,7 +50,7 @@ impl<const N: usize> List<N> {
     }
 
     /// # Safety
-    /// It has been written.
+    /// The item was written.
     #[inline(always)]
     pub(super) unsafe fn packet(&self, item: usize) -> usize {
         debug_assert!(item < N);
@@ -57,13 +58,13 @@ impl<const N: usize> List<N> {
         unsafe { self.packets.as_ptr().cast::<u32>().add(item).read() as usize }
     }
 
-    /// The beginnings of both arrays, for reading.
+    /// Returns the starts of both arrays for reading.
     #[inline(always)]
     pub(super) fn pointers(&self) -> (*const u32, *const u32) {
         (self.references.as_ptr().cast(), self.packets.as_ptr().cast())
     }
 
-    /// The beginnings of both arrays, for writing.
+    /// Returns the starts of both arrays for writing.
     #[inline(always)]
     pub(super) fn pointers_mut(&mut self) -> (*mut u32, *mut u32) {
         (self.references.as_mut_ptr().cast(), self.packets.as_mut_ptr().cast())
@@ -72,7 +73,7 @@ impl<const N: usize> List<N> {
     /// Writes an item.
     ///
     /// # Safety
-    /// There are as many.
+    /// The list has this item.
     #[inline(always)]
     pub(super) unsafe fn set(&mut self, item: usize, reference: u32, packet: u32) {
         debug_assert!(item < N);
@@ -85,7 +86,7 @@ impl<const N: usize> List<N> {
     }
 }
 
-/// What a pass has given, unsorted; or leaves.
+/// Unsorted references of a pass, or leaves.
 pub(crate) type Raw = List<{ LEAVES + GROUP }>;
 
 impl Raw {
@@ -104,7 +105,7 @@ pub(crate) struct Lists {
     pub(super) nodes: Nodes,
     pub(super) long: Raw,
     pub(super) dense: Raw,
-    /// How much is in each, by kind, nodes of both as [`BITS`]; the first is of no kind.
+    /// Length of each list, by kind, both kinds of nodes as [`BITS`]; the first kind is none.
     pub(super) counts: [usize; 8],
 }
 
@@ -120,43 +121,43 @@ impl Lists {
         }
     }
 
-    /// The leaves of a size, which are in the list no more.
+    /// Empties the list of the leaves of a size and returns it.
     #[inline(always)]
     pub(super) fn take_leaves(&mut self, size: usize) -> (usize, &Raw) {
         (std::mem::take(&mut self.counts[1 + size]), &self.leaves[size])
     }
 
-    /// The long leaves, which are in the list no more.
+    /// Empties the list of the long leaves and returns it.
     #[inline(always)]
     pub(super) fn take_long(&mut self) -> (usize, &Raw) {
         (std::mem::take(&mut self.counts[LONG as usize]), &self.long)
     }
 
-    /// The dense leaves, which are in the list no more.
+    /// Empties the list of the bit-vector leaves and returns it.
     #[inline(always)]
     pub(super) fn take_dense(&mut self) -> (usize, &Raw) {
         (std::mem::take(&mut self.counts[DENSE as usize]), &self.dense)
     }
 
-    /// The nodes.
+    /// Returns the list of the nodes.
     #[inline(always)]
     pub(super) fn nodes(&self) -> (usize, &Nodes) {
         (self.counts[BITS as usize], &self.nodes)
     }
 
-    /// Takes so many nodes off the end.
+    /// Removes the last `count` nodes.
     #[inline(always)]
     pub(super) fn drop_nodes(&mut self, count: usize) {
         self.counts[BITS as usize] -= count;
     }
 
-    /// Whether one more that is noted at a place of a list, or a group that counts as far as it is chosen, stays inside.
+    /// Returns whether a list has room for another item, or a group, at this position.
     #[inline(always)]
     pub(super) fn has_room(kind: u32, place: usize) -> bool {
         place <= if kind == BITS { WAITING } else { LEAVES }
     }
 
-    /// The arrays of a kind.
+    /// Returns the arrays of a kind.
     #[inline(always)]
     pub(super) fn pointers_mut(&mut self, kind: u32) -> (*mut u32, *mut u32) {
         match kind {
@@ -168,10 +169,10 @@ impl Lists {
     }
 }
 
-/// The kinds of references that have lists of their own.
+/// Kinds of references with a list of their own.
 pub(super) const KINDS: [u32; 6] = [1, 2, 3, BITS, LONG, DENSE];
 
-// Nodes of both kinds differ in one bit.
+// The two kinds of nodes differ in one bit.
 const _: () = assert!(BITS & 1 == 0 && CUT == BITS | 1 && LONG > CUT && DENSE > CUT);
 
 /// Uninitialised memory for numbers.

@@ -25,12 +25,12 @@ use super::portable::Portable;
 use super::view::View;
 use crate::lpm::arena::UNIT;
 
-/// For each packet, the identity of the first rule that matches. If `places` are given, among rules before these places;
-/// where there is one, its place is given back.
+/// Finds the first matching rule of each packet and writes its identity. With `places`, considers only rules before
+/// these places, and replaces a place by that of a found rule.
 ///
 /// # Safety
-/// Every block that is reachable from the view at some time during the call stays as it is until the end of it, except
-/// for slots, rests and first places, which may be stored to atomically.
+/// Every block that is reachable from the view during the call stays unchanged until its end, except for slots,
+/// wildcard lists and first places, which may be stored to atomically.
 #[inline]
 pub(crate) unsafe fn lookup<K: Address>(
     view: &View,
@@ -40,11 +40,11 @@ pub(crate) unsafe fn lookup<K: Address>(
 ) {
     type Args<'p, K> = (&'p View, &'p [Fields<K>], Option<&'p mut [u64]>, &'p mut [u32]);
     fn ipv4((view, packets, places, found): Args<'_, u32>) {
-        // SAFETY: the promise of who calls `lookup`.
+        // SAFETY: the promise of the caller of `lookup`.
         unsafe { best_body(view, packets, places, found) }
     }
     fn ipv6((view, packets, places, found): Args<'_, u128>) {
-        // SAFETY: the promise of who calls `lookup`.
+        // SAFETY: the promise of the caller of `lookup`.
         unsafe { best_body(view, packets, places, found) }
     }
     // SAFETY: the functions differ from this one in the family only.
@@ -72,11 +72,11 @@ unsafe fn with_avx512<K: Address>(view: &View, packets: &[Fields<K>], places: Op
     unsafe { body::<K, Avx512>(view, packets, places, found) }
 }
 
-/// A body, on packets, places and answers.
+/// A body, for packets, places and answers.
 #[cfg(test)]
 pub(crate) type Body<K> = unsafe fn(&View, &[Fields<K>], Option<&mut [u64]>, &mut [u32]);
 
-/// Every body that this CPU can run.
+/// Returns all bodies that this CPU can run.
 #[cfg(test)]
 pub(crate) fn bodies<K: Address>() -> Vec<Body<K>> {
     let mut bodies: Vec<Body<K>> = vec![body::<K, Portable>];
@@ -88,7 +88,7 @@ pub(crate) fn bodies<K: Address>() -> Vec<Body<K>> {
 }
 
 /// # Safety
-/// As for [`lookup`], and the CPU has what `I` is named for.
+/// As for [`lookup`], and the CPU has the features of `I`.
 #[inline(always)]
 unsafe fn body<K: Address, I: Isa>(view: &View, packets: &[Fields<K>], places: Option<&mut [u64]>, found: &mut [u32]) {
     let mut places = places.map(|places| places.chunks_mut(VECTOR));
@@ -125,10 +125,11 @@ unsafe fn vector<K: Address, I: Isa, const FAR: bool>(
     let mut candidates = Candidates::new();
     let mut raw = Raw::empty();
     let mut reference = view.root;
-    // SAFETY: the references are of the view, the packets' numbers below their count, by induction: whatever goes into
-    // `raw` is a slot or a rest with the number that led there. The lowest bits of a reference name the kind of its block.
+    // SAFETY: the references are those of the view, and the packet numbers are below their count, by induction:
+    // everything in `raw` is a slot or wildcard list with the number of its packet. The lowest bits of a reference are
+    // the kind of its block.
     unsafe {
-        // The rests of the first node, of that one, and so on, concern all packets: no lists are needed for them.
+        // The wildcard lists of the first node, of its wildcard list, and so on, concern all packets and need no lists.
         while reference & KINDS == BITS {
             let (node, head) = node(view, reference);
             let head = Spine::new(head);
@@ -177,17 +178,17 @@ struct Spine {
 impl Spine {
     #[inline(always)]
     fn new(head: &Node) -> Spine {
-        // Before the slots: a rule that lowers this is linked in later.
+        // Loaded before the slots: a rule that lowers it is linked in later.
         let first = head.first.load(Ordering::Acquire);
         let (masks, bits) = (head.masks, head.masks.map(u64::count_ones));
         Spine { masks, bits, first, rest: head.rest.load(Ordering::Acquire) }
     }
 }
 
-/// Follows all that the lists have, to the end.
+/// Follows all references in the lists, to the end.
 ///
 /// # Safety
-/// As for [`vector`]; what is in the lists is of the view and these packets.
+/// As for [`vector`]; the lists hold references of the view and these packets.
 #[inline(always)]
 unsafe fn drain<K: Address, I: Isa, const FAR: bool>(
     view: &View,
@@ -223,13 +224,13 @@ unsafe fn drain<K: Address, I: Isa, const FAR: bool>(
     }
 }
 
-/// Packets with leaves that have rules whose keys they match.
+/// Packets with leaves of rules whose keys they match.
 struct Candidates {
     count: usize,
     packets: Words<{ CANDIDATES + 1 }>,
-    /// Where the leaf has the records of its rules, in units of the arena.
+    /// Records of the rules of the leaf, in units of the arena.
     records: Words<{ CANDIDATES + 1 }>,
-    /// A bit for each of the rules.
+    /// One bit for each matching rule.
     hits: Words<{ CANDIDATES + 1 }>,
 }
 
@@ -239,10 +240,10 @@ impl Candidates {
         Candidates { count: 0, packets: Words::uninit(), records: Words::uninit(), hits: Words::uninit() }
     }
 
-    /// Writes an item at the end, at `count`; it counts only if some rules are hit. No predictor knows whether one is.
+    /// Writes an item at `count`, and counts it only if some rule is hit, without an unpredictable branch.
     ///
     /// # Safety
-    /// There is room.
+    /// The list has room.
     #[inline(always)]
     unsafe fn set(&mut self, count: &mut usize, packet: u32, records: u32, hits: u32) {
         debug_assert!(*count <= CANDIDATES);
@@ -256,7 +257,7 @@ impl Candidates {
     }
 
     /// # Safety
-    /// There is such an item.
+    /// The list has this item.
     #[inline(always)]
     unsafe fn item(&self, item: usize) -> (u32, u32, u32) {
         // SAFETY: the caller's promise.
@@ -268,7 +269,7 @@ impl Candidates {
     }
 }
 
-/// Compares packets with the keys of the leaves that have room for so many rules.
+/// Compares packets with the keys of the leaves of one size.
 ///
 /// # Safety
 /// As for [`drain`]; there is room for as many candidates.
@@ -298,17 +299,17 @@ unsafe fn ask<K: Address, I: Isa, const N: usize, const FAR: bool>(
     candidates.count = next;
 }
 
-/// Where a leaf that has room for so many rules has their records, in units.
+/// Returns the offset of the records of a leaf for `N` rules, in units.
 const fn records_at<K: Address, const N: usize>() -> u32 {
     let octets = leaf_keys::<K>(N) + 8 * N;
     assert!(octets.is_multiple_of(UNIT));
     (octets / UNIT) as u32
 }
 
-/// The rules of a leaf whose keys a packet matches, a bit each.
+/// Returns one bit for each rule of a leaf whose key a packet matches.
 ///
 /// # Safety
-/// There is a leaf that has room for `N` rules, and the CPU has what `I` is named for.
+/// A leaf for `N` rules begins there, and the CPU has the features of `I`.
 #[inline(always)]
 unsafe fn keys<K: Address, I: Isa, const N: usize>(leaf: *const u8, packet: &Fields<K>) -> u32 {
     // SAFETY: the caller's promise.
@@ -327,7 +328,7 @@ unsafe fn keys<K: Address, I: Isa, const N: usize>(leaf: *const u8, packet: &Fie
 /// Compares all packets with the keys of a leaf.
 ///
 /// # Safety
-/// As for [`vector`]; the reference is to a leaf that has room for `N` rules.
+/// As for [`vector`]; the reference is to a leaf for `N` rules.
 #[inline(always)]
 unsafe fn ask_all<K: Address, I: Isa, const N: usize>(
     view: &View,
@@ -381,35 +382,36 @@ unsafe fn compare_all<K: Address, I: Isa>(
     }
 }
 
-/// The record of the first of some rules.
+/// Returns the record of the first of some rules.
 ///
 /// # Safety
-/// The records of a leaf begin there, and there is such a rule.
+/// The records of a leaf begin there, and a rule is hit.
 #[inline(always)]
 unsafe fn first_of(view: &View, records: u32, hits: u32) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { view.base.add(records as usize * UNIT).cast::<u32>().add(hits.trailing_zeros() as usize).read() }
 }
 
-/// Fetches a block ahead, as far as it goes before what depends on the packet: so many octets past the first line.
+/// Prefetches the part of a block that does not depend on the packet: `octets` octets past the first line.
 ///
 /// # Safety
 /// The reference is to a block of the view.
 #[inline(always)]
 unsafe fn fetch(view: &View, reference: u32, octets: usize) {
-    // SAFETY: the caller's promise. What is not there is not fetched.
+    // SAFETY: the caller's promise. Missing parts are not fetched.
     let block = unsafe { start(view.base, reference) };
     for line in 0..=octets.div_ceil(64) {
         prefetch::read(block.wrapping_add(64 * line));
     }
 }
 
-/// Compares packets with the rules whose keys they match: in order, until one matches.
+/// Compares packets with the rules whose keys they match, in order, until one matches.
 ///
-/// A round compares each packet with one rule of a leaf. What is left goes into another, so that no branch depends on it.
+/// A round compares each packet with one rule of a leaf. Candidates with further rules go into the next round, so that
+/// no branch depends on them.
 ///
 /// # Safety
-/// As for [`drain`]; the candidates are of these packets.
+/// As for [`drain`]; the candidates are for these packets.
 #[inline(always)]
 unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
     view: &View,
@@ -418,7 +420,8 @@ unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
     best: &mut [u64; VECTOR],
     candidates: &mut Candidates,
 ) {
-    // What is left of many goes on at once, of few together with later ones: a round takes as long for one as for many.
+    // Many remaining candidates are continued at once, few together with later ones: a round takes as long for one as
+    // for several.
     loop {
         let (count, mut next) = (candidates.count, 0);
         let mut firsts = Words::<CANDIDATES>::uninit();
@@ -433,7 +436,7 @@ unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
             }
         }
         for item in 0..count {
-            // SAFETY: the caller's promise; what is left is no more than what has been looked at.
+            // SAFETY: the caller's promise; at most as many candidates remain as were compared.
             unsafe {
                 let (packet, records, hits) = candidates.item(item);
                 let record = if FAR { firsts.add(item).read() } else { first_of(view, records, hits) };
@@ -462,7 +465,7 @@ unsafe fn settle<K: Address, I: Isa, const FAR: bool>(
     }
 }
 
-/// Takes nodes off the end of their list, and notes where they lead. How many references there are then.
+/// Removes nodes from the end of their list and collects the references that they lead to. Returns their number.
 ///
 /// # Safety
 /// As for [`drain`].
@@ -477,7 +480,7 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     let (count, list) = lists.nodes();
     let passed = count.min(PASS);
     let first = count - passed;
-    // Those of each kind together, as no predictor knows which comes next; what they give keeps the order of the list.
+    // Each kind together, because no branch predictor knows the next kind; the results keep the order of the list.
     let (mut of_bits, mut of_cut) = (Order::uninit(), Order::uninit());
     // SAFETY: there are as many items; `part` returns how many it has written.
     unsafe {
@@ -503,11 +506,10 @@ unsafe fn pass<K: Address, I: Isa, const FAR: bool>(
     2 * passed
 }
 
-/// Notes where some of the last nodes of a list lead, from the first of which on there are so many to its end. `pick` returns
-/// the slot.
+/// Collects the references that some of the last nodes of a list lead to. `pick` returns the slot.
 ///
 /// # Safety
-/// As for [`drain`]; the nodes are of a kind that `pick` is for.
+/// As for [`drain`]; `pick` fits the kind of the nodes.
 #[inline(always)]
 unsafe fn step<K: Address, I: Isa, const FAR: bool>(
     view: &View,
@@ -530,7 +532,7 @@ unsafe fn step<K: Address, I: Isa, const FAR: bool>(
             }
             let (node, head) = node(view, reference);
             let (child, rest) = follow(head, &*pick(node, head, &packets[packet]), best[packet]);
-            // The last item is taken first: so only rests wait, one for each node on the way.
+            // The last item is taken first, so only wildcard lists wait, one for each node on the path.
             raw.set(item, rest, packet as u32);
             raw.set(count - first + item, child, packet as u32);
         }
@@ -548,21 +550,21 @@ unsafe fn node(view: &View, reference: u32) -> (*const u8, &Node) {
     }
 }
 
-/// Where a node leads: nowhere, if all of its rules come after the best one so far.
+/// Returns the references of a node: 0 if all of its rules come after the best one so far.
 #[inline(always)]
 fn follow(head: &Node, slot: &AtomicU32, best: u64) -> (u32, u32) {
-    // Before the slots: a rule that lowers this is linked in later.
+    // Loaded before the slots: a rule that lowers it is linked in later.
     let live = head.first.load(Ordering::Acquire) < best;
     let (child, rest) = (slot.load(Ordering::Acquire), head.rest.load(Ordering::Acquire));
     let (child, rest) = (select_unpredictable(live, child, 0), select_unpredictable(live, rest, 0));
     (child, rest)
 }
 
-/// The slot that a packet picks by the bits of masks, of which there are so many in each word. `outer` is true if there are
-/// any in the last word, which is rare.
+/// Returns the slot that a packet selects by the bits of masks, with the number of bits in each word. `outer` is true
+/// if the last word has any, which is rare.
 ///
 /// # Safety
-/// The CPU has what `I` is named for.
+/// The CPU has the features of `I`.
 #[inline(always)]
 unsafe fn slot<K: Address, I: Isa>(
     words: &[u64; WORDS],
@@ -579,10 +581,10 @@ unsafe fn slot<K: Address, I: Isa>(
     slot as usize
 }
 
-/// A bit for each rule of a leaf that matches; its number is that of the bit, divided by [`spacing`].
+/// Returns one bit for each matching rule of a leaf; the rule's number is that of the bit, divided by [`spacing`].
 ///
 /// # Safety
-/// As for [`Isa::matching`], for all groups, of which there are at most 32 of one rule, or 8 of four.
+/// As for [`Isa::matching`], for all groups: at most 32 of one rule, or 8 of four.
 #[inline(always)]
 unsafe fn hits<K: Address, I: Isa>(lanes: I::Lanes, leaf: *const u8, groups: usize) -> u64 {
     let mut all = 0u64;
@@ -597,15 +599,15 @@ unsafe fn hits<K: Address, I: Isa>(lanes: I::Lanes, leaf: *const u8, groups: usi
     if K::RULES == 1 { all } else { all & (all >> 1) & 0x5555_5555_5555_5555 }
 }
 
-/// Bits of [`hits`] for each rule.
+/// Returns the bits of [`hits`] for each rule.
 const fn spacing<K: Address>() -> u32 {
     if K::RULES == 1 { 1 } else { 2 }
 }
 
-/// Takes the first rule of a group that matches, if it comes before the best one so far.
+/// Selects the first matching rule of a group if it comes before the best one so far.
 ///
 /// # Safety
-/// There are as many entries as `groups` have rules, and `hits` are of these.
+/// The entries are those of the rules of `groups` groups, and `hits` belong to them.
 #[inline(always)]
 unsafe fn settle_group<K: Address>(
     view: &View,
@@ -619,15 +621,15 @@ unsafe fn settle_group<K: Address>(
     loop {
         let hit = hits != 0;
         let rule = (hits.trailing_zeros() / spacing::<K>()) as usize;
-        // SAFETY: there is such an entry.
+        // SAFETY: the entry exists.
         let entry = unsafe { &*entries.add(rule.min(groups * K::RULES - 1)) };
-        // SAFETY: a reference of an entry is to the rest of its rule.
+        // SAFETY: the reference of an entry is to the rest of its rule's fields.
         if hit & (entry.exact != 0) && !unsafe { matches_exactly(view, entry.exact, packet) } {
             hits &= hits - 1;
             continue;
         }
         let better = hit & (entry.place < *best);
-        // No predictor knows whether a leaf has a rule that matches.
+        // Without a branch, which would be unpredictable.
         *best = select_unpredictable(better, entry.place, *best);
         *found = select_unpredictable(better, entry.identity, *found);
         return;
@@ -655,11 +657,11 @@ unsafe fn matches_exactly<K: Address>(view: &View, reference: u32, packet: &Fiel
     }
 }
 
-/// Searches a long leaf, whose rules are in order, up to the first that matches.
+/// Searches a long leaf, whose rules are in order, up to the first match.
 ///
 /// # Safety
 /// The reference is to a long leaf.
-// Out of line, it would be compiled without the CPU's features, and call a function for each instruction that has them.
+// Inlined: out of line it would be compiled without the CPU's features and call a function for each instruction.
 #[inline(always)]
 unsafe fn search_long<K: Address, I: Isa>(
     view: &View,
@@ -668,7 +670,7 @@ unsafe fn search_long<K: Address, I: Isa>(
     best: &mut u64,
     found: &mut u32,
 ) {
-    // SAFETY: a long leaf has as many groups as it says, and then their entries.
+    // SAFETY: a long leaf has the stated groups, then their entries.
     unsafe {
         let leaf = start(view.base, reference);
         let groups = leaf.cast::<u32>().read() as usize;
@@ -686,10 +688,10 @@ unsafe fn search_long<K: Address, I: Isa>(
     }
 }
 
-/// Searches dense leaves: the packets for the same one together.
+/// Searches bit-vector leaves: all packets of a leaf together.
 ///
 /// # Safety
-/// As for [`drain`], and the list has so many dense leaves.
+/// As for [`drain`], and the list has `count` bit-vector leaves.
 #[inline(never)]
 unsafe fn search_dense<K: Address>(
     view: &View,
@@ -703,8 +705,8 @@ unsafe fn search_dense<K: Address>(
     while first < count {
         let (mut some, mut numbers) = ([Fields::default(); DENSE_VECTOR], [NO_RULE; DENSE_VECTOR]);
         let mut taken = 0;
-        // SAFETY: the caller's promise; a dense leaf begins with the pointer to its rules, which are there for as long as
-        // the leaf is reachable, and then until all readers have passed.
+        // SAFETY: the caller's promise; a bit-vector leaf begins with the pointer to its rules, which exist while the
+        // leaf is reachable, and then until all readers have passed.
         unsafe {
             let reference = list.reference(first);
             while taken < DENSE_VECTOR && first + taken < count && list.reference(first + taken) == reference {
@@ -725,19 +727,19 @@ unsafe fn search_dense<K: Address>(
     }
 }
 
-/// Rules that are compared with all packets without a look at their keys.
+/// Largest number of rules that are compared with all packets without their keys.
 const FEW: usize = 3;
 
-/// Candidates that may wait for others.
+/// Candidates that may wait for further ones.
 const WAITING_CANDIDATES: usize = 64;
 
-/// Candidates at most: the waiting ones, and as many as leaves are looked at together.
+/// Capacity of candidates: the waiting ones, and one for each leaf.
 const CANDIDATES: usize = WAITING_CANDIDATES + lists::LEAVES;
 
-/// Blocks that are fetched ahead.
+/// Number of prefetched blocks.
 const AHEAD: usize = 12;
 
-/// Packets that are looked up in a dense leaf together.
+/// Packets per lookup in a bit-vector leaf.
 const DENSE_VECTOR: usize = 64;
 
 const _: () = assert!(LEAF == 1 && BITS == 4 && CUT == 5 && LONG == 6);

@@ -1,10 +1,9 @@
-//! The lookup bodies, and which of them this CPU runs.
+//! The lookup bodies, and the selection of one for this CPU.
 //!
-//! A vector of packets goes down together. What is still to be looked at is kept in lists, one for each kind of block, of
-//! references and the packets that they are for. A pass takes some of the nodes off their list and finds where each leads:
-//! to the slot that the packet picks, and to the node's rest. Then these are sorted into the lists by their kinds, without
-//! branches, since which kind it is no predictor can know. Leaves are searched between passes, so that nodes whose first
-//! rule comes after what has been found already need not be followed.
+//! A vector of packets descends together. Lists, one for each kind of block, hold references with their packets. A pass
+//! takes nodes from their list and follows each to the slot that the packet selects and to the wildcard list of the
+//! node. It sorts these references into the lists by kind, without branches, which would be unpredictable. Leaves are
+//! searched between passes, so nodes whose first rule comes after a found rule need not be followed.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

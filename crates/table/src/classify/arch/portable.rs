@@ -1,4 +1,4 @@
-//! For any CPU.
+//! The body for any CPU.
 
 use super::super::address::{Address, LANES};
 use super::super::block::{BITS, CUT, ENDS, KINDS};
@@ -54,7 +54,7 @@ impl Isa for Portable {
 
     #[inline(always)]
     unsafe fn matching<K: Address>(packet: [u16; LANES], group: *const u8) -> u8 {
-        // SAFETY: a group begins with the low ends of all lanes, which their spans follow.
+        // SAFETY: a group begins with the low ends of all lanes, followed by their spans.
         let (low, span) = unsafe { (&*group.cast::<[u16; LANES]>(), &*group.add(2 * LANES).cast::<[u16; LANES]>()) };
         let mut matching = 0;
         for quarter in 0..LANES / 4 {
@@ -176,7 +176,7 @@ impl Isa for Portable {
     }
 }
 
-/// How many numbers are below a value.
+/// Returns the number of numbers below a value.
 #[inline(always)]
 fn below<T: Ord>(numbers: &[T], value: T) -> usize {
     numbers.iter().map(|number| usize::from(*number < value)).sum()

@@ -1,17 +1,17 @@
-//! Finds the rules of an ordered list that can be left out.
+//! Finds rules of an ordered list that can be removed.
 //!
-//! A rule *never* matches if the rules before it, one or several, take all of its packets. A rule is *redundant* if it
-//! matches packets, and what follows it decides about these in the same way.
+//! A rule *never* matches if earlier rules, one or several, match all of its packets. A rule is *redundant* if it
+//! matches packets, and the rules behind it decide equally about them.
 //!
 //! # The promise
-//! Any set of the rules found can be left out, one of them or all: no packet gets another verdict. So a rule that shadows
-//! another one with another verdict is not found while that one is in the list: without the first, the second would match.
+//! Any set of the found rules can be removed: no packet gets another verdict. So a rule that shadows a rule with
+//! another verdict is not found while that rule is in the list: without the first, the second would match.
 //!
-//! Rules found are *named*, all others *stay*. The promise holds if and only if for each packet, all named rules that match
-//! before the first staying one have the verdict of that one. Rules that never match are named first: for each packet,
-//! the first match is none of them. Then rules are looked at from the last to the first. A rule is named if, for each packet
-//! that it is the first to match, the named rules behind it and the first staying one have its verdict. Packets that an
-//! earlier rule takes make no difference then, as no earlier rule is named yet but for those that never match.
+//! Found rules are *named*, all others *stay*. The promise holds if and only if for each packet, all named rules that
+//! match before the first staying one have its verdict. Rules that never match are named first: for each packet, the
+//! first match is none of them. Then rules are checked from the last to the first. A rule is named if, for each packet
+//! that it is the first to match, the named rules behind it and the first staying one have its verdict. Packets of an
+//! earlier rule make no difference, because the only earlier rules that are named yet never match.
 //!
 //! ```
 //! use weir_table::classify::Rule;
@@ -31,28 +31,28 @@
 //! ```
 //!
 //! # Which packets there are
-//! Addresses, ports, interfaces, codepoints and fragments in all combinations; flags of TCP only beside ports and with
-//! protocol 6; type and code only with protocol 1 or 58; and ports not with these. Packets of any protocol may have none of
-//! them, as headers may be cut off. That is what [`Fields`] are made of, or more: a packet that does not
-//! occur keeps a rule from being found, and never makes it so.
+//! Addresses, ports, interfaces, codepoints and fragments in all combinations; TCP flags only with ports and protocol
+//! 6; type and code only with protocol 1 or 58, and without ports. Packets of any protocol may have none of them,
+//! because headers may be truncated. These are all packets of [`Fields`], or more: a packet that does not occur may
+//! hide a removable rule, and never adds one.
 //!
 //! # How
-//! By looking for a packet that shows the contrary. All rules are put into a classifier. A packet of a rule is looked up: if
-//! the rule is the first that matches, it does not never match. Otherwise the packets of the rule that was found are cut
-//! out, and one of what is left is looked up, until one shows it or nothing is left. That takes one or few lookups for
-//! most rules, and for the others as many as there are rules that cover them, or somewhat more.
+//! By search for a counterexample. All rules are put into a classifier. A packet of a rule is looked up: if the rule is
+//! the first match, it does match. Else the packets of the found rule are cut out, and one of the remaining packets is
+//! looked up, until one shows the rule or none remains. That takes one or few lookups for most rules; for the others
+//! about as many as rules cover them.
 //!
-//! Redundant rules are found alike: a packet that the rule is the first to match, and a later one of another verdict, shows
-//! that it is not. Where the next staying rule has the same verdict, what both match is settled if no rule of another
-//! verdict that lies between them, named or not, overlaps what is looked at. The next rule, or such a rule, is found by comparing addresses and
-//! ports with all that come after, 64 at a time. (A second classifier of the rules that come after, into which they were
-//! put one by one, took longer for 50,000 rules, and very long for rules that nothing parts.)
+//! Redundant rules are found likewise: a packet that the rule is the first to match, and a later rule of another
+//! verdict, show that it is not redundant. If the next staying rule has the same verdict, their common packets are
+//! settled, provided that no rule of another verdict between them overlaps the region. The next rule, or such a rule,
+//! is found by comparing addresses and ports with all later ones, 64 at a time. (A second classifier of the later rules
+//! was slower for 50,000 rules, and very slow for rules that nothing separates.)
 //!
 //! On a machine that others used (AMD family 26, model 2; 2.6 GHz), ClassBench's sets took 0.1 s (acl1, 8589 rules) to 0.8 s
 //! of CPU time (acl1, 44,473 rules; fw1, 51,412), whether all rules had one verdict, or two at random. Loading the classifier
 //! is 0.2 to 0.3 s of that.
 //!
-//! Lists can be made for which that takes forever. So there is an [`Effort`], and what exceeds it is told as undecided.
+//! Some lists would take forever. So an [`Effort`] bounds the work, and rules beyond it are reported as undecided.
 
 pub mod naive;
 mod outline;
@@ -74,81 +74,81 @@ use region::Region;
 /// A rule of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'r, K> {
-    /// It matches what any of these matches.
+    /// Boxes of the rule: it matches the packets of any of them.
     pub boxes: &'r [Rule<K>],
-    /// What it does to packets: equal numbers stand for what makes no difference.
+    /// Verdict on its packets; equal numbers mean equal treatment.
     pub verdict: u32,
 }
 
-/// Why a rule could be left out.
+/// Reason why a rule can be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// It can never match.
+    /// The rule never matches.
     Never,
-    /// It matches, but without it all packets had the same verdict.
+    /// The rule matches, but without it all packets have the same verdict.
     Redundant,
 }
 
-/// A rule that could be left out.
+/// A rule that can be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its number in the list.
+    /// Number in the list.
     pub rule: usize,
-    /// Why.
+    /// The reason.
     pub kind: Kind,
-    /// The rules that take its packets, in order: before it if it never matches, after it if it is redundant. None if it
-    /// asks for what no packet has, or the end of the list does it all.
+    /// The rules that match its packets, in order: before it if it never matches, behind it if it is redundant. Empty
+    /// if no packet can match it, or the end of the list decides alone.
     pub by: Vec<usize>,
-    /// Some of its packets, or all, would be matched by no rule, which has the same verdict.
+    /// Some of its packets would match no rule, which gives the same verdict.
     pub unmatched: bool,
 }
 
-/// What was found.
+/// Result of an analysis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Rules that could be left out, in order.
+    /// Removable rules, in order.
     pub findings: Vec<Finding>,
-    /// Rules that took more effort than was allowed, in order. They may be such too.
+    /// Rules beyond the allowed effort, in order. They may be removable, too.
     pub undecided: Vec<usize>,
 }
 
-/// How much may be looked at: lookups, pieces, thousands of rules by their outlines, or 16 rules themselves.
+/// Bound on the work, in lookups, regions, thousands of outlines, or 16 rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// For one rule.
+    /// Work for one rule.
     pub each: usize,
-    /// In all, beyond 16 for every rule.
+    /// Work in total, beyond 16 for each rule.
     pub all: usize,
 }
 
 impl Default for Effort {
-    /// A second or some in all.
+    /// A few seconds in total.
     fn default() -> Effort {
         Effort { each: 20_000, all: 4_000_000 }
     }
 }
 
-/// Finds the rules of a list that can be left out. `unmatched` is the verdict for packets that no rule matches: a number that
-/// no rule has, if the end of this list does not decide about them.
+/// Finds the rules of a list that can be removed. `unmatched` is the verdict for packets without a matching rule: a
+/// number that no rule has if the end of this list does not decide.
 ///
 /// # Errors
-/// If there is no room for a classifier of all boxes.
+/// If a classifier of all boxes does not fit its memory.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32, effort: Effort) -> Result<Report, Error> {
     report((list, Some(unmatched), effort))
 }
 
-/// Finds the rules of a list that never match, and no others: the lesser part of the work. Verdicts have no part in it.
+/// Finds only the rules of a list that never match, which is less work. Verdicts do not matter.
 ///
 /// # Errors
-/// As of [`analyse`].
+/// As for [`analyse`].
 pub fn never<K: Address>(list: &[Listed<'_, K>], effort: Effort) -> Result<Report, Error> {
     report((list, None, effort))
 }
 
-/// The rules of a list, the verdict on packets that none matches, if there is one, and a bound on the work.
+/// The rules of a list, the verdict on unmatched packets if there is one, and the bound on the work.
 type Args<'r, K> = (&'r [Listed<'r, K>], Option<u32>, Effort);
 
-/// The body of both.
+/// The body of both functions.
 fn report<K: Address>(args: Args<'_, K>) -> Result<Report, Error> {
     fn ipv4(args: Args<'_, u32>) -> Result<Report, Error> {
         find(args)
@@ -172,22 +172,22 @@ fn find<K: Address>((list, unmatched, effort): Args<'_, K>) -> Result<Report, Er
     Ok(report)
 }
 
-/// Pieces that are looked up together.
+/// Regions per lookup.
 const TOGETHER: usize = 64;
 
-/// Packets of a vector.
+/// Packets per vector.
 const VECTOR: usize = 256;
 
-/// Packets of a rule that are looked up before its pieces are.
+/// Packets of a rule that are looked up before its regions.
 const FIRST: usize = 8;
 
-/// Rules that cover one, of which the fewest that do so are chosen; of more, all are told.
+/// Largest number of covering rules of which a smallest set is selected; of more, all are reported.
 const MOST_CHOICES: usize = 32;
 
-/// It took more than was allowed.
+/// The work exceeded the bound.
 struct Spent;
 
-/// What may still be looked at.
+/// The remaining work.
 struct Allowance<'a> {
     each: usize,
     all: &'a mut usize,
@@ -204,15 +204,15 @@ impl Allowance<'_> {
     }
 }
 
-/// What looking for a packet that a rule is the first to match came to.
+/// Result of the search for a packet that a rule is the first to match.
 enum Search {
-    /// There is one.
+    /// Such a packet exists.
     Found,
-    /// There is none: these rules before it take them all.
+    /// No such packet exists: these earlier rules match all of them.
     Covered(BTreeSet<usize>),
 }
 
-/// Why a rule can be left out.
+/// The reason why a rule can be removed.
 #[derive(Default)]
 struct Needless {
     by: BTreeSet<usize>,
@@ -221,29 +221,29 @@ struct Needless {
 
 /// A box after a rule.
 enum After<K> {
-    /// The first staying one that matches the packet, with the same verdict; none of another verdict overlaps the region
-    /// before.
+    /// The first staying rule that matches the packet has the same verdict, and no rule of another verdict before it
+    /// overlaps the region.
     Same(usize),
-    /// The first that overlaps the region and has another verdict, and what it matches.
+    /// The first rule that overlaps the region and has another verdict, with its packets.
     Other(usize, Region<K>),
-    /// There is neither.
+    /// Neither exists.
     End,
 }
 
 struct Analysis<'r, K> {
     list: &'r [Listed<'r, K>],
-    /// Which rules have been found.
+    /// Named rules.
     named: Vec<bool>,
-    /// So many rules, the first ones, have the same verdict.
+    /// The number of first rules with equal verdicts.
     alike: usize,
     boxes: Vec<&'r Rule<K>>,
-    /// The rule that a box belongs to.
+    /// The rule of each box.
     rules: Vec<usize>,
-    /// Where the boxes of a rule begin, and at last, where all end.
+    /// Start of the boxes of each rule, and the end of all.
     starts: Vec<usize>,
-    /// Of boxes that may make a difference to rules before them.
+    /// Outlines of boxes that may matter to earlier rules.
     outlines: Outlines<K>,
-    /// All boxes, identified by their numbers.
+    /// All boxes, by their numbers.
     table: Arc<Table<K>>,
     reader: Reader,
     each: usize,
@@ -263,7 +263,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         }
         let domain = Domain::new();
         let reader = domain.reader().expect("nobody else reads");
-        // Rules take less, and address space costs nothing.
+        // An upper bound; address space costs nothing.
         let bytes = boxes.len().saturating_mul(4096).saturating_add(64 << 20);
         let mut writer = Writer::new(&domain, Limits { rules: boxes.len(), bytes })?;
         writer.load(boxes.iter().zip(0..).map(|(rule, number)| (u64::from(number), (*rule).clone(), number)))?;
@@ -291,13 +291,14 @@ impl<'r, K: Address> Analysis<'r, K> {
         let rule = finding.rule;
         self.named[rule] = true;
         if rule < self.alike {
-            // It has the verdict of all rules before it, so it makes no difference to them.
+            // The rule has the verdict of all earlier rules, so it does not matter to them.
             (self.starts[rule]..self.starts[rule + 1]).for_each(|number| self.outlines.remove(number));
         }
         report.findings.push(finding);
     }
 
-    /// Looks for rules that never match. For each rule, whether it is known to match some packet first.
+    /// Searches for rules that never match. Returns for each rule whether it is known to be the first match of a
+    /// packet.
     fn never(&mut self, report: &mut Report) -> Vec<bool> {
         let mut matches = vec![false; self.list.len()];
         let mut packets: Vec<Fields<K>> = Vec::with_capacity(VECTOR + FIRST);
@@ -328,7 +329,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         matches
     }
 
-    /// Looks for a packet that a rule is the first to match.
+    /// Searches for a packet that a rule is the first to match.
     fn search(&mut self, rule: usize, allowance: &mut Allowance<'_>) -> Result<Search, Spent> {
         let mut open = Vec::from_iter(self.regions_of(rule));
         let mut by = BTreeSet::new();
@@ -352,7 +353,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         Ok(Search::Covered(by))
     }
 
-    /// Of rules that cover one, as few as do so, as far as allowed.
+    /// Returns as few of the covering rules as suffice, within the bound.
     fn fewest(&self, rule: usize, by: Vec<usize>, allowance: &mut Allowance<'_>) -> Vec<usize> {
         if !(2..=MOST_CHOICES).contains(&by.len()) {
             return by;
@@ -371,7 +372,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         kept
     }
 
-    /// Whether some rules take all packets of another. If it takes too long to tell: not.
+    /// Returns whether some rules match all packets of another; `false` beyond the bound.
     fn cover(&self, rule: usize, by: &[usize], allowance: &mut Allowance<'_>) -> bool {
         let mut open = Vec::from_iter(self.regions_of(rule));
         for one in by.iter().flat_map(|by| self.boxes_of(*by)) {
@@ -388,7 +389,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         open.is_empty()
     }
 
-    /// Looks for redundant rules among those that match.
+    /// Searches for redundant rules among the matching ones.
     fn redundant(&mut self, matches: &[bool], unmatched: u32, report: &mut Report) {
         for rule in (0..self.list.len()).rev().filter(|rule| matches[*rule]) {
             let mut left = self.left;
@@ -404,7 +405,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         }
     }
 
-    /// Whether a rule makes no difference to any packet, whichever of the named rules are left out.
+    /// Returns whether a rule makes no difference to any packet, whichever named rules are removed.
     fn needless(
         &mut self,
         rule: usize,
@@ -412,7 +413,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         allowance: &mut Allowance<'_>,
     ) -> Result<Option<Needless>, Spent> {
         let mut needless = Needless::default();
-        // What other rules may decide otherwise.
+        // Regions that other rules may decide otherwise.
         let mut open = Vec::from_iter(self.regions_of(rule));
         while let Some(region) = open.pop() {
             allowance.spend(1)?;
@@ -421,7 +422,7 @@ impl<'r, K: Address> Analysis<'r, K> {
             self.find(&[packet], &mut first);
             let first = first[0] as usize;
             if self.rules[first] < rule {
-                // Packets that an earlier rule takes do not matter.
+                // Packets of an earlier rule do not matter.
                 let cut = Region::of(self.boxes[first], region.shape()).expect("it matches a packet of this shape");
                 region.cut(&cut, &mut open);
                 continue;
@@ -444,7 +445,7 @@ impl<'r, K: Address> Analysis<'r, K> {
         Ok(Some(needless))
     }
 
-    /// What comes after a rule that is the first to match a packet, and the region that the packet is of.
+    /// Finds the next deciding box behind a rule that is the first to match a packet of a region.
     fn after(
         &self,
         rule: usize,

@@ -1,12 +1,11 @@
-//! The specification: all packets that rules could tell apart, one by one.
+//! The reference implementation: checks all packets that rules could distinguish.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::{Address, Fields, Fragment, Rule, Upper};
 use super::{Kind, Listed};
 
-/// Which rules of a list can be left out, and why. Only for lists that look at few different values: it goes through each
-/// combination of them.
+/// Finds the removable rules of a list. Only for lists with few different values: checks each combination of them.
 pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32) -> BTreeMap<usize, Kind> {
     let cells = cells(list);
     let mut found = BTreeMap::new();
@@ -24,8 +23,8 @@ pub fn analyse<K: Address>(list: &[Listed<'_, K>], unmatched: u32) -> BTreeMap<u
     found
 }
 
-/// Whether any set of named rules can be left out: for each packet, those that match before the first staying rule have its
-/// verdict.
+/// Returns whether any set of named rules can be removed: for each packet, the named rules that match before the first
+/// staying rule have its verdict.
 pub fn holds<K>(
     list: &[Listed<'_, K>],
     unmatched: u32,
@@ -40,7 +39,7 @@ pub fn holds<K>(
     })
 }
 
-/// For packets that occur, the rules that match, in order. Packets that match the same rules are there once.
+/// Returns the matching rules, in order, of all packets that occur. Packets with the same matches count once.
 pub fn cells<K: Address>(list: &[Listed<'_, K>]) -> HashSet<Vec<usize>> {
     let boxes: Vec<&Rule<K>> = list.iter().flat_map(|listed| listed.boxes).collect();
     let mut cells = HashSet::new();
@@ -52,7 +51,7 @@ pub fn cells<K: Address>(list: &[Listed<'_, K>]) -> HashSet<Vec<usize>> {
     cells
 }
 
-/// Where ranges begin, and where they have ended.
+/// Returns the start of ranges and the values behind their ends.
 fn ends<T: Ord>(lowest: T, of: impl Iterator<Item = (T, Option<T>)>) -> BTreeSet<T> {
     std::iter::once(lowest).chain(of.flat_map(|(low, after)| std::iter::once(low).chain(after))).collect()
 }
@@ -62,7 +61,7 @@ fn with_another<T: Ord>(mut named: BTreeSet<T>, mut all: impl Iterator<Item = T>
     named
 }
 
-/// Of packets that match the same rules, one at least.
+/// Returns at least one packet for each set of matching rules.
 fn packets<K: Address>(rules: &[&Rule<K>]) -> Vec<Fields<K>> {
     let addresses = |side: usize| {
         ends(K::ZERO, rules.iter().map(|rule| (K::addresses(rule)[side].low(), K::addresses(rule)[side].high().next())))
@@ -83,7 +82,7 @@ fn packets<K: Address>(rules: &[&Rule<K>]) -> Vec<Fields<K>> {
     };
     let bits = rules.iter().fold(0, |bits, rule| bits | rule.flags.mask());
     let flags = (0..=u16::MAX).filter(|flags| flags & !bits == 0);
-    // What rules name, and something that none does.
+    // The protocols of rules, and another one.
     let protocols = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.protocol).chain([1, 6, 58]));
     let dscps = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.dscp));
     let interfaces = rules.iter().filter_map(|rule| rule.interfaces.as_ref()).flat_map(|set| set.iter());

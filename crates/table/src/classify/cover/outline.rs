@@ -1,22 +1,22 @@
-//! Addresses and ports of boxes in a form that many can be compared at once.
+//! Addresses and ports of boxes, in a form for batch comparison.
 
 use super::super::address::Address;
 use super::super::arch;
 use super::super::rule::{Rule, Span};
 use super::region::Region;
 
-/// Boxes that are compared at once.
+/// Boxes per comparison.
 const BLOCK: usize = 64;
 
-/// Boxes, and addresses as ranks: between two that follow each other, no box begins or ends, so ranges of ranks overlap if
+/// Boxes with addresses as ranks. No box begins or ends between two consecutive ranks, so ranges of ranks overlap if
 /// and only if the ranges of addresses do.
 pub(super) struct Outlines<K> {
-    /// The lowest address of each rank, of sources and of destinations.
+    /// Lowest address of each rank, of sources and of destinations.
     starts: [Vec<K>; 2],
     blocks: Vec<Block>,
 }
 
-/// Where something begins and ends: source and destination as ranks; and the two words.
+/// Start and end of a region: source and destination as ranks, and the two words.
 #[derive(Clone, Copy)]
 pub(super) struct Outline {
     addresses: [(u32, u32); 2],
@@ -28,7 +28,7 @@ struct Block {
     high: [[u32; BLOCK]; 2],
     low_words: [[u16; BLOCK]; 2],
     high_words: [[u16; BLOCK]; 2],
-    /// How many have not been left out.
+    /// Number of boxes that were not removed.
     left: usize,
 }
 
@@ -53,21 +53,21 @@ impl<K: Address> Outlines<K> {
         outlines
     }
 
-    /// Leaves a box out from now on.
+    /// Removes a box.
     pub(super) fn remove(&mut self, number: usize) {
         let block = &mut self.blocks[number / BLOCK];
         block.left -= usize::from(block.low[0][number % BLOCK] != Block::NOWHERE.0);
         (block.low[0][number % BLOCK], block.high[0][number % BLOCK]) = Block::NOWHERE;
     }
 
-    /// Of what boxes are cut into: that begins and ends where boxes do.
+    /// Returns the outline of a region, which begins and ends where boxes do.
     pub(super) fn of(&self, region: &Region<K>) -> Outline {
         self.outline(region.addresses(), region.words())
     }
 
     fn outline(&self, addresses: [Span<K>; 2], words: [Span<u16>; 2]) -> Outline {
-        // There are at most twice as many as boxes, and one: that is below 2^33, and below 2^32 where memory can hold
-        // them. Zero is the first.
+        // There are at most twice as many ranks as boxes, and one: below 2^33, and below 2^32 if memory can hold them.
+        // The first is 0.
         let rank = |side: usize, address: K| self.starts[side].partition_point(|start| *start <= address) as u32 - 1;
         Outline {
             addresses: [0, 1].map(|side| (rank(side, addresses[side].low()), rank(side, addresses[side].high()))),
@@ -75,31 +75,31 @@ impl<K: Address> Outlines<K> {
         }
     }
 
-    /// The boxes from a number on whose addresses and words overlap, in order.
+    /// Returns the boxes from a number on whose addresses and words overlap, in order.
     pub(super) fn candidates(&self, outline: Outline, from: usize) -> Candidates<'_> {
         Candidates { blocks: &self.blocks, outline, from, bits: 0, base: 0, looked_at: 0 }
     }
 }
 
-/// Boxes that something may overlap.
+/// Boxes that may overlap a region.
 pub(super) struct Candidates<'a> {
     blocks: &'a [Block],
     outline: Outline,
-    /// What has not been looked at.
+    /// First box that was not compared.
     from: usize,
-    /// Of the boxes from `base` on.
+    /// Candidates among the boxes from `base` on.
     bits: u64,
     base: usize,
     looked_at: usize,
 }
 
 impl Candidates<'_> {
-    /// How many boxes were compared.
+    /// Returns the number of compared boxes.
     pub(super) fn looked_at(&self) -> usize {
         self.looked_at
     }
 
-    /// Goes to the next block that has some.
+    /// Advances to the next block with candidates.
     fn advance(&mut self) {
         #[cfg(target_arch = "x86_64")]
         if arch::has_avx512() {
@@ -152,7 +152,7 @@ impl Iterator for Candidates<'_> {
 }
 
 impl Block {
-    /// From the last rank to the first: nothing overlaps it. The places behind the last box have it.
+    /// A range from the last rank to the first, which nothing overlaps: for unused positions.
     const NOWHERE: (u32, u32) = (u32::MAX, 0);
 
     fn new() -> Block {
@@ -196,7 +196,7 @@ impl Block {
     }
 }
 
-/// A bit for each place.
+/// Returns one bit for each position.
 #[inline(always)]
 fn bits(holds: impl Fn(usize) -> bool) -> u64 {
     let mut octets = [0u8; BLOCK];
@@ -205,7 +205,7 @@ fn bits(holds: impl Fn(usize) -> bool) -> u64 {
     }
     let eights = octets.chunks_exact(8).enumerate().map(|(number, eight)| {
         let eight = u64::from_le_bytes(eight.try_into().expect("chunks are of eight octets"));
-        // The lowest bits of the octets, gathered in the highest octet: no two products fall on the same bit.
+        // Gathers the lowest bits of the octets in the highest octet: no two products share a bit.
         (eight.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * number)
     });
     eights.fold(0, |bits, eight| bits | eight)

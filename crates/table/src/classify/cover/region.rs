@@ -1,15 +1,14 @@
-//! Sets of packets as boxes: what rules match, and what is left of it when others have taken theirs.
+//! Sets of packets as boxes: the packets of a rule, and the rest after others are cut out.
 
 use super::super::address::Address;
 use super::super::fields::{Fields, Fragment};
 use super::super::rule::{Masked, Rule, Span, Upper};
 use crate::sav::Set;
 
-/// What a packet has after the header of IP. A region has packets of one shape, so that what it says of ports and flags has
-/// one meaning.
+/// The headers behind IP. A region has packets of one shape, so that its ports and flags have one meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Nothing that rules could ask for.
+    /// No field that rules match on.
     Bare,
     /// Ports, without flags.
     Ports,
@@ -22,7 +21,7 @@ pub(super) enum Shape {
 impl Shape {
     pub(super) const ALL: [Shape; 4] = [Shape::Bare, Shape::Ports, Shape::Flags, Shape::Icmp];
 
-    /// The protocols of packets of this shape, the bits of 128 each.
+    /// Returns the protocols of this shape, as 128 bits each.
     fn protocols(self) -> [u128; 2] {
         const ICMP: [u128; 2] = [1 << 1 | 1 << 58, 0];
         match self {
@@ -33,7 +32,7 @@ impl Shape {
         }
     }
 
-    /// All values of the two words.
+    /// Returns all values of the two words.
     fn words(self) -> [Span<u16>; 2] {
         match self {
             Shape::Bare => [Span::only(0); 2],
@@ -50,9 +49,9 @@ fn widen(span: Span<u8>) -> Span<u16> {
 /// A set of interfaces.
 #[derive(Clone, Debug)]
 enum Interfaces {
-    /// These.
+    /// The set.
     Only(Set),
-    /// All others, of which there is always one.
+    /// All other interfaces, of which one always exists.
     But(Set),
 }
 
@@ -94,7 +93,7 @@ impl Interfaces {
     }
 }
 
-/// Some packets of one shape, never none.
+/// A non-empty set of packets of one shape.
 #[derive(Clone, Debug)]
 pub(super) struct Region<K> {
     shape: Shape,
@@ -105,13 +104,13 @@ pub(super) struct Region<K> {
     protocols: [u128; 2],
     /// Bits as in [`Fragments`](super::super::Fragments).
     fragments: u8,
-    /// A bit for each codepoint.
+    /// One bit for each codepoint.
     dscps: u64,
     interfaces: Interfaces,
 }
 
 impl<K: Address> Region<K> {
-    /// The packets of a shape that a rule matches, if there are any.
+    /// Returns the packets of a shape that a rule matches, if any.
     pub(super) fn of(rule: &Rule<K>, shape: Shape) -> Option<Region<K>> {
         let words = match (rule.upper, shape) {
             (Upper::Any, _) => shape.words(),
@@ -147,7 +146,7 @@ impl<K: Address> Region<K> {
         (!none).then_some(region)
     }
 
-    /// The packets that a rule matches.
+    /// Returns the packets that a rule matches.
     pub(super) fn all(rule: &Rule<K>) -> impl Iterator<Item = Region<K>> {
         Shape::ALL.into_iter().filter_map(|shape| Region::of(rule, shape))
     }
@@ -164,7 +163,7 @@ impl<K: Address> Region<K> {
         self.words
     }
 
-    /// Whether some packet is in both.
+    /// Returns whether both contain a common packet.
     pub(super) fn overlaps(&self, other: &Region<K>) -> bool {
         let bits = self.flags.mask() & other.flags.mask();
         self.shape == other.shape
@@ -178,8 +177,8 @@ impl<K: Address> Region<K> {
             && self.interfaces.overlaps(&other.interfaces)
     }
 
-    /// Takes the packets of another region out. What is left goes to `left`, in regions that do not overlap; what is in
-    /// both is given back.
+    /// Cuts out the packets of another region. Appends the rest to `left` in disjoint regions; returns the common
+    /// packets.
     pub(super) fn cut(self, by: &Region<K>, left: &mut Vec<Region<K>>) -> Option<Region<K>> {
         if !self.overlaps(by) {
             left.push(self);
@@ -202,7 +201,8 @@ impl<K: Address> Region<K> {
             let both = Span::new(span.low().max(cut.low()), span.high().min(cut.high()));
             rest = rest.with_word(word, both.expect("the regions overlap"));
         }
-        // What differs from the cut in one bit, then what has this one and differs in the next.
+        // First the packets that differ from the cut in one bit, then the packets that agree in it and differ in the
+        // next.
         let mut bits = by.flags.mask() & !rest.flags.mask();
         while bits != 0 {
             let bit = 1 << bits.trailing_zeros();
@@ -233,7 +233,7 @@ impl<K: Address> Region<K> {
         Some(rest)
     }
 
-    /// One of its packets: with the lowest addresses and words, or with the highest.
+    /// Returns one of its packets: with the lowest addresses and words, or with the highest.
     pub(super) fn packet(&self, highest: bool) -> Fields<K> {
         let address = |span: &Span<K>| if highest { span.high() } else { span.low() };
         let word = |span: &Span<u16>| if highest { span.high() } else { span.low() };

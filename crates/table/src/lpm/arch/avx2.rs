@@ -1,4 +1,4 @@
-//! Sorting with AVX2, which can move words to places that a table tells.
+//! Sorting with AVX2, which permutes words by a table.
 
 use std::arch::x86_64::{
     __m256i, _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_cmpgt_epi32, _mm256_load_si256,
@@ -26,14 +26,14 @@ impl Isa for Avx2 {
         mut counts: [usize; N],
     ) -> [usize; N] {
         for position in (0..count).step_by(WIDTH) {
-            // SAFETY: the CPU has AVX2, the masked lanes are readable, and the lists have room for a group, of which this
-            // is a half, by the caller's promise.
+            // SAFETY: by the caller's promise, the CPU has AVX2, the masked lanes are readable, and the lists have room
+            // for a group, of which this is a half.
             unsafe {
                 let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 let live = _mm256_cmpgt_epi32(_mm256_set1_epi32((count - position).min(WIDTH) as i32), lanes);
                 let leaf = _mm256_maskload_epi32(leaves.add(position).cast(), live);
                 let index = _mm256_maskload_epi32(indices.add(position).cast(), live);
-                // Lanes that were not loaded are zero, and so of no kind.
+                // Lanes without a load are 0 and of no kind.
                 let marks = _mm256_and_si256(leaf, _mm256_set1_epi32(mask as i32));
                 for ((kind, list), count) in kinds.iter().zip(&mut to).zip(&mut counts) {
                     let chosen = _mm256_cmpeq_epi32(marks, _mm256_set1_epi32(*kind as i32));
@@ -50,7 +50,7 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize {
-        // Compilers make of it what AVX2 has.
+        // The compiler generates AVX2 instructions from it.
         // SAFETY: the caller's promise.
         unsafe { Portable::rank::<N>(ends, slot) }
     }
@@ -64,7 +64,7 @@ unsafe fn store(to: *mut u32, words: __m256i) {
     unsafe { _mm256_storeu_si256(to.cast(), words) }
 }
 
-/// For each set of chosen lanes: these, in order, and then any.
+/// For each set of selected lanes: these in order, then any.
 static ORDERS: Orders = Orders({
     let mut orders = [[0; WIDTH]; 1 << WIDTH];
     let mut set = 0;
@@ -82,6 +82,6 @@ static ORDERS: Orders = Orders({
     orders
 });
 
-/// Aligned as vectors are loaded.
+/// Aligned for vector loads.
 #[repr(align(32))]
 struct Orders([[u32; WIDTH]; 1 << WIDTH]);

@@ -1,26 +1,24 @@
-//! What the lookup bodies share: lists of lookups that go on, and the steps to take them down.
+//! Common parts of the lookup bodies: lists of unfinished lookups, and the steps that advance them.
 //!
-//! One lookup is a chain of dependent loads, and a CPU that follows chains one after the other waits for each. A *pass*
-//! takes *all* keys of a vector down by one level: within a pass nothing depends on anything, so the CPU overlaps as
-//! many loads as it has room for. Between passes, keys that have arrived at a value are sorted out, and the others by
-//! the kind of block that they are at, without branches: which it is for a key is what no predictor can know.
+//! A lookup is a chain of dependent loads, and a CPU that follows one chain after the other waits for each load. A
+//! *pass* advances *all* keys of a vector by one level, so the CPU overlaps their loads. Between passes, finished keys
+//! are removed and the others sorted by the kind of their block, without branches, which would be unpredictable.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::arena::UNIT;
 
-/// Keys per pass: what stays in the nearest cache with room to spare.
+/// Keys per pass: they fit the first-level cache.
 pub(super) const LANES: usize = 256;
 
-/// Sorting works in groups of this size, and may write as many words past the last one that counts.
+/// Sorting handles groups of this size and may write as many words past the last valid one.
 pub(super) const GROUP: usize = 16;
 
 /// A word per key.
 type Lanes = MaybeUninit<[u32; LANES + GROUP]>;
 
-/// Lookups that go on: what each stands at, and which key it is. How many there are is kept outside, so that nothing
-/// here needs to be initialised.
+/// Unfinished lookups: leaf and index of each key. The count is kept outside, so that nothing needs initialisation.
 pub(super) struct List {
     leaves: Lanes,
     indices: Lanes,
@@ -32,7 +30,7 @@ impl List {
         List { leaves: MaybeUninit::uninit(), indices: MaybeUninit::uninit() }
     }
 
-    // A pointer that was taken from a mutable borrow is void after the next one: to read both, shared borrows.
+    // A pointer from a mutable borrow is invalid after the next one, so shared borrows read both.
 
     #[inline(always)]
     pub(super) fn leaves(&self) -> *const u32 {
@@ -55,13 +53,13 @@ impl List {
     }
 }
 
-/// What a CPU may have special instructions for.
+/// Operations with special instructions on some CPUs.
 pub(super) trait Isa {
-    /// Of `count` leaves, adds those of each of the kinds, by their bits in `mask`, to its list, with the indices that
-    /// stand beside them. Gives the new lengths of the lists. No kind is zero.
+    /// Appends each of `count` leaves with its index to the list of its kind, by the kind's bits in `mask`. Returns the
+    /// new lengths of the lists. No kind is 0.
     ///
     /// # Safety
-    /// The CPU has what the implementation is named for; both pointers are readable for `count` words; the lists have
+    /// The CPU has the features of the implementation. Both pointers are readable for `count` words. The lists have
     /// room for as many and a group.
     unsafe fn sort<const N: usize>(
         leaves: *const u32,
@@ -73,15 +71,15 @@ pub(super) trait Isa {
         counts: [usize; N],
     ) -> [usize; N];
 
-    /// How many of `N` ends are below `slot`: 4, 8 or 16.
+    /// Returns how many of `N` ends are below `slot`: 4, 8 or 16.
     ///
     /// # Safety
-    /// The CPU has what the implementation is named for; `ends` is readable for `N` words, aligned to all of them, and
-    /// nobody writes there.
+    /// The CPU has the features of the implementation. `ends` is readable for `N` words, aligned to all of them, and no
+    /// thread writes there.
     unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize;
 }
 
-/// Takes every lookup of a list one level down.
+/// Advances every lookup of a list by one level.
 ///
 /// # Safety
 /// The list is initialised up to `count`, and holds indices of `out`.
@@ -96,7 +94,7 @@ pub(super) unsafe fn pass(list: &mut List, count: usize, out: &mut [u32], step: 
     }
 }
 
-/// [`pass`], for lookups that go no further down.
+/// Advances every lookup of a list by its last level, as [`pass`] does.
 ///
 /// # Safety
 /// As for [`pass`].
@@ -108,7 +106,7 @@ pub(super) unsafe fn last_pass(list: &List, count: usize, out: &mut [u32], step:
     }
 }
 
-/// The step of one lookup, which may be the last.
+/// Advances one lookup, perhaps by its last level.
 ///
 /// # Safety
 /// As for [`pass`], and `position` is below the count.
@@ -124,7 +122,6 @@ unsafe fn arrive(list: &List, position: usize, out: &mut [u32], step: impl Fn(u3
     }
 }
 
-/// The index of every lane.
 pub(super) static IDENTITY: [u32; LANES] = {
     let mut lanes = [0; LANES];
     let mut index = 0;
@@ -135,8 +132,7 @@ pub(super) static IDENTITY: [u32; LANES] = {
     lanes
 };
 
-/// The leaf that the array which `leaf` refers to holds for a key of which the lowest of `bits` are those that the
-/// array resolves.
+/// Returns the leaf of the array of `leaf` for a key whose lowest of `bits` select the slot.
 ///
 /// # Safety
 /// `leaf` refers to an array of `1 << stride` slots; otherwise as for [`lookup`](super::lookup).
@@ -147,9 +143,9 @@ pub(super) unsafe fn array_step(base: *const u8, leaf: u32, bits: u64, stride: u
     unsafe { &*block(base, leaf).add(slot) }.load(Ordering::Acquire)
 }
 
-/// Where the block begins that a leaf refers to.
+/// Returns the start of the block of a leaf.
 #[inline(always)]
 pub(super) fn block(base: *const u8, leaf: u32) -> *const AtomicU32 {
-    // The shift drops the three marks, and leaves eighths of a unit: a shift and an address of one instruction each.
+    // The shift drops the three kind bits and leaves eighths of a unit: one instruction each for shift and address.
     base.cast::<[u8; UNIT / 8]>().wrapping_add((leaf << 3) as usize).cast()
 }

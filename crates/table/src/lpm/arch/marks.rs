@@ -48,7 +48,7 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
     }
 }
 
-/// The leaf that the directory and the array below it hold for a key with this upper half.
+/// Returns the leaf that the directory and the array below it hold for a key with this upper half.
 ///
 /// # Safety
 /// As for [`lookup`](super::lookup).
@@ -57,22 +57,22 @@ unsafe fn top<K: Key>(view: &View<'_, K>, upper: u64) -> u32 {
     // SAFETY: a directory has an entry for each value of its bits.
     let entry = unsafe { view.directory.get_unchecked((upper >> (64 - K::DIRECTORY)) as usize) };
     let leaf = entry.load(Ordering::Acquire);
-    // What lies below a directory is an array.
+    // Only arrays lie below a directory.
     let below = leaf & CHILD != 0;
     let slot = (upper >> (64 - K::DIRECTORY - K::CHUNK)) as usize % (1 << K::CHUNK);
-    // Something is read in any case, instead of being branched around: a value's own place, where nothing lies below.
+    // Always reads, instead of branching: without an array, the value's own location.
     let at = select_unpredictable(below, block(view.base, leaf).wrapping_add(slot), entry);
-    // SAFETY: either the directory's entry, or a slot of the array that the reference in it leads to.
+    // SAFETY: either the directory's entry, or a slot of the array that it refers to.
     let next = unsafe { &*at }.load(Ordering::Acquire);
-    // By now the entry may hold a reference to an array, which must not be taken for one below an array.
+    // The entry may refer to an array by now, which must not count as one below an array.
     select_unpredictable(below, next, leaf)
 }
 
-/// Takes every lookup of a level to the one below. The lowest of `bits` of a key are those that the blocks of this
-/// level resolve.
+/// Passes every lookup of a level to the next. The lowest of `bits` of a key select the slot in the blocks of this
+/// level.
 ///
 /// # Safety
-/// As for [`lookup`](super::lookup), and the lists hold indices of `out`, and references to what they are named for.
+/// As for [`lookup`](super::lookup). The lists hold indices of `out` and references to blocks of their kind.
 #[inline(always)]
 unsafe fn down<K: Key, I: Isa>(
     base: *const u8,
@@ -92,17 +92,16 @@ unsafe fn down<K: Key, I: Isa>(
     }
 }
 
-/// The leaf that the node which `leaf` refers to holds for a key whose bits at the depth of the node are the lowest
-/// ones of `bits`.
+/// Returns the leaf of the node of `leaf` for a key whose bits at the depth of the node are the lowest of `bits`.
 ///
 /// # Safety
 /// `leaf` refers to a node; otherwise as for [`lookup`](super::lookup).
 #[inline(always)]
 unsafe fn node_step<K: Key>(base: *const u8, leaf: u32, bits: u64) -> u32 {
     let node = block(base, leaf);
-    // Shifted so that the bits of later slots fall off.
+    // Shifts out the bits of later slots.
     let up_to = !bits % (1 << K::STRIDE);
-    // SAFETY: the header of a node, aligned, and not written to after the node was published.
+    // SAFETY: the header of a node, aligned, and constant after its publication.
     let starts = unsafe { node.cast::<u64>().read() } << up_to;
     // SAFETY: the index is below the number of runs, and a node has a leaf for each.
     unsafe { &*node.add(HEADER / 4 + starts.count_ones() as usize) }.load(Ordering::Acquire)

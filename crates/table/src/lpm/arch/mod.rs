@@ -1,9 +1,8 @@
-//! The lookup bodies, and which of them this CPU runs.
+//! The lookup bodies, and the selection of one for this CPU.
 //!
-//! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. They are compiled for every CPU, once more for
-//! x86-64 with AVX2 and the instructions for bits that the baseline lacks, and once with AVX-512, for what happens
-//! between passes and inside of nodes. Blocks are read one key at a time even there: a gather takes longer than
-//! as many loads.
+//! [`marks`] is the algorithm for IPv4, [`ranges`] the one for IPv6. Each is compiled for every CPU, for x86-64 with
+//! AVX2 and bit instructions, and with AVX-512. The vector instructions serve sorting between passes and the search
+//! inside nodes. Blocks are always read one key at a time: a gather is slower than as many loads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -23,8 +22,8 @@ use super::view::View;
 /// Looks up every key.
 ///
 /// # Safety
-/// Every block that is reachable from the view at some time during the call stays as it is until the end of it, except
-/// for its leaves, which may be stored to atomically.
+/// Every block that is reachable from the view during the call stays unchanged until its end, except for its leaves,
+/// which may be stored to atomically.
 #[inline]
 pub(crate) unsafe fn lookup<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]
@@ -52,10 +51,10 @@ fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
 }
 
-/// The family's algorithm, a vector of keys at a time.
+/// Runs the family's algorithm, a vector of keys at a time.
 ///
 /// # Safety
-/// As for [`lookup`], and the CPU has what `I` is named for.
+/// As for [`lookup`], and the CPU has the features of `I`.
 #[inline(always)]
 unsafe fn body<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     let mut first = 0;
@@ -90,8 +89,7 @@ unsafe fn with_avx2<K: Key>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &
     unsafe { body::<K, avx2::Avx2>(view, key, out) }
 }
 
-/// Begins to load keys that lie side by side. A vector of them may be a page, at whose end a CPU stops to guess what
-/// comes next.
+/// Prefetches adjacent keys. A vector of them may be a page long, and CPUs do not prefetch across its end.
 #[inline(always)]
 pub(crate) fn fetch<T>(keys: &[T]) {
     for line in keys.chunks((64 / size_of::<T>()).max(1)) {
@@ -103,7 +101,7 @@ pub(crate) fn fetch<T>(keys: &[T]) {
 #[cfg(test)]
 pub(crate) type Body<K> = unsafe fn(&View<'_, K>, &[K], &mut [u32]);
 
-/// Every body that this CPU can run.
+/// Returns all bodies that this CPU can run.
 #[cfg(test)]
 pub(crate) fn bodies<K: Key>() -> Vec<Body<K>> {
     let mut bodies: Vec<Body<K>> = vec![|view, keys, out| {

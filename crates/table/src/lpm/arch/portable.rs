@@ -1,4 +1,4 @@
-//! What any CPU can do.
+//! The body for any CPU.
 
 use super::lanes::{Isa, List};
 
@@ -19,7 +19,7 @@ impl Isa for Portable {
             // SAFETY: the caller's promise.
             let (leaf, index) = unsafe { (leaves.add(position).read(), indices.add(position).read()) };
             for ((kind, list), count) in kinds.iter().zip(&mut to).zip(&mut counts) {
-                // Written in any case, and kept where it is of the kind.
+                // Always written; kept if the kind matches.
                 // SAFETY: the caller's promise.
                 unsafe {
                     list.leaves_mut().add(*count).write(leaf);
@@ -35,7 +35,7 @@ impl Isa for Portable {
     unsafe fn rank<const N: usize>(ends: *const u32, slot: u32) -> usize {
         // SAFETY: the caller's promise.
         let ends = unsafe { &*ends.cast::<[u32; N]>() };
-        // Counted in words as wide as the ends, which a compiler turns into one comparison of vectors.
+        // Counts in words as wide as the ends, so that the compiler uses one vector comparison.
         ends.iter().map(|&end| u32::from(slot > end)).sum::<u32>() as usize
     }
 }

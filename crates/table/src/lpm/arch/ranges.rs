@@ -1,8 +1,8 @@
-//! The lookup where nodes list the ends of runs: IPv6.
+//! Lookup with nodes that list the ends of runs: IPv6.
 //!
-//! Within a frame of 32 bits, one word of the key serves all blocks. The passes are: arrays, until no lookup is at one;
-//! trees, each of which leads to a line; lines; short nodes. Keys that a longer prefix than the frame resolves may
-//! match go through the next frame, which few do.
+//! Within a frame of 32 bits, one word of the key serves all blocks. The passes are: arrays, until no lookup is at an
+//! array; trees, each of which leads to a line; lines; short nodes. Keys with longer candidate prefixes pass through
+//! the next frame; these are few.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
@@ -15,14 +15,14 @@ use super::super::route::NO_ROUTE;
 use super::super::view::View;
 use super::lanes::{IDENTITY, Isa, LANES, List, array_step, block, last_pass, pass};
 
-/// The kinds of blocks that a lookup can be at.
+/// Kinds of blocks of a lookup.
 const KINDS: [u32; 4] = [ARRAY, TREE, LINE, SHORT];
 
-/// The word of each key that a frame resolves.
+/// The word of each key for the current frame.
 type Words = [MaybeUninit<u32>; LANES];
 
 /// # Safety
-/// As for [`lookup`](super::lookup), the CPU has what `I` is named for, and `out` is no longer than [`LANES`].
+/// As for [`lookup`](super::lookup). The CPU has the features of `I`, and `out` has at most [`LANES`] elements.
 #[inline(always)]
 pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usize) -> K, out: &mut [u32]) {
     let mut words = [const { MaybeUninit::uninit() }; LANES];
@@ -42,15 +42,15 @@ pub(super) unsafe fn vector<K: Key, I: Isa>(view: &View<'_, K>, key: impl Fn(usi
         }
     }
     let mut depth = K::DIRECTORY;
-    while settle(view.default, out) {
+    while fill_defaults(view.default, out) {
         depth += K::FRAME;
-        // SAFETY: the keys that go on are at blocks of this frame, and get their words; they are no more than the
+        // SAFETY: the remaining keys are at blocks of this frame and get their words; there are at most as many as
         // lanes. The rest is the caller's promise.
         unsafe { next_frame::<K, I>(view.base, depth, &key, &mut words, out) };
     }
 }
 
-/// Takes those lookups that go on after a frame through the next one, which begins at `depth`.
+/// Passes the remaining lookups of a frame through the next one, which begins at `depth`.
 ///
 /// # Safety
 /// As for [`vector`].
@@ -74,12 +74,12 @@ unsafe fn next_frame<K: Key, I: Isa>(
     }
 }
 
-/// Takes lookups through a frame: those of a list with its count, or all. `FAR` if most lines will come from afar: then
-/// they are asked for ahead, which costs time where they are near.
+/// Passes lookups through a frame: those of a list with its count, or all. `FAR` prefetches cache lines, which pays
+/// only for large tables.
 ///
 /// # Safety
-/// As for [`vector`]; the leaves of the list, or else the answers so far, are values or refer to blocks where the frame
-/// begins; and every lookup has its word.
+/// As for [`vector`]. The leaves of the list, or else the previous answers, are values or refer to blocks at the start
+/// of the frame. Every lookup has its word.
 #[inline(always)]
 unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     base: *const u8,
@@ -87,13 +87,13 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     words: &Words,
     out: &mut [u32],
 ) {
-    // SAFETY: only keys in lists are asked for, and these have words.
+    // SAFETY: only keys in lists are read, and these have words.
     let word = |index: usize| unsafe { words.get_unchecked(index).assume_init() };
     let [mut arrays, mut below, mut trees, mut lines, mut shorts] = [const { List::new() }; 5];
     let (mut arrays, mut below) = (&mut arrays, &mut below);
-    // SAFETY: there are no more answers than lanes. The lists hold no key twice, so that none exceeds the lanes; each
-    // is initialised up to its count, and refers to what it is named for. Arrays are reached in the order of their
-    // depths, and none after the last. The rest is the caller's promise.
+    // SAFETY: there are at most as many answers as lanes. The lists hold no key twice, so none exceeds the lanes. Each
+    // is initialised up to its count and refers to blocks of its kind. Arrays are reached in the order of their depths,
+    // and none after the last. The rest is the caller's promise.
     unsafe {
         let to = [&mut *arrays, &mut trees, &mut lines, &mut shorts];
         let mut counts = match some {
@@ -113,7 +113,7 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
             }
             pass(arrays, count, out, |leaf, index| array_step(base, leaf, u64::from(word(index) >> shift), K::STRIDE));
             if shift == 0 {
-                // What lies below the last array is the next frame's.
+                // Blocks below the last array belong to the next frame.
                 break;
             }
             let to = [&mut *below, &mut trees, &mut lines, &mut shorts];
@@ -142,24 +142,24 @@ unsafe fn frame<K: Key, I: Isa, const FAR: bool>(
     }
 }
 
-/// The leaf of the run that a slot is in, in a node of up to `RUNS`.
+/// Returns the leaf of the run of a slot, in a node of up to `RUNS`.
 ///
 /// # Safety
 /// `leaf` refers to such a node, or is a line of a tree; otherwise as for [`vector`].
 #[inline(always)]
 unsafe fn node_step<I: Isa, const RUNS: usize>(base: *const u8, leaf: u32, slot: u32) -> u32 {
     let node = block(base, leaf);
-    // SAFETY: the ends of a node, which nobody writes to after it was published. No slot is above the last end, and so
-    // the rank is one of a leaf.
+    // SAFETY: the ends of a node, which are constant after its publication. No slot is above the last end, so the rank
+    // is that of a leaf.
     unsafe {
         let rank = I::rank::<RUNS>(node.cast(), slot);
         (*node.add(RUNS + rank)).load(Ordering::Acquire)
     }
 }
 
-/// Puts the default where nothing was found. Whether some key goes on.
+/// Replaces missing answers by the default. Returns whether some key needs the next frame.
 #[inline(always)]
-fn settle(default: u32, out: &mut [u32]) -> bool {
+fn fill_defaults(default: u32, out: &mut [u32]) -> bool {
     let mut all = 0;
     for out in out {
         *out = if *out == NO_ROUTE { default } else { *out };

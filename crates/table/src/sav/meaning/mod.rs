@@ -1,4 +1,4 @@
-//! What nested entries mean together: how a prefix's row follows from its own entry and from those of the prefixes around.
+//! Meanings of nested entries: the row of a prefix as a function of its entry and those of the covering prefixes.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -12,28 +12,28 @@ pub use modes::{Lists, Mode, Modes};
 
 /// A meaning of entries.
 pub trait Meaning {
-    /// What stands at a prefix.
+    /// Entry of a prefix.
     type Entry: Clone + Eq + Hash + Debug + Send + Sync;
-    /// What the entry at a prefix and those around it come to: all that the prefixes inside have to know.
+    /// The entry of a prefix combined with those of the covering prefixes: all that the prefixes inside need.
     type State: Clone + Eq + Hash + Debug + Send + Sync;
-    /// What rows keep of each interface.
+    /// Code of an interface in rows.
     type Cell: Cell;
 
-    /// Whether the state of a prefix depends on that of the one around it.
+    /// The state of a prefix depends on that of the covering one.
     const NESTS: bool;
-    /// Whether it depends on the length of the prefix.
+    /// The state depends on the length of the prefix.
     const BY_LENGTH: bool = false;
 
-    /// The state of a prefix of `len` bits, by that of the longest prefix around it.
+    /// Returns the state of a prefix of `len` bits from that of the longest covering prefix.
     fn state(around: Option<&Self::State>, own: &Self::Entry, len: u8) -> Self::State;
 
-    /// What is said of interfaces, for sources of which this prefix is the longest that covers them.
+    /// Returns the verdicts for sources whose longest covering prefix this is.
     fn row(state: &Self::State) -> Row;
 
-    /// Octets that an entry refers to.
+    /// Returns the octets that an entry refers to.
     fn entry_octets(entry: &Self::Entry) -> usize;
 
-    /// Octets that a state refers to.
+    /// Returns the octets that a state refers to.
     fn state_octets(state: &Self::State) -> usize;
 }
 
@@ -65,7 +65,7 @@ impl Meaning for MostSpecific {
     }
 }
 
-/// Any prefix that covers the source and has the interface is enough.
+/// A source is valid if any covering prefix has the interface.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyCovering;
 
@@ -93,8 +93,8 @@ impl Meaning for AnyCovering {
     }
 }
 
-/// As [`MostSpecific`] of part of the entries: the row is marked with the length of its prefix and one, so that it can be
-/// told whether a longer prefix is elsewhere.
+/// The most specific prefix of a part of the entries: the row is marked with the length of its prefix plus 1, which
+/// shows whether a longer prefix exists elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MostSpecificHere;
 
@@ -130,18 +130,18 @@ pub struct Ordered;
 /// An entry of an ordered list, as it stands at its prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Its place in the list: no two have the same.
+    /// Place in the list: unique.
     pub place: u64,
-    /// The interfaces that it is about.
+    /// Interfaces of the entry.
     pub interfaces: Set,
-    /// Whether they are valid.
+    /// Whether the interfaces are valid.
     pub permit: bool,
 }
 
 impl Meaning for Ordered {
-    /// Several entries may have the same prefix. Not empty: a prefix without entries has none.
+    /// A prefix may have several entries. Not empty.
     type Entry = Vec<Rule>;
-    /// For each interface, by number, the place of the entry that decides, and what it says.
+    /// For each interface, by number: place and result of the deciding entry.
     type State = Vec<(u32, u64, bool)>;
     type Cell = Bit;
 
@@ -152,7 +152,7 @@ impl Meaning for Ordered {
             own.iter().flat_map(|rule| rule.interfaces.iter().map(|interface| (interface, rule.place, rule.permit)));
         let mut all: Self::State = around.into_iter().flatten().copied().chain(of_own).collect();
         all.sort_unstable();
-        // The first place of each interface comes first.
+        // The first place of each interface is first.
         all.dedup_by_key(|decided| decided.0);
         all
     }

@@ -1,4 +1,4 @@
-//! The four kinds of lists of draft-ietf-savnet-general-sav-capabilities, side by side in one table.
+//! The four kinds of lists of draft-ietf-savnet-general-sav-capabilities, in one table.
 
 use crate::sav::Set;
 use crate::sav::rows::{Pair, Row};
@@ -10,68 +10,68 @@ use super::Meaning;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mode {
-    /// 1: the prefixes that may come in by an interface. Where it has such a list, nothing else is asked of it.
+    /// 1: the prefixes that may enter by an interface. An interface with such a list uses no other.
     InterfaceAllow = 1,
-    /// 2: the prefixes that may not come in by an interface.
+    /// 2: the prefixes that may not enter by an interface.
     InterfaceBlock = 2,
-    /// 3: the interfaces by which a prefix may come in, router-wide.
+    /// 3: the interfaces that a prefix may enter by, router-wide.
     PrefixAllow = 3,
-    /// 4: the interfaces by which a prefix may not come in, router-wide.
+    /// 4: the interfaces that a prefix may not enter by, router-wide.
     PrefixBlock = 4,
 }
 
 impl Mode {
-    /// All of them, in the order of their numbers.
+    /// All modes, in the order of their numbers.
     pub const ALL: [Mode; 4] = [Mode::InterfaceAllow, Mode::InterfaceBlock, Mode::PrefixAllow, Mode::PrefixBlock];
 
-    /// The draft's number.
+    /// Returns the draft's number.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Whether it is one of allowlists.
+    /// Returns whether the mode is an allowlist.
     pub const fn permits(self) -> bool {
         matches!(self, Mode::InterfaceAllow | Mode::PrefixAllow)
     }
 }
 
-/// What lists say of a prefix: the interfaces of each mode.
+/// The lists of a prefix: the interfaces of each mode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Lists {
-    /// By mode. An empty set of mode 3 or 4 is not the same as none: the prefix is known.
+    /// Interfaces by mode. An empty set of mode 3 or 4 differs from none: the prefix is known.
     of: [Option<Set>; 4],
     allowlisted: Set,
 }
 
 impl Lists {
-    /// The interfaces that entries of a mode name for this prefix, if there are any such entries.
+    /// Returns the interfaces of the entries of a mode for this prefix, if any entry exists.
     pub fn of(&self, mode: Mode) -> Option<&Set> {
         self.of[mode as usize - 1].as_ref()
     }
 
-    /// Names more interfaces.
+    /// Adds interfaces.
     pub fn add(&mut self, mode: Mode, interfaces: &Set) {
         let list = &mut self.of[mode as usize - 1];
         *list = Some(list.as_ref().map_or_else(|| interfaces.clone(), |list| list.union(interfaces)));
     }
 
-    /// The interfaces that have allowlists, whatever stands in them: see [`Lists::with_allowlisted`].
+    /// Returns the interfaces with allowlists of any content: see [`Lists::with_allowlisted`].
     pub fn allowlisted(&self) -> &Set {
         &self.allowlisted
     }
 
-    /// With the interfaces that have allowlists: at the prefix of no bits, and there always, if there are any.
+    /// Sets the interfaces with allowlists: at the default prefix only, and always there if any exist.
     #[must_use]
     pub fn with_allowlisted(self, allowlisted: Set) -> Lists {
         Lists { allowlisted, ..self }
     }
 
-    /// Entries of some mode have the prefix.
+    /// Returns whether the prefix has an entry of any mode.
     pub fn has_entries(&self) -> bool {
         self.of.iter().any(Option::is_some)
     }
 
-    /// Nothing is said: no entry has the prefix, and it need not name interfaces with allowlists.
+    /// Returns whether the prefix has neither entries nor interfaces with allowlists.
     pub fn is_empty(&self) -> bool {
         !self.has_entries() && self.allowlisted.is_empty()
     }
@@ -81,40 +81,40 @@ impl Lists {
     }
 }
 
-/// Lists of all modes. An interface that has an allowlist of prefixes is asked about that alone. Of any other, a source in
-/// its blocklist is not valid; then the router-wide lists are asked, nested ones as [`Match`] says, and of one prefix the
-/// allowlist before the blocklist. Sources that no router-wide list covers are unknown.
+/// Lists of all modes. Only its allowlist decides for an interface that has one. For other interfaces, a source in the
+/// blocklist of the interface is invalid. Else the router-wide lists decide: nested ones by [`Match`], and of one
+/// prefix the allowlist before the blocklist. Sources outside all router-wide lists are unknown.
 ///
-/// The prefix of no bits has to name the interfaces with allowlists: [`Lists::with_allowlisted`].
+/// The default prefix must hold the interfaces with allowlists: [`Lists::with_allowlisted`].
 #[derive(Debug, Clone, Copy)]
 pub struct Modes<const ANY_COVERING: bool>;
 
-/// What router-wide lists say of sources of a prefix.
+/// Result of the router-wide lists for sources of a prefix.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 enum Said {
-    /// None of them covers the prefix.
+    /// No list covers the prefix.
     #[default]
     Nothing,
-    /// They may come in by these interfaces.
+    /// The sources may enter by these interfaces.
     Allow(Set),
-    /// They may not come in by these.
+    /// The sources may not enter by these interfaces.
     Block(Set),
 }
 
-/// What lists of a prefix and those of the prefixes around come to.
+/// The lists of a prefix combined with those of the covering prefixes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Asked {
-    /// The interfaces that have allowlists.
+    /// Interfaces with allowlists.
     allowlisted: Set,
-    /// Those whose allowlists cover the prefix.
+    /// Interfaces whose allowlists cover the prefix.
     allowed: Set,
-    /// Those whose blocklists cover it.
+    /// Interfaces whose blocklists cover the prefix.
     blocked: Set,
     said: Said,
 }
 
 impl<const ANY_COVERING: bool> Modes<ANY_COVERING> {
-    /// How nested prefixes of router-wide lists are taken.
+    /// Meaning of nested prefixes of router-wide lists.
     pub const MATCH: Match = if ANY_COVERING { Match::AnyCovering } else { Match::MostSpecific };
 
     fn say(around: &Said, own: &Lists) -> Said {
@@ -123,7 +123,7 @@ impl<const ANY_COVERING: bool> Modes<ANY_COVERING> {
             (around, None, None) => around.clone(),
             (Said::Allow(set), Some(more), _) => Said::Allow(both(set, more)),
             (_, Some(set), _) => Said::Allow(set.clone()),
-            // Where any that covers counts, an allowlist around is asked before a blocklist inside.
+            // If any covering list counts, an outer allowlist precedes an inner blocklist.
             (Said::Allow(set), None, Some(_)) if ANY_COVERING => Said::Allow(set.clone()),
             (Said::Block(set), None, Some(more)) => Said::Block(both(set, more)),
             (_, None, Some(set)) => Said::Block(set.clone()),
@@ -151,7 +151,7 @@ impl<const ANY_COVERING: bool> Meaning for Modes<ANY_COVERING> {
     }
 
     fn row(Asked { allowlisted, allowed, blocked, said }: &Asked) -> Row {
-        // An interface that has an allowlist is valid if that covers the source, and not if anything else does not say so.
+        // An interface with an allowlist is valid if the allowlist covers the source, whatever other lists decide.
         let closed = |invalid: &Set| blocked.union(invalid).without(allowlisted);
         let row = |rest, invalid| Row { rest, closed: allowlisted.clone(), invalid, valid: allowed.clone(), mark: 0 };
         match said {
@@ -170,7 +170,7 @@ impl<const ANY_COVERING: bool> Meaning for Modes<ANY_COVERING> {
             Said::Nothing => 0,
             Said::Allow(set) | Said::Block(set) => set.octets(),
         };
-        // The interfaces that have allowlists are the same set everywhere.
+        // The set of interfaces with allowlists is the same everywhere.
         state.allowed.octets() + state.blocked.octets() + said
     }
 }
