@@ -137,7 +137,7 @@ impl<K: Key, C: Cell> Reading<K, C> {
     }
 
     /// Whether both are of one table: then they say the same at any time.
-    pub(super) fn is_same(&self, other: &Reading<K, C>) -> bool {
+    pub fn is_same(&self, other: &Reading<K, C>) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
     }
 

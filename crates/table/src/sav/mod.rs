@@ -79,7 +79,7 @@
 //!
 //! # How it is known to be right
 //! [`naive`] is the specification. [`indexed`] is held against it, and everything else against [`indexed`], for as long as
-//! one likes and during changes ([`soak`]).
+//! one likes and during changes (`soak` of the crate weir-bench).
 
 mod cards;
 mod forest;
@@ -91,7 +91,6 @@ mod numbers;
 mod pool;
 mod rows;
 mod set;
-pub mod soak;
 #[cfg(test)]
 mod tests;
 

@@ -7,14 +7,14 @@ use clap::{Args, Subcommand};
 
 use super::error::Error;
 use super::output::print;
-use crate::bench::acl::{self, Acl};
-use crate::bench::between::{self, PortKind};
-use crate::bench::lpm::{self, Effort};
-use crate::bench::prefixes::Prefixes;
-use crate::bench::report::Forward;
-use crate::bench::sav::{self, Sav, accuracy};
-use crate::bench::{forward, plot};
-use crate::render::{self, Report as _};
+use weir_bench::acl::{self, Acl};
+use weir_bench::between::{self, PortKind};
+use weir_bench::forward;
+use weir_bench::lpm::{self, Effort};
+use weir_bench::prefixes::Prefixes;
+use weir_bench::report::forward::Forward;
+use weir_bench::report::{self, Report as _, plot};
+use weir_bench::sav::{self, Sav, accuracy};
 
 /// Measures the cost of forwarding on this machine
 #[derive(Debug, Args)]
@@ -132,7 +132,7 @@ impl ForwardArgs {
             let windows = if self.quick { 2 } else { 15 };
             let report =
                 between::measure(kind, windows, cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
-            return print(&if self.json { render::json(&report) + "\n" } else { report.text() });
+            return print(&if self.json { report::json(&report) + "\n" } else { report.text() });
         }
         // Read first: a mistake in it should not cost the time of the rest.
         let prefixes = match &self.prefixes {
@@ -170,7 +170,7 @@ impl ForwardArgs {
         if let Some(directory) = &self.svg {
             plot::forward(&report.forward, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+        print(&if self.json { report::json(&report) + "\n" } else { report.text() })
     }
 }
 
@@ -185,7 +185,7 @@ impl SavArgs {
     fn actions(&self) -> Result<(), Error> {
         pin(self.cpu, &weir_base::affinity::allowed().unwrap_or_default())?;
         let report = sav::actions(&self.effort(), cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })
+        print(&if self.json { report::json(&report) + "\n" } else { report.text() })
     }
 
     fn run(&self) -> Result<(), Error> {
@@ -226,7 +226,7 @@ impl SavArgs {
             report.figure_9 = sav::backgrounds(&effort).map_err(failed)?;
             report.figure_10 = sav::scales(&prefixes, &effort).map_err(failed)?;
         }
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
+        print(&if self.json { report::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             plot::sav(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
@@ -240,7 +240,7 @@ impl SavArgs {
             false => accuracy::Effort { prefixes: 100, packets: 1000, moving: 1000, turns: 3 },
         };
         let report = accuracy::measure(&effort, cpu_name()).map_err(|error| Error::Failed(error.to_string()))?;
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
+        print(&if self.json { report::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             accuracy::plot(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
@@ -303,7 +303,7 @@ impl AclArgs {
             report.guide = acl::guides(&effort).map_err(failed)?;
             report.worst = acl::worst_cases(&effort).map_err(failed)?;
         }
-        print(&if self.json { render::json(&report) + "\n" } else { report.text() })?;
+        print(&if self.json { report::json(&report) + "\n" } else { report.text() })?;
         if let Some(directory) = &self.svg {
             acl::plot(&report, directory).map_err(|error| Error::Failed(error.to_string()))?;
         }
