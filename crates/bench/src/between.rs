@@ -17,8 +17,6 @@
 //!
 //! The kernel forwards on the CPU on which a frame was sent, before the sender goes on; weir's worker has a CPU of its own.
 
-pub(super) mod error;
-
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -27,31 +25,29 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use weir_base::clock::Clock;
-use weir_base::random::Entropy;
 use weir_base::{affinity, tsc};
 use weir_packet::wire::MacAddress;
-use weir_plane::engine::{Engine, Options};
 use weir_plane::model::{Buffers, Gateway, RouteTarget};
 use weir_plane::stats::Snapshot;
 use weir_port::live_frames::Taking;
 use weir_port::spec::{AfPacketSpec, PortSpec, SizeSpec, TapSpec};
 
-pub use error::BetweenError;
-use error::system;
-
 use super::namespace::{Namespace, ip};
 use super::senders::{self, Gauge, Listener, SEGMENT, Sender};
+use crate::error::system;
 use crate::model;
 use crate::report::figure::Figure;
+use crate::report::table::Table;
+use crate::report::{Page, Report, spread};
+use crate::{Error, machine};
 
 /// How long a window is: /proc/stat counts in hundredths of a second.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// What passes before a window begins, so that everything runs.
+/// The time before a window begins, so that everything runs.
 const WARM_UP: Duration = Duration::from_millis(150);
 
-/// What /proc/stat counts in, per second: the same on every architecture that has a time-stamp counter.
+/// The unit of /proc/stat, per second: the same on every architecture that has a time-stamp counter.
 const USER_HZ: f64 = 100.0;
 
 /// weir's hardware address on the sender's side, the kernel's, those of the other ends of the gateway's links, of its device
@@ -89,7 +85,7 @@ enum Way {
     Weir,
 }
 
-/// What was measured.
+/// The measurement of `weir bench forward --port`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Between {
@@ -111,7 +107,7 @@ pub struct Between {
     pub left_out: Vec<String>,
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Load {
@@ -134,7 +130,7 @@ pub struct Load {
     pub nodes: Vec<NodeTicks>,
 }
 
-/// What a way cost.
+/// The cost of a way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Cost {
@@ -146,7 +142,7 @@ pub struct Cost {
     pub ticks: Figure,
 }
 
-/// What a node took.
+/// The ticks of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeTicks {
     /// Its name.
@@ -155,16 +151,17 @@ pub struct NodeTicks {
     pub ticks: Figure,
 }
 
-/// Measures `windows` of each way and load.
+/// Measures each way and load in some windows.
 ///
 /// # Errors
 /// Without root, without a second CPU, and when the system refuses a namespace, a device or a port.
-pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, BetweenError> {
+pub fn measure(kind: PortKind, quick: bool) -> Result<Between, Error> {
+    let windows = if quick { 2 } else { 15 };
     if !rustix::process::geteuid().is_root() {
-        return Err(BetweenError::NotRoot);
+        return Err(Error::NotRoot);
     }
     let allowed = affinity::allowed().map_err(system("the CPUs that may be used"))?;
-    let &[first, .., last] = &allowed[..] else { return Err(BetweenError::Cpus(allowed.len())) };
+    let &[first, .., last] = &allowed[..] else { return Err(Error::Cpus(allowed.len())) };
     let site = Site::new(kind, first, last)?;
     let otherwise_busy = {
         let (busy, start) = (busy_seconds()?, Instant::now());
@@ -180,13 +177,13 @@ pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, B
         match site.load(sender, windows) {
             Ok(load) => loads.push(load),
             // The kernel may be too old, or not let us.
-            Err(BetweenError::LiveFrames(error)) => left_out.push(format!("{}: {error}", sender.names().1)),
+            Err(Error::LiveFrames(error)) => left_out.push(format!("{}: {error}", sender.names().1)),
             Err(error) => return Err(error),
         }
     }
     Ok(Between {
         tick_frequency: tsc::frequency(),
-        cpu,
+        cpu: machine::cpu_name(),
         port: kind.name().to_owned(),
         windows,
         window: WINDOW.as_secs_f64(),
@@ -196,7 +193,61 @@ pub fn measure(kind: PortKind, windows: usize, cpu: String) -> Result<Between, B
     })
 }
 
+impl Report for Between {
+    const SCHEMA: &'static str = "weir.bench.forward-port/1";
+
+    fn page(&self) -> Page {
+        fn ways(load: &Load) -> [(&str, &Load, &Cost); 3] {
+            [("straight", load, &load.straight), ("kernel", load, &load.kernel), ("weir", load, &load.weir)]
+        }
+        let thousands = |rate: Figure| Figure { median: rate.median / 1e3, p10: rate.p10 / 1e3, p90: rate.p90 / 1e3 };
+        let table = Table::of(self.loads.iter().flat_map(ways))
+            .words("Frames", |(_, load, _)| load.frames.as_str())
+            .words("Sender", |(_, load, _)| load.sender.as_str())
+            .words("Way", |(way, ..)| way)
+            .figure("kpps", 0, |(.., cost)| thousands(cost.rate))
+            .number("Lost", 0, |(.., cost)| format!("{:.1}%", cost.lost.median * 100.0))
+            .figure("Ticks", 0, |(.., cost)| cost.ticks);
+        let gigabits = SEGMENT as f64 * 8e-3;
+        let (windows, window) = (self.windows, self.window);
+        Page::default()
+            .line(format!(
+                "{}, {:.2} GHz time-stamp counter; one worker, {} ports, between namespaces",
+                self.cpu,
+                self.tick_frequency / 1e9,
+                self.port
+            ))
+            .line(format!(
+                "median, 10th and 90th percentile of {windows} windows of {window} s; ticks per packet are those of all CPUs, \
+                 sender and sink included"
+            ))
+            .line(format!("a packet of TCP is {SEGMENT} octets of its stream: 1000 kpps are {gigabits:.1} Gbit/s"))
+            .line(format!("before, {:.1} % of a CPU was busy with something else\n", self.otherwise_busy * 100.0))
+            .table(table)
+            .each(&self.loads, |page, load| page.line(load.text()))
+            .each(&self.left_out, |page, reason| page.line(format!("\nleft out: {reason}")))
+    }
+}
+
 impl Load {
+    /// Prints the comparison with the kernel, and the nodes.
+    fn text(&self) -> String {
+        // Sockets share their CPUs with the gateway: its work cannot be separated from what they do less.
+        let added = match self.sender == "sockets" {
+            true => String::new(),
+            false => format!(", for {} times the ticks added", spread(&self.added_ratio, 2)),
+        };
+        let nodes: Vec<String> =
+            self.nodes.iter().map(|node| format!("{} {:.1}", node.name, node.ticks.median)).collect();
+        format!(
+            "\n{}, {}: weir forwards {} times what the kernel does{added}\nticks in weir's nodes: {}",
+            self.frames,
+            self.sender,
+            spread(&self.rate_ratio, 2),
+            nodes.join(", ")
+        )
+    }
+
     fn new(sender: Sender, samples: &[Vec<Sample>; 3]) -> Load {
         let (frames, sender) = sender.names();
         let [straight, kernel, weir] = samples;
@@ -215,7 +266,7 @@ impl Load {
             });
         let node = |&name: &&'static str| NodeTicks {
             name: name.to_owned(),
-            ticks: figure(weir.iter().map(|sample| {
+            ticks: Figure::of(weir.iter().map(|sample| {
                 let node = sample.nodes.iter().find(|node| node.0 == name);
                 node.map_or(0.0, |node| node.1 as f64) / sample.arrived as f64
             })),
@@ -226,8 +277,8 @@ impl Load {
             straight: Cost::new(straight),
             kernel: Cost::new(kernel),
             weir: Cost::new(weir),
-            rate_ratio: figure(rates),
-            added_ratio: figure(added),
+            rate_ratio: Figure::of(rates),
+            added_ratio: Figure::of(added),
             nodes: names.iter().map(node).filter(|node| node.ticks.median >= 0.05).collect(),
         }
     }
@@ -236,19 +287,14 @@ impl Load {
 impl Cost {
     fn new(samples: &[Sample]) -> Cost {
         Cost {
-            rate: figure(samples.iter().map(Sample::rate)),
-            lost: figure(samples.iter().map(Sample::lost)),
-            ticks: figure(samples.iter().map(Sample::ticks)),
+            rate: Figure::of(samples.iter().map(Sample::rate)),
+            lost: Figure::of(samples.iter().map(Sample::lost)),
+            ticks: Figure::of(samples.iter().map(Sample::ticks)),
         }
     }
 }
 
-fn figure(samples: impl Iterator<Item = f64>) -> Figure {
-    let mut samples: Vec<f64> = samples.collect();
-    Figure::of(&mut samples).unwrap_or(Figure { median: f64::NAN, p10: f64::NAN, p90: f64::NAN })
-}
-
-/// What a window gave.
+/// The result of a window.
 struct Sample {
     seconds: f64,
     sent: u64,
@@ -259,7 +305,7 @@ struct Sample {
     nodes: Vec<(&'static str, u64)>,
 }
 
-/// What the counters say at one moment.
+/// The counters at one moment.
 struct Moment {
     time: Instant,
     sent: u64,
@@ -302,11 +348,12 @@ struct Site {
     gateway: Namespace,
     sink: Namespace,
     sender_cpu: usize,
+    weir_cpu: usize,
     config: Gateway,
 }
 
 impl Site {
-    fn new(kind: PortKind, sender_cpu: usize, weir_cpu: usize) -> Result<Site, BetweenError> {
+    fn new(kind: PortKind, sender_cpu: usize, weir_cpu: usize) -> Result<Site, Error> {
         let made = system("making a namespace");
         let site = Site {
             kind,
@@ -314,7 +361,8 @@ impl Site {
             gateway: Namespace::new("gateway").map_err(&made)?,
             sink: Namespace::new("sink").map_err(&made)?,
             sender_cpu,
-            config: gateway(kind, weir_cpu),
+            weir_cpu,
+            config: gateway(kind),
         };
         site.connect().map_err(system("connecting the namespaces"))?;
         Ok(site)
@@ -368,7 +416,7 @@ impl Site {
     }
 
     /// Sends by each of the ways in turn.
-    fn load(&self, sender: Sender, windows: usize) -> Result<Load, BetweenError> {
+    fn load(&self, sender: Sender, windows: usize) -> Result<Load, Error> {
         let mut samples: [Vec<Sample>; 3] = Default::default();
         for _ in 0..windows {
             for (way, samples) in [Way::Straight, Way::Kernel, Way::Weir].into_iter().zip(&mut samples) {
@@ -379,10 +427,12 @@ impl Site {
     }
 
     /// Sends for a window by one of the ways.
-    fn window(&self, way: Way, sender: Sender) -> Result<Sample, BetweenError> {
+    fn window(&self, way: Way, sender: Sender) -> Result<Sample, Error> {
         let entered = system("entering a namespace");
         let engine = match way {
-            Way::Weir => Some(self.gateway.enter(|| start(self.config.clone())).map_err(&entered)??),
+            Way::Weir => Some(
+                self.gateway.enter(|| machine::start(self.config.clone(), &[self.weir_cpu])).map_err(&entered)??,
+            ),
             _ => None,
         };
         // weir's packets are not the kernel's as well.
@@ -433,7 +483,7 @@ impl Site {
                 }
             });
             std::thread::sleep(WARM_UP);
-            let mut look = || -> Result<Moment, BetweenError> {
+            let mut look = || -> Result<Moment, Error> {
                 let octets = if sender == Sender::Tcp { SEGMENT } else { 1 };
                 let received = gauge.arrived.load(Ordering::Relaxed) / octets;
                 Ok(Moment {
@@ -453,7 +503,7 @@ impl Site {
                 let received = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 received.map_err(system("a socket"))?;
             }
-            Ok::<Sample, BetweenError>(Sample::between(&before?, &after?))
+            Ok::<Sample, Error>(Sample::between(&before?, &after?))
         })?;
         drop(taking);
         if sample.arrived == 0 {
@@ -462,7 +512,7 @@ impl Site {
                 Way::Kernel => "the kernel",
                 Way::Weir => "weir",
             };
-            return Err(BetweenError::Nothing(name));
+            return Err(Error::Nothing(name));
         }
         Ok(sample)
     }
@@ -473,13 +523,8 @@ fn ticks(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
     snapshot.workers.iter().flat_map(|worker| &worker.nodes).map(|node| (node.name, node.ticks)).collect()
 }
 
-fn start(config: Gateway) -> Result<Engine, BetweenError> {
-    let random = Entropy::from_system().map_err(system("randomness"))?;
-    Ok(Engine::start(config, Options { clock: Clock::monotonic(), random, invent_neighbors: false, pin: true })?)
-}
-
 /// The gateway: one worker, two ports, one route, one neighbour.
-fn gateway(kind: PortKind, cpu: usize) -> Gateway {
+fn gateway(kind: PortKind) -> Gateway {
     let port = |device: &str, name: &str| match kind {
         PortKind::AfPacket => PortSpec::AfPacket(AfPacketSpec {
             interface: device.to_owned(),
@@ -502,7 +547,7 @@ fn gateway(kind: PortKind, cpu: usize) -> Gateway {
     inside.mac = Some(MacAddress(WEIR));
     let outside = model::interface("out", port("g1", "out"), net("10.255.0.1/24"));
     let target = RouteTarget::Via([model::hop(1, address("10.255.0.2"))].into());
-    let mut gateway = Gateway {
+    Gateway {
         interfaces: vec![inside, outside],
         routes: vec![model::route(net("10.2.0.0/16"), target)],
         neighbors: vec![
@@ -512,9 +557,7 @@ fn gateway(kind: PortKind, cpu: usize) -> Gateway {
         ],
         buffers: Buffers::default(),
         ..model::empty()
-    };
-    gateway.workers.cores = vec![cpu as u16];
-    gateway
+    }
 }
 
 fn text(mac: [u8; 6]) -> String {
@@ -522,7 +565,7 @@ fn text(mac: [u8; 6]) -> String {
 }
 
 /// Seconds that CPUs have been busy, all together: user, nice, system, irq and softirq of /proc/stat (proc_stat(5)).
-fn busy_seconds() -> Result<f64, BetweenError> {
+fn busy_seconds() -> Result<f64, Error> {
     let failed = system("/proc/stat");
     let text = std::fs::read_to_string("/proc/stat").map_err(&failed)?;
     let fields: Vec<u64> = text
@@ -545,13 +588,13 @@ struct DeviceCounter {
 }
 
 impl DeviceCounter {
-    fn open(space: &Namespace, device: &'static str) -> Result<DeviceCounter, BetweenError> {
+    fn open(space: &Namespace, device: &'static str) -> Result<DeviceCounter, Error> {
         // The file stays that of the namespace it was opened in.
         let file = space.enter(|| File::open("/proc/thread-self/net/dev")).and_then(|opened| opened);
         Ok(DeviceCounter { file: file.map_err(system("/proc/net/dev"))?, device })
     }
 
-    fn read(&mut self) -> Result<u64, BetweenError> {
+    fn read(&mut self) -> Result<u64, Error> {
         let failed = system("/proc/net/dev");
         let mut text = String::new();
         self.file.rewind().and_then(|()| self.file.read_to_string(&mut text)).map_err(&failed)?;

@@ -9,8 +9,10 @@
 pub mod acl;
 pub mod alike;
 pub mod between;
+mod error;
 pub mod forward;
 pub mod lpm;
+mod machine;
 mod model;
 pub mod namespace;
 pub mod peer;
@@ -19,3 +21,6 @@ pub mod report;
 pub mod sav;
 mod senders;
 pub mod soak;
+mod turns;
+
+pub use error::Error;

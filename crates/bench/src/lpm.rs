@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use crate::peer::{self, Peer};
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
-use weir_base::reclaim::{Domain, TooManyReaders};
+use weir_base::reclaim::Domain;
 use weir_base::tsc;
 use weir_table::lpm::sample::{self, Draw};
-use weir_table::lpm::{Full, Limits, Prefix, Table, Value, Writer};
+use weir_table::lpm::{Limits, Prefix, Table, Value, Writer};
 
+use crate::Error;
 use crate::report::figure::{Figure, Target};
+use crate::report::table::Table as Shown;
 
 /// Keys of a call, as a vector has them.
 const BATCH: usize = 256;
@@ -39,27 +41,7 @@ pub struct Effort {
     pub peers: Option<PathBuf>,
 }
 
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum LpmError {
-    /// A peer could not be run, or files for it not be written.
-    #[error("peer: {0}")]
-    Peer(#[from] io::Error),
-    /// A peer answered something else for the same key.
-    #[error("{peer} answers otherwise than weir for the same keys")]
-    Disagree {
-        /// Which.
-        peer: String,
-    },
-    /// The table has no room.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// There are too many readers.
-    #[error(transparent)]
-    Readers(#[from] TooManyReaders),
-}
-
-/// What a family's table costs.
+/// The cost of a family's table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lpm {
     /// `ipv4` or `ipv6`.
@@ -82,7 +64,7 @@ pub struct Lpm {
     pub updates_met: bool,
 }
 
-/// What lookups of a set of keys cost.
+/// The cost of lookups of a set of keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lookups {
     /// `uniform`: any address; `inside`: an address under a random route.
@@ -97,7 +79,7 @@ pub struct Lookups {
     pub peers: Vec<PeerLookups>,
 }
 
-/// What a peer's lookups cost.
+/// The cost of a peer's lookups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerLookups {
     /// Library and function.
@@ -110,12 +92,46 @@ pub struct PeerLookups {
     pub ratio: f64,
 }
 
+impl Lpm {
+    /// Prints memory, filling and updates in a line.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "{}: {} routes, {:.1} B per route ({:.1} B more for the writer), filled in {:.2} s, {:.0} updates/s ({}) beside \
+             {:.0} M lookups/s",
+            self.family,
+            self.routes,
+            self.bytes_per_route,
+            self.writer_bytes_per_route,
+            self.fill_seconds,
+            self.updates_per_second,
+            if self.updates_met { "≥ 500000" } else { "≥ 500000 missed" },
+            self.lookups_beside / 1e6,
+        )
+    }
+}
+
+/// Returns the table of lookups, ours and the peers'.
+pub(crate) fn lookups(all: &[Lpm]) -> Shown<(&Lpm, &Lookups, Option<&PeerLookups>)> {
+    let each = all.iter().flat_map(|lpm| lpm.lookups.iter().map(move |lookups| (lpm, lookups)));
+    let rows = each.flat_map(|(lpm, lookups)| {
+        let peers = std::iter::once(None).chain(lookups.peers.iter().map(Some));
+        peers.map(move |peer| (lpm, lookups, peer))
+    });
+    Shown::of(rows)
+        .words("Family", |(lpm, ..)| lpm.family.as_str())
+        .words("Keys", |(_, lookups, _)| lookups.keys.as_str())
+        .words("Who", |(.., peer)| peer.map_or("weir", |peer| &peer.name))
+        .number("Ticks", 1, |(_, lookups, peer)| peer.map_or(lookups.ticks.median, |peer| peer.median))
+        .target(|(_, lookups, peer)| lookups.target.filter(|_| peer.is_none()))
+        .number("Ours/theirs", 2, |(.., peer)| peer.map(|peer| peer.ratio))
+}
+
 /// Measures a family's table. Prefix number n has the value 1 + n mod 32,000. The thread that looks up beside the updates
 /// runs on the first of `cpus`; the caller may be pinned to another.
 ///
 /// # Errors
-/// When a peer can not be run or disagrees, or there is no room.
-pub fn measure<K: Draw>(prefixes: &[Prefix<K>], effort: &Effort, cpus: &[usize]) -> Result<Lpm, LpmError> {
+/// When a peer cannot be run or disagrees, or there is no room.
+pub fn measure<K: Draw>(prefixes: &[Prefix<K>], effort: &Effort, cpus: &[usize]) -> Result<Lpm, Error> {
     let v4 = K::BITS == 32;
     let domain = Domain::new();
     let mut writer = Writer::new(&domain, Limits { max_routes: prefixes.len() + 1, max_bytes: 1 << 30 })?;
@@ -162,7 +178,7 @@ fn look_up<K: Draw>(
     keys: &[K],
     prefixes: &[Prefix<K>],
     effort: &Effort,
-) -> Result<Lookups, LpmError> {
+) -> Result<Lookups, Error> {
     let mut peer = match &effort.peers {
         Some(directory) => Some(start_peer(&directory.join(PEER), keys, prefixes)?),
         None => None,
@@ -176,7 +192,7 @@ fn look_up<K: Draw>(
     let mut out = [0; BATCH];
     let mut ticks = Vec::new();
     for _ in 0..effort.repeats {
-        // The first of the two rounds is not counted, as with the peer: whoever ran before left other things in the caches.
+        // The first of the two rounds is not counted, as with the peer: the program that ran before left other things in the caches.
         let mut start = 0;
         for _ in 0..2 {
             start = tsc::ticks();
@@ -190,12 +206,12 @@ fn look_up<K: Draw>(
             peer.repeat()?;
         }
     }
-    let ticks = Figure::of(&mut ticks).expect("there is at least one repeat");
+    let ticks = Figure::of(ticks);
     let mut peers = Vec::new();
     for result in peer.map(Peer::finish).transpose()?.unwrap_or_default() {
         let name = format!("{} {}", result.peer, result.variant);
         if result.checksum != checksum {
-            return Err(LpmError::Disagree { peer: name });
+            return Err(Error::Disagree { peer: name, what: "keys".to_owned() });
         }
         peers.push(PeerLookups { name, median: result.median, min: result.min, ratio: ticks.median / result.median });
     }
@@ -209,7 +225,7 @@ fn look_up<K: Draw>(
 }
 
 /// Starts the peer on the same prefixes and keys, which it reads from files.
-fn start_peer<K: Draw>(program: &Path, keys: &[K], prefixes: &[Prefix<K>]) -> Result<Peer, LpmError> {
+fn start_peer<K: Draw>(program: &Path, keys: &[K], prefixes: &[Prefix<K>]) -> Result<Peer, Error> {
     let directory = tempfile::tempdir()?;
     let (prefix_file, key_file) = (directory.path().join("prefixes"), directory.path().join("keys"));
     let mut text = io::BufWriter::new(std::fs::File::create(&prefix_file)?);
@@ -243,7 +259,7 @@ fn update<K: Draw>(
     duration: Duration,
     cpus: &[usize],
     random: &mut Random,
-) -> Result<(f64, f64), LpmError> {
+) -> Result<(f64, f64), Error> {
     let keys = sample::inside(prefixes, 1 << 16, random);
     let (table, mut reader): (Arc<Table<K>>, _) = (writer.table(), domain.reader()?);
     let stop = AtomicBool::new(false);
@@ -276,7 +292,7 @@ fn churn<K: Draw>(
     prefixes: &[Prefix<K>],
     duration: Duration,
     random: &mut Random,
-) -> Result<(u64, f64), LpmError> {
+) -> Result<(u64, f64), Error> {
     let (start, mut count) = (Instant::now(), 0);
     let mut withdrawn = Vec::new();
     while start.elapsed() < duration {
@@ -317,6 +333,6 @@ mod tests {
         let prefixes = Prefixes::made_of(10, 10, 1);
         let peers = Some(PathBuf::from("/nonexistent"));
         let effort = Effort { keys: 16, repeats: 1, updates: Duration::ZERO, peers };
-        assert!(matches!(measure(&prefixes.v4, &effort, &[]), Err(LpmError::Peer(_))));
+        assert!(matches!(measure(&prefixes.v4, &effort, &[]), Err(Error::Peer(_))));
     }
 }

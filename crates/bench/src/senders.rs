@@ -16,7 +16,8 @@ use weir_port::spec::{
 };
 use weir_port::{Context, open};
 
-use super::between::error::{BetweenError, system};
+use crate::Error;
+use crate::error::system;
 
 /// Distinct flows.
 const FLOWS: u16 = 10_000;
@@ -84,7 +85,7 @@ impl Gauge {
 }
 
 /// Sends frames from memory out by a device until told to stop, on one CPU.
-pub(super) fn frames(device: &str, to: [u8; 6], sender: Sender, cpu: usize, gauge: &Gauge) -> Result<(), BetweenError> {
+pub(super) fn frames(device: &str, to: [u8; 6], sender: Sender, cpu: usize, gauge: &Gauge) -> Result<(), Error> {
     affinity::pin(cpu).map_err(system("the sender's CPU"))?;
     match sender {
         Sender::PacketSocket(size) => packet_socket(device, to, size, gauge),
@@ -92,7 +93,7 @@ pub(super) fn frames(device: &str, to: [u8; 6], sender: Sender, cpu: usize, gaug
     }
 }
 
-fn xdp(device: &str, to: [u8; 6], gauge: &Gauge) -> Result<(), BetweenError> {
+fn xdp(device: &str, to: [u8; 6], gauge: &Gauge) -> Result<(), Error> {
     let frames = LiveFrames::open(device, &datagram(to), FLOWS)?;
     while gauge.goes_on() {
         frames.send(COPIES)?;
@@ -114,7 +115,7 @@ fn datagram(to: [u8; 6]) -> [u8; 60] {
     frame
 }
 
-fn packet_socket(device: &str, to: [u8; 6], size: SizeSpec, gauge: &Gauge) -> Result<(), BetweenError> {
+fn packet_socket(device: &str, to: [u8; 6], size: SizeSpec, gauge: &Gauge) -> Result<(), Error> {
     let address = |text: &str| text.parse().expect("a constant address");
     let template = TemplateSpec {
         source: (address("10.1.0.2"), address("10.1.0.2")),

@@ -15,11 +15,12 @@ use weir_port::spec::{
     GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport as Payload,
 };
 
+use super::Effort;
 use super::packet::Ip;
-use super::run::Run;
-use super::{AclError, Effort};
+use crate::Error;
 use crate::model;
 use crate::report::figure::{Figure, Target};
+use crate::turns::{Outcome, Run};
 
 /// Flows, half of them each way.
 const FLOWS: u32 = 10_000;
@@ -164,16 +165,17 @@ pub(super) const STATEFUL: [(&str, Option<u32>, f64); 2] =
 pub(super) const THEIR_BASES: [(u32, f64); 2] = [(136, 18.26), (132, 18.81)];
 
 /// Measures the table for a family.
-pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, AclError> {
+pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
     let plain = gateway::<K>();
     let mut run = Run::new(&plain)?;
+    run.add(&plain, &[], Outcome::Forwarded)?;
     let nodes = Nodes::of::<K>();
     for case in &CASES {
         let mut model = plain.clone();
         enable(&mut model, case);
-        run.add(&model, nodes.asks(case.place))?;
+        run.add(&model, &[nodes.asks(case.place)], Outcome::Forwarded)?;
     }
-    let samples = run.turns(effort, FLOWS as usize)?;
+    let samples = run.turns(effort.turns, effort.windows, FLOWS as usize)?;
     let (base, others) = samples.split_first().expect("the first asks for nothing");
     let v4 = K::BITS == 32;
     let mut rows = Vec::new();

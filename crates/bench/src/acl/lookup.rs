@@ -19,12 +19,13 @@ use weir_port::pcap::{CaptureError, Writer as Capture};
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use weir_table::classify::{Fields, Limits, NO_RULE, Rule, Table, Writer};
 
+use super::Effort;
 use super::packet::{Ip, Packet};
-use super::run::Run;
 use super::sets::Set;
-use super::{AclError, Effort};
+use crate::Error;
 use crate::model;
 use crate::report::figure::{Figure, Target};
+use crate::turns::{Outcome, Run};
 
 /// As many as packets in a vector.
 pub(super) const VECTOR: usize = 256;
@@ -38,12 +39,12 @@ const LOADED: (usize, f64) = (50_000, 200.0);
 /// Packets that are held against a linear search.
 const CHECKED: usize = 500;
 
-/// What a set of rules costs.
+/// The cost of a set of rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetCost {
     /// `ipv4` or `ipv6`.
     pub family: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Rules.
     pub rules: usize,
@@ -89,6 +90,13 @@ pub struct TrafficCost {
     pub added: Figure,
 }
 
+impl TrafficCost {
+    /// Returns the fastest of the peer's functions.
+    pub(super) fn fastest(&self) -> Option<&PeerCost> {
+        self.peers.iter().min_by(|one, other| one.median.total_cmp(&other.median))
+    }
+}
+
 /// What a function of the peer takes for the same packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerCost {
@@ -111,7 +119,7 @@ fn targets(v4: bool, rules: usize) -> (Option<f64>, Option<f64>, Option<f64>) {
 }
 
 /// Measures a set with both kinds of traffic.
-pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<SetCost, AclError> {
+pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<SetCost, Error> {
     let mut random = Random::from_seed(set.rules.len() as u64);
     let domain = Domain::new();
     let mut loads = Vec::new();
@@ -124,7 +132,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<SetCost, A
         loads.push(start.elapsed().as_secs_f64() * 1e3);
     }
     let writer = loaded.map_or_else(|| load(&domain, &set.rules), Ok)?;
-    let load_ms = Figure::of_all(&mut loads).median;
+    let load_ms = Figure::of(loads).median;
     let stats = writer.stats();
     let rules = set.rules.len();
     let (mut traffic, mut peer_load_ms) = (Vec::new(), None);
@@ -150,7 +158,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort) -> Result<SetCost, A
 }
 
 /// A classifier of rules whose identity is their place.
-pub(super) fn load<K: Ip>(domain: &Domain, rules: &[Rule<K>]) -> Result<Writer<K>, AclError> {
+pub(super) fn load<K: Ip>(domain: &Domain, rules: &[Rule<K>]) -> Result<Writer<K>, Error> {
     let mut writer = Writer::new(domain, Limits { rules: 1 << 20, bytes: 1 << 30 })?;
     writer.load(rules.iter().zip(0..).map(|(rule, place)| (u64::from(place) * GAP, rule.clone(), place)))?;
     Ok(writer)
@@ -180,7 +188,7 @@ fn with_traffic<K: Ip>(
     domain: &Domain,
     table: &Table<K>,
     effort: &Effort,
-) -> Result<(TrafficCost, Option<f64>), AclError> {
+) -> Result<(TrafficCost, Option<f64>), Error> {
     let fields: Vec<Fields<K>> = packets.iter().map(Packet::fields).collect();
     let mut found = vec![0; fields.len()];
     let mut reader = domain.reader()?;
@@ -190,7 +198,7 @@ fn with_traffic<K: Ip>(
     for (fields, &found) in fields.iter().zip(&found).step_by(fields.len().div_ceil(CHECKED)) {
         let first = set.rules.iter().position(|rule| rule.matches(fields)).map_or(NO_RULE, |place| place as u32);
         if first != found {
-            return Err(AclError::Wrong { set: set.name.clone(), found, first });
+            return Err(Error::Wrong { set: set.name.clone(), found, first });
         }
     }
     // A peer that fails, as it has no room for the rules, is told of beside what the others take.
@@ -206,7 +214,7 @@ fn with_traffic<K: Ip>(
             None => Ok(None),
         });
     }
-    let lookup = Figure::of_all(&mut ticks);
+    let lookup = Figure::of(ticks);
     // The answer of peers for no rule is 0.
     let checksum = peer::checksum(found.iter().map(|&place| place.wrapping_add(1)));
     let (results, peer_error) = match peer.and_then(|peer| peer.map_or_else(|| Ok(Vec::new()), Peer::finish)) {
@@ -217,7 +225,7 @@ fn with_traffic<K: Ip>(
     for result in results {
         let name = format!("{} {}", result.peer, result.variant);
         if result.checksum != checksum {
-            return Err(AclError::Disagree { peer: name, set: set.name.clone() });
+            return Err(Error::Disagree { peer: name, what: format!("packets and rules of {}", set.name) });
         }
         built = built.or_else(|| build_ms(&result.json));
         peers.push(PeerCost { name, median: result.median, min: result.min });
@@ -266,14 +274,15 @@ fn start_peer<K: Ip>(program: &Path, rules: &[Rule<K>], packets: &[Packet<K>]) -
 }
 
 /// Ticks of the node, and what it adds to the graph, when these packets come in.
-fn in_the_graph<K: Ip>(set: &Set<K>, packets: &[Packet<K>], effort: &Effort) -> Result<(Figure, Figure), AclError> {
-    let scratch = tempfile::tempdir().map_err(AclError::Scratch)?;
+fn in_the_graph<K: Ip>(set: &Set<K>, packets: &[Packet<K>], effort: &Effort) -> Result<(Figure, Figure), Error> {
+    let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
     let mut model = gateway(set, &capture(packets, scratch.path())?);
     let mut run = Run::new(&model)?;
+    run.add(&model, &[], Outcome::Forwarded)?;
     model.interfaces[0].access.acl_in = vec![AclIndex(0)];
     let node = if K::BITS == 32 { Node::Ip4AclIn } else { Node::Ip6AclIn };
-    run.add(&model, node)?;
-    let samples = run.turns(effort, packets.len())?;
+    run.add(&model, &[node], Outcome::Forwarded)?;
+    let samples = run.turns(effort.turns, effort.windows, packets.len())?;
     let [plain, with] = &samples[..] else { unreachable!("one version was added to the first") };
     Ok((with.node(node), with.added(plain)))
 }

@@ -4,13 +4,11 @@
 //! sizes, beside rte_acl and beside the node that makes them ([`SetCost`]); the worst that sets and packets can do ([`Worst`]);
 //! and rules that come and go beside lookups ([`Updates`]).
 
-mod error;
+mod effort;
 mod guide;
 mod lookup;
 mod packet;
-mod plot;
 mod report;
-mod run;
 mod running;
 mod sets;
 mod text;
@@ -19,26 +17,60 @@ mod worst;
 
 use std::path::Path;
 
+use crate::Error;
 use crate::alike::Alike;
+use crate::machine::{self, pin_first};
 
 use packet::Ip;
 use sets::Set;
 
-pub use error::{AclError, Effort};
+pub use effort::Effort;
 pub use guide::{Guide, GuideNode, GuideRow, Theirs};
 pub use lookup::{PeerCost, SetCost, TrafficCost};
-pub use plot::plot;
 pub use report::Acl;
 pub use running::Running;
-pub use sets::SetError;
 pub use update::{Times, Updates};
 pub use worst::{Worst, WorstRow};
+
+impl Acl {
+    /// Measures rule sets, the guide's table and the worst case on a CPU, by default the last one that may be used; or, for
+    /// `updates`, changes beside lookups. `classbench` is a directory of further rule sets.
+    ///
+    /// # Errors
+    /// If a set cannot be read, a peer cannot be run or disagrees, there is no room, or packets do not go where they should.
+    pub fn measure(
+        classbench: Option<&Path>,
+        updates: bool,
+        cpu: Option<usize>,
+        effort: &Effort,
+    ) -> Result<Acl, Error> {
+        let allowed = machine::cpus();
+        let mut report = Acl {
+            tick_frequency: weir_base::tsc::frequency(),
+            cpu: machine::cpu_name(),
+            turns: effort.turns,
+            repeats: effort.repeats,
+            ..Acl::default()
+        };
+        if updates {
+            // Lookups have a CPU of their own, and this thread another.
+            report.updates = self::updates(classbench, effort, &allowed)?;
+            report.running = running(effort, &allowed)?;
+        } else {
+            machine::pin(cpu)?;
+            report.sets = rule_sets(classbench, effort)?;
+            report.guide = guides(effort)?;
+            report.worst = worst_cases(effort)?;
+        }
+        Ok(report)
+    }
+}
 
 /// The guide's table, IPv4 first.
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn guides(effort: &Effort) -> Result<Vec<Guide>, AclError> {
+pub fn guides(effort: &Effort) -> Result<Vec<Guide>, Error> {
     Ok(vec![guide::measure::<u32>(effort)?, guide::measure::<u128>(effort)?])
 }
 
@@ -47,8 +79,8 @@ pub fn guides(effort: &Effort) -> Result<Vec<Guide>, AclError> {
 ///
 /// # Errors
 /// When files can not be read, there is no room, packets do not go where they should, or a peer can not be run or disagrees.
-pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCost>, AclError> {
-    fn family<K: Ip>(effort: &Effort) -> Result<Vec<SetCost>, AclError> {
+pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCost>, Error> {
+    fn family<K: Ip>(effort: &Effort) -> Result<Vec<SetCost>, Error> {
         let sizes = [1_000, 10_000, 50_000, 100_000].into_iter().filter(|&rules| rules <= effort.rules);
         let sets = sizes.flat_map(|rules| Alike::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
         sets.map(|set| lookup::measure(&set, effort)).collect()
@@ -65,7 +97,7 @@ pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCo
 ///
 /// # Errors
 /// When there is no room.
-pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, AclError> {
+pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, Error> {
     let mut all = Vec::new();
     for rules in [1_000, 10_000, 100_000, 500_000].into_iter().filter(|&rules| rules <= effort.worst_rules) {
         all.push(worst::measure::<u32>(rules, effort)?);
@@ -79,8 +111,8 @@ pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, AclError> {
 ///
 /// # Errors
 /// When files can not be read, or there is no room.
-pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, AclError> {
-    fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, AclError> {
+pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, Error> {
+    fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, Error> {
         let sizes = [1_000, 10_000, 50_000].into_iter().filter(|&rules| rules <= effort.rules);
         let sets = sizes.flat_map(|rules| Alike::ALL.map(|kind| sets::made::<K>(kind, rules, 1)));
         sets.map(|set| update::measure(&set, effort, cpus)).collect()
@@ -97,8 +129,8 @@ pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Re
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn running(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, AclError> {
-    fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, AclError> {
+pub fn running(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, Error> {
+    fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, Error> {
         let sizes = [1_000, 10_000, 50_000].into_iter().filter(|&rules| rules <= effort.rules);
         sizes.map(|rules| running::measure(&sets::made::<K>(Alike::Access, rules, 1), effort, cpus)).collect()
     }
@@ -108,20 +140,13 @@ pub fn running(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, AclError
     Ok(all)
 }
 
-fn pin_first(cpus: &[usize]) {
-    if let Some(&first) = cpus.first() {
-        // Where it runs is for speed only.
-        let _ = weir_base::affinity::pin(first);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
     use super::*;
-    use crate::report::{self, Report as _};
+    use crate::report::Report as _;
 
     fn little() -> Effort {
         Effort {
@@ -212,7 +237,7 @@ mod tests {
     #[test]
     fn peers_that_are_not_there_are_an_error() {
         let effort = Effort { peers: Some(PathBuf::from("/nonexistent")), ..little() };
-        assert!(matches!(rule_sets(None, &effort), Err(AclError::Peer(_))));
+        assert!(matches!(rule_sets(None, &effort), Err(Error::Peer(_))));
     }
 
     #[test]
@@ -234,7 +259,7 @@ mod tests {
         let text = report.text();
         let note = "\nno rte_acl of made-access, 1000 rules, spread: the peer ended with exit status: 1\n";
         assert!(text.contains(note), "{text}");
-        assert_eq!(serde_json::from_str::<Acl>(&report::json(&report)).unwrap(), report);
+        assert_eq!(serde_json::from_str::<Acl>(&report.json()).unwrap(), report);
     }
 
     #[test]
@@ -252,7 +277,7 @@ mod tests {
             updates: updates(None, &effort, &cpus).unwrap(),
             running: running(&effort, &cpus).unwrap(),
         };
-        let again: Acl = serde_json::from_str(&report::json(&report)).unwrap();
+        let again: Acl = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(again, report);
         let cost = &mut report.sets[0].traffic[0];
         cost.peers = vec![PeerCost { name: "rte_acl avx512x32".to_owned(), median: 50.0, min: 49.0 }];
@@ -260,7 +285,7 @@ mod tests {
         cost.ratio_target = Some(crate::report::figure::Target::at_most(0.8, 0.9));
         report.sets[0].peer_load_ms = Some(100.0);
         let directory = tempfile::tempdir().unwrap();
-        let plots = plot(&report, directory.path()).unwrap();
+        let plots = report.plot(directory.path()).unwrap();
         assert_eq!(plots.len(), 4);
         assert!(plots.iter().all(|plot| std::fs::read_to_string(plot).unwrap().contains("</svg>")));
         let text = report.text();

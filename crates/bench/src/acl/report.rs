@@ -1,28 +1,26 @@
 //! The report of `weir bench acl`.
 
-use std::fmt::Write;
-
+use plotters::style::{BLACK, BLUE, CYAN, Color as _, MAGENTA, RED, RGBColor};
 use serde::{Deserialize, Serialize};
 
 use super::guide::{STATEFUL, THEIR_BASES};
 use super::sets::LOCAL_FLOWS;
-use super::{Guide, Running, SetCost, Times, Updates, Worst};
-use crate::report::Report;
-use crate::report::figure::{Figure, Target};
-use crate::report::forward::machine;
-use crate::report::table::Align::{Left, Right};
+use super::{Guide, GuideRow, Running, SetCost, Theirs, Times, TrafficCost, Updates, Worst};
+use crate::report::chart::{Axis, Bar, Chart, Series, Shape};
+use crate::report::figure::Target;
 use crate::report::table::Table;
+use crate::report::{Page, Report, machine};
 
-/// What `weir bench acl` measured.
+/// The measurement of `weir bench acl`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Acl {
     /// Ticks of the time-stamp counter per second.
     pub tick_frequency: f64,
-    /// The CPU, as it names itself.
+    /// The name of the CPU.
     pub cpu: String,
-    /// Turns: what medians in the graph are of.
+    /// Turns: medians in the graph are over these.
     pub turns: usize,
-    /// Repeats: what medians of lookups are of.
+    /// Repeats: medians of lookups are over these.
     pub repeats: usize,
     /// The guide's table, by family.
     pub guide: Vec<Guide>,
@@ -30,380 +28,299 @@ pub struct Acl {
     pub sets: Vec<SetCost>,
     /// The worst case, by size and family.
     pub worst: Vec<Worst>,
-    /// Changes beside lookups, if they were asked for.
+    /// Changes beside lookups, if they were wanted.
     pub updates: Vec<Updates>,
-    /// Changes in a gateway that runs, if they were asked for.
+    /// Changes in a running gateway, if they were wanted.
     pub running: Vec<Running>,
 }
 
 impl Report for Acl {
     const SCHEMA: &'static str = "weir.bench.acl/1";
 
-    fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", machine(&self.cpu, self.tick_frequency));
-        let _ = writeln!(
-            text,
-            "ticks are per packet: medians of {} turns in the graph, of {} repeats for lookups",
-            self.turns, self.repeats
-        );
-        if let Some(guide) = self.guide.first() {
-            let _ = writeln!(
-                text,
-                "\nthe guide's table: {} flows; the guide's cycles, of its machines, beside our ticks",
-                guide.flows
-            );
-        }
-        for guide in &self.guide {
-            cases(&mut text, guide);
-        }
-        for guide in &self.guide {
-            nodes(&mut text, guide);
-        }
-        if let Some(set) = self.sets.first() {
-            let packets = set.traffic.first().map_or(0, |traffic| traffic.packets);
-            let _ = writeln!(
-                text,
-                "\nrule sets: {packets} packets that match random rules (spread), or as many of {} flows, skewed (local)",
-                LOCAL_FLOWS.min(packets)
-            );
-            text.push_str(&lookups(&self.sets).text());
-            failures(&mut text, &self.sets);
-            text.push_str("\nmemory, in octets per rule, and loading\n");
-            text.push_str(&memory(&self.sets).text());
-        }
-        for worst in &self.worst {
-            let _ = writeln!(
-                text,
-                "\nthe worst case: {}, sets of {} rules; a lookup in a usual set takes {:.1} ticks",
-                worst.family, worst.rules, worst.usual
-            );
-            text.push_str(&hard(worst).text());
-        }
-        if let Some(updates) = self.updates.first() {
-            let _ = writeln!(
-                text,
-                "\nrules that come to random places and go, beside lookups ({} CPUs): microseconds, all work included",
-                updates.cpus
-            );
-            text.push_str(&changes(&self.updates).text());
-            text.push_str("\nticks of these lookups\n");
-            text.push_str(&beside(&self.updates).text());
-        }
-        if !self.running.is_empty() {
-            text.push_str("\nthe same in a gateway that runs, from the call until it returns\n");
-            text.push_str(&running(&self.running).text());
-        }
-        text
+    fn page(&self) -> Page {
+        let running = Some(&self.running).filter(|all| !all.is_empty());
+        Page::default()
+            .line(machine(&self.cpu, self.tick_frequency))
+            .line(format!(
+                "ticks are per packet: medians of {} turns in the graph, of {} repeats for lookups",
+                self.turns, self.repeats
+            ))
+            .each(self.guide.first(), |page, guide| {
+                page.line(format!(
+                    "\nthe guide's table: {} flows; cycles of the guide's machines, and ticks of this one",
+                    guide.flows
+                ))
+            })
+            .each(&self.guide, cases)
+            .each(&self.guide, nodes)
+            .each(self.sets.first(), |page, first| sets(page, first, &self.sets))
+            .each(&self.worst, hard)
+            .each(self.updates.first(), |page, first| changes(page, first.cpus, &self.updates))
+            .each(running, |page, all| {
+                let rows = all.iter().map(|one| (one, Changed::from(one)));
+                let table = times(Table::of(rows), |(_, changed)| changed)
+                    .number("Mpps", 2, |(one, _)| one.idle.median / 1e6)
+                    .number("Other_computes", 2, |(one, _)| one.busy.median / 1e6)
+                    .number("Rules_change", 2, |(one, _)| one.changing.median / 1e6);
+                page.line("\nthe same in a running gateway, from the call until it returns").table(table)
+            })
+    }
+
+    /// The additions of the guide's cases, ours beside the guide's; ticks of lookups over the number of rules, beside rte_acl's,
+    /// for each family; and the ratio of the two where there is a peer.
+    fn charts(&self) -> Vec<(String, Chart)> {
+        let guide = self.guide.iter().find(|guide| guide.family == "ipv4");
+        let guide = guide.map(|guide| ("acl-guide".to_owned(), by_case(guide)));
+        let families = ["ipv4", "ipv6"].into_iter().filter_map(|family| {
+            let sets: Vec<&SetCost> = self.sets.iter().filter(|set| set.family == family).collect();
+            (!sets.is_empty()).then(|| (format!("acl-rules-{family}"), by_rules(family, &sets)))
+        });
+        let compared: Vec<&SetCost> = self.sets.iter().filter(|set| set.peer_load_ms.is_some()).collect();
+        let ratio = (!compared.is_empty()).then(|| ("acl-ratio".to_owned(), ratios(&compared)));
+        guide.into_iter().chain(families).chain(ratio).collect()
     }
 }
 
-fn target(target: Option<Target>) -> String {
-    target.map_or(String::new(), |target| target.text())
+/// A row of the guide's table: a case that is measured, forwarding alone, or a case that is not measured yet.
+#[derive(Clone, Copy)]
+enum Case<'a> {
+    Alone(&'a Guide),
+    Measured(&'a GuideRow),
+    NotYet(&'static str, Option<u32>, f64),
 }
 
-fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or(String::new(), |value| format!("{value:.digits$}"))
+impl<'a> Case<'a> {
+    fn row(self) -> Option<&'a GuideRow> {
+        match self {
+            Case::Measured(row) => Some(row),
+            _ => None,
+        }
+    }
+
+    fn theirs(self) -> Option<Theirs> {
+        self.row()?.theirs
+    }
 }
 
-fn spread(figure: &Figure) -> [String; 3] {
-    [figure.median, figure.p10, figure.p90].map(|value| format!("{value:.1}"))
-}
-
-fn cases(text: &mut String, guide: &Guide) {
-    let _ = writeln!(text, "\n{}, {}-octet frames", guide.family, guide.size);
-    let mut table = Table::new(&[
-        ("Case", Left),
-        ("Guide", Right),
-        ("Added", Right),
-        ("Ours", Right),
-        ("Added", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Mpps", Right),
-        ("Guide_node", Right),
-        ("Node", Right),
-        ("VPP", Right),
-        ("Target", Left),
-    ]);
+fn cases(page: Page, guide: &Guide) -> Page {
     let v4 = guide.family == "ipv4";
-    let bases: Vec<String> = THEIR_BASES.iter().map(|(cycles, _)| cycles.to_string()).collect();
-    table.row([
-        "forwarding".to_owned(),
-        if v4 { bases.join(", ") } else { String::new() },
-        String::new(),
-        format!("{:.1}", guide.base.median),
-        String::new(),
-        String::new(),
-        String::new(),
-        format!("{:.1}", guide.base_rate / 1e6),
-        String::new(),
-        String::new(),
-        String::new(),
-        String::new(),
-    ]);
-    for row in &guide.rows {
-        let theirs = row.theirs;
-        let with = theirs.and_then(|theirs| theirs.with);
-        let added = theirs.and_then(|theirs| Some(theirs.with? - theirs.base?));
-        let [ours, low, high] = spread(&row.added);
-        table.row([
-            row.case.clone(),
-            with.map_or(String::new(), |with| with.to_string()),
-            added.map_or(String::new(), |added| format!("+{added}")),
-            format!("{:.1}", row.with.median),
-            format!("+{ours}"),
-            low,
-            high,
-            format!("{:.1}", row.rate / 1e6),
-            number(theirs.map(|theirs| theirs.node), 1),
-            format!("{:.1}", row.ticks.median),
-            row.vpp.map_or(String::new(), |vpp| vpp.to_string()),
-            target(row.target),
-        ]);
-    }
-    for (case, with, node) in STATEFUL.iter().filter(|_| v4) {
-        table.row::<12>(std::array::from_fn(|column| match (column, with) {
-            (0, _) => format!("{case}: not yet"),
-            (1, Some(with)) => with.to_string(),
-            (2, Some(with)) => format!("+{}", with - THEIR_BASES[0].0),
-            (8, _) => format!("{node:.1}"),
-            _ => String::new(),
-        }));
-    }
-    text.push_str(&table.text());
-    if v4 {
-        let [(_, lists), (_, allowlists)] = THEIR_BASES;
-        let _ = writeln!(
-            text,
-            "The guide's forwarding alone: {lists} Mpps beside lists, {allowlists} Mpps beside allowlists, and its \
-             increments are over each. Stateful lists come with sessions."
-        );
+    let later = STATEFUL.iter().filter(|_| v4).map(|&(case, with, node)| Case::NotYet(case, with, node));
+    let rows = std::iter::once(Case::Alone(guide)).chain(guide.rows.iter().map(Case::Measured)).chain(later);
+    let bases = THEIR_BASES.map(|(cycles, _)| cycles.to_string()).join(", ");
+    let table = Table::of(rows)
+        .words("Case", |case| match case {
+            Case::Alone(_) => "forwarding".to_owned(),
+            Case::Measured(row) => row.case.clone(),
+            Case::NotYet(case, ..) => format!("{case}: not yet"),
+        })
+        .number("Guide", 0, |case| match case {
+            Case::Alone(_) => v4.then(|| bases.clone()),
+            Case::Measured(row) => Some(row.theirs?.with?.to_string()),
+            Case::NotYet(_, with, _) => Some(with?.to_string()),
+        })
+        .number("Added", 0, |case| match case {
+            Case::NotYet(_, with, _) => Some(format!("+{}", with? - THEIR_BASES[0].0)),
+            _ => case.theirs().and_then(|theirs| Some(format!("+{}", theirs.with? - theirs.base?))),
+        })
+        .number("Ours", 1, |case| match case {
+            Case::Alone(guide) => Some(guide.base.median),
+            _ => Some(case.row()?.with.median),
+        })
+        .number("Added", 0, |case| Some(format!("+{:.1}", case.row()?.added.median)))
+        .number("p10", 1, |case| Some(case.row()?.added.p10))
+        .number("p90", 1, |case| Some(case.row()?.added.p90))
+        .number("Mpps", 1, |case| match case {
+            Case::Alone(guide) => Some(guide.base_rate / 1e6),
+            _ => Some(case.row()?.rate / 1e6),
+        })
+        .number("Guide_node", 1, |case| match case {
+            Case::NotYet(.., node) => Some(node),
+            _ => Some(case.theirs()?.node),
+        })
+        .number("Node", 1, |case| Some(case.row()?.ticks.median))
+        .number("VPP", 0, |case| case.row()?.vpp)
+        .target(|case| case.row()?.target);
+    let [(_, lists), (_, allowlists)] = THEIR_BASES;
+    let note = format!(
+        "The guide's forwarding alone: {lists} Mpps beside lists, {allowlists} Mpps beside allowlists, and its increments are \
+         over each. Stateful lists come with sessions."
+    );
+    page.line(format!("\n{}, {}-octet frames", guide.family, guide.size))
+        .table(table)
+        .each(Some(note).filter(|_| v4), |page, note| page.line(note))
+}
+
+fn nodes(page: Page, guide: &Guide) -> Page {
+    let table = Table::of(&guide.nodes)
+        .words("Case", |node| node.case.as_str())
+        .words("Node", |node| node.node.as_str())
+        .figure("Ticks", 1, |node| node.ticks)
+        .number("Guide", 1, |node| node.theirs)
+        .words("Guide's_nodes", |node| node.their_node.as_str());
+    page.line(format!("\n{}, ticks per packet in each node, and the guide's clocks", guide.family)).table(table)
+}
+
+fn sets(page: Page, first: &SetCost, sets: &[SetCost]) -> Page {
+    let packets = first.traffic.first().map_or(0, |traffic| traffic.packets);
+    let rows = || sets.iter().flat_map(|set| set.traffic.iter().map(move |traffic| (set, traffic)));
+    let lookups = Table::of(rows())
+        .words("Family", |(set, _)| set.family.as_str())
+        .words("Set", |(set, _)| set.name.as_str())
+        .number("Rules", 0, |(set, _)| set.rules)
+        .words("Traffic", |(_, traffic)| traffic.traffic.as_str())
+        .figure("Lookup", 1, |(_, traffic)| traffic.lookup)
+        .target(|(_, traffic)| traffic.lookup_target)
+        .number("rte_acl", 1, |(_, traffic)| traffic.fastest().map(|peer| peer.median))
+        .words("Variant", |(_, traffic)| traffic.fastest().and_then(|peer| peer.name.rsplit(' ').next()))
+        .number("Ours/theirs", 2, |(_, traffic)| traffic.ratio)
+        .target(|(_, traffic)| traffic.ratio_target)
+        .number("Node", 1, |(_, traffic)| traffic.node.median)
+        .target(|(_, traffic)| traffic.node_target)
+        .number("Added", 1, |(_, traffic)| traffic.added.median);
+    let memory = Table::of(sets)
+        .words("Family", |set| set.family.as_str())
+        .words("Set", |set| set.name.as_str())
+        .number("Rules", 0, |set| set.rules)
+        .number("Lookups", 0, |set| set.octets)
+        .number("Writer", 0, |set| set.side_octets)
+        .number("Load_ms", 1, |set| set.load_ms)
+        .target(|set| set.load_target)
+        .number("rte_acl_ms", 1, |set| set.peer_load_ms);
+    let failed = rows().filter_map(|(set, traffic)| Some((set, traffic, traffic.peer_error.as_ref()?)));
+    page.line(format!(
+        "\nrule sets: {packets} packets that match random rules (spread), or as many of {} flows, skewed (local)",
+        LOCAL_FLOWS.min(packets)
+    ))
+    .table(lookups)
+    .each(failed, |page, (set, traffic, error)| {
+        page.line(format!("no rte_acl of {}, {} rules, {}: {error}", set.name, set.rules, traffic.traffic))
+    })
+    .line("\nmemory, in octets per rule, and loading")
+    .table(memory)
+}
+
+fn hard(page: Page, worst: &Worst) -> Page {
+    let table = Table::of(&worst.rows)
+        .words("Set", |row| row.name.as_str())
+        .words("Kind", |row| if row.hard { "hard" } else { "usual" })
+        .number("Matching", 1, |row| row.matching)
+        .number("Any", 1, |row| row.any)
+        .number("Slowest", 1, |row| row.slowest)
+        .number("Times", 2, |row| row.times)
+        .words("Target", |row| row.target.as_ref().map_or_else(|| "refused".to_owned(), Target::text));
+    page.line(format!(
+        "\nthe worst case: {}, sets of {} rules; a lookup in a usual set takes {:.1} ticks",
+        worst.family, worst.rules, worst.usual
+    ))
+    .table(table)
+}
+
+/// The columns of changes.
+#[derive(Clone, Copy)]
+struct Changed<'a> {
+    set: (&'a str, &'a str, usize),
+    added: &'a Times,
+    target: Target,
+    removed: &'a Times,
+}
+
+impl<'a> From<&'a Updates> for Changed<'a> {
+    fn from(Updates { family, name, rules, added, target, removed, .. }: &'a Updates) -> Self {
+        Changed { set: (family, name, *rules), added, target: *target, removed }
     }
 }
 
-fn nodes(text: &mut String, guide: &Guide) {
-    let _ = writeln!(text, "\n{}, ticks per packet in each node; the guide's clocks beside them", guide.family);
-    let mut table = Table::new(&[
-        ("Case", Left),
-        ("Node", Left),
-        ("Ticks", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Guide", Right),
-        ("Guide's_nodes", Left),
-    ]);
-    for node in &guide.nodes {
-        let [ticks, low, high] = spread(&node.ticks);
-        table.row([
-            node.case.clone(),
-            node.node.clone(),
-            ticks,
-            low,
-            high,
-            number(node.theirs, 1),
-            node.their_node.clone(),
-        ]);
+impl<'a> From<&'a Running> for Changed<'a> {
+    fn from(Running { family, name, rules, added, target, removed, .. }: &'a Running) -> Self {
+        Changed { set: (family, name, *rules), added, target: *target, removed }
     }
-    text.push_str(&table.text());
 }
 
-fn lookups(sets: &[SetCost]) -> Table {
-    let mut table = Table::new(&[
-        ("Family", Left),
-        ("Set", Left),
-        ("Rules", Right),
-        ("Traffic", Left),
-        ("Lookup", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Target", Left),
-        ("rte_acl", Right),
-        ("Variant", Left),
-        ("Ours/theirs", Right),
-        ("Target", Left),
-        ("Node", Right),
-        ("Target", Left),
-        ("Added", Right),
-    ]);
-    for set in sets {
-        for traffic in &set.traffic {
-            let [lookup, low, high] = spread(&traffic.lookup);
-            let fastest = traffic.peers.iter().min_by(|one, other| one.median.total_cmp(&other.median));
-            let variant = |peer: &super::PeerCost| peer.name.rsplit(' ').next().unwrap_or_default().to_owned();
-            table.row([
-                set.family.clone(),
-                set.name.clone(),
-                set.rules.to_string(),
-                traffic.traffic.clone(),
-                lookup,
-                low,
-                high,
-                target(traffic.lookup_target),
-                number(fastest.map(|peer| peer.median), 1),
-                fastest.map_or(String::new(), variant),
-                number(traffic.ratio, 2),
-                target(traffic.ratio_target),
-                format!("{:.1}", traffic.node.median),
-                target(traffic.node_target),
-                format!("{:.1}", traffic.added.median),
-            ]);
-        }
-    }
+fn times<'a, T: Copy>(table: Table<T>, of: impl Fn(T) -> Changed<'a>) -> Table<T> {
     table
+        .words("Family", |row| of(row).set.0)
+        .words("Set", |row| of(row).set.1)
+        .number("Rules", 0, |row| of(row).set.2)
+        .number("Added", 0, |row| of(row).added.count)
+        .number("Mean", 1, |row| of(row).added.mean)
+        .number("p50", 1, |row| of(row).added.p50)
+        .number("p99", 1, |row| of(row).added.p99)
+        .target(|row| Some(of(row).target))
+        .number("p99.9", 1, |row| of(row).added.p999)
+        .number("Most", 1, |row| of(row).added.most)
+        .number("Removed", 0, |row| of(row).removed.count)
+        .number("Mean", 1, |row| of(row).removed.mean)
+        .number("p99", 1, |row| of(row).removed.p99)
 }
 
-/// Why there is nothing of rte_acl where it took part.
-fn failures(text: &mut String, sets: &[SetCost]) {
-    for set in sets {
-        for traffic in &set.traffic {
-            if let Some(error) = &traffic.peer_error {
-                let _ = writeln!(text, "no rte_acl of {}, {} rules, {}: {error}", set.name, set.rules, traffic.traffic);
-            }
-        }
-    }
+fn changes(page: Page, cpus: usize, all: &[Updates]) -> Page {
+    let table = times(Table::of(all), |one| Changed::from(one)).number("Rebuilt", 0, |one| one.rebuilt);
+    let beside = Table::of(all)
+        .words("Family", |one| one.family.as_str())
+        .words("Set", |one| one.name.as_str())
+        .number("Rules", 0, |one| one.rules)
+        .number("Nothing_changes", 1, |one| one.idle.median)
+        .number("The_other_computes", 1, |one| one.busy.median)
+        .figure("Rules_change", 1, |one| one.changing);
+    page.line(format!(
+        "\nrules that come to random places and go, beside lookups ({cpus} CPUs): microseconds, all work included"
+    ))
+    .table(table)
+    .line("\nticks of these lookups")
+    .table(beside)
 }
 
-fn memory(sets: &[SetCost]) -> Table {
-    let mut table = Table::new(&[
-        ("Family", Left),
-        ("Set", Left),
-        ("Rules", Right),
-        ("Lookups", Right),
-        ("Writer", Right),
-        ("Load_ms", Right),
-        ("Target", Left),
-        ("rte_acl_ms", Right),
-    ]);
-    for set in sets {
-        table.row([
-            set.family.clone(),
-            set.name.clone(),
-            set.rules.to_string(),
-            format!("{:.0}", set.octets),
-            format!("{:.0}", set.side_octets),
-            format!("{:.1}", set.load_ms),
-            target(set.load_target),
-            number(set.peer_load_ms, 1),
-        ]);
-    }
-    table
+/// Two bars for each case: the ticks that it adds, and the cycles that the guide's adds, or its node's clocks where there is
+/// no such figure.
+fn by_case(guide: &Guide) -> Chart {
+    let other = |theirs: Theirs| match (theirs.base, theirs.with) {
+        (Some(base), Some(with)) => f64::from(with - base),
+        _ => theirs.node,
+    };
+    let row = |row: &GuideRow| {
+        Some(Bar { name: row.case.clone(), own: row.added, other: Some(other(row.theirs?)), mark: None })
+    };
+    let rows: Vec<Bar> = guide.rows.iter().filter_map(row).collect();
+    let most = rows.iter().map(|row| row.own.p90.max(row.other.unwrap_or_default())).fold(10.0, f64::max) * 1.1;
+    let unit = "blue: weir, ticks; red: the guide's VPP, cycles of its machine".to_owned();
+    let title = format!("{}, {} flows: added to forwarding", guide.family, guide.flows);
+    Chart { title, shape: Shape::Bars { unit, most, rows } }
 }
 
-fn hard(worst: &Worst) -> Table {
-    let mut table = Table::new(&[
-        ("Set", Left),
-        ("Kind", Left),
-        ("Matching", Right),
-        ("Any", Right),
-        ("Slowest", Right),
-        ("Times", Right),
-        ("Target", Left),
-    ]);
-    for row in &worst.rows {
-        table.row([
-            row.name.clone(),
-            if row.hard { "hard" } else { "usual" }.to_owned(),
-            format!("{:.1}", row.matching),
-            format!("{:.1}", row.any),
-            format!("{:.1}", row.slowest),
-            format!("{:.2}", row.times),
-            row.target.as_ref().map_or_else(|| "refused".to_owned(), Target::text),
-        ]);
-    }
-    table
+/// Returns a value of a set and a traffic.
+type Value = fn(&TrafficCost) -> Option<f64>;
+
+/// Points of sets over the number of their rules.
+fn points(sets: &[&SetCost], (name, traffic, value, color): (&str, &str, Value, RGBColor)) -> Series {
+    let of = |set: &&SetCost| {
+        let cost = set.traffic.iter().find(|cost| cost.traffic == traffic)?;
+        Some((set.rules as f64, value(cost)?))
+    };
+    let points = sets.iter().filter_map(of).collect();
+    Series { name: name.to_owned(), color: color.to_rgba(), line: 0, point: 4, points }
 }
 
-/// Columns of changes.
-const CHANGES: [(&str, crate::report::table::Align); 13] = [
-    ("Family", Left),
-    ("Set", Left),
-    ("Rules", Right),
-    ("Added", Right),
-    ("Mean", Right),
-    ("p50", Right),
-    ("p99", Right),
-    ("Target", Left),
-    ("p99.9", Right),
-    ("Most", Right),
-    ("Removed", Right),
-    ("Mean", Right),
-    ("p99", Right),
-];
-
-/// What stands in [`CHANGES`].
-fn times(family: &str, name: &str, rules: usize, target: Target, added: &Times, removed: &Times) -> [String; 13] {
-    let micros = |value: f64| format!("{value:.1}");
-    [
-        family.to_owned(),
-        name.to_owned(),
-        rules.to_string(),
-        added.count.to_string(),
-        micros(added.mean),
-        micros(added.p50),
-        micros(added.p99),
-        target.text(),
-        micros(added.p999),
-        micros(added.most),
-        removed.count.to_string(),
-        micros(removed.mean),
-        micros(removed.p99),
-    ]
+fn by_rules(family: &str, sets: &[&SetCost]) -> Chart {
+    const SERIES: [(&str, &str, Value, RGBColor); 6] = [
+        ("lookup, spread", "spread", |cost| Some(cost.lookup.median), BLUE),
+        ("lookup, local", "local", |cost| Some(cost.lookup.median), CYAN),
+        ("node, spread", "spread", |cost| Some(cost.node.median), BLACK),
+        ("node, local", "local", |cost| Some(cost.node.median), RGBColor(150, 150, 150)),
+        ("rte_acl, spread", "spread", |cost| Some(cost.fastest()?.median), RED),
+        ("rte_acl, local", "local", |cost| Some(cost.fastest()?.median), MAGENTA),
+    ];
+    let series = SERIES.map(|one| points(sets, one)).into();
+    let (x, y) = ("rules".to_owned(), "ticks per packet".to_owned());
+    let shape = Shape::Series { x, y, axis: Axis::Logarithmic(10.0), marks: Vec::new(), series };
+    Chart { title: format!("{family}: first match in rule sets"), shape }
 }
 
-/// Cells, and those of more columns.
-fn joined<const A: usize, const B: usize, const N: usize>(cells: [String; A], more: [String; B]) -> [String; N] {
-    const { assert!(A + B == N) };
-    let mut all = cells.into_iter().chain(more);
-    std::array::from_fn(|_| all.next().unwrap_or_default())
-}
-
-fn changes(all: &[Updates]) -> Table {
-    let columns: Vec<_> = CHANGES.into_iter().chain([("Rebuilt", Right)]).collect();
-    let mut table = Table::new(&columns);
-    for one in all {
-        let cells = times(&one.family, &one.name, one.rules, one.target, &one.added, &one.removed);
-        table.row::<14>(joined(cells, [one.rebuilt.to_string()]));
-    }
-    table
-}
-
-fn running(all: &[Running]) -> Table {
-    let columns = [("Mpps", Right), ("Other_computes", Right), ("Rules_change", Right)];
-    let columns: Vec<_> = CHANGES.into_iter().chain(columns).collect();
-    let mut table = Table::new(&columns);
-    for one in all {
-        let cells = times(&one.family, &one.name, one.rules, one.target, &one.added, &one.removed);
-        let rates = [one.idle, one.busy, one.changing].map(|rate| format!("{:.2}", rate.median / 1e6));
-        table.row::<16>(joined(cells, rates));
-    }
-    table
-}
-
-fn beside(all: &[Updates]) -> Table {
-    let mut table = Table::new(&[
-        ("Family", Left),
-        ("Set", Left),
-        ("Rules", Right),
-        ("Nothing_changes", Right),
-        ("The_other_computes", Right),
-        ("Rules_change", Right),
-        ("p10", Right),
-        ("p90", Right),
-    ]);
-    for updates in all {
-        let [changing, low, high] = spread(&updates.changing);
-        table.row([
-            updates.family.clone(),
-            updates.name.clone(),
-            updates.rules.to_string(),
-            format!("{:.1}", updates.idle.median),
-            format!("{:.1}", updates.busy.median),
-            changing,
-            low,
-            high,
-        ]);
-    }
-    table
+/// Our ticks by theirs: below the line we are faster.
+fn ratios(sets: &[&SetCost]) -> Chart {
+    const SERIES: [(&str, &str, Value, RGBColor); 2] =
+        [("spread", "spread", |cost| cost.ratio, BLUE), ("local", "local", |cost| cost.ratio, CYAN)];
+    let series = SERIES.map(|one| points(sets, one)).into();
+    let (x, y) = ("rules; dashes: as fast as rte_acl, and 0.8 of its ticks".to_owned(), "ratio".to_owned());
+    let shape = Shape::Series { x, y, axis: Axis::Linear(1.2), marks: vec![1.0, 0.8], series };
+    Chart { title: "lookups: ticks to those of rte_acl in the same run".to_owned(), shape }
 }

@@ -5,31 +5,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_base::clock::Clock;
-use weir_base::random::{Entropy, Random};
+use weir_base::random::Random;
 use weir_plane::compile::{AclEdit, AclError as EditError, AclSaid, At};
-use weir_plane::engine::{Engine, Options};
+use weir_plane::engine::Engine;
 use weir_plane::model::{AclAction, AclDefault, AclIndex, AclRule};
 
+use super::Effort;
 use super::lookup::{capture, gateway};
 use super::packet::Ip;
 use super::sets::Set;
-use super::update::{ABSENT, Times, compute};
-use super::{AclError, Effort};
+use super::update::{ABSENT, Times};
+use crate::Error;
+use crate::machine::{self, compute, throughput};
 use crate::report::figure::{Figure, Target};
 
 /// Seconds of the Unix epoch that rules bear.
 const TIME: u64 = 1_700_000_000;
-
-/// Seconds that a worker may forward nothing before something is wrong.
-const PATIENCE: f64 = 10.0;
 
 /// What changes of a list cost in a gateway that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     /// `ipv4` or `ipv6`.
     pub family: String,
-    /// What the set is called.
+    /// The name of the set.
     pub name: String,
     /// Its rules; an eighth of them is out at a time.
     pub rules: usize,
@@ -48,9 +46,9 @@ pub struct Running {
 }
 
 /// Changes a list that a worker asks for each packet; it runs on the last of `cpus`, the changes where the caller is.
-pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Running, AclError> {
+pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Running, Error> {
     let mut random = Random::from_seed(set.rules.len() as u64);
-    let scratch = tempfile::tempdir().map_err(AclError::Scratch)?;
+    let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
     let packets = capture(&set.spread(effort.packets, &mut random), scratch.path())?;
     let mut model = gateway(set, &packets);
     let mut there: Vec<AclRule> = model.acls[0].rules.to_vec();
@@ -61,10 +59,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
     model.acls[0].rules = there.into();
     model.acls[0].default = AclDefault::Action(AclAction::Permit);
     model.interfaces[0].access.acl_in = vec![AclIndex(0)];
-    model.workers.cores = cpus.last().map(|&cpu| cpu as u16).into_iter().collect();
-    let options =
-        Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: true };
-    let engine = Engine::start(model, options)?;
+    let engine = machine::start(model, cpus)?;
     let said = AclSaid { source: Arc::from("bench"), time: TIME };
     let mut changes = Changes {
         engine: &engine,
@@ -94,7 +89,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
     let removed = Times::of(changes.removed);
     let end = engine.stop().conservation;
     if end.imbalance() != 0 || end.dropped != 0 || end.transmitted == 0 {
-        return Err(AclError::Running(format!("{end:?}")));
+        return Err(Error::Running(format!("lost or dropped packets, or forwarded none: {end:?}")));
     }
     Ok(Running {
         family: K::NAME.to_owned(),
@@ -103,26 +98,10 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
         added,
         target: Target::at_most(10.0, added.p99),
         removed,
-        idle: Figure::of_all(&mut idle),
-        busy: Figure::of_all(&mut busy),
-        changing: Figure::of_all(&mut changing),
+        idle: Figure::of(idle),
+        busy: Figure::of(busy),
+        changing: Figure::of(changing),
     })
-}
-
-/// Packets per second that the worker transmits while `run` runs.
-fn throughput(engine: &Engine, run: impl FnOnce() -> Result<(), AclError>) -> Result<f64, AclError> {
-    let (before, start) = (engine.snapshot().conservation, Instant::now());
-    run()?;
-    let (mut after, mut seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
-    while after.transmitted == before.transmitted {
-        // Where CPUs are few, the worker has not had its turn yet.
-        if seconds > PATIENCE {
-            return Err(AclError::Running(format!("{after:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-        (after, seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
-    }
-    Ok((after.transmitted - before.transmitted) as f64 / seconds)
 }
 
 /// Rules that come to random places of a list, and go.
@@ -142,7 +121,7 @@ struct Changes<'a> {
 
 impl Changes<'_> {
     /// Until so many have come, and for so long at least.
-    fn turn(&mut self, adds: usize, pause: Duration, random: &mut Random) -> Result<(), AclError> {
+    fn turn(&mut self, adds: usize, pause: Duration, random: &mut Random) -> Result<(), Error> {
         let start = Instant::now();
         while self.added.len() < adds || start.elapsed() < pause {
             if self.adding {
@@ -155,7 +134,7 @@ impl Changes<'_> {
     }
 
     /// One comes, if one is absent.
-    fn add(&mut self, random: &mut Random) -> Result<bool, AclError> {
+    fn add(&mut self, random: &mut Random) -> Result<bool, Error> {
         let Some(rule) = self.absent.pop() else { return Ok(false) };
         let at = At::Index(random.below(self.rules as u64 + 1) as usize);
         let edit = AclEdit::Insert { at, rules: vec![rule.clone()] };
@@ -168,7 +147,7 @@ impl Changes<'_> {
     }
 
     /// One goes, if one came.
-    fn remove(&mut self, random: &mut Random) -> Result<bool, AclError> {
+    fn remove(&mut self, random: &mut Random) -> Result<bool, Error> {
         if self.numbers.is_empty() {
             return Ok(false);
         }

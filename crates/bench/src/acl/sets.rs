@@ -3,8 +3,7 @@
 //! Rules ask for prefixes of both addresses, the protocol, ranges of ports, and 16 bits of "flags" as ClassBench has them: the
 //! upper octet is that of the flags of TCP, or the type of ICMP.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::alike::Alike;
@@ -16,6 +15,7 @@ use weir_table::classify::{Masked, Rule, Span, Upper, classbench, sample};
 
 use super::packet::{Ip, Packet, address};
 use super::text::length;
+use crate::Error;
 
 /// Of ClassBench's sets with fewer rules than this a tenth is a set of its own.
 const TENTHS_BELOW: usize = 20_000;
@@ -26,48 +26,20 @@ const DRAWS: usize = 256;
 /// Flows that traffic with locality is made of.
 pub(super) const LOCAL_FLOWS: usize = 10_000;
 
-/// Why a directory of rule sets can not be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetError {
-    /// It can not be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A line is no rule.
-    #[error("{path}: not a rule as ClassBench writes them: {line}")]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line.
-        line: String,
-    },
-    /// No packet that a gateway forwards matches a rule of it.
-    #[error("{0}: no rule is about packets that a gateway forwards")]
-    Nowhere(PathBuf),
-    /// No file in it has rules.
-    #[error("no file in {0} has rules as ClassBench writes them")]
-    Empty(PathBuf),
-}
-
 /// A set of rules.
 #[derive(Debug, Clone)]
 pub(super) struct Set<K> {
-    /// What it is called.
+    /// Its name.
     pub(super) name: String,
     /// In their order.
     pub(super) rules: Vec<Rule<K>>,
 }
 
 /// The sets in the files of a directory: each file whose first line begins as a rule does.
-pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, SetError> {
+pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |source| SetError::Read { path, source }
+        move |source| Error::Set { path, source }
     };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed(directory))? {
@@ -81,7 +53,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, SetError> {
         if !text.starts_with('@') {
             continue;
         }
-        let wrong = |line: String| SetError::Line { path: path.clone(), line };
+        let wrong = |line: String| Error::SetLine { path: path.clone(), line };
         let rules = classbench::rules(&text).map_err(wrong)?;
         if let Some((line, _)) = text.lines().zip(&rules).find(|(_, rule)| transport(rule).is_none()) {
             return Err(wrong(line.to_owned()));
@@ -91,7 +63,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, SetError> {
         let all = Set { name, rules };
         // Whatever is measured has as many packets as are wanted.
         if [&tenth, &all].iter().any(|set| set.spread(16, &mut Random::from_seed(1)).len() < 16) {
-            return Err(SetError::Nowhere(path));
+            return Err(Error::SetNowhere(path));
         }
         if all.rules.len() < TENTHS_BELOW {
             sets.push(tenth);
@@ -99,7 +71,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, SetError> {
         sets.push(all);
     }
     sets.sort_by_key(|set: &Set<u32>| set.rules.len());
-    if sets.is_empty() { Err(SetError::Empty(directory.to_owned())) } else { Ok(sets) }
+    if sets.is_empty() { Err(Error::SetEmpty(directory.to_owned())) } else { Ok(sets) }
 }
 
 /// A set of so many rules like those that are used.
@@ -252,7 +224,7 @@ mod tests {
     #[test]
     fn directories_are_read_and_wrong_lines_named() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(read(directory.path()), Err(SetError::Empty(_))));
+        assert!(matches!(read(directory.path()), Err(Error::SetEmpty(_))));
         std::fs::write(directory.path().join("LICENSE"), "words").unwrap();
         std::fs::write(directory.path().join("small"), text(&made::<u32>(Alike::Access, 50, 3).rules)).unwrap();
         let sets = read(directory.path()).unwrap();
@@ -277,7 +249,7 @@ mod tests {
         // Flags of UDP.
         let line = "@1.0.0.0/8\t2.0.0.0/8\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0200/0x0200";
         std::fs::write(directory.path().join("wrong"), line).unwrap();
-        assert!(matches!(read(directory.path()), Err(SetError::Line { line: found, .. }) if found == line));
-        assert!(matches!(read(Path::new("/nonexistent")), Err(SetError::Read { .. })));
+        assert!(matches!(read(directory.path()), Err(Error::SetLine { line: found, .. }) if found == line));
+        assert!(matches!(read(Path::new("/nonexistent")), Err(Error::Set { .. })));
     }
 }

@@ -13,10 +13,12 @@ use weir_base::reclaim::{Domain, Reader};
 use weir_base::tsc;
 use weir_table::classify::{Fields, Limits, Table, Writer};
 
+use super::Effort;
 use super::lookup::{GAP, VECTOR};
 use super::packet::{Ip, Packet};
 use super::sets::Set;
-use super::{AclError, Effort};
+use crate::Error;
+use crate::machine::compute;
 use crate::report::figure::{Figure, Target};
 
 /// One of so many rules is not there at the beginning, and comes in first.
@@ -27,7 +29,7 @@ pub(super) const ABSENT: usize = 8;
 pub struct Updates {
     /// `ipv4` or `ipv6`.
     pub family: String,
-    /// What the set is called.
+    /// The name of the set.
     pub name: String,
     /// CPUs that were to be had: with one, changes and lookups take turns.
     pub cpus: usize,
@@ -104,7 +106,7 @@ struct Progress {
 
 impl Progress {
     /// Begins a phase, and has it last until the reader has had a window in it and `go_on` says that it is over.
-    fn phase(&self, phase: u8, mut go_on: impl FnMut() -> Result<bool, AclError>) -> Result<(), AclError> {
+    fn phase(&self, phase: u8, mut go_on: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
         self.phase.store(phase, Ordering::Relaxed);
         let before = self.windows.load(Ordering::Relaxed);
         // A window that began in the phase before counts for none.
@@ -116,7 +118,7 @@ impl Progress {
 }
 
 /// Changes a set; the lookups run on the last of `cpus`, the changes on the first.
-pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Updates, AclError> {
+pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Updates, Error> {
     let mut random = Random::from_seed(set.rules.len() as u64);
     let domain = Domain::new();
     let mut order: Vec<usize> = (0..set.rules.len()).collect();
@@ -140,7 +142,7 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
         added: Vec::new(),
         removed: Vec::new(),
     };
-    let [mut idle, mut busy, mut changing] = thread::scope(|scope| -> Result<[Vec<f64>; 3], AclError> {
+    let [idle, busy, changing] = thread::scope(|scope| -> Result<[Vec<f64>; 3], Error> {
         let reading = scope.spawn(|| {
             if let Some(&cpu) = cpus.last() {
                 // Where it runs is for speed only.
@@ -165,9 +167,9 @@ pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> R
         removed: Times::of(changes.removed),
         rebuilt: stats.rebuilt,
         rebuilt_rules: stats.rebuilt_rules,
-        idle: Figure::of_all(&mut idle),
-        busy: Figure::of_all(&mut busy),
-        changing: Figure::of_all(&mut changing),
+        idle: Figure::of(idle),
+        busy: Figure::of(busy),
+        changing: Figure::of(changing),
     })
 }
 
@@ -185,7 +187,7 @@ struct Changes<'a, K: Ip> {
 
 impl<K: Ip> Changes<'_, K> {
     /// As many adds as are wanted, in bursts, between which nothing changes.
-    fn run(&mut self, progress: &Progress, effort: &Effort, random: &mut Random) -> Result<(), AclError> {
+    fn run(&mut self, progress: &Progress, effort: &Effort, random: &mut Random) -> Result<(), Error> {
         const MOMENT: Duration = Duration::from_millis(1);
         for turn in 1..=effort.turns {
             let start = Instant::now();
@@ -209,7 +211,7 @@ impl<K: Ip> Changes<'_, K> {
         Ok(())
     }
 
-    fn change(&mut self, random: &mut Random) -> Result<(), AclError> {
+    fn change(&mut self, random: &mut Random) -> Result<(), Error> {
         let micros = |start: u64| (tsc::ticks() - start) as f64 / tsc::frequency() * 1e6;
         let most = (self.set.rules.len() / ABSENT).max(1);
         if self.adding {
@@ -231,16 +233,6 @@ impl<K: Ip> Changes<'_, K> {
             self.adding = self.absent.len() >= most;
         }
         Ok(())
-    }
-}
-
-/// Computes, and touches no memory.
-pub(super) fn compute(duration: Duration) {
-    let (start, mut value) = (Instant::now(), 1u64);
-    while start.elapsed() < duration {
-        for _ in 0..1 << 12 {
-            value = std::hint::black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (value >> 7));
-        }
     }
 }
 

@@ -6,12 +6,13 @@ use weir_base::random::Random;
 use weir_base::reclaim::{Domain, Reader};
 use weir_base::tsc;
 use weir_packet::wire::protocol::TCP;
-use weir_table::classify::{Error, Fields, Limits, Rule, Table, Writer, sample};
+use weir_table::classify::{self, Fields, Limits, Rule, Table, Writer, sample};
 
+use super::Effort;
 use super::lookup::{GAP, VECTOR, time};
 use super::packet::{Ip, Packet};
 use super::sets::{self, Set};
-use super::{AclError, Effort};
+use crate::Error;
 use crate::report::figure::{Figure, Target};
 
 /// Packets of which the slowest are chosen.
@@ -36,7 +37,7 @@ pub struct Worst {
 /// A set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorstRow {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// It was made to be hard; else it is a usual one.
     pub hard: bool,
@@ -79,7 +80,7 @@ impl Comes {
 }
 
 /// Measures hard sets of so many rules.
-pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, AclError> {
+pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, Error> {
     let mut rows = Vec::new();
     for kind in Alike::ALL {
         let set: Set<K> = sets::made(kind, rules, 1);
@@ -87,7 +88,7 @@ pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, Acl
         rows.push((set.name, false, ticks));
     }
     let usual = rows.iter().filter_map(|(_, _, ticks)| ticks.as_ref().ok().map(|[matching, ..]| *matching));
-    let usual = Figure::of_all(&mut usual.collect::<Vec<f64>>()).median;
+    let usual = Figure::of(usual).median;
     for set in sample::Adverse::ALL {
         let mut random = Random::from_seed(3);
         let set = Set { name: format!("{set:?}").to_lowercase(), rules: set.rules::<K>(rules, &mut random) };
@@ -111,7 +112,7 @@ pub(super) fn measure<K: Ip>(rules: usize, effort: &Effort) -> Result<Worst, Acl
 }
 
 /// A classifier with these rules, or why it refuses them.
-fn fill<K: Ip>(domain: &Domain, rules: &[Rule<K>], comes: Comes) -> Result<Result<Writer<K>, String>, AclError> {
+fn fill<K: Ip>(domain: &Domain, rules: &[Rule<K>], comes: Comes) -> Result<Result<Writer<K>, String>, Error> {
     let mut writer = Writer::new(domain, Limits { rules: 1 << 20, bytes: 3 << 30 })?;
     let one = |place: usize| (place as u64 * GAP, rules[place].clone(), place as u32);
     let mut insert = |place: usize| {
@@ -125,13 +126,13 @@ fn fill<K: Ip>(domain: &Domain, rules: &[Rule<K>], comes: Comes) -> Result<Resul
     };
     match done {
         Ok(()) => Ok(Ok(writer)),
-        Err(refused @ Error::Overlap { .. }) => Ok(Err(refused.to_string())),
+        Err(refused @ classify::Error::Overlap { .. }) => Ok(Err(refused.to_string())),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Ticks per lookup of packets that match, of any, and of the slowest; or why the set is refused.
-fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f64; 3], String>, AclError> {
+fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f64; 3], String>, Error> {
     let mut random = Random::from_seed(set.rules.len() as u64);
     let domain = Domain::new();
     let writer = match fill(&domain, &set.rules, comes)? {
@@ -153,8 +154,8 @@ fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f
     let slowest = slowest(&table, &mut reader, &candidates, effort);
     let mut median = |packets: &[Fields<K>]| {
         let (guard, mut found) = (reader.pin(), vec![0; packets.len()]);
-        let mut ticks: Vec<f64> = (0..effort.repeats).map(|_| time(&table, &guard, packets, &mut found)).collect();
-        Figure::of_all(&mut ticks).median
+        let ticks = (0..effort.repeats).map(|_| time(&table, &guard, packets, &mut found));
+        Figure::of(ticks).median
     };
     Ok(Ok([median(&matching), median(&any), median(&slowest)]))
 }

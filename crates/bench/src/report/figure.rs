@@ -1,4 +1,4 @@
-//! A measured figure: a median with its spread, and the target it is held against.
+//! A measured figure: a median with its spread, and the target it is compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,58 +14,54 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The figure of these samples; `None` of none.
-    pub fn of(samples: &mut [f64]) -> Option<Figure> {
+    /// Returns the figure of these samples; without samples it is not a number.
+    pub fn of(samples: impl IntoIterator<Item = f64>) -> Figure {
+        let mut samples: Vec<f64> = samples.into_iter().collect();
         samples.sort_by(f64::total_cmp);
-        let at = |share: f64| samples.get(((samples.len() as f64 - 1.0) * share).round() as usize).copied();
-        Some(Figure { median: at(0.5)?, p10: at(0.1)?, p90: at(0.9)? })
-    }
-
-    /// The figure of samples of which there is one at least; of none it is no number.
-    pub fn of_all(samples: &mut [f64]) -> Figure {
-        Figure::of(samples).unwrap_or(Figure { median: f64::NAN, p10: f64::NAN, p90: f64::NAN })
+        let last = samples.len().saturating_sub(1) as f64;
+        let at = |share: f64| samples.get((last * share).round() as usize).copied().unwrap_or(f64::NAN);
+        Figure { median: at(0.5), p10: at(0.1), p90: at(0.9) }
     }
 }
 
-/// A target of TARGETS and whether it was met.
+/// A bound that a value is compared with, and whether the value meets it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Target {
-    /// At most this.
-    pub most: f64,
-    /// It was met.
-    pub met: bool,
+#[serde(untagged)]
+pub enum Target {
+    /// An upper bound.
+    AtMost {
+        /// The bound.
+        most: f64,
+        /// The value meets it.
+        met: bool,
+    },
+    /// A lower bound.
+    AtLeast {
+        /// The bound.
+        least: f64,
+        /// The value meets it.
+        met: bool,
+    },
 }
 
 impl Target {
-    /// Holds a value against its target.
+    /// Compares a value with an upper bound.
     pub fn at_most(most: f64, value: f64) -> Target {
-        Target { most, met: value <= most }
+        Target::AtMost { most, met: value <= most }
     }
 
-    /// As a table shows it: `≤ 36`, or `≤ 36 missed`.
+    /// Compares a value with a lower bound.
+    pub fn at_least(least: f64, value: f64) -> Target {
+        Target::AtLeast { least, met: value >= least }
+    }
+
+    /// Prints the bound, and that it is missed if it is: `≤ 36`, `≥ 86 missed`.
     pub fn text(&self) -> String {
-        format!("≤ {}{}", self.most, if self.met { "" } else { " missed" })
-    }
-}
-
-/// A target that is a least value, and whether it was met.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
-    /// At least this.
-    pub least: f64,
-    /// It was met.
-    pub met: bool,
-}
-
-impl Floor {
-    /// Holds a value against its target.
-    pub fn at_least(least: f64, value: f64) -> Floor {
-        Floor { least, met: value >= least }
-    }
-
-    /// As a table shows it: `≥ 86`, or `≥ 86 missed`.
-    pub fn text(&self) -> String {
-        format!("≥ {}{}", self.least, if self.met { "" } else { " missed" })
+        let (sign, bound, met) = match self {
+            Target::AtMost { most, met } => ('≤', most, met),
+            Target::AtLeast { least, met } => ('≥', least, met),
+        };
+        format!("{sign} {bound}{}", if *met { "" } else { " missed" })
     }
 }
 
@@ -75,16 +71,16 @@ mod tests {
 
     #[test]
     fn a_figure_is_the_middle_of_its_samples() {
-        let mut samples: Vec<f64> = (0..=100).rev().map(f64::from).collect();
-        assert_eq!(Figure::of(&mut samples), Some(Figure { median: 50.0, p10: 10.0, p90: 90.0 }));
-        assert_eq!(Figure::of(&mut []), None);
+        let samples = (0..=100).rev().map(f64::from);
+        assert_eq!(Figure::of(samples), Figure { median: 50.0, p10: 10.0, p90: 90.0 });
+        assert!(Figure::of([]).median.is_nan());
     }
 
     #[test]
     fn a_missed_target_says_so() {
         assert_eq!(Target::at_most(36.0, 36.0).text(), "≤ 36");
         assert_eq!(Target::at_most(36.0, 36.1).text(), "≤ 36 missed");
-        assert_eq!(Floor::at_least(86.0, 86.0).text(), "≥ 86");
-        assert_eq!(Floor::at_least(86.0, 85.9).text(), "≥ 86 missed");
+        assert_eq!(Target::at_least(86.0, 86.0).text(), "≥ 86");
+        assert_eq!(Target::at_least(86.0, 85.9).text(), "≥ 86 missed");
     }
 }

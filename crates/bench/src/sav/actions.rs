@@ -1,6 +1,6 @@
 //! What is asked beside the source, and what becomes of packets that are not valid: what each costs a packet.
 
-use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,15 +11,15 @@ use weir_plane::model::{
 };
 use weir_table::lpm::Prefix;
 
-use super::SavError;
-use super::cost::{Effort, Expected, Run};
+use super::cost::{self, Effort};
 use super::family::{Ip, SENDER, address};
-use super::network::{INPUTS, OUTPUTS, Policy, Way, gateway};
+use super::network::{INPUTS, OUTPUTS, Policy, Way, gateway, node};
 use super::traffic;
-use crate::report::Report;
 use crate::report::figure::Figure;
-use crate::report::table::Align::{Left, Right};
 use crate::report::table::Table;
+use crate::report::{Page, Report};
+use crate::turns::Outcome;
+use crate::{Error, machine};
 
 /// Source prefixes, if the effort allows so many.
 const PREFIXES: usize = 10_000;
@@ -72,48 +72,53 @@ struct Arm {
     what: &'static str,
     valid: bool,
     change: fn(&mut SavPolicy),
-    expected: Expected,
+    expected: Outcome,
 }
 
 const ARMS: [Arm; 9] = [
-    Arm { what: "table", valid: true, change: |_| (), expected: Expected::All },
+    Arm { what: "table", valid: true, change: |_| (), expected: Outcome::Forwarded },
     Arm {
         what: "link-check",
         valid: true,
         change: |policy| policy.link_check = LinkCheck::Known,
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
     Arm {
         what: "100 exemptions, none for these",
         valid: true,
         change: |policy| policy.exempt = exemptions(),
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
-    Arm { what: "permit", valid: false, change: |policy| policy.action = SavAction::Permit, expected: Expected::All },
-    Arm { what: "discard", valid: false, change: |_| (), expected: Expected::None },
+    Arm {
+        what: "permit",
+        valid: false,
+        change: |policy| policy.action = SavAction::Permit,
+        expected: Outcome::Forwarded,
+    },
+    Arm { what: "discard", valid: false, change: |_| (), expected: Outcome::Dropped },
     Arm {
         what: "rate-limit by interface, all pass",
         valid: false,
         change: |policy| limit(policy, RatePer::Interface),
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
     Arm {
         what: "rate-limit by rule, all pass",
         valid: false,
         change: |policy| limit(policy, RatePer::Rule),
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
     Arm {
         what: "redirect",
         valid: false,
         change: |policy| policy.action = SavAction::Redirect,
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
     Arm {
         what: "exempt, which not valid ones are",
         valid: false,
         change: |policy| policy.exempt = Arc::new([udp(Addresses::Any, 0..=u16::MAX)]),
-        expected: Expected::All,
+        expected: Outcome::Forwarded,
     },
 ];
 
@@ -140,16 +145,17 @@ fn limit(policy: &mut SavPolicy, per: RatePer) {
     policy.rate_limit = Some(RateLimit { unit: RateUnit::Packets, rate: 10_000_000_000, burst: 1_000_000_000, per });
 }
 
-/// Measures all of it, IPv6 first.
+/// Measures both families on a CPU, by default the last one that may be used; IPv6 first.
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn measure(effort: &Effort, cpu: String) -> Result<Actions, SavError> {
+pub fn measure(effort: &Effort, cpu: Option<usize>) -> Result<Actions, Error> {
+    machine::pin(cpu)?;
     let families = vec![family::<u128>(effort)?, family::<u32>(effort)?];
-    Ok(Actions { cpu, tick_frequency: weir_base::tsc::frequency(), turns: effort.turns, families })
+    Ok(Actions { cpu: machine::cpu_name(), tick_frequency: weir_base::tsc::frequency(), turns: effort.turns, families })
 }
 
-fn family<K: Ip>(effort: &Effort) -> Result<OfFamily, SavError> {
+fn family<K: Ip>(effort: &Effort) -> Result<OfFamily, Error> {
     let count = PREFIXES.min(effort.prefixes);
     let mut random = Random::from_seed(count as u64);
     let prefixes: Vec<Prefix<K>> = traffic::prefixes(count, &[], &mut random);
@@ -181,86 +187,60 @@ fn family<K: Ip>(effort: &Effort) -> Result<OfFamily, SavError> {
             (arm.change)(policy);
         }
     };
-    let mut run = Run::prepared(
-        |captures| {
-            let mut model = gateway(&prefixes, &policies, captures);
-            prepare(&mut model);
-            model
-        },
-        policies.len(),
-        &sources,
-        &mut random,
-    )?;
-    let expected: Vec<Expected> = ARMS.iter().map(|arm| arm.expected).collect();
-    let samples = run.turns_each::<K>(effort, &expected)?;
+    let make = |captures: &[&Path]| {
+        let mut model = gateway(&prefixes, &policies, captures);
+        prepare(&mut model);
+        model
+    };
+    let opened = cost::open(make, &sources, &mut random)?;
+    let mut run = cost::versions::<K>(opened, ARMS.iter().map(|arm| arm.expected))?;
+    let samples = cost::turns(&mut run, effort)?;
     let (plain, others) = samples.split_first().expect("the first is without validation");
     let rows = ARMS.iter().zip(others).map(|(arm, samples)| ActionRow {
         what: arm.what.to_owned(),
         valid: arm.valid,
-        added: Figure::of_all(&mut samples.added(plain)),
-        node: samples.figure(|turn| turn.node),
+        added: samples.added(plain),
+        node: samples.node(node::<K>()),
     });
-    Ok(OfFamily {
-        family: K::NAME.to_owned(),
-        prefixes: prefixes.len(),
-        plain: plain.figure(|turn| turn.graph),
-        rows: rows.collect(),
-    })
+    Ok(OfFamily { family: K::NAME.to_owned(), prefixes: prefixes.len(), plain: plain.graph(), rows: rows.collect() })
 }
 
 impl Report for Actions {
     const SCHEMA: &'static str = "weir.bench.sav-actions/1";
 
-    fn text(&self) -> String {
-        let mut text =
-            format!("{}, ticks of {:.2} GHz, medians of {} turns\n", self.cpu, self.tick_frequency / 1e9, self.turns);
-        for family in &self.families {
-            let _ = write!(
-                text,
-                "\n{}, a table of {} prefixes; without validation {:.1} ticks a packet\n\n",
+    fn page(&self) -> Page {
+        let line =
+            format!("{}, ticks of {:.2} GHz, medians of {} turns", self.cpu, self.tick_frequency / 1e9, self.turns);
+        Page::default().line(line).each(&self.families, |page, family| {
+            let table = Table::of(&family.rows)
+                .words("Packets", |row| if row.valid { "valid" } else { "not valid" })
+                .words("What", |row| row.what.as_str())
+                .figure("Added", 1, |row| row.added)
+                .number("Node", 1, |row| row.node.median);
+            page.line(format!(
+                "\n{}, a table of {} prefixes; without validation {:.1} ticks a packet\n",
                 family.family, family.prefixes, family.plain.median
-            );
-            let mut table = Table::new(&[
-                ("Packets", Left),
-                ("What", Left),
-                ("Added", Right),
-                ("P10", Right),
-                ("P90", Right),
-                ("Node", Right),
-            ]);
-            for row in &family.rows {
-                let figure = |value: f64| format!("{value:.1}");
-                table.row([
-                    if row.valid { "valid" } else { "not valid" }.to_owned(),
-                    row.what.clone(),
-                    figure(row.added.median),
-                    figure(row.added.p10),
-                    figure(row.added.p90),
-                    figure(row.node.median),
-                ]);
-            }
-            text += &table.text();
-        }
-        text
+            ))
+            .table(table)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report;
 
     #[test]
     fn every_arm_does_with_packets_what_it_is_to_measure() {
         // A packet that goes anywhere else is an error.
         let effort = Effort { turns: 1, windows: 1, sources: 2000, prefixes: 500 };
-        let actions = measure(&effort, "a CPU".to_owned()).unwrap();
+        let actions = measure(&effort, None).unwrap();
         assert_eq!(actions.families.len(), 2);
         for family in &actions.families {
             assert_eq!(family.rows.len(), ARMS.len());
             assert!(family.rows.iter().all(|row| row.node.median > 0.0), "{family:?}");
         }
-        let again: Actions = serde_json::from_str(&report::json(&actions)).unwrap();
+        let again: Actions = serde_json::from_str(&actions.json()).unwrap();
         assert_eq!(again, actions);
         assert_eq!(actions.text().lines().filter(|line| line.starts_with("not valid")).count(), 12);
     }

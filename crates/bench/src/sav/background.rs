@@ -5,18 +5,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 use weir_packet::wire::protocol::{TCP, UDP};
-use weir_plane::model::{
-    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, Gateway, Origin, Ports, Transport,
-};
+use weir_plane::model::{AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, Origin, Ports, Transport};
 use weir_plane::node::Node;
 use weir_table::lpm::Prefix;
 
-use super::SavError;
-use super::cost::{Effort, Expected, Run};
+use super::cost::{self, Effort};
 use super::family::{DESTINATIONS, Ip, net};
-use super::network::{INPUTS, Policy, Way, gateway, validate};
+use super::network::{INPUTS, Policy, Way, gateway, node, validate};
 use super::traffic;
+use crate::Error;
 use crate::report::figure::Figure;
+use crate::turns::Outcome;
 
 /// Source prefixes, as in Figure 8.
 const PREFIXES: usize = 1_000;
@@ -73,11 +72,11 @@ pub struct BackgroundRow {
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn measure(effort: &Effort) -> Result<Vec<Background>, SavError> {
+pub fn measure(effort: &Effort) -> Result<Vec<Background>, Error> {
     Ok(vec![family::<u128>(effort)?, family::<u32>(effort)?])
 }
 
-fn family<K: Ip>(effort: &Effort) -> Result<Background, SavError> {
+fn family<K: Ip>(effort: &Effort) -> Result<Background, Error> {
     let count = PREFIXES.min(effort.prefixes);
     let mut random = Random::from_seed(count as u64);
     let prefixes: Vec<Prefix<K>> = traffic::prefixes(count, &[], &mut random);
@@ -95,35 +94,32 @@ fn family<K: Ip>(effort: &Effort) -> Result<Background, SavError> {
         });
         model
     };
+    let (mut run, mut model) = cost::open(prepare, &sources, &mut random)?;
+    let lists = if K::BITS == 32 { Node::Ip4AclIn } else { Node::Ip6AclIn };
     // Without a list, and with one: without validation, then each mechanism.
-    let policies = || std::iter::once(None).chain((0..WAYS.len()).map(Some));
-    let both = [false, true].into_iter().flat_map(|asked| policies().map(move |policy| (asked, policy)));
-    let versions: Vec<(bool, Option<usize>)> = both.collect();
-    let change = |model: &mut Gateway, version: usize| {
-        let (asked, policy) = versions[version];
-        validate::<K>(model, policy);
-        for input in INPUTS {
-            model.interfaces[input as usize].access.acl_in = if asked { vec![AclIndex(0)] } else { Vec::new() };
+    for matched in [&[][..], &[AclIndex(0)]] {
+        for policy in std::iter::once(None).chain((0..WAYS.len()).map(Some)) {
+            validate::<K>(&mut model, policy);
+            for input in INPUTS {
+                model.interfaces[input as usize].access.acl_in = matched.to_vec();
+            }
+            let mut passes = Vec::new();
+            passes.extend(policy.map(|_| node::<K>()));
+            passes.extend(matched.first().map(|_| lists));
+            run.add(&model, &passes, Outcome::Forwarded)?;
         }
-    };
-    let expected: Vec<Option<Expected>> = versions.iter().map(|(_, policy)| policy.map(|_| Expected::All)).collect();
-    let mut run = Run::changed(prepare, versions.len(), change, &sources, &mut random)?;
-    let node = if K::BITS == 32 { Node::Ip4AclIn } else { Node::Ip6AclIn };
-    let asks: Vec<Option<Node>> = versions.iter().map(|(asked, _)| asked.then_some(node)).collect();
-    let samples = run.turns_of::<K>(effort, &expected, &asks)?;
+    }
+    let samples = cost::turns(&mut run, effort)?;
     let (without, with) = samples.split_at(samples.len() / 2);
     let (plain, ruled) = (&without[0], &with[0]);
-    let percent = |with: &super::cost::Samples, to: &super::cost::Samples| {
-        with.against(to, |with, without| 100.0 * without.graph / with.graph)
-    };
     let rows =
         WAYS.iter().zip(with[1..].iter().zip(&without[1..])).map(|(&(way, draft), (both, alone))| BackgroundRow {
             way,
             draft,
-            ratio: percent(both, ruled),
-            added: Figure::of_all(&mut both.added(ruled)),
-            to_plain: percent(both, plain),
-            without_rules: percent(alone, plain),
+            ratio: both.percent(ruled),
+            added: both.added(ruled),
+            to_plain: both.percent(plain),
+            without_rules: alone.percent(plain),
         });
     Ok(Background {
         family: K::NAME.to_owned(),
@@ -131,10 +127,10 @@ fn family<K: Ip>(effort: &Effort) -> Result<Background, SavError> {
         prefixes: prefixes.len(),
         rules: list.len(),
         matched: PORTED,
-        plain: plain.figure(|turn| turn.graph),
-        with_rules: ruled.figure(|turn| turn.graph),
-        node: ruled.figure(|turn| turn.asked),
-        rules_ratio: percent(ruled, plain),
+        plain: plain.graph(),
+        with_rules: ruled.graph(),
+        node: ruled.node(lists),
+        rules_ratio: ruled.percent(plain),
         rows: rows.collect(),
     })
 }

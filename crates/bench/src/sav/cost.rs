@@ -4,22 +4,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
-use weir_base::tsc;
-use weir_packet::vector::VECTOR;
-use weir_plane::bench::{Bench, NodeWindow};
+use weir_plane::bench::Bench;
 use weir_plane::model::{Gateway, SavRule};
-use weir_plane::node::Node;
-use weir_plane::root::Root;
 use weir_table::lpm::Prefix;
 
-use super::SavError;
 use super::family::{DESTINATIONS, Ip};
 use super::network::{Policy, Way, gateway, node, validate};
 use super::traffic;
-use crate::report::figure::{Figure, Floor, Target};
-
-/// Rounds of a window, a vector each: half a millisecond or so.
-const WINDOW: usize = 64;
+use crate::Error;
+use crate::report::figure::{Figure, Target};
+use crate::turns::{Outcome, Run, Samples};
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +28,17 @@ pub struct Effort {
     pub prefixes: usize,
 }
 
-/// What policies cost with so many source prefixes.
+impl Effort {
+    /// Takes the whole effort, or a small part of it.
+    pub fn new(quick: bool) -> Effort {
+        match quick {
+            true => Effort { turns: 4, windows: 2, sources: 10_000, prefixes: 10_000 },
+            false => Effort { turns: 40, windows: 8, sources: 100_000, prefixes: 1_000_000 },
+        }
+    }
+}
+
+/// The cost of policies with so many source prefixes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
     /// `ipv4` or `ipv6`.
@@ -59,7 +63,7 @@ pub struct Scale {
     pub rows: Vec<Row>,
 }
 
-/// What a policy costs.
+/// The cost of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The policy.
@@ -79,7 +83,7 @@ pub struct Row {
     /// The target for the ticks added.
     pub added_target: Option<Target>,
     /// The target for the ratio.
-    pub ratio_target: Option<Floor>,
+    pub ratio_target: Option<Target>,
     /// The policy's memory, where it has tables.
     pub memory: Option<Memory>,
 }
@@ -116,18 +120,18 @@ pub(super) fn scale<K: Ip>(
     draft: impl Fn(Way) -> Option<f64>,
     real: &[Prefix<K>],
     effort: &Effort,
-) -> Result<Scale, SavError> {
+) -> Result<Scale, Error> {
     let mut random = Random::from_seed(count as u64);
     let prefixes = traffic::prefixes(count, real, &mut random);
     let sources = traffic::sources(&prefixes, effort.sources.max(count), &mut random);
     let policies: Vec<Policy> = ways.iter().copied().map(Policy::of).collect();
-    let mut run = Run::new(&prefixes, &policies, &sources, &mut random)?;
-    let samples = run.turns::<K>(effort, Expected::All)?;
+    let mut run = run(&prefixes, &policies, Outcome::Forwarded, &sources, &mut random)?;
+    let samples = turns(&mut run, effort)?;
     let (plain, others) = samples.split_first().expect("the first is without validation");
     let (added_target, ratio_target) = targets(K::BITS == 128, count);
     let rows = ways.iter().zip(others).map(|(&way, samples)| {
-        let added = Figure::of_all(&mut samples.added(plain));
-        let ratio = samples.against(plain, |with, without| 100.0 * without.graph / with.graph);
+        let added = samples.added(plain);
+        let ratio = samples.percent(plain);
         Row {
             way,
             draft: draft(way),
@@ -135,10 +139,10 @@ pub(super) fn scale<K: Ip>(
             rate_ratio: samples.against(plain, |with, without| 100.0 * without.wall / with.wall),
             rate: samples.rate(),
             added,
-            node: samples.figure(|turn| turn.node),
+            node: samples.node(node::<K>()),
             added_target: added_target.map(|most| Target::at_most(most, added.median)),
-            ratio_target: ratio_target.map(|least| Floor::at_least(least, ratio.median)),
-            memory: run.memory::<K>(way),
+            ratio_target: ratio_target.map(|least| Target::at_least(least, ratio.median)),
+            memory: memory::<K>(&run.bench, way),
         }
     });
     Ok(Scale {
@@ -148,221 +152,64 @@ pub(super) fn scale<K: Ip>(
         nested: traffic::nested(&prefixes),
         sources: sources.len(),
         destinations: DESTINATIONS,
-        packets: samples.iter().map(|samples| samples.packets).sum(),
-        plain: plain.figure(|turn| turn.graph),
+        packets: samples.iter().map(Samples::packets).sum(),
+        plain: plain.graph(),
         plain_rate: plain.rate(),
         rows: rows.collect(),
     })
 }
 
-/// What is to become of packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Expected {
-    /// All pass.
-    All,
-    /// Those that are validated are dropped.
-    None,
+/// Opens a gateway that is made for captures of these sources, and has no version yet; returns its model too.
+pub(super) fn open<K: Ip>(
+    gateway: impl FnOnce(&[&Path]) -> Gateway,
+    sources: &[K],
+    random: &mut Random,
+) -> Result<(Run, Gateway), Error> {
+    let directory = tempfile::tempdir().map_err(Error::Scratch)?;
+    let captures = traffic::captures(sources, directory.path(), random)?;
+    let captures: Vec<_> = captures.iter().map(|path| path.as_path()).collect();
+    let model = gateway(&captures);
+    Ok((Run::new(&model)?, model))
 }
 
-/// A gateway, and a version of it for each policy, the first without any.
-pub(super) struct Run {
-    bench: Bench,
-    versions: Vec<Root>,
+/// Adds a version without validation, and one for each policy of the model, with the end of packets that it validates.
+pub(super) fn versions<K: Ip>(
+    (mut run, mut model): (Run, Gateway),
+    outcomes: impl IntoIterator<Item = Outcome>,
+) -> Result<Run, Error> {
+    run.add(&model, &[], Outcome::Forwarded)?;
+    for (policy, outcome) in outcomes.into_iter().enumerate() {
+        validate::<K>(&mut model, Some(policy));
+        run.add(&model, &[node::<K>()], outcome)?;
+    }
+    Ok(run)
 }
 
-impl Run {
-    pub(super) fn new<K: Ip>(
-        prefixes: &[Prefix<K>],
-        policies: &[Policy],
-        sources: &[K],
-        random: &mut Random,
-    ) -> Result<Run, SavError> {
-        Run::prepared(|captures| gateway(prefixes, policies, captures), policies.len(), sources, random)
-    }
-
-    /// Of a gateway with so many policies that is made when there are captures for it.
-    pub(super) fn prepared<K: Ip>(
-        gateway: impl FnOnce(&[&Path]) -> Gateway,
-        policies: usize,
-        sources: &[K],
-        random: &mut Random,
-    ) -> Result<Run, SavError> {
-        let change = |model: &mut Gateway, version: usize| validate::<K>(model, version.checked_sub(1));
-        Run::changed(gateway, policies + 1, change, sources, random)
-    }
-
-    /// Of a gateway with so many versions, each made by a change to the version before.
-    pub(super) fn changed<K: Ip>(
-        gateway: impl FnOnce(&[&Path]) -> Gateway,
-        versions: usize,
-        change: impl Fn(&mut Gateway, usize),
-        sources: &[K],
-        random: &mut Random,
-    ) -> Result<Run, SavError> {
-        let directory = tempfile::tempdir().map_err(SavError::Scratch)?;
-        let captures = traffic::captures(sources, directory.path(), random)?;
-        let captures: Vec<_> = captures.iter().map(|path| path.as_path()).collect();
-        let mut model = gateway(&captures);
-        let mut bench = Bench::new(&model, 1)?;
-        let mut all = Vec::new();
-        for version in 0..versions {
-            change(&mut model, version);
-            all.push(bench.compile(&model)?);
-        }
-        Ok(Run { bench, versions: all })
-    }
-
-    /// Gives each version its turns. A turn begins with as many packets as bring the caches into the state that they keep.
-    pub(super) fn turns<K: Ip>(&mut self, effort: &Effort, expected: Expected) -> Result<Vec<Samples>, SavError> {
-        self.turns_each::<K>(effort, &vec![expected; self.versions.len() - 1])
-    }
-
-    /// The same, where policies differ in what is to become of packets.
-    pub(super) fn turns_each<K: Ip>(
-        &mut self,
-        effort: &Effort,
-        expected: &[Expected],
-    ) -> Result<Vec<Samples>, SavError> {
-        let expected: Vec<Option<Expected>> = std::iter::once(None).chain(expected.iter().copied().map(Some)).collect();
-        self.turns_of::<K>(effort, &expected, &vec![None; self.versions.len()])
-    }
-
-    /// The same; what is to become of packets that a version validates, if it does, and the node that it has ask all packets
-    /// beside, if there is one.
-    pub(super) fn turns_of<K: Ip>(
-        &mut self,
-        effort: &Effort,
-        expected: &[Option<Expected>],
-        asks: &[Option<Node>],
-    ) -> Result<Vec<Samples>, SavError> {
-        let warm = effort.sources.clamp(1 << 12, 1 << 18) / VECTOR;
-        let mut samples: Vec<Samples> = self.versions.iter().map(|_| Samples::default()).collect();
-        for _ in 0..effort.turns {
-            for (number, samples) in samples.iter_mut().enumerate() {
-                self.bench.enforce(&self.versions[number]);
-                self.bench.window(warm);
-                let windows: Result<Vec<Turn>, SavError> =
-                    (0..effort.windows).map(|_| self.window::<K>(expected[number], asks[number])).collect();
-                samples.add(&windows?);
-            }
-        }
-        Ok(samples)
-    }
-
-    /// Ticks per packet of a window. Every packet is accounted for.
-    fn window<K: Ip>(&mut self, expected: Option<Expected>, asks: Option<Node>) -> Result<Turn, SavError> {
-        let before = self.bench.conservation();
-        let start = tsc::ticks();
-        let nodes = self.bench.window(WINDOW);
-        let wall = tsc::ticks() - start;
-        let after = self.bench.conservation();
-        let received = after.received - before.received;
-        let (transmitted, dropped) = (after.transmitted - before.transmitted, after.dropped - before.dropped);
-        let of = |node: Node| nodes.iter().find(|window| window.node == node).map_or(0, |window| window.packets);
-        let wanted = if expected == Some(Expected::None) { (0, received) } else { (received, 0) };
-        let validated = if expected.is_some() { received } else { 0 };
-        let lists =
-            [Node::Ip4AclIn, Node::Ip6AclIn].map(|node| (of(node), if asks == Some(node) { received } else { 0 }));
-        let full = (WINDOW * VECTOR) as u64;
-        if received != full
-            || (transmitted, dropped) != wanted
-            || of(node::<K>()) != validated
-            || lists.iter().any(|(asked, wanted)| asked != wanted)
-            || after.imbalance() != 0
-        {
-            let validated = of(node::<K>());
-            let asked = lists.iter().map(|(asked, _)| asked).sum();
-            return Err(SavError::Packets { expected: full, received, validated, asked, transmitted, dropped });
-        }
-        let ticks = |wanted: &dyn Fn(Node) -> bool| {
-            let ticks: u64 =
-                nodes.iter().filter(|window| wanted(window.node)).map(|NodeWindow { ticks, .. }| ticks).sum();
-            ticks as f64 / received as f64
-        };
-        Ok(Turn {
-            packets: received,
-            graph: ticks(&|node| node != Node::Rx),
-            wall: wall as f64 / received as f64,
-            node: ticks(&|of| of == node::<K>()),
-            asked: ticks(&|of| asks == Some(of)),
-        })
-    }
-
-    fn memory<K: Ip>(&self, way: Way) -> Option<Memory> {
-        let both = self.bench.sav_occupancy(way.name())?;
-        let own = if K::BITS == 32 { both.v4 } else { both.v6 };
-        let each = |octets: usize| octets as f64 / own.prefixes.max(1) as f64;
-        Some(Memory {
-            lookup: each(own.lookup_octets),
-            control: each(own.control_octets),
-            rules: size_of::<SavRule>() as f64,
-            counters: each(self.bench.sav_hits_octets(way.name())),
-        })
-    }
+/// Makes a gateway with a version without validation, and one for each of these policies.
+pub(super) fn run<K: Ip>(
+    prefixes: &[Prefix<K>],
+    policies: &[Policy],
+    outcome: Outcome,
+    sources: &[K],
+    random: &mut Random,
+) -> Result<Run, Error> {
+    let opened = open(|captures| gateway(prefixes, policies, captures), sources, random)?;
+    versions::<K>(opened, policies.iter().map(|_| outcome))
 }
 
-/// Ticks per packet: of a window, or the medians of a turn's.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
-    packets: u64,
-    /// In the nodes from `ethernet-input` on.
-    pub(super) graph: f64,
-    /// In the node that validates.
-    pub(super) node: f64,
-    /// In the node that asks beside, if there is one.
-    pub(super) asked: f64,
-    /// In all: with the ports' work, the making of the packets, and what the worker does around the graph.
-    pub(super) wall: f64,
+/// Gives each version its turns.
+pub(super) fn turns(run: &mut Run, effort: &Effort) -> Result<Vec<Samples>, Error> {
+    run.turns(effort.turns, effort.windows, effort.sources.clamp(1 << 12, 1 << 18))
 }
 
-/// The turns of a version.
-#[derive(Debug, Default)]
-pub(super) struct Samples {
-    turns: Vec<Turn>,
-    packets: u64,
-}
-
-impl Samples {
-    fn add(&mut self, windows: &[Turn]) {
-        let median = |of: fn(&Turn) -> f64| {
-            let mut all: Vec<f64> = windows.iter().map(of).collect();
-            Figure::of_all(&mut all).median
-        };
-        let packets = windows.iter().map(|window| window.packets).sum();
-        self.turns.push(Turn {
-            packets,
-            graph: median(|window| window.graph),
-            node: median(|window| window.node),
-            asked: median(|window| window.asked),
-            wall: median(|window| window.wall),
-        });
-        self.packets += packets;
-    }
-
-    /// Takes the turns of another in, behind its own.
-    pub(super) fn append(&mut self, more: Samples) {
-        self.turns.extend(more.turns);
-        self.packets += more.packets;
-    }
-
-    /// Ticks added to those of another at the same time, by turn.
-    pub(super) fn added(&self, without: &Samples) -> Vec<f64> {
-        self.turns.iter().zip(&without.turns).map(|(with, without)| with.graph - without.graph).collect()
-    }
-
-    /// A figure of each turn.
-    pub(super) fn figure(&self, of: impl Fn(&Turn) -> f64) -> Figure {
-        Figure::of_all(&mut self.turns.iter().map(of).collect::<Vec<f64>>())
-    }
-
-    /// A figure of each turn and the other's at the same time.
-    pub(super) fn against(&self, other: &Samples, of: impl Fn(&Turn, &Turn) -> f64) -> Figure {
-        let mut all: Vec<f64> = self.turns.iter().zip(&other.turns).map(|(own, other)| of(own, other)).collect();
-        Figure::of_all(&mut all)
-    }
-
-    /// Packets per second.
-    pub(super) fn rate(&self) -> f64 {
-        tsc::frequency() / self.figure(|turn| turn.wall).median
-    }
+fn memory<K: Ip>(bench: &Bench, way: Way) -> Option<Memory> {
+    let both = bench.sav_occupancy(way.name())?;
+    let own = if K::BITS == 32 { both.v4 } else { both.v6 };
+    let each = |octets: usize| octets as f64 / own.prefixes.max(1) as f64;
+    Some(Memory {
+        lookup: each(own.lookup_octets),
+        control: each(own.control_octets),
+        rules: size_of::<SavRule>() as f64,
+        counters: each(bench.sav_hits_octets(way.name())),
+    })
 }

@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 use weir_table::lpm::Prefix;
 
-use super::SavError;
-use super::cost::{Effort, Expected, Run, Samples};
+use super::cost::{Effort, run, turns};
 use super::family::Ip;
 use super::network::{INPUTS, OUTPUTS, Policy, Way};
 use super::traffic;
-use crate::report::figure::{Figure, Floor, Target};
+use crate::Error;
+use crate::report::figure::{Figure, Target};
+use crate::turns::{Outcome, Run, Samples};
 
 /// Source prefixes, if the effort allows so many.
 const PREFIXES: usize = 100_000;
 
-/// What attacks cost.
+/// The cost of attacks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floods {
     /// Floods of sources that are not valid.
@@ -39,7 +40,7 @@ pub struct Flood {
     /// The flood's rate to the other, in percent.
     pub ratio: Figure,
     /// The target for it.
-    pub target: Floor,
+    pub target: Target,
 }
 
 /// Deeply nested prefixes, and the usual ones in turns with them.
@@ -67,7 +68,7 @@ pub struct Deep {
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn measure(effort: &Effort) -> Result<Floods, SavError> {
+pub fn measure(effort: &Effort) -> Result<Floods, Error> {
     let mut floods = flood::<u128>(effort)?;
     floods.extend(flood::<u32>(effort)?);
     let mut deep = nesting::<u128>(25, 64, effort)?;
@@ -76,11 +77,11 @@ pub fn measure(effort: &Effort) -> Result<Floods, SavError> {
 }
 
 /// Each has a turn after the other, until all turns are taken.
-fn alternate<K: Ip>(runs: &mut [(Run, Expected)], effort: &Effort) -> Result<Vec<Vec<Samples>>, SavError> {
+fn alternate(runs: &mut [Run], effort: &Effort) -> Result<Vec<Vec<Samples>>, Error> {
     let mut all: Vec<Vec<Samples>> = runs.iter().map(|_| Vec::new()).collect();
     for _ in 0..effort.turns {
-        for ((run, expected), all) in runs.iter_mut().zip(&mut all) {
-            let samples = run.turns::<K>(&Effort { turns: 1, ..*effort }, *expected)?;
+        for (run, all) in runs.iter_mut().zip(&mut all) {
+            let samples = turns(run, &Effort { turns: 1, ..*effort })?;
             match all.is_empty() {
                 true => *all = samples,
                 false => all.iter_mut().zip(samples).for_each(|(all, more)| all.append(more)),
@@ -90,7 +91,7 @@ fn alternate<K: Ip>(runs: &mut [(Run, Expected)], effort: &Effort) -> Result<Vec
     Ok(all)
 }
 
-fn flood<K: Ip>(effort: &Effort) -> Result<Vec<Flood>, SavError> {
+fn flood<K: Ip>(effort: &Effort) -> Result<Vec<Flood>, Error> {
     let count = PREFIXES.min(effort.prefixes);
     let mut random = Random::from_seed(count as u64);
     let prefixes: Vec<Prefix<K>> = traffic::prefixes(count, &[], &mut random);
@@ -102,13 +103,14 @@ fn flood<K: Ip>(effort: &Effort) -> Result<Vec<Flood>, SavError> {
         incremental: false,
         ..Policy::of(Way::TableMostSpecific)
     };
-    let mut run = |interfaces, sources: &[K]| Run::new(&prefixes, &[policy(interfaces)], sources, &mut random);
+    let mut run =
+        |interfaces, outcome, sources: &[K]| run(&prefixes, &[policy(interfaces)], outcome, sources, &mut random);
     let mut runs = [
-        (run(INPUTS, &known)?, Expected::All),
-        (run(OUTPUTS, &spoofed)?, Expected::None),
-        (run(OUTPUTS, &known)?, Expected::None),
+        run(INPUTS, Outcome::Forwarded, &known)?,
+        run(OUTPUTS, Outcome::Dropped, &spoofed)?,
+        run(OUTPUTS, Outcome::Dropped, &known)?,
     ];
-    let samples = alternate::<K>(&mut runs, effort)?;
+    let samples = alternate(&mut runs, effort)?;
     let legitimate = &samples[0][1];
     let floods = ["random", "known-prefixes"].into_iter().zip(&samples[1..]).map(|(name, samples)| {
         let ratio = samples[1].against(legitimate, |flood, legitimate| 100.0 * legitimate.wall / flood.wall);
@@ -119,13 +121,13 @@ fn flood<K: Ip>(effort: &Effort) -> Result<Vec<Flood>, SavError> {
             legitimate_rate: legitimate.rate(),
             rate: samples[1].rate(),
             ratio,
-            target: Floor::at_least(90.0, ratio.median),
+            target: Target::at_least(90.0, ratio.median),
         }
     });
     Ok(floods.collect())
 }
 
-fn nesting<K: Ip>(least: u8, most: u8, effort: &Effort) -> Result<Vec<Deep>, SavError> {
+fn nesting<K: Ip>(least: u8, most: u8, effort: &Effort) -> Result<Vec<Deep>, Error> {
     const WAYS: [Way; 2] = [Way::TableMostSpecific, Way::TableAnyCovering];
     let count = PREFIXES.min(effort.prefixes);
     let mut random = Random::from_seed(count as u64);
@@ -139,23 +141,22 @@ fn nesting<K: Ip>(least: u8, most: u8, effort: &Effort) -> Result<Vec<Deep>, Sav
     let over = traffic::sources(&usual, sources, &mut random);
     let under = traffic::sources(&deepest, sources, &mut random);
     let mut runs = [
-        (Run::new(&usual, &policies, &over, &mut random)?, Expected::All),
-        (Run::new(&chains, &policies, &under, &mut random)?, Expected::All),
+        run(&usual, &policies, Outcome::Forwarded, &over, &mut random)?,
+        run(&chains, &policies, Outcome::Forwarded, &under, &mut random)?,
     ];
-    let samples = alternate::<K>(&mut runs, effort)?;
+    let samples = alternate(&mut runs, effort)?;
     let [usual, nested] = &samples[..] else { unreachable!("one for each run") };
     let deep = WAYS.into_iter().enumerate().map(|(number, way)| {
-        let added = |samples: &[Samples]| samples[number + 1].added(&samples[0]);
+        let added = |samples: &[Samples]| samples[number + 1].each_added(&samples[0]);
         let (usual, nested) = (added(usual), added(nested));
-        let mut times: Vec<f64> = nested.iter().zip(&usual).map(|(nested, usual)| nested / usual).collect();
-        let times = Figure::of_all(&mut times);
+        let times = Figure::of(nested.iter().zip(&usual).map(|(nested, usual)| nested / usual));
         Deep {
             family: K::NAME.to_owned(),
             way,
             prefixes: chains.len(),
             depth: usize::from(most - least) + 1,
-            usual: Figure::of_all(&mut usual.clone()),
-            nested: Figure::of_all(&mut nested.clone()),
+            usual: Figure::of(usual),
+            nested: Figure::of(nested),
             times,
             target: Target::at_most(2.0, times.median),
         }

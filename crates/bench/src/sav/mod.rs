@@ -9,7 +9,6 @@ pub mod accuracy;
 mod actions;
 mod background;
 mod cost;
-mod error;
 mod family;
 mod flood;
 mod network;
@@ -17,25 +16,65 @@ mod report;
 mod traffic;
 mod update;
 
+use std::path::Path;
+
 use weir_table::lpm::Prefix;
 
-use super::prefixes::Prefixes;
+use crate::prefixes::Prefixes;
+use crate::{Error, machine};
 use family::Ip;
 
 pub use actions::{ActionRow, Actions, OfFamily};
 pub use background::{Background, BackgroundRow};
 pub use cost::{Effort, Memory, Row, Scale};
-pub use error::SavError;
 pub use flood::{Deep, Flood, Floods};
 pub use network::Way;
 pub use report::Sav;
 pub use update::{Latency, Updates};
 
+impl Sav {
+    /// Measures the draft's figures, or instead of them floods, updates or both, on a CPU, by default the last one that may
+    /// be used. Source prefixes are read from a file of ADDRESS/LENGTH lines, or made.
+    ///
+    /// # Errors
+    /// If the file cannot be read, there is no room, or packets do not go where they should.
+    pub fn measure(
+        prefixes: Option<&Path>,
+        (floods, updates): (bool, bool),
+        cpu: Option<usize>,
+        effort: &Effort,
+    ) -> Result<Sav, Error> {
+        let made =
+            || Prefixes { origin: "made with the lengths of the Internet's table".to_owned(), ..Default::default() };
+        let prefixes = prefixes.map_or_else(|| Ok(made()), |path| Prefixes::read(path).map_err(Error::Prefixes))?;
+        // First: its worker has a CPU of its own, and this thread another.
+        let changes = if updates { self::updates(effort, &machine::cpus())? } else { Vec::new() };
+        machine::pin(cpu)?;
+        let mut report = Sav {
+            tick_frequency: weir_base::tsc::frequency(),
+            cpu: machine::cpu_name(),
+            prefixes: prefixes.origin.clone(),
+            turns: effort.turns,
+            figure_8: Vec::new(),
+            figure_9: Vec::new(),
+            figure_10: Vec::new(),
+            floods: if floods { Some(self::floods(effort)?) } else { None },
+            updates: changes,
+        };
+        if !floods && !updates {
+            report.figure_8 = mechanisms(&prefixes, effort)?;
+            report.figure_9 = backgrounds(effort)?;
+            report.figure_10 = scales(&prefixes, effort)?;
+        }
+        Ok(report)
+    }
+}
+
 /// Figure 8: all mechanisms with 1,000 source prefixes, IPv6 first.
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn mechanisms(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavError> {
+pub fn mechanisms(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, Error> {
     const WAYS: [Way; 8] = [
         Way::Acl,
         Way::UrpfStrict,
@@ -62,8 +101,8 @@ pub fn mechanisms(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavErr
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn scales(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, SavError> {
-    fn family<K: Ip>(real: &[Prefix<K>], effort: &Effort) -> Result<Vec<Scale>, SavError> {
+pub fn scales(real: &Prefixes, effort: &Effort) -> Result<Vec<Scale>, Error> {
+    fn family<K: Ip>(real: &[Prefix<K>], effort: &Effort) -> Result<Vec<Scale>, Error> {
         const WAYS: [Way; 6] = [
             Way::CardsSerial,
             Way::CardsParallel,
@@ -92,10 +131,10 @@ pub use update::measure as updates;
 
 #[cfg(test)]
 mod tests {
-    use super::cost::{Expected, Run};
     use super::network::{OUTPUTS, Policy};
     use super::*;
-    use crate::report::{self, Report as _};
+    use crate::report::Report as _;
+    use crate::turns::Outcome;
     use weir_base::random::Random;
 
     const LITTLE: Effort = Effort { turns: 1, windows: 1, sources: 2000, prefixes: 2000 };
@@ -122,16 +161,20 @@ mod tests {
         let prefixes = traffic::prefixes::<u128>(100, &[], &mut random);
         let sources = traffic::sources(&prefixes, 1000, &mut random);
         let policy = Policy { interfaces: vec![OUTPUTS.to_vec()], ..Policy::of(Way::Acl) };
-        let mut run = Run::new(&prefixes, &[policy], &sources, &mut random).unwrap();
-        let all = run.turns::<u128>(&LITTLE, Expected::All);
+        let policies = [policy];
+        let mut all = |outcome| {
+            let mut run = cost::run(&prefixes, &policies, outcome, &sources, &mut random).unwrap();
+            cost::turns(&mut run, &LITTLE)
+        };
+        assert!(all(Outcome::Dropped).is_ok());
+        let all = all(Outcome::Forwarded);
         let expected = u64::from(u16::MAX / 4 + 1);
         assert!(
-            matches!(all, Err(SavError::Packets { received, dropped, transmitted: 0, .. })
+            matches!(all, Err(Error::Packets { received, dropped, transmitted: 0, .. })
                 if (received, dropped) == (expected, expected)),
             "{:?}",
             all.err()
         );
-        assert!(run.turns::<u128>(&LITTLE, Expected::None).is_ok());
     }
 
     #[test]
@@ -183,16 +226,16 @@ mod tests {
             floods: None,
             updates: Vec::new(),
         };
-        let again: Sav = serde_json::from_str(&report::json(&report)).unwrap();
+        let again: Sav = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(again, report);
         report.figure_10 = scales(&real, &Effort { prefixes: 1000, ..LITTLE }).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let plots = crate::report::plot::sav(&report, directory.path()).unwrap();
+        let plots = report.plot(directory.path()).unwrap();
         assert_eq!(plots.len(), 4);
         assert!(plots.iter().all(|plot| std::fs::read_to_string(plot).unwrap().contains("</svg>")));
         let row = &mut report.figure_8[0].rows[0];
         row.added_target = Some(crate::report::figure::Target::at_most(8.0, 9.0));
-        row.ratio_target = Some(crate::report::figure::Floor::at_least(86.0, 87.0));
+        row.ratio_target = Some(crate::report::figure::Target::at_least(86.0, 87.0));
         let text = report.text();
         let line = text.lines().find(|line| line.starts_with("acl")).unwrap();
         assert!(text.contains("Figure 9, 1,000 access rules") && text.contains("1000 rules"), "{text}");

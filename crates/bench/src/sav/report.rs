@@ -1,26 +1,24 @@
 //! The report of `weir bench sav`.
 
-use std::fmt::Write;
-
+use plotters::style::{Color as _, RED};
 use serde::{Deserialize, Serialize};
 
-use super::{Background, Floods, Row, Scale, Updates};
-use crate::report::Report;
-use crate::report::figure::Figure;
-use crate::report::forward::machine;
-use crate::report::table::Align::{Left, Right};
+use super::{Background, Floods, Scale, Updates, Way};
+use crate::report::chart::{Axis, Bar, Chart, Series, Shape, palette};
+use crate::report::figure::Target;
 use crate::report::table::Table;
+use crate::report::{Page, Report, machine, spread};
 
-/// What `weir bench sav` measured.
+/// The measurement of `weir bench sav`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sav {
     /// Ticks of the time-stamp counter per second.
     pub tick_frequency: f64,
-    /// The CPU, as it names itself.
+    /// The name of the CPU.
     pub cpu: String,
-    /// Where source prefixes are from.
+    /// The origin of source prefixes.
     pub prefixes: String,
-    /// Turns: what medians are of.
+    /// Turns: medians are over these.
     pub turns: usize,
     /// Figure 8, by family.
     pub figure_8: Vec<Scale>,
@@ -28,59 +26,112 @@ pub struct Sav {
     pub figure_9: Vec<Background>,
     /// Figure 10, by family and number of prefixes.
     pub figure_10: Vec<Scale>,
-    /// Floods and nesting, if they were asked for.
+    /// Floods and nesting, if they were wanted.
     pub floods: Option<Floods>,
-    /// Changes, by family, if they were asked for.
+    /// Changes, by family, if they were wanted.
     pub updates: Vec<Updates>,
 }
 
 impl Report for Sav {
     const SCHEMA: &'static str = "weir.bench.sav/1";
 
-    fn text(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{}", machine(&self.cpu, self.tick_frequency));
-        let _ = writeln!(text, "median, 10th and 90th percentile of {} turns; ticks are per packet", self.turns);
-        let _ = writeln!(text, "source prefixes: {}", self.prefixes);
-        if !self.figure_8.is_empty() {
-            text.push_str(
-                "\nFigure 8, mechanisms: percent of forwarding without validation; the draft's beside ours\n",
-            );
-            for scale in &self.figure_8 {
-                figure(&mut text, scale);
-            }
-        }
-        if !self.figure_9.is_empty() {
-            text.push_str(
-                "\nFigure 9, 1,000 access rules beside: percent of forwarding with the rules and without validation\n",
-            );
-            for one in &self.figure_9 {
-                background(&mut text, one);
-            }
-        }
-        if !self.figure_10.is_empty() {
-            text.push_str(
-                "\nFigure 10, source prefixes: percent of forwarding without validation; the draft's beside ours\n",
-            );
-            for scale in &self.figure_10 {
-                figure(&mut text, scale);
-            }
-        }
-        if let Some(floods) = &self.floods {
-            text.push_str(&attacks(floods));
-        }
-        for updates in &self.updates {
-            changes(&mut text, updates);
-        }
-        text
+    fn page(&self) -> Page {
+        let title = |any: bool, text: &'static str| any.then_some(text);
+        Page::default()
+            .line(machine(&self.cpu, self.tick_frequency))
+            .line(format!("median, 10th and 90th percentile of {} turns; ticks are per packet", self.turns))
+            .line(format!("source prefixes: {}", self.prefixes))
+            .each(
+                title(
+                    !self.figure_8.is_empty(),
+                    "\nFigure 8, mechanisms: percent of forwarding without validation, and the draft's percentage",
+                ),
+                Page::line,
+            )
+            .each(&self.figure_8, scale)
+            .each(
+                title(
+                    !self.figure_9.is_empty(),
+                    "\nFigure 9, 1,000 access rules: percent of forwarding with the rules and without validation",
+                ),
+                Page::line,
+            )
+            .each(&self.figure_9, background)
+            .each(
+                title(
+                    !self.figure_10.is_empty(),
+                    "\nFigure 10, source prefixes: percent of forwarding without validation, and the draft's percentage",
+                ),
+                Page::line,
+            )
+            .each(&self.figure_10, scale)
+            .each(&self.floods, attacks)
+            .each(&self.updates, changes)
+    }
+
+    /// The share of the rate that is left, for each family: by mechanism (Figure 8 of the draft), and over the number of
+    /// source prefixes (Figure 10).
+    fn charts(&self) -> Vec<(String, Chart)> {
+        let mechanisms =
+            self.figure_8.iter().map(|scale| (format!("sav-mechanisms-{}", scale.family), by_mechanism(scale)));
+        let families = ["ipv6", "ipv4"].into_iter().filter_map(|family| {
+            let scales: Vec<&Scale> = self.figure_10.iter().filter(|scale| scale.family == family).collect();
+            Some((format!("sav-prefixes-{family}"), by_prefixes(scales.first()?, &scales)))
+        });
+        mechanisms.chain(families).collect()
     }
 }
 
-/// What was measured with a number of prefixes.
-fn figure(text: &mut String, scale: &Scale) {
-    let _ = writeln!(
-        text,
+/// A bar for each mechanism, and the draft's figure as a line across it.
+fn by_mechanism(scale: &Scale) -> Chart {
+    let title = format!(
+        "{}, {}-octet frames, {} source prefixes: of forwarding without validation",
+        scale.family, scale.size, scale.prefixes
+    );
+    let row = |row: &super::Row| Bar { name: row.way.name().to_owned(), own: row.ratio, other: None, mark: row.draft };
+    let rows = scale.rows.iter().map(row).collect();
+    Chart { title, shape: Shape::Bars { unit: "percent; red: the draft's router".to_owned(), most: 105.0, rows } }
+}
+
+/// A line for each kind of table, and the draft's.
+fn by_prefixes(first: &Scale, scales: &[&Scale]) -> Chart {
+    let over = |value: &dyn Fn(&Scale) -> Option<f64>| -> Vec<(f64, f64)> {
+        scales.iter().filter_map(|scale| Some((scale.prefixes as f64, value(scale)?))).collect()
+    };
+    let ratio = |scale: &Scale, way: Way| Some(scale.rows.iter().find(|row| row.way == way)?.ratio.median);
+    let mut series: Vec<Series> = (0..)
+        .zip(&first.rows)
+        .map(|(number, row)| Series {
+            name: row.way.name().to_owned(),
+            color: palette(number),
+            line: 2,
+            point: 3,
+            points: over(&|scale| ratio(scale, row.way)),
+        })
+        .collect();
+    let drafts = over(&|scale| scale.rows.iter().find_map(|row| row.draft));
+    let name = "the draft's router".to_owned();
+    series.push(Series { name, color: RED.to_rgba(), line: 2, point: 3, points: drafts });
+    let (x, y) = ("source prefixes".to_owned(), "percent".to_owned());
+    let title = format!("{}, {}-octet frames: of forwarding without validation", first.family, first.size);
+    Chart { title, shape: Shape::Series { x, y, axis: Axis::Linear(105.0), marks: Vec::new(), series } }
+}
+
+/// The cost of policies with a number of prefixes.
+fn scale(page: Page, scale: &Scale) -> Page {
+    let memory = Table::of(&scale.rows)
+        .words("Validation", |row| row.way.name())
+        .number("Draft", 0, |row| row.draft.map(|draft| format!("{draft:.1}%")))
+        .figure_in("%", "Ratio", 1, |row| row.ratio)
+        .target(|row| row.ratio_target)
+        .figure("Added", 1, |row| row.added)
+        .target(|row| row.added_target)
+        .number("Node", 1, |row| row.node.median)
+        .number("Mpps", 1, |row| row.rate / 1e6)
+        .number("Of_pps", 0, |row| format!("{:.1}%", row.rate_ratio.median))
+        .number("B/prefix", 1, |row| row.memory.map(|memory| memory.lookup))
+        .number("Control", 1, |row| row.memory.map(|memory| memory.control + memory.rules + memory.counters));
+    page.line(format!(
         "\n{}, {}-octet frames; {} source prefixes, {:.0} % of them nested; {} sources, {} destination prefixes",
         scale.family,
         scale.size,
@@ -88,207 +139,105 @@ fn figure(text: &mut String, scale: &Scale) {
         scale.nested * 100.0,
         scale.sources,
         scale.destinations,
-    );
-    let [ticks, low, high] = of(&scale.plain, 1);
-    let _ = writeln!(
-        text,
-        "without validation {ticks} ({low} … {high}) ticks in the graph, {:.1} Mpps",
+    ))
+    .line(format!(
+        "without validation {} ticks in the graph, {:.1} Mpps",
+        spread(&scale.plain, 1),
         scale.plain_rate / 1e6
-    );
-    let mut table = Table::new(&[
-        ("Validation", Left),
-        ("Draft", Right),
-        ("Ratio", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Target", Left),
-        ("Added", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Target", Left),
-        ("Node", Right),
-        ("Mpps", Right),
-        ("Of_pps", Right),
-        ("B/prefix", Right),
-        ("Beside", Right),
-    ]);
-    for row in &scale.rows {
-        let Row { ratio, added, rate_ratio, node, .. } = row;
-        let ([ratio, slow, fast], [added, less, more]) = (of(ratio, 1), of(added, 1));
-        let (lookup, beside) = row.memory.map_or((String::new(), String::new()), |memory| {
-            let beside = memory.control + memory.rules + memory.counters;
-            (format!("{:.1}", memory.lookup), format!("{beside:.1}"))
-        });
-        table.row([
-            row.way.name().to_owned(),
-            row.draft.map_or(String::new(), |draft| format!("{draft:.1}%")),
-            format!("{ratio}%"),
-            slow,
-            fast,
-            row.ratio_target.map_or(String::new(), |target| target.text()),
-            added,
-            less,
-            more,
-            row.added_target.map_or(String::new(), |target| target.text()),
-            format!("{:.1}", node.median),
-            format!("{:.1}", row.rate / 1e6),
-            format!("{:.1}%", rate_ratio.median),
-            lookup,
-            beside,
-        ]);
-    }
-    text.push_str(&table.text());
+    ))
+    .table(memory)
 }
 
-/// What validation costs beside a list.
-fn background(text: &mut String, one: &Background) {
-    let _ = writeln!(
-        text,
-        "\n{}, {}-octet frames; {} source prefixes; {} rules that ask for other things than sources, {} of which are first for \
-         some packet",
+/// The cost of validation beside a list.
+fn background(page: Page, one: &Background) -> Page {
+    let table = Table::of(&one.rows)
+        .words("Validation", |row| row.way.name())
+        .number("Draft", 0, |row| format!("{:.1}%", row.draft))
+        .figure_in("%", "Ratio", 1, |row| row.ratio)
+        .figure("Added", 1, |row| row.added)
+        .number("Without_rules", 0, |row| format!("{:.1}%", row.without_rules.median))
+        .number("Both_to_neither", 0, |row| format!("{:.1}%", row.to_plain.median));
+    page.line(format!(
+        "\n{}, {}-octet frames; {} source prefixes; {} rules that match on other fields than sources, {} of which are first \
+         for some packet",
         one.family, one.size, one.prefixes, one.rules, one.matched,
-    );
-    let [ratio, slow, fast] = of(&one.rules_ratio, 1);
-    let _ = writeln!(
-        text,
-        "without both {:.1} ticks in the graph, with the rules {:.1} ({:.1} in their node): {ratio}% ({slow} … {fast})",
-        one.plain.median, one.with_rules.median, one.node.median,
-    );
-    let mut table = Table::new(&[
-        ("Validation", Left),
-        ("Draft", Right),
-        ("Ratio", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Added", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Without_rules", Right),
-        ("Both_to_neither", Right),
-    ]);
-    for row in &one.rows {
-        let ([ratio, slow, fast], [added, less, more]) = (of(&row.ratio, 1), of(&row.added, 1));
-        table.row([
-            row.way.name().to_owned(),
-            format!("{:.1}%", row.draft),
-            format!("{ratio}%"),
-            slow,
-            fast,
-            added,
-            less,
-            more,
-            format!("{:.1}%", row.without_rules.median),
-            format!("{:.1}%", row.to_plain.median),
-        ]);
-    }
-    text.push_str(&table.text());
+    ))
+    .line(format!(
+        "without both {:.1} ticks in the graph, with the rules {:.1} ({:.1} in their node): {:.1}% ({:.1} … {:.1})",
+        one.plain.median,
+        one.with_rules.median,
+        one.node.median,
+        one.rules_ratio.median,
+        one.rules_ratio.p10,
+        one.rules_ratio.p90,
+    ))
+    .table(table)
 }
 
-fn attacks(floods: &Floods) -> String {
-    let mut text = String::from("\nfloods of sources that are not valid, in turns with legitimate packets\n");
-    let mut table = Table::new(&[
-        ("Family", Left),
-        ("Sources", Left),
-        ("Prefixes", Right),
-        ("Legitimate_Mpps", Right),
-        ("Flood_Mpps", Right),
-        ("Ratio", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Target", Left),
-    ]);
-    for flood in &floods.floods {
-        let [ratio, slow, fast] = of(&flood.ratio, 1);
-        table.row([
-            flood.family.clone(),
-            flood.sources.clone(),
-            flood.prefixes.to_string(),
-            format!("{:.1}", flood.legitimate_rate / 1e6),
-            format!("{:.1}", flood.rate / 1e6),
-            format!("{ratio}%"),
-            slow,
-            fast,
-            flood.target.text(),
-        ]);
-    }
-    text.push_str(&table.text());
-    text.push_str("\ndeeply nested prefixes, in turns with the usual ones: ticks added\n");
-    let mut table = Table::new(&[
-        ("Family", Left),
-        ("Validation", Left),
-        ("Prefixes", Right),
-        ("Depth", Right),
-        ("Usual", Right),
-        ("Nested", Right),
-        ("Times", Right),
-        ("p10", Right),
-        ("p90", Right),
-        ("Target", Left),
-    ]);
-    for deep in &floods.deep {
-        let [times, less, more] = of(&deep.times, 2);
-        table.row([
-            deep.family.clone(),
-            deep.way.name().to_owned(),
-            deep.prefixes.to_string(),
-            deep.depth.to_string(),
-            format!("{:.1}", deep.usual.median),
-            format!("{:.1}", deep.nested.median),
-            times,
-            less,
-            more,
-            deep.target.text(),
-        ]);
-    }
-    text.push_str(&table.text());
-    text
+fn attacks(page: Page, floods: &Floods) -> Page {
+    let flood = Table::of(&floods.floods)
+        .words("Family", |flood| flood.family.as_str())
+        .words("Sources", |flood| flood.sources.as_str())
+        .number("Prefixes", 0, |flood| flood.prefixes)
+        .number("Legitimate_Mpps", 1, |flood| flood.legitimate_rate / 1e6)
+        .number("Flood_Mpps", 1, |flood| flood.rate / 1e6)
+        .figure_in("%", "Ratio", 1, |flood| flood.ratio)
+        .target(|flood| Some(flood.target));
+    let deep = Table::of(&floods.deep)
+        .words("Family", |deep| deep.family.as_str())
+        .words("Validation", |deep| deep.way.name())
+        .number("Prefixes", 0, |deep| deep.prefixes)
+        .number("Depth", 0, |deep| deep.depth)
+        .number("Usual", 1, |deep| deep.usual.median)
+        .number("Nested", 1, |deep| deep.nested.median)
+        .figure("Times", 2, |deep| deep.times)
+        .target(|deep| Some(deep.target));
+    page.line("\nfloods of invalid sources, in turns with legitimate packets")
+        .table(flood)
+        .line("\ndeeply nested prefixes, in turns with the usual ones: ticks added")
+        .table(deep)
 }
 
-fn changes(text: &mut String, updates: &Updates) {
-    let met = |target: String| if target.ends_with("missed") { target } else { format!("{target}, met") };
-    let _ = writeln!(
-        text,
+fn changes(page: Page, updates: &Updates) -> Page {
+    let met = |target: Target| match target.text() {
+        text if text.ends_with("missed") => text,
+        text => text + ", met",
+    };
+    let rates = [&updates.idle, &updates.busy, &updates.changing].map(|rate| rate.median / 1e6);
+    let single = &updates.single;
+    page.line(format!(
         "\n{}: changes of a table of {} entries beside its worker, {} CPUs",
         updates.family, updates.entries, updates.cpus
-    );
-    let [rate, slow, fast] = of(&updates.rate, 0);
-    let _ = writeln!(
-        text,
-        "batches of {}: {rate} ({slow} … {fast}) changes per second ({})",
+    ))
+    .line(format!(
+        "batches of {}: {} changes per second ({})",
         updates.batch,
-        met(updates.rate_target.text())
-    );
-    let rates = [&updates.idle, &updates.busy, &updates.changing].map(|rate| rate.median / 1e6);
-    let _ = writeln!(
-        text,
-        "the worker's Mpps: {:.2} while nothing is changed, {:.2} while the other thread computes, {:.2} while it changes entries",
+        spread(&updates.rate, 0),
+        met(updates.rate_target)
+    ))
+    .line(format!(
+        "the worker's Mpps: {:.2} while nothing is changed, {:.2} while the other thread computes, {:.2} while it changes \
+         entries",
         rates[0], rates[1], rates[2]
-    );
-    let ([loss, less, more], [busy, ..]) = (of(&updates.loss, 1), of(&updates.loss_to_busy, 1));
-    let _ = writeln!(
-        text,
-        "loss {loss} % ({less} … {more}) ({}); to the rate beside a thread that computes, {busy} %",
-        met(updates.loss_target.text())
-    );
-    let single = &updates.single;
-    let _ = writeln!(
-        text,
+    ))
+    .line(format!(
+        "loss in percent: {} ({}); to the rate beside a thread that computes, {:.1}",
+        spread(&updates.loss, 1),
+        met(updates.loss_target),
+        updates.loss_to_busy.median
+    ))
+    .line(format!(
         "a single change until a packet sees it: p50 {:.0} µs, p99 {:.0} µs ({}), most {:.0} µs of {}",
         single.p50,
         single.p99,
-        met(single.target.text()),
+        met(single.target),
         single.most,
         single.count
-    );
-    let _ = writeln!(
-        text,
+    ))
+    .line(format!(
         "all entries in place of all others: {:.2} s ({})",
         updates.swap.median,
-        met(updates.swap_target.text())
-    );
-    let _ = writeln!(text, "who said what when: {:.1} octets per entry", updates.provenance);
-}
-
-fn of(figure: &Figure, digits: usize) -> [String; 3] {
-    [figure.median, figure.p10, figure.p90].map(|value| format!("{value:.digits$}"))
+        met(updates.swap_target)
+    ))
+    .line(format!("sources and times of entries: {:.1} octets per entry", updates.provenance))
 }

@@ -7,22 +7,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_base::affinity;
-use weir_base::clock::{Clock, Time};
-use weir_base::random::{Entropy, Random};
+use weir_base::clock::Time;
+use weir_base::random::Random;
 use weir_plane::compile::{Edit, EntryKey, Names};
-use weir_plane::engine::{Engine, Options};
+use weir_plane::engine::Engine;
 use weir_plane::stats::Snapshot;
 use weir_port::pcap::Writer;
 use weir_table::lpm::Prefix;
 use weir_table::lpm::sample;
 
-use super::SavError;
 use super::cost::Effort;
 use super::family::{Ip, net};
 use super::network::{INPUTS, NAMES, Policy, Way, gateway, mac, validate};
 use super::traffic;
-use crate::report::figure::{Figure, Floor, Target};
+use crate::Error;
+use crate::machine::{self, compute, throughput};
+use crate::report::figure::{Figure, Target};
 
 /// The table, and who says its entries.
 const WAY: Way = Way::TableMostSpecific;
@@ -51,7 +51,7 @@ pub struct Updates {
     /// Changes per second, of each batch.
     pub rate: Figure,
     /// The target for the rate.
-    pub rate_target: Floor,
+    pub rate_target: Target,
     /// Packets per second of the worker while nothing is changed.
     pub idle: Figure,
     /// Packets per second while the thread that else changes entries computes, and touches no memory.
@@ -93,22 +93,19 @@ pub struct Latency {
 ///
 /// # Errors
 /// When there is no room, or packets do not go where they should.
-pub fn measure(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, SavError> {
-    if let Some(&first) = cpus.first() {
-        // Where it runs is for speed only.
-        let _ = affinity::pin(first);
-    }
+pub fn measure(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, Error> {
+    machine::pin_first(cpus);
     Ok(vec![family::<u128>(effort, cpus)?, family::<u32>(effort, cpus)?])
 }
 
-fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Updates, SavError> {
+fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Updates, Error> {
     let count = effort.prefixes;
     let mut random = Random::from_seed(count as u64);
     let prefixes: Vec<Prefix<K>> = traffic::prefixes(count, &[], &mut random);
     let others: Vec<Prefix<K>> = traffic::prefixes(count, &[], &mut random);
     let sources = traffic::sources(&prefixes, effort.sources.max(count), &mut random);
     let (entries, others) = (said(&prefixes, &INPUTS), said(&others, &INPUTS));
-    let scratch = tempfile::tempdir().map_err(SavError::Scratch)?;
+    let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
     let captures = traffic::captures(&sources, scratch.path(), &mut random)?;
 
     let engine = start::<K>(&[&captures[0], &captures[1]], cpus)?;
@@ -138,26 +135,23 @@ fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Updates, SavError> {
     let provenance = policies.iter().map(|policy| policy.dynamic_octets).sum::<usize>() as f64 / count as f64;
     let end = engine.stop().conservation;
     if end.imbalance() != 0 || end.dropped != 0 {
-        return Err(SavError::Running(format!("lost packets that are valid: {end:?}")));
+        return Err(Error::Running(format!("lost packets that are valid: {end:?}")));
     }
 
     let single = single(&prefixes, &entries, (&captures[0], scratch.path()), effort, cpus, &mut random)?;
-    let loss = |to: &[f64]| {
-        let mut all: Vec<f64> = changing.iter().zip(to).map(|(with, without)| 100.0 * (1.0 - with / without)).collect();
-        Figure::of_all(&mut all)
-    };
+    let loss = |to: &[f64]| Figure::of(changing.iter().zip(to).map(|(with, without)| 100.0 * (1.0 - with / without)));
     let (loss, loss_to_busy) = (loss(&idle), loss(&busy));
-    let (rate, swap) = (Figure::of_all(&mut rates), Figure::of_all(&mut swaps));
+    let (rate, swap) = (Figure::of(rates), Figure::of(swaps));
     Ok(Updates {
         family: K::NAME.to_owned(),
         cpus: cpus.len(),
         entries: count,
         batch: BATCH.min(count),
         rate,
-        rate_target: Floor::at_least(1e6, rate.median),
-        idle: Figure::of_all(&mut idle),
-        busy: Figure::of_all(&mut busy),
-        changing: Figure::of_all(&mut changing),
+        rate_target: Target::at_least(1e6, rate.median),
+        idle: Figure::of(idle),
+        busy: Figure::of(busy),
+        changing: Figure::of(changing),
         loss,
         loss_to_busy,
         loss_target: Target::at_most(5.0, loss.median),
@@ -169,13 +163,10 @@ fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Updates, SavError> {
 }
 
 /// A running gateway whose table is empty; its first interfaces repeat these captures.
-fn start<K: Ip>(captures: &[&Path], cpus: &[usize]) -> Result<Engine, SavError> {
+fn start<K: Ip>(captures: &[&Path], cpus: &[usize]) -> Result<Engine, Error> {
     let mut model = gateway::<K>(&[], &[Policy::of(WAY)], captures);
     validate::<K>(&mut model, Some(0));
-    model.workers.cores = cpus.last().map(|&cpu| cpu as u16).into_iter().collect();
-    let options =
-        Options { clock: Clock::monotonic(), random: Entropy::from_seed(1), invent_neighbors: false, pin: true };
-    Ok(Engine::start(model, options)?)
+    machine::start(model, cpus)
 }
 
 /// Entries for these prefixes, all of the same interfaces.
@@ -186,24 +177,6 @@ fn said<K: Ip>(prefixes: &[Prefix<K>], interfaces: &[u32]) -> Vec<(EntryKey, Nam
 
 fn names(interfaces: &[u32]) -> Names {
     interfaces.iter().map(|&interface| NAMES[interface as usize].into()).collect()
-}
-
-/// Packets per second that the worker transmits while `run` runs.
-fn throughput(engine: &Engine, run: impl FnOnce() -> Result<(), SavError>) -> Result<f64, SavError> {
-    let (before, start) = (engine.snapshot().conservation, Instant::now());
-    run()?;
-    let (after, seconds) = (engine.snapshot().conservation, start.elapsed().as_secs_f64());
-    Ok((after.transmitted - before.transmitted) as f64 / seconds)
-}
-
-/// Computes, and touches no memory.
-fn compute(duration: Duration) {
-    let (start, mut value) = (Instant::now(), 1u64);
-    while start.elapsed() < duration {
-        for _ in 0..1 << 12 {
-            value = std::hint::black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (value >> 7));
-        }
-    }
 }
 
 /// Batches that take entries out and put them in again. As each is part of a table that is not complete, and lies in none
@@ -227,7 +200,7 @@ impl Batches {
         Batches { batches: entries.chunks(BATCH).map(both).collect(), next: 0, out: false }
     }
 
-    fn apply(&mut self, engine: &Engine, duration: Duration, rates: &mut Vec<f64>) -> Result<(), SavError> {
+    fn apply(&mut self, engine: &Engine, duration: Duration, rates: &mut Vec<f64>) -> Result<(), Error> {
         let begin = Instant::now();
         while begin.elapsed() < duration {
             let edits = self.turn();
@@ -250,7 +223,7 @@ impl Batches {
     }
 
     /// Puts in again what is out.
-    fn finish(&mut self, engine: &Engine) -> Result<(), SavError> {
+    fn finish(&mut self, engine: &Engine) -> Result<(), Error> {
         if self.out {
             engine.edit_sav(WAY.name(), SOURCE, self.turn(), TIME)?;
         }
@@ -267,7 +240,7 @@ fn single<K: Ip>(
     effort: &Effort,
     cpus: &[usize],
     random: &mut Random,
-) -> Result<Latency, SavError> {
+) -> Result<Latency, Error> {
     let (probed, source) = loop {
         let prefix = prefixes[random.below(prefixes.len() as u64) as usize];
         let source = sample::inside_one(&prefix, random);
@@ -292,11 +265,11 @@ fn single<K: Ip>(
         let rows = snapshot.sav.iter().filter(|row| row.interface == NAMES[INPUTS[1] as usize]);
         rows.flat_map(|row| &row.invalid).map(|(_, traffic)| traffic.packets).sum()
     };
-    let wait = |is_valid: bool, before: u64| -> Result<(), SavError> {
+    let wait = |is_valid: bool, before: u64| -> Result<(), Error> {
         let start = Instant::now();
         while seen(&engine.snapshot(), is_valid) == before {
             if start.elapsed() > PATIENCE {
-                return Err(SavError::Running(format!("has not seen a change of {probed} for {PATIENCE:?}")));
+                return Err(Error::Running(format!("has not seen a change of {probed} for {PATIENCE:?}")));
             }
         }
         Ok(())
@@ -317,7 +290,7 @@ fn single<K: Ip>(
     let invalid: u64 = end.sav.iter().flat_map(|row| &row.invalid).map(|(_, traffic)| traffic.packets).sum();
     if end.conservation.imbalance() != 0 || end.conservation.dropped != invalid {
         let dropped = format!("dropped others than the {invalid} that are not valid: {:?}", end.conservation);
-        return Err(SavError::Running(dropped));
+        return Err(Error::Running(dropped));
     }
     micros.sort_by(f64::total_cmp);
     let at = |share: f64| micros[((count - 1) as f64 * share).round() as usize];

@@ -12,11 +12,11 @@ use weir_plane::harness::Harness;
 use weir_plane::model::{Gateway, InterfaceIndex, Origin, Route, RouteTarget, SavIndex, SavPolicy, SavRule, Scope};
 use weir_port::spec::PortSpec;
 
-use super::AccuracyError;
 use super::address::{self, Group};
 use super::mechanism::{Policy, Way};
 use super::routing::{By, Learned, Rib};
 use super::world::{Side, World};
+use crate::Error;
 use crate::model;
 
 /// Who the entries of tables are from.
@@ -160,12 +160,7 @@ pub(super) fn routes(world: &World, node: usize, rib: &Rib) -> Vec<Route> {
 
 /// Has the controller say what the tables of a gateway hold from now on; it said `before` until now. Returns the number of
 /// changes.
-pub(super) fn fill(
-    harness: &mut Harness,
-    names: &[Arc<str>],
-    before: &Entries,
-    now: &Entries,
-) -> Result<usize, AccuracyError> {
+pub(super) fn fill(harness: &mut Harness, names: &[Arc<str>], before: &Entries, now: &Entries) -> Result<usize, Error> {
     let named = |interfaces: &[u32]| -> Names {
         interfaces.iter().map(|&interface| Arc::clone(&names[interface as usize])).collect()
     };

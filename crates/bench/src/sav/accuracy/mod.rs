@@ -7,13 +7,12 @@
 
 mod address;
 mod case;
-mod error;
+mod effort;
 mod flow;
 mod gateway;
 mod knowledge;
 mod mechanism;
 mod network;
-mod plot;
 mod report;
 mod routing;
 mod row;
@@ -26,13 +25,14 @@ mod tests;
 
 use weir_base::random::Random;
 
+use crate::{Error, machine};
+
 use case::{Case, Stage};
 use network::Network;
 
-use error::SEED;
-pub use error::{AccuracyError, Effort};
+pub use effort::Effort;
+use effort::SEED;
 pub use mechanism::Way;
-pub use plot::plot;
 pub use report::Accuracy;
 pub use routing::Unsettled;
 pub use row::{CaseRow, Cell, Mix};
@@ -43,13 +43,14 @@ pub use withdrawal::{Convergence, Withdrawal};
 ///
 /// # Errors
 /// When a gateway cannot be set up, or packets are unaccounted for.
-pub fn measure(effort: &Effort, cpu: String) -> Result<Accuracy, AccuracyError> {
+pub fn measure(effort: &Effort, cpu: Option<usize>) -> Result<Accuracy, Error> {
+    machine::pin(cpu)?;
     let mut rows = Vec::new();
     for (number, case) in (0..).zip(case::all(effort.prefixes)) {
         rows.extend(run(&case, number, effort.packets)?);
     }
     Ok(Accuracy {
-        cpu,
+        cpu: machine::cpu_name(),
         seed: SEED,
         prefixes: effort.prefixes,
         packets: effort.packets,
@@ -61,7 +62,7 @@ pub fn measure(effort: &Effort, cpu: String) -> Result<Accuracy, AccuracyError> 
 }
 
 /// A case with all mechanisms that say something in it.
-fn run(case: &Case, number: u64, packets: usize) -> Result<Vec<CaseRow>, AccuracyError> {
+fn run(case: &Case, number: u64, packets: usize) -> Result<Vec<CaseRow>, Error> {
     let mut rows: Vec<CaseRow> = case
         .stages
         .iter()
@@ -84,7 +85,7 @@ fn run(case: &Case, number: u64, packets: usize) -> Result<Vec<CaseRow>, Accurac
 }
 
 /// Has the topology be what a stage wants.
-fn enter(network: &mut Network, stage: &Stage, down: &mut Vec<usize>) -> Result<(), AccuracyError> {
+fn enter(network: &mut Network, stage: &Stage, down: &mut Vec<usize>) -> Result<(), Error> {
     for &link in down.iter().filter(|link| !stage.down.contains(link)) {
         network.set_link(link, true)?;
     }
@@ -105,7 +106,7 @@ fn enter(network: &mut Network, stage: &Stage, down: &mut Vec<usize>) -> Result<
 }
 
 /// Every ratio of spoofed to legitimate packets. Mechanisms are sent the same packets.
-fn cell(network: &mut Network, case: &Case, way: Way, number: u64, packets: usize) -> Result<Cell, AccuracyError> {
+fn cell(network: &mut Network, case: &Case, way: Way, number: u64, packets: usize) -> Result<Cell, Error> {
     let mut cell = Cell { mechanism: way, mixes: Vec::new(), flows: Vec::new() };
     for spoofed_in_ten in 1..10u8 {
         let mut random = Random::from_seed(SEED + number * 10 + u64::from(spoofed_in_ten));

@@ -11,13 +11,13 @@ use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{Gateway, Route};
 use weir_port::Transmitter;
 
-use super::AccuracyError;
 use super::flow::Packet;
 use super::gateway::{self, Entries, HOSTS};
 use super::knowledge;
 use super::mechanism::Way;
 use super::routing::{self, Rib, Unsettled};
 use super::world::World;
+use crate::Error;
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,7 @@ const VECTOR: usize = 256;
 
 impl Network {
     /// All gateways of a topology, with the routes and the tables that it gives.
-    pub(super) fn new(world: World, way: Way, seed: u64) -> Result<Network, AccuracyError> {
+    pub(super) fn new(world: World, way: Way, seed: u64) -> Result<Network, Error> {
         let ribs = routing::routes(&world)?;
         let mut stations = Vec::new();
         for (node, rib) in ribs.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Network {
     }
 
     /// Puts the routes of one gateway into force.
-    pub(super) fn reload(&mut self, node: usize, rib: &Rib) -> Result<(), AccuracyError> {
+    pub(super) fn reload(&mut self, node: usize, rib: &Rib) -> Result<(), Error> {
         let station = &mut self.stations[node];
         let routes = gateway::routes(&self.world, node, rib);
         if routes != station.routes {
@@ -117,7 +117,7 @@ impl Network {
     }
 
     /// Has the controller fill the tables of the gateway under test. Returns how many entries changed.
-    pub(super) fn fill(&mut self, ribs: &[Rib]) -> Result<usize, AccuracyError> {
+    pub(super) fn fill(&mut self, ribs: &[Rib]) -> Result<usize, Error> {
         let entries = knowledge::entries(self.way, &self.world, ribs);
         let Station { harness, names, .. } = &mut self.stations[self.world.dut];
         let changes = gateway::fill(harness, names, &self.entries, &entries)?;
@@ -126,7 +126,7 @@ impl Network {
     }
 
     /// The carrier of a link goes or comes, at both ends. Nobody else is told.
-    pub(super) fn set_link(&mut self, link: usize, up: bool) -> Result<(), AccuracyError> {
+    pub(super) fn set_link(&mut self, link: usize, up: bool) -> Result<(), Error> {
         for node in self.world.links[link].ends {
             let interface = gateway::interface(&self.world, node, link);
             self.stations[node].harness.set_link(interface, up)?;
@@ -147,7 +147,7 @@ impl Network {
     }
 
     /// Has hosts send packets, and sees them through to their ends.
-    pub(super) fn send(&mut self, packets: &[Packet]) -> Result<Vec<Passage>, AccuracyError> {
+    pub(super) fn send(&mut self, packets: &[Packet]) -> Result<Vec<Passage>, Error> {
         let nothing = Passage { end: End::Lost, entered: None };
         let mut passages = vec![nothing; packets.len()];
         let mut waiting: Vec<VecDeque<(u32, u32, Vec<u8>)>> = vec![VecDeque::new(); self.stations.len()];
@@ -178,19 +178,14 @@ impl Network {
     }
 
     /// One vector through one gateway.
-    fn run(
-        &mut self,
-        node: usize,
-        vector: &[(u32, u32, Vec<u8>)],
-        passages: &mut [Passage],
-    ) -> Result<(), AccuracyError> {
+    fn run(&mut self, node: usize, vector: &[(u32, u32, Vec<u8>)], passages: &mut [Passage]) -> Result<(), Error> {
         self.now += 1_000_000;
         let harness = &mut self.stations[node].harness;
         harness.set_time(Time(self.now));
         let refuses = node == self.world.dut;
         for (interface, number, frame) in vector {
             if !harness.inject(*interface, frame, Time(self.now), *number) {
-                return Err(AccuracyError::NoBuffer(self.world.names[node]));
+                return Err(Error::NoBuffer(self.world.names[node]));
             }
         }
         for outcome in harness.run() {
@@ -201,7 +196,7 @@ impl Network {
         }
         match harness.conservation().imbalance() {
             0 => Ok(()),
-            _ => Err(AccuracyError::Imbalance(self.world.names[node])),
+            _ => Err(Error::Imbalance(self.world.names[node])),
         }
     }
 }

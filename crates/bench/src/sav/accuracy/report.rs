@@ -1,22 +1,21 @@
-//! What was found, as text and as JSON.
-
-use std::fmt::Write as _;
+//! The report of `weir bench sav --accuracy`.
 
 use serde::{Deserialize, Serialize};
 
 use super::mechanism::Way;
 use super::withdrawal::Withdrawal;
 use super::{CaseRow, Tally};
-use crate::report::Report;
-use crate::report::table::Align::{Left, Right};
+use crate::report::chart::{Chart, Shape, percent};
+use crate::report::figure::Figure;
 use crate::report::table::Table;
+use crate::report::{Page, Report};
 
-/// What `weir bench sav --accuracy` found.
+/// The measurement of `weir bench sav --accuracy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// The CPU, as it names itself.
     pub cpu: String,
-    /// What everything random was seeded with.
+    /// The seed of everything random.
     pub seed: u64,
     /// Prefixes of each group, in the cases.
     pub prefixes: u16,
@@ -28,7 +27,7 @@ pub struct Accuracy {
     pub moving: u16,
     /// How often each share of them moved: what medians are of.
     pub turns: usize,
-    /// What was found when prefixes moved.
+    /// The results while prefixes move.
     pub withdrawals: Vec<Withdrawal>,
 }
 
@@ -41,7 +40,7 @@ impl CaseRow {
         }
     }
 
-    /// What a mechanism did; `None` where it says nothing.
+    /// Returns the results of a mechanism; `None` where it says nothing.
     pub(super) fn tally(&self, way: Way) -> Option<Tally> {
         self.cells.iter().find(|cell| cell.mechanism == way).map(|cell| cell.tally())
     }
@@ -50,96 +49,102 @@ impl CaseRow {
 impl Report for Accuracy {
     const SCHEMA: &'static str = "weir.bench.sav-accuracy/1";
 
-    fn text(&self) -> String {
-        // Writing to a string does not fail.
-        let mut text = String::new();
-        let _ = writeln!(text, "{}; seed {}", self.cpu, self.seed);
-        let _ = writeln!(
-            text,
-            "{} prefixes in each group; {} packets for each case, mechanism and ratio of spoofed to legitimate ones, 1:9 to 9:1",
-            self.prefixes, self.packets
-        );
-        text.push_str("\nfalse positives / false negatives, percent of packets, over all ratios\n");
-        text.push_str(&self.matrix());
-        if let Some(lost) = Some(self.lost()).filter(|lost| *lost > 0) {
-            let _ = writeln!(text, "{lost} packets came to no end that says anything of validation");
-        }
-        if let Some(spread) = self.spread() {
-            let _ = writeln!(
-                text,
-                "between the ratios of one case and mechanism rates differ by at most {spread:.1} points"
-            );
-        }
-        let _ = writeln!(
-            text,
-            "\na share of {} prefixes moves; false positives and false negatives in percent before, during and after; medians of {} turns",
-            self.moving, self.turns
-        );
-        text.push_str(&self.moves());
-        text
+    fn page(&self) -> Page {
+        let matrix = Way::ALL.into_iter().fold(Table::of(&self.cases).words("Case", CaseRow::title), |table, way| {
+            table.number(way.name(), 0, |row| {
+                let tally = row.tally(way)?;
+                Some(format!("{}/{}", percent(tally.false_positives()), percent(tally.false_negatives())))
+            })
+        });
+        let lost = Some(self.lost()).filter(|lost| *lost > 0);
+        Page::default()
+            .line(format!("{}; seed {}", self.cpu, self.seed))
+            .line(format!(
+                "{} prefixes in each group; {} packets for each case, mechanism and ratio of spoofed to legitimate ones, 1:9 \
+                 to 9:1",
+                self.prefixes, self.packets
+            ))
+            .line("\nfalse positives / false negatives, percent of packets, over all ratios")
+            .table(matrix)
+            .each(lost, |page, lost| page.line(format!("{lost} packets came to no end that shows a verdict")))
+            .each(self.spread(), |page, spread| {
+                page.line(format!(
+                    "between the ratios of one case and mechanism rates differ by at most {spread:.1} points"
+                ))
+            })
+            .line(format!(
+                "\na share of {} prefixes moves; false positives and false negatives in percent before, during and after; \
+                 medians of {} turns",
+                self.moving, self.turns
+            ))
+            .table(self.moves())
+    }
+
+    /// False positives and false negatives of every case and mechanism, and while prefixes move.
+    fn charts(&self) -> Vec<(String, Chart)> {
+        let cases = self.cases.iter().map(|row| (row.title(), Way::ALL.map(|way| row.tally(way)))).collect();
+        vec![("sav-accuracy".to_owned(), maps(cases)), ("sav-accuracy-moves".to_owned(), maps(self.while_moving()))]
     }
 }
 
+type MapRow = (String, [Option<Tally>; Way::ALL.len()]);
+
+fn maps(rows: Vec<MapRow>) -> Chart {
+    let rates = |rate: fn(&Tally) -> Option<f64>, tallies: &[Option<Tally>]| {
+        tallies.iter().map(|tally| tally.as_ref().and_then(rate)).collect()
+    };
+    let both =
+        |tallies: &[Option<Tally>]| [rates(Tally::false_positives, tallies), rates(Tally::false_negatives, tallies)];
+    let titles = ["false positives, percent", "false negatives, percent"].map(str::to_owned);
+    let heads = Way::ALL.map(Way::name).to_vec();
+    let rows = rows.into_iter().map(|(name, tallies)| (name, both(&tallies))).collect();
+    Chart { title: String::new(), shape: Shape::Maps { titles, heads, rows } }
+}
+
 impl Accuracy {
-    fn matrix(&self) -> String {
-        let mut columns = vec![("Case", Left)];
-        columns.extend(Way::ALL.map(|way| (way.name(), Right)));
-        let mut table = Table::new(&columns);
-        for row in &self.cases {
-            let cell = |way| match row.tally(way) {
-                Some(tally) => format!("{}/{}", percent(tally.false_positives()), percent(tally.false_negatives())),
-                None => String::new(),
-            };
-            let [a, b, c, d, e, f, g, h, i] = Way::ALL.map(cell);
-            table.row([row.title(), a, b, c, d, e, f, g, h, i]);
+    /// Returns tallies while a tenth, half and all of the prefixes move, and after.
+    fn while_moving(&self) -> Vec<MapRow> {
+        let mut rows = Vec::new();
+        for scenario in ["between domains", "inside a domain"] {
+            for percent in [10, 50, 100] {
+                for (phase, of) in [("during", 0), ("after", 1)] {
+                    let tally = |way| {
+                        let mut all = self.withdrawals.iter();
+                        let found = all.find(|found| {
+                            (found.scenario.as_str(), found.mechanism, found.percent) == (scenario, way, percent)
+                        })?;
+                        Some([found.during, found.after][of])
+                    };
+                    rows.push((format!("{scenario}, {percent} %, {phase}"), Way::ALL.map(tally)));
+                }
+            }
         }
-        table.text()
+        rows
     }
 
-    fn moves(&self) -> String {
-        let mut table = Table::new(&[
-            ("Scenario", Left),
-            ("Mechanism", Left),
-            ("Moved", Right),
-            ("FP_before", Right),
-            ("FP_during", Right),
-            ("FP_after", Right),
-            ("FN_before", Right),
-            ("FN_during", Right),
-            ("FN_after", Right),
-            ("Right_after_ms", Right),
-            ("p10", Right),
-            ("p90", Right),
-            ("Updates", Right),
-            ("Updates/s", Right),
-        ]);
-        for moved in &self.withdrawals {
-            let Withdrawal { before, during, after, .. } = moved;
-            let [ms, least, most] = match moved.convergence {
-                Some(found) => [found.seconds.median, found.seconds.p10, found.seconds.p90]
-                    .map(|seconds| format!("{:.2}", seconds * 1e3)),
-                None => ["never".to_owned(), String::new(), String::new()],
-            };
-            let [p_before, p_during, p_after] = [before, during, after].map(|tally| percent(tally.false_positives()));
-            let [n_before, n_during, n_after] = [before, during, after].map(|tally| percent(tally.false_negatives()));
-            table.row([
-                moved.scenario.replace(' ', "-"),
-                moved.mechanism.name().to_owned(),
-                format!("{}%", moved.percent),
-                p_before,
-                p_during,
-                p_after,
-                n_before,
-                n_during,
-                n_after,
-                ms,
-                least,
-                most,
-                moved.updates.to_string(),
-                format!("{:.0}", moved.rate.median),
-            ]);
+    fn moves(&self) -> Table<&Withdrawal> {
+        let phases: [(&str, fn(&Withdrawal) -> &Tally); 3] =
+            [("before", |moved| &moved.before), ("during", |moved| &moved.during), ("after", |moved| &moved.after)];
+        let rates: [(&str, fn(&Tally) -> Option<f64>); 2] =
+            [("FP", Tally::false_positives), ("FN", Tally::false_negatives)];
+        let mut table = Table::of(&self.withdrawals)
+            .words("Scenario", |moved| moved.scenario.replace(' ', "-"))
+            .words("Mechanism", |moved| moved.mechanism.name())
+            .number("Moved", 0, |moved| format!("{}%", moved.percent));
+        for (rate, of) in rates {
+            for (phase, tally) in phases {
+                table = table.number(&format!("{rate}_{phase}"), 0, |moved| percent(of(tally(moved))));
+            }
         }
-        table.text()
+        let ms = |moved: &Withdrawal, of: fn(&Figure) -> f64| {
+            moved.convergence.map(|found| format!("{:.2}", of(&found.seconds) * 1e3))
+        };
+        table
+            .number("Right_after_ms", 0, |moved| ms(moved, |of| of.median).unwrap_or_else(|| "never".to_owned()))
+            .number("p10", 0, |moved| ms(moved, |of| of.p10))
+            .number("p90", 0, |moved| ms(moved, |of| of.p90))
+            .number("Updates", 0, |moved| moved.updates)
+            .number("Updates/s", 0, |moved| moved.rate.median)
     }
 
     fn lost(&self) -> u64 {
@@ -157,14 +162,5 @@ impl Accuracy {
             })
         });
         spreads.max_by(f64::total_cmp)
-    }
-}
-
-/// Without decimals where there are none.
-pub(super) fn percent(rate: Option<f64>) -> String {
-    match rate {
-        None => String::new(),
-        Some(rate) if (rate - rate.round()).abs() < 0.05 => format!("{rate:.0}"),
-        Some(rate) => format!("{rate:.1}"),
     }
 }

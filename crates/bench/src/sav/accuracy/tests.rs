@@ -3,7 +3,7 @@
 use super::case::{AS1, AS2, AS3, AS5, DUT};
 use super::world::{Announce, Tie, World};
 use super::*;
-use crate::report::{self, Report as _};
+use crate::report::Report as _;
 
 const SIZE: u16 = 8;
 const PACKETS: usize = 100;
@@ -334,8 +334,8 @@ fn prefixes_that_move_are_wrong_until_the_news_is_everywhere() {
 #[test]
 fn the_report_reads_back_and_is_drawn() {
     let effort = Effort { prefixes: 4, packets: 20, moving: 10, turns: 1 };
-    let report = measure(&effort, "a CPU".to_owned()).unwrap();
-    let again: Accuracy = serde_json::from_str(&report::json(&report)).unwrap();
+    let report = measure(&effort, None).unwrap();
+    let again: Accuracy = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(again, report);
     let text = report.text();
     let line = text.lines().find(|line| line.starts_with("intra asymmetric")).unwrap();
@@ -343,7 +343,7 @@ fn the_report_reads_back_and_is_drawn() {
     assert_eq!(cells[..4], ["0/100", "0/0", "100/0", "100/0"]);
     assert_eq!((cells[5], cells[7]), ("-", "0/0"));
     let directory = tempfile::tempdir().unwrap();
-    let plots = plot(&report, directory.path()).unwrap();
+    let plots = report.plot(directory.path()).unwrap();
     assert_eq!(plots.len(), 2);
     for plot in plots {
         let svg = std::fs::read_to_string(plot).unwrap();

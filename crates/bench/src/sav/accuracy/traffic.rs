@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
 
-use super::AccuracyError;
 use super::flow::{Flow, Packet};
 use super::network::{End, Network, Passage};
+use crate::Error;
 use crate::sav::traffic::shuffle;
 
 /// So many spoofed and legitimate packets in a random order, each of these the same number of each flow, within one.
@@ -97,7 +97,7 @@ pub struct FlowCount {
 }
 
 /// Sends packets and counts, for each flow.
-pub(super) fn send(network: &mut Network, flows: &[Flow], packets: &[Packet]) -> Result<Vec<FlowCount>, AccuracyError> {
+pub(super) fn send(network: &mut Network, flows: &[Flow], packets: &[Packet]) -> Result<Vec<FlowCount>, Error> {
     let passages = network.send(packets)?;
     let mut counts: Vec<FlowCount> = flows
         .iter()

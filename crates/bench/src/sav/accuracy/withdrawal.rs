@@ -17,7 +17,8 @@ use super::network::Network;
 use super::routing::{self, Rib};
 use super::traffic::{self, Tally};
 use super::world::{Origin, World};
-use super::{AccuracyError, Effort, SEED};
+use super::{Effort, SEED};
+use crate::Error;
 use crate::report::figure::Figure;
 
 /// Probes of each kind after each step.
@@ -127,7 +128,7 @@ impl Scenario {
 }
 
 /// Every tenth of P1, with every mechanism that says something in the scenario.
-pub(super) fn measure(effort: &Effort) -> Result<Vec<Withdrawal>, AccuracyError> {
+pub(super) fn measure(effort: &Effort) -> Result<Vec<Withdrawal>, Error> {
     let mut all = Vec::new();
     for scenario in scenarios(effort.moving) {
         for way in Way::ALL.into_iter().filter(|way| way.is_for(scenario.world.is_one_domain())) {
@@ -140,13 +141,7 @@ pub(super) fn measure(effort: &Effort) -> Result<Vec<Withdrawal>, AccuracyError>
     Ok(all)
 }
 
-fn moves(
-    scenario: &Scenario,
-    network: &mut Network,
-    way: Way,
-    percent: u8,
-    turns: usize,
-) -> Result<Withdrawal, AccuracyError> {
+fn moves(scenario: &Scenario, network: &mut Network, way: Way, percent: u8, turns: usize) -> Result<Withdrawal, Error> {
     let count = usize::from(scenario.world.size) * usize::from(percent) / 100;
     let (before, after) = (routing::routes(&scenario.world)?, scenario.after(count));
     let mut random = Random::from_seed(SEED);
@@ -159,7 +154,7 @@ fn moves(
         after: Tally::default(),
         convergence: None,
         updates: 0,
-        rate: Figure::of_all(&mut []),
+        rate: Figure::of([]),
     };
     let (mut times, mut rates) = (Vec::new(), Vec::new());
     for turn in 0..turns {
@@ -176,13 +171,13 @@ fn moves(
         found.updates = moved.updates;
         back(network, &scenario.world)?;
     }
-    found.convergence = (times.len() == turns).then(|| Convergence { seconds: Figure::of_all(&mut times) });
-    found.rate = Figure::of_all(&mut rates);
+    found.convergence = (times.len() == turns).then(|| Convergence { seconds: Figure::of(times) });
+    found.rate = Figure::of(rates);
     Ok(found)
 }
 
 /// Everything is as it was.
-fn back(network: &mut Network, world: &World) -> Result<(), AccuracyError> {
+fn back(network: &mut Network, world: &World) -> Result<(), Error> {
     let ribs = network.compute(world.clone())?;
     for (node, rib) in ribs.iter().enumerate() {
         network.reload(node, rib)?;
@@ -212,7 +207,7 @@ impl Turn<'_> {
         after: &World,
         mut counting: Option<&mut Withdrawal>,
         random: &mut Random,
-    ) -> Result<Moved, AccuracyError> {
+    ) -> Result<Moved, Error> {
         let mut moved = Moved { converged: None, worked: Duration::ZERO, updates: 0 };
         if let Some(found) = &mut counting {
             found.during.add(&sweep(network, &self.flows, usize::MAX, random)?);
@@ -247,7 +242,7 @@ impl Turn<'_> {
 }
 
 /// A packet from each prefix of each flow, or from so many of them that are spread evenly.
-fn sweep(network: &mut Network, flows: &[Flow], most: usize, random: &mut Random) -> Result<Tally, AccuracyError> {
+fn sweep(network: &mut Network, flows: &[Flow], most: usize, random: &mut Random) -> Result<Tally, Error> {
     let mut packets = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
         let step = flow.sources.len().div_ceil(most).max(1);
