@@ -1,8 +1,14 @@
 //! What a running gateway tells of itself: plain values, taken by the control thread from the workers' counters without
 //! stopping them. Rendering (tables, JSON) is the command line's business.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A word of the program's own, or one that was read from JSON.
+pub type Name = Cow<'static, str>;
 
 /// One reading of every counter.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -76,18 +82,19 @@ pub struct NodeStats {
 }
 
 /// A drop reason and how often it occurred.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DropStats {
-    /// Kebab-case name.
-    pub reason: &'static str,
-    /// What it means, in a sentence.
-    pub description: &'static str,
-    /// `error`, `warning` or `info`.
-    pub severity: &'static str,
     /// The node that drops for it.
-    pub node: &'static str,
+    pub node: Name,
+    /// Kebab-case name.
+    pub reason: Name,
+    /// `error`, `warning` or `info`.
+    pub severity: Name,
     /// Packets dropped.
+    #[serde(rename = "count")]
     pub packets: u64,
+    /// The meaning of the reason, in a sentence.
+    pub description: Name,
 }
 
 /// An interface's counters.
@@ -184,7 +191,8 @@ pub struct BufferStats {
 }
 
 /// A bounded table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct TableStats {
     /// Its name, e.g. `fib4 default`.
     pub name: String,
@@ -195,18 +203,18 @@ pub struct TableStats {
     /// Octets of memory.
     pub bytes: u64,
     /// What happens when it is full.
-    pub when_full: &'static str,
+    pub when_full: Name,
 }
 
 /// A route, as `show routes` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteRow {
     /// VRF.
     pub vrf: String,
     /// Destination prefix.
     pub prefix: String,
     /// `via`, `blackhole`, `unreachable`, `local`, `connected` or `neighbor`.
-    pub kind: &'static str,
+    pub kind: Name,
     /// Its paths.
     pub paths: Vec<PathRow>,
     /// Where it was declared, `file:line`; empty when built in.
@@ -214,7 +222,8 @@ pub struct RouteRow {
 }
 
 /// A path of a route.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct PathRow {
     /// Egress interface.
     pub interface: String,
@@ -229,7 +238,8 @@ pub struct PathRow {
 }
 
 /// How full the table of neighbours is, and what that led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct NeighborStats {
     /// Neighbours that were learned.
     pub entries: u64,
@@ -248,7 +258,7 @@ pub struct NeighborStats {
 }
 
 /// A neighbour, as `show neighbors` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NeighborRow {
     /// Link.
     pub interface: String,
@@ -257,11 +267,11 @@ pub struct NeighborRow {
     /// Hardware address; empty while it is not known.
     pub mac: String,
     /// `static`, or as RFC 4861, 7.3.2, has it: `incomplete`, `reachable`, `stale`, `delay`, `probe`.
-    pub state: &'static str,
+    pub state: Name,
     /// `static`: it is configured. `dynamic`: it was learned.
-    pub source: &'static str,
-    /// Time since it last answered a question of ours, where it was learned and ever did.
-    pub age: Option<Duration>,
+    pub source: Name,
+    /// Seconds since it last answered a solicitation, where it was learned and ever did.
+    pub age: Option<f64>,
     /// Where it was declared; empty where it was learned.
     pub origin: String,
 }

@@ -705,7 +705,7 @@ fn what_is_shown_fits_what_is_there() {
     let routes = engine.routes();
     let row = routes.iter().find(|row| row.prefix == "203.0.113.0/24").unwrap();
     assert_eq!(row.paths.iter().map(|path| path.share_permille).collect::<Vec<_>>(), [250, 750]);
-    let kinds = tally(routes.iter().map(|row| row.kind));
+    let kinds = tally(routes.iter().map(|row| &*row.kind));
     assert_eq!((kinds["local"], kinds["connected"], kinds["broadcast"], kinds["via"]), (6, 4, 4, 3));
     let snapshot = engine.snapshot();
     let fib = |name: &str| snapshot.tables.iter().find(|table| table.name == name).unwrap().used;

@@ -2,5 +2,4 @@
 
 pub mod classify;
 pub mod lpm;
-pub mod peer;
 pub mod sav;

@@ -12,7 +12,7 @@ use weir_base::reclaim::Domain;
 use weir_table::lpm::indexed::Indexed;
 use weir_table::lpm::naive::Naive;
 use weir_table::lpm::sample::{self, Draw};
-use weir_table::lpm::{Full, Key, Limits, NO_ROUTE, Prefix, Value, Writer, soak};
+use weir_table::lpm::{Full, Key, Limits, NO_ROUTE, Prefix, Value, Writer};
 
 const WIDE: Limits = Limits { max_routes: 1 << 20, max_bytes: 64 << 20 };
 
@@ -154,7 +154,7 @@ fn readers_see_valid_answers<K: Draw>(seed: u64) {
     const CHANGES: usize = 3000;
     const KEYS: usize = 256;
     let mut random = Random::from_seed(seed);
-    for pool in soak::shapes::<K>(&mut random) {
+    for pool in sample::shapes::<K>(&mut random) {
         let keys = sample::inside(&pool, KEYS, &mut random);
         // The whole course of events is fixed before, with the right answers after each change.
         let mut oracle = Indexed::new();
@@ -393,7 +393,7 @@ fn nothing_leaks() {
         let domain = Domain::new();
         let mut writer = Writer::<K>::new(&domain, WIDE).unwrap();
         let empty = writer.stats().bytes;
-        for pool in soak::shapes::<K>(&mut random) {
+        for pool in sample::shapes::<K>(&mut random) {
             let old = writer.table();
             let mut transaction = writer.transaction();
             for prefix in &pool {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use serde::{Deserialize, Serialize};
 use weir_base::clock::Time;
 
 use crate::model;
@@ -35,7 +36,8 @@ pub struct Reading {
 }
 
 /// An alarm was raised or cleared.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Event {
     /// When: seconds of the Unix epoch.
     pub time: u64,
@@ -52,7 +54,8 @@ pub struct Event {
 }
 
 /// An alarm, as it is now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Row {
     /// The interface.
     pub interface: String,
@@ -65,8 +68,10 @@ pub struct Row {
     /// Packets in a second, over the window.
     pub rate: u64,
     /// Since when it is raised, in seconds of the Unix epoch; `None`: it is not.
+    #[serde(rename = "raised-since")]
     pub raised: Option<u64>,
     /// How often it was raised.
+    #[serde(rename = "raised")]
     pub count: u64,
 }
 

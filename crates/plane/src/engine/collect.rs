@@ -85,10 +85,10 @@ pub(crate) fn drops<'a>(workers: impl Iterator<Item = &'a WorkerCounters>) -> Ve
         }
     }
     let row = |(reason, packets): (&Reason, u64)| DropStats {
-        reason: reason.name(),
-        description: reason.description(),
-        severity: reason.severity().name(),
-        node: reason.node(),
+        reason: reason.name().into(),
+        description: reason.description().into(),
+        severity: reason.severity().name().into(),
+        node: reason.node().into(),
         packets,
     };
     Reason::ALL.iter().zip(packets).map(row).collect()

@@ -151,7 +151,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
                 used: table.routes as u64,
                 limit: table.max_routes as u64,
                 bytes: table.bytes as u64,
-                when_full: "the reload that adds routes is refused as a whole",
+                when_full: "the reload that adds routes is refused as a whole".into(),
             });
         }
     }
@@ -162,7 +162,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
                 used: table.prefixes.0 as u64,
                 limit: table.prefixes.1 as u64,
                 bytes: (table.lookup_octets + table.control_octets) as u64,
-                when_full: "the reload or the batch that adds entries is refused as a whole",
+                when_full: "the reload or the batch that adds entries is refused as a whole".into(),
             });
         }
     }
@@ -172,7 +172,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             used: (list.prefixes.0 + list.prefixes.1) as u64,
             limit: u64::from(model.limits.allowed_prefixes),
             bytes: list.octets as u64,
-            when_full: "the reload that adds prefixes is refused as a whole",
+            when_full: "the reload that adds prefixes is refused as a whole".into(),
         });
     }
     for list in crate::engine::show::bindings(model, compiler) {
@@ -181,7 +181,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             used: list.rules.len() as u64,
             limit: MOST_BINDINGS as u64,
             bytes: list.octets as u64,
-            when_full: "the reload that adds rules is refused as a whole",
+            when_full: "the reload that adds rules is refused as a whole".into(),
         });
     }
     for policy in model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
@@ -190,7 +190,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             used: policy.exempt.len() as u64,
             limit: MOST_RULES as u64,
             bytes: compiler.sav_exempt_octets(&policy.name) as u64,
-            when_full: "the reload that adds rules is refused as a whole",
+            when_full: "the reload that adds rules is refused as a whole".into(),
         });
     }
     let (rules, octets) = compiler.acl_occupancy();
@@ -201,7 +201,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             used: rules as u64,
             limit: most,
             bytes: octets as u64,
-            when_full: "the reload or the change that adds rules is refused as a whole",
+            when_full: "the reload or the change that adds rules is refused as a whole".into(),
         });
     }
     for section in compiler.acl_sections(model) {
@@ -212,7 +212,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
                 used: table.boxes as u64,
                 limit: most,
                 bytes: (table.lookup_octets + table.control_octets) as u64,
-                when_full: "the reload or the change that adds rules is refused as a whole",
+                when_full: "the reload or the change that adds rules is refused as a whole".into(),
             });
         }
     }
@@ -233,7 +233,7 @@ pub(super) fn other_tables(
             used: waiting.sources as u64,
             limit: (PLACES * workers) as u64,
             bytes: (Sources::octets() * workers) as u64,
-            when_full: "the prefix of the same set that sent least makes room, and counts as lost",
+            when_full: "the prefix of the same set that sent least makes room, and counts as lost".into(),
         });
     }
     rows.push(stats::TableStats {
@@ -241,7 +241,8 @@ pub(super) fn other_tables(
         used: model.neighbors.len() as u64 + learned,
         limit: u64::from(model.limits.neighbors),
         bytes: learned * Table::BYTES as u64,
-        when_full: "those that never answered make room, then those that nobody uses; else the new one is refused",
+        when_full: "those that never answered make room, then those that nobody uses; else the new one is refused"
+            .into(),
     });
     let hold = model.neighbor_discovery.hold_total;
     rows.push(stats::TableStats {
@@ -249,7 +250,7 @@ pub(super) fn other_tables(
         used: waiting.packets,
         limit: u64::from(hold) * workers as u64,
         bytes: (Hold::bytes(hold) * workers) as u64,
-        when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped",
+        when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped".into(),
     });
     let datagrams = Reassembly::share(model.buffers.large as usize, workers) * workers;
     rows.push(stats::TableStats {
@@ -257,7 +258,7 @@ pub(super) fn other_tables(
         used: waiting.datagrams,
         limit: datagrams as u64,
         bytes: Reassembly::bytes(datagrams) as u64,
-        when_full: "the oldest of the same family on the same worker is dropped",
+        when_full: "the oldest of the same family on the same worker is dropped".into(),
     });
     if !model.acls.is_empty() {
         let (remembered, waits) = Fragments::octets();
@@ -266,14 +267,15 @@ pub(super) fn other_tables(
             used: waiting.fragments,
             limit: (fragments::WAITING * workers) as u64,
             bytes: (waits * workers) as u64,
-            when_full: "a fragment that comes before the first of its datagram is dropped",
+            when_full: "a fragment that comes before the first of its datagram is dropped".into(),
         });
         rows.push(stats::TableStats {
             name: "acl datagrams".into(),
             used: waiting.remembered,
             limit: (fragments::DATAGRAMS * workers) as u64,
             bytes: (remembered * workers) as u64,
-            when_full: "the oldest on the same worker is forgotten, and fragments that wait for its first are dropped",
+            when_full: "the oldest on the same worker is forgotten, and fragments that wait for its first are dropped"
+                .into(),
         });
     }
     rows

@@ -38,7 +38,7 @@ pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Roo
         rows.extend(entries.into_iter().map(|(net, entry)| RouteRow {
             vrf: vrf.name.clone(),
             prefix: net.to_string(),
-            kind: entry.source.name(),
+            kind: entry.source.name().into(),
             paths: paths(entry, compiler, root),
             origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
         }));
@@ -84,8 +84,8 @@ pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<Neig
         interface: model.interfaces[neighbor.interface.0 as usize].name.clone(),
         address: neighbor.address,
         mac: neighbor.mac.to_string(),
-        state: "static",
-        source: "static",
+        state: "static".into(),
+        source: "static".into(),
         age: None,
         origin: model.origins.place(neighbor.origin).map_or_else(String::new, |place| place.to_string()),
     };
@@ -95,9 +95,9 @@ pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<Neig
         interface: keeper.name(known.interface),
         address: known.address,
         mac: known.mac.map_or_else(String::new, |mac| mac.to_string()),
-        state: known.state.name(),
-        source: "dynamic",
-        age: known.confirmed.map(|time| Duration::from_nanos(now.since(time))),
+        state: known.state.name().into(),
+        source: "dynamic".into(),
+        age: known.confirmed.map(|time| Duration::from_nanos(now.since(time)).as_secs_f64()),
         origin: String::new(),
     });
     model.neighbors.iter().map(row).chain(learned).collect()

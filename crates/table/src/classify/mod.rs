@@ -97,72 +97,13 @@
 //! rules (32 for up to 1,024 rules). Then up to 16,384 rules are rebuilt, in up to 40 milliseconds with ranges in two
 //! fields, and 80 with ranges in four.
 //!
-//! # What was tried
-//! Ticks per lookup of packets that match random rules, 65,536 of them, medians on a machine that others used (AMD family
-//! 26, model 2; 2.6 GHz); in parentheses what a packet visits on average: nodes and leaves. `rte_acl` is DPDK 22.11's with
-//! AVX-512 by 32, in the same runs.
-//!
-//! | structure | acl1, 1074 rules | fw1, 1008 | ipc1, 1032 | acl1, 8589 | fw1, 15111 | ipc1, 15469 |
-//! |---|---|---|---|---|---|---|
-//! | vectors of bits ([`Small`]), as first written | 290 | – | – | – | – | – |
-//! | the same, eight searches at a time | 95 | 94 | 98 | – | – | – |
-//! | tuples merged by hashing prefixes of both addresses, protocol and ports, greedily; cuts of 16 values for the rest | 85 to 94 (3.8) | above 150 (5) | – | above 200 (6) | above 3500 (36) | above 3300 (24) |
-//! | bits that pick slots in place of hashes, 7 of them, few copies | 63 (2.8) | – | 80 (3.0) | – | – | – |
-//! | … up to 12 bits, up to 256 copies | 62 (3.7) | 80 (4.5) | 92 (4.6) | 125 (6.4) | 710 (17) | 340 (14) |
-//! | … without a mask register that was set for each group, which chained lookups to each other | 51 | 73 | 79 | 109 | – | – |
-//! | … without branches where a rule may match | 40 | 50 | 52 | 92 | 530 | 340 |
-//! | … estimates by kinds of rules | 44 (3.9) | 44 (3.9) | 52 (4.9) | 100 (6.8) | 210 (10) | 160 (9.4) |
-//! | … cuts of 28 values by one comparison | 40 | 43 | 49 | 83 | 139 | 112 |
-//! | … first nodes in registers | 38 | 41 | 47 | 70 | 131 | 108 |
-//! | … the same with up to 2^8 copies at each node, which takes 3 to 20 times the memory | 34 | 38 | 46 | 80 | 500 | 270 |
-//! | … with fetching lines of children ahead | 48 | 52 | 59 | 115 | 200 | 155 |
-//! | … as the last row but two | 36 | 42 | 46 | 64 | 145 | 104 |
-//! | … keys and records in place of lanes, one packet after the other | 48 | 56 | 69 | 85 | 283 | 237 |
-//! | … keys of all packets first, then records, without branches | 34 | 37 | 52 | 58 | 134 | 130 |
-//! | … what is left in rounds; a leaf for all packets without lists | 30 | 33 | 41 | 54 | 116 | 101 |
-//! | … estimates of 0.1 to 0.5 ticks for a copy | 30 to 33 | 33 to 35 | 41 | 58 to 64 | 156 to 173 | 128 to 133 |
-//! | … lists of all first nodes together | 40 | 40 | 52 | – | 138 | 119 |
-//! | what is built now: fetching ahead from a MiB on, a last leaf of few rules without keys | 29 to 31 | 34 to 36 | 37 | 58 | 124 | 106 |
-//! | rte_acl | 42 | 47 | 43 | 50 to 65 | 286 to 370 | 72 to 128 |
-//!
-//! Leaves above the row of keys and records had 4, 8 and 20 rules, with copies of all that is compared. Figures from that
-//! row on are the least of some runs, as the machine was busier: programs took up to 1.4 times as long in other minutes.
-//!
-//! Since then nodes of both kinds have one list: two could overflow. That takes up to 8 % more in sets with nodes that cut, as a
-//! pass tells both apart by a vector; by a branch for each node it took 40 to 90 % more.
-//!
-//! Adds take 0.4 to 2 µs on average in most sets, with all that is built anew; 99 % of 10^5 less than 1 to 12 µs, with a reader on
-//! the other of two CPUs and nothing else running. 50,000 rules are loaded in 45 to 190 ms. Both took two to three times as long
-//! when the planner looked at one bit of one rule after the other, and rules were read from where the writer keeps them whole.
-//! BENCHMARKING.md has all sets.
-//! Rules take 95 to 340 octets for lookups; where nothing parts them, up to 0.6 KiB by ranges in two fields, 1.2 KiB by ranges in
-//! four, and 2 KiB by all fields.
-//!
-//! Sets made to be hard, of 10,000 rules, of IPv4 and of IPv6: packets that match / that are the slowest of 4,096; the least of 50
-//! turns, each structure in turn with the others, on a machine that others used.
-//!
-//! | dense leaves | ranges of ports | nested ones | ranges of addresses | a rule goes | 99 % of adds |
-//! |---|---|---|---|---|---|
-//! | of 1,024 rules, in a chain, each with a binary search of its own for each field | 214 / 540, 242 / 693 | 396 / 633, 403 / 823 | 170 / 206, 805 / 174 | 1.9 to 5.7 ms | 1.0 to 2.0 ms |
-//! | what is built now: of up to 16,384, one search of lines of ends, parts of rows stored once, empty ones passed over | 66 / 67, 71 / 70 | 69 / 58, 71 / 60 | 75 / 70, 101 / 103 | 0.8 to 1.0 µs | 0.1 to 0.3 ms |
-//!
-//! They take 0.25 to 0.8 KiB a rule, less than before. Adds take as long on average (20 to 55 µs), as what is built anew is larger and
-//! is so less often. Prefixes of all pairs of lengths take 110 (IPv6: 65). Nodes were left to be chosen as before: a dense leaf at
-//! half its estimated cost changed next to nothing, and one that is chosen whenever the estimate of nodes is above 60 ticks made
-//! 1,000 rules like firewalls 3 times as slow, as the estimates of nodes are too high there. What is left of hard cases are 10,000
-//! rules like firewalls, at 7 times the usual for the slowest packets (230 ticks, IPv6: 350): leaves whose keys let many rules pass,
-//! which are compared one after the other. Dense leaves in place of those where 16 pass on average took IPv6 from 330 to 170 for any
-//! packets, and matching ones from 83 to 104 (IPv6: 79 to 95), so it was left.
-//!
-//! Hashing lost because rules whose prefixes are of all lengths need a table for each pair of lengths, and every packet
-//! has to look into most of them. More kinds of rules to choose bits for (by other lengths) gained nothing.
+//! `docs/design/classify.md` lists what was tried instead, with figures.
 //!
 //! # How it is known to be right
-//! Everything is held against [`naive`] and, in long runs, against an oracle that is ([`soak`]): `cargo run --release -p
-//! weir-table --bin classify-soak`, with a reader at work. `classify-figures` measures.
+//! Everything is held against [`naive`] and, in long runs, against an oracle that is: `cargo run --release -p weir-bench --bin
+//! soak -- classify`, with a reader at work. `classify-figures` measures.
 
 mod address;
-pub mod alike;
 mod arch;
 mod asking;
 mod block;
@@ -184,7 +125,6 @@ mod rule;
 pub mod sample;
 mod shadow;
 mod small;
-pub mod soak;
 mod table;
 mod tree;
 mod writer;

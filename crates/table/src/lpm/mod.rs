@@ -46,35 +46,7 @@
 //! them. After each pass, finished keys are removed and the others sorted by the kind of their block, with AVX-512,
 //! AVX2 or neither. Large tables prefetch cache lines. The module `arch` has the bodies.
 //!
-//! # What was tried for IPv6
-//! Throw-away programs over tables at rest, minima of 15 to 25 windows in ticks per lookup (AMD family 26, model 2; 2.6
-//! GHz): 160k real routes, and made ones with the same lengths, a fifth of them inside of others. Nodes are by ranges;
-//! arrays are of 8 bits unless said otherwise; a dash was not measured. Rows 2 to 5 had no huge pages, which counts at
-//! 100k and 1M.
-//!
-//! | structure | real | 1k | 10k | 100k | 1M |
-//! |---|---|---|---|---|---|
-//! | what this replaced: arrays of 14 and 14 bits, then 6 bits at a time | 18.8 | 11.8 | 18.7 | 81 | 132 |
-//! | 14 and 14 bits, then nodes or arrays of 6 bits | 18.6 | 6.5 | 15.3 | 43 | 66 |
-//! | 12 and 12 bits, then nodes or arrays | 16.5 | 5.6 | 7.2 | 22 | 55 |
-//! | 10 and 10 bits, then nodes or arrays of 6 bits | 21.4 | 5.7 | 6.8 | 14.3 | 68 |
-//! | … and nodes of three levels, up to 1440 runs | 20.4 | 5.8 | 6.7 | 14.3 | 66 |
-//! | 8 and 8 bits, then nodes without trees, or arrays | 28 | 8.2 | 8.9 | 38 | 60 |
-//! | 16 bits, then nodes or arrays | 17.4 | 6.2 | 6.5 | 13.6 | 52 |
-//! | … lines of trees fetched ahead | 16.8 | 5.7 | 6.4 | 10.1 | 52 |
-//! | … all lines fetched ahead | 18.9 | 6.6 | 7.8 | 11.3 | 16 |
-//! | … with the 16 bits in two levels of 8 | – | 7.9 | 8.5 | 13.1 | – |
-//!
-//! The last row but two is what is built, with the row after it for tables above 8 MiB. Nodes over many bits win
-//! because most lookups need one or two of them; trees, because in places of middling density they cost a second line,
-//! and not an array's memory; arrays, because the dense /32s of real tables have thousands of runs, which even trees of
-//! three levels search in more passes. The wide arrays of the first rows waste memory where routes are few (13,400
-//! octets per route at 10k, now 60), and with it caches.
-//!
-//! Those of 16 bits took the directory and an array below it in one pass, without sorting between them. In place, that
-//! gained nothing where there are arrays, and cost 1.8 ticks where there are none. Then a third of the time at the real
-//! routes went into the keys themselves, 16 MB of them: to fetch those of a vector ahead gained 3 ticks. What is built
-//! takes 14.8, 5.0, 5.4, 8.8 and 18.8.
+//! `docs/design/lpm.md` lists what was tried instead, with figures.
 //!
 //! # The memory
 //! Blocks lie in an arena that is mapped once and never moves. They have numbers, so that a reference fits into a leaf.
@@ -94,7 +66,8 @@
 //!
 //! # How it is known to be right
 //! [`naive`] is the reference implementation. Tests compare [`indexed`] with it, and everything else with [`indexed`],
-//! for any time ([`soak`]). Readers during changes must get answers that were valid at some time during the lookup.
+//! for any time (`soak` of the crate weir-bench). Readers during changes must get answers that were valid at some time
+//! during the lookup.
 
 mod arch;
 pub(crate) mod arena;
@@ -108,7 +81,6 @@ mod node;
 mod rib;
 mod route;
 pub mod sample;
-pub mod soak;
 mod table;
 mod transaction;
 mod trie;

@@ -146,3 +146,57 @@ pub fn mixed<K: Draw>(count: usize, nested: f64, random: &mut Random) -> Vec<Pre
     drawn.sort_unstable();
     drawn
 }
+
+/// Pools of prefixes, of every character that matters to the structure.
+pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
+    let bits = u64::from(K::BITS);
+    let prefix = |key: K, len: u64| Prefix::new(key, len as u8).expect("the length is in range");
+    let site = K::draw(random);
+    let near = |random: &mut Random, shared: u8| site.splice(shared, K::draw(random));
+
+    // Every length along one path, so that each removal uncovers the next shorter.
+    let nested = (0..=bits).map(|len| prefix(site, len)).collect();
+    // The last level filled up, with what covers it.
+    let hosts = (0..600)
+        .map(|_| {
+            let key = near(random, K::BITS - 8);
+            prefix(key, bits - random.below(3).pow(3))
+        })
+        .collect();
+    // All lengths, crowded into few blocks.
+    let crowded = (0..1500)
+        .map(|_| {
+            let shared = random.below(bits / 2) as u8;
+            let key = near(random, shared);
+            prefix(key, random.below(bits + 1))
+        })
+        .collect();
+    // Lengths as in the Internet's table: many in the middle, gathered in some places.
+    let places: Vec<K> = (0..40).map(|_| K::draw(random)).collect();
+    let internet = (0..2500)
+        .map(|_| {
+            let place = places[random.below(40) as usize];
+            let len = bits / 4 + random.below(bits / 8) + random.below(bits / 8 + 1);
+            prefix(place.splice((bits / 4) as u8, K::draw(random)), len)
+        })
+        .collect();
+    // About as many in one place as make a node an array, with covers that come and go above them, and nodes further
+    // down; at the beginning of a frame, and at the end of one.
+    let mut crossing = |start: u8| {
+        let one = |_| {
+            let key = near(random, start);
+            let deep = if random.chance(0.3) { random.below(bits / 3) } else { 0 };
+            prefix(key, (u64::from(start) + 1 + random.below(11) + deep).min(bits))
+        };
+        (0..400).map(one).collect()
+    };
+    let (crossing_first, crossing_last) = (crossing(K::DIRECTORY), crossing((K::DIRECTORY + 24).min(K::BITS - 8)));
+    // Short ones, which repaint everything below.
+    let short = (0..300)
+        .map(|_| {
+            let len = if random.chance(0.5) { random.below(14) } else { random.below(28) };
+            prefix(K::draw(random), len)
+        })
+        .collect();
+    vec![crossing_last, crossing_first, nested, hosts, crowded, internet, short]
+}

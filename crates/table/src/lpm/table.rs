@@ -162,10 +162,10 @@ impl<K: Key> fmt::Debug for Table<K> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arch;
     use super::super::route::{Limits, Value};
-    use super::super::sample::{Draw, inside, uniform};
+    use super::super::sample::{self, Draw, inside, uniform};
     use super::super::writer::Writer;
-    use super::super::{arch, soak};
     use super::*;
     use weir_base::random::Random;
 
@@ -173,7 +173,7 @@ mod tests {
     /// it.
     fn bodies_agree<K: Draw>() {
         let mut random = Random::from_seed(1);
-        for pool in soak::shapes::<K>(&mut random) {
+        for pool in sample::shapes::<K>(&mut random) {
             let domain = Domain::new();
             let mut writer = Writer::new(&domain, Limits { max_routes: 1 << 16, max_bytes: 64 << 20 }).unwrap();
             for prefix in pool.iter().filter(|prefix| prefix.len() > 0) {

@@ -137,7 +137,7 @@ impl<K: Key, C: Cell> Reading<K, C> {
     }
 
     /// Returns whether both are views of one table, and always equal.
-    pub(super) fn is_same(&self, other: &Reading<K, C>) -> bool {
+    pub fn is_same(&self, other: &Reading<K, C>) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
     }
 

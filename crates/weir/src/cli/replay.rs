@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::configuration;
 use super::error::Error;
-use crate::render::errors::{self, Drop};
+use crate::render::errors;
 use crate::render::number::plural;
 use crate::render::sum::Sum;
 use crate::replay::{Input, Line, Options, Replay as Run, ReplayError, Summary};
@@ -145,7 +145,8 @@ fn summary_text(summary: &Summary, replay: &Run) -> String {
         text += &format!("{} captured only in part, and taken as they are\n", plural(summary.cut, "packet"));
     }
     text += &summary.passed_over.text();
-    let drops: Vec<Drop> = summary.drops.iter().filter(|drop| drop.packets > 0).map(Drop::new).collect();
+    let drops: Vec<weir_plane::stats::DropStats> =
+        summary.drops.iter().filter(|drop| drop.packets > 0).cloned().collect();
     if !drops.is_empty() {
         text += "\n";
         text += &errors::table(&drops);

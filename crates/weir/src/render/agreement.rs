@@ -82,10 +82,10 @@ fn interface() -> impl Strategy<Value = InterfaceStats> {
 
 fn snapshot() -> impl Strategy<Value = Snapshot> {
     let drop = counter().prop_map(|packets| DropStats {
-        reason: "no-route",
-        description: "No.",
-        severity: "info",
-        node: "any",
+        reason: "no-route".into(),
+        description: "No.".into(),
+        severity: "info".into(),
+        node: "any".into(),
         packets,
     });
     let sums = [counter().boxed(), counter().boxed(), counter().boxed(), counter().boxed()];

@@ -13,61 +13,15 @@ use super::time::utc_seconds;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarms {
     /// Each alarm, by interface and policy.
-    pub alarms: Vec<Alarm>,
+    pub alarms: Vec<alarm::Row>,
     /// What happened, the oldest first: the last 256.
-    pub events: Vec<Event>,
-}
-
-/// An alarm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Alarm {
-    /// The interface that is watched.
-    pub interface: String,
-    /// The policy that it has.
-    pub policy: String,
-    /// Packets in a second above which it is raised.
-    pub threshold: u64,
-    /// Seconds that the rate is of.
-    pub window: u32,
-    /// Packets in a second that were not valid, over the window.
-    pub rate: u64,
-    /// Since when it is raised, in seconds of the Unix epoch; `null`: it is not.
-    pub raised_since: Option<u64>,
-    /// How often it was raised.
-    pub raised: u64,
-}
-
-/// An alarm was raised or cleared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Event {
-    /// When: seconds of the Unix epoch.
-    pub time: u64,
-    /// The interface.
-    pub interface: String,
-    /// The policy.
-    pub policy: String,
-    /// Packets in a second, over the window.
-    pub rate: u64,
-    /// Packets in a second above which it is raised.
-    pub threshold: u64,
-    /// It was raised; else it was cleared.
-    pub raised: bool,
+    pub events: Vec<alarm::Event>,
 }
 
 impl Alarms {
-    /// Of a gateway's alarms.
+    /// Takes a gateway's alarms.
     pub fn new(alarms: &alarm::Alarms) -> Self {
-        let row = |row: alarm::Row| {
-            let alarm::Row { interface, policy, threshold, window, rate, raised, count } = row;
-            Alarm { interface, policy, threshold, window, rate, raised_since: raised, raised: count }
-        };
-        let event = |event: &alarm::Event| {
-            let alarm::Event { time, interface, policy, rate, threshold, raised } = event.clone();
-            Event { time, interface, policy, rate, threshold, raised }
-        };
-        Alarms { alarms: alarms.rows().into_iter().map(row).collect(), events: alarms.events().map(event).collect() }
+        Alarms { alarms: alarms.rows(), events: alarms.events().cloned().collect() }
     }
 }
 
@@ -86,17 +40,17 @@ impl Report for Alarms {
             ("Since", Left),
         ];
         let mut table = Table::new(&columns);
-        for Alarm { interface, policy, threshold, window, rate, raised_since, raised } in &self.alarms {
-            let since = raised_since.map_or_else(String::new, utc_seconds);
+        for alarm::Row { interface, policy, threshold, window, rate, raised, count } in &self.alarms {
+            let since = raised.map_or_else(String::new, utc_seconds);
             let (interface, policy) = (interface.clone(), policy.clone());
             let window = format!("{window} s");
-            table.row([interface, policy, rate.to_string(), threshold.to_string(), window, raised.to_string(), since]);
+            table.row([interface, policy, rate.to_string(), threshold.to_string(), window, count.to_string(), since]);
         }
         let mut text = table.text();
         if !self.events.is_empty() {
             text.push('\n');
         }
-        for Event { time, interface, policy, rate, threshold, raised } in &self.events {
+        for alarm::Event { time, interface, policy, rate, threshold, raised } in &self.events {
             let what = if *raised { "raised" } else { "cleared" };
             let time = utc_seconds(*time);
             let _ = writeln!(text, "{time} {what}: {interface}, sav {policy}: {rate} packets/s, threshold {threshold}");

@@ -1,7 +1,7 @@
 //! `show errors`: why packets were dropped, and where all of them went.
 
 use serde::{Deserialize, Serialize};
-use weir_plane::stats;
+use weir_plane::stats::{self, DropStats};
 
 use super::Report;
 use super::sum::Sum;
@@ -11,49 +11,21 @@ use super::table::{Align, Table};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
     /// Each reason, in the order of the graph.
-    pub errors: Vec<Drop>,
+    pub errors: Vec<DropStats>,
     /// Where all packets went.
     pub conservation: Sum,
-}
-
-/// A drop reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drop {
-    /// The node that drops for it.
-    pub node: String,
-    /// Its name.
-    pub reason: String,
-    /// `error`, `warning` or `info`.
-    pub severity: String,
-    /// Packets dropped.
-    pub count: u64,
-    /// What it means.
-    pub description: String,
 }
 
 impl Errors {
     /// Of a snapshot; reasons that did not occur are left out unless `all`.
     pub fn new(snapshot: &stats::Snapshot, all: bool) -> Self {
-        let errors = snapshot.drops.iter().filter(|drop| all || drop.packets > 0).map(Drop::new).collect();
+        let errors = snapshot.drops.iter().filter(|drop| all || drop.packets > 0).cloned().collect();
         Errors { errors, conservation: Sum::new(&snapshot.conservation) }
     }
 }
 
-impl Drop {
-    /// Of a reason's counter.
-    pub fn new(drop: &stats::DropStats) -> Self {
-        Drop {
-            node: drop.node.to_owned(),
-            reason: drop.reason.to_owned(),
-            severity: drop.severity.to_owned(),
-            count: drop.packets,
-            description: drop.description.to_owned(),
-        }
-    }
-}
-
 /// Drop reasons as a table.
-pub fn table(drops: &[Drop]) -> String {
+pub fn table(drops: &[DropStats]) -> String {
     let mut table = Table::new(&[
         ("Count", Align::Right),
         ("Node", Align::Left),
@@ -62,8 +34,8 @@ pub fn table(drops: &[Drop]) -> String {
         ("Description", Align::Left),
     ]);
     for drop in drops {
-        let Drop { node, reason, severity, count, description } = drop.clone();
-        table.row([count.to_string(), node, reason, severity, description]);
+        let DropStats { node, reason, severity, packets, description } = drop.clone();
+        table.row([packets.to_string(), node.into(), reason.into(), severity.into(), description.into()]);
     }
     table.text()
 }

@@ -81,7 +81,7 @@ fn drops(before: &[DropStats], now: &[DropStats], per_second: impl Fn(u64, u64) 
         ("Meaning", Align::Left),
     ]);
     for (rate, drop) in drops.into_iter().take(TOP) {
-        table.row([drop.reason.to_owned(), short(rate), drop.packets.to_string(), drop.description.to_owned()]);
+        table.row([drop.reason.to_string(), short(rate), drop.packets.to_string(), drop.description.to_string()]);
     }
     table.text()
 }

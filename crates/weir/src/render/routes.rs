@@ -1,7 +1,6 @@
 //! `show routes`: the forwarding tables.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;
@@ -16,38 +15,7 @@ pub struct Routes {
     /// How many there are that were asked for; more than are listed when a limit was given.
     pub total: usize,
     /// Each route.
-    pub routes: Vec<Route>,
-}
-
-/// A route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Route {
-    /// VRF.
-    pub vrf: String,
-    /// Destination prefix.
-    pub prefix: String,
-    /// `via`, `blackhole`, `unreachable`, `local`, `connected` or `neighbor`.
-    pub kind: String,
-    /// Its paths.
-    pub paths: Vec<Path>,
-    /// Where it was declared; empty when built in.
-    pub origin: String,
-}
-
-/// A path of a route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Path {
-    /// Egress interface.
-    pub interface: String,
-    /// Next hop; without one the destination is on the link.
-    pub address: Option<IpAddr>,
-    /// Configured weight.
-    pub weight: u8,
-    /// Share of flows it takes now, in thousandths.
-    pub share_permille: u16,
-    /// Hardware address of the next hop, when known.
-    pub mac: Option<String>,
+    pub routes: Vec<stats::RouteRow>,
 }
 
 /// Which routes are asked for.
@@ -69,29 +37,15 @@ impl Routes {
         }
         let total = rows.len();
         rows.truncate(filter.limit.unwrap_or(usize::MAX));
-        Routes { total, routes: rows.into_iter().map(Route::new).collect() }
+        Routes { total, routes: rows }
     }
 }
 
-impl Route {
-    fn new(row: stats::RouteRow) -> Self {
-        let stats::RouteRow { vrf, prefix, kind, paths, origin } = row;
-        Route { vrf, prefix, kind: kind.to_owned(), paths: paths.into_iter().map(Path::new).collect(), origin }
-    }
-}
-
-impl Path {
-    fn new(row: stats::PathRow) -> Self {
-        let stats::PathRow { interface, address, weight, share_permille, mac } = row;
-        Path { interface, address, weight, share_permille, mac }
-    }
-
-    /// `198.51.100.254 on wan`, or `on wan`.
-    fn text(&self) -> String {
-        match self.address {
-            Some(address) => format!("{address} on {}", self.interface),
-            None => format!("on {}", self.interface),
-        }
+/// Prints `198.51.100.254 on wan`, or `on wan`.
+fn path(path: &stats::PathRow) -> String {
+    match path.address {
+        Some(address) => format!("{address} on {}", path.interface),
+        None => format!("on {}", path.interface),
     }
 }
 
@@ -110,17 +64,17 @@ impl Report for Routes {
             ("Share", Align::Right),
             ("Declared", Align::Left),
         ]);
-        for Route { vrf, prefix, kind, paths, origin } in &self.routes {
+        for stats::RouteRow { vrf, prefix, kind, paths, origin } in &self.routes {
             let mut row = |path: [String; 4]| {
                 let [path, mac, weight, share] = path;
-                table.row([vrf.clone(), prefix.clone(), kind.clone(), path, mac, weight, share, origin.clone()]);
+                table.row([vrf.clone(), prefix.clone(), kind.to_string(), path, mac, weight, share, origin.clone()]);
             };
             if paths.is_empty() {
                 row(Default::default());
             }
-            for path in paths {
-                let share = format!("{:.1} %", f64::from(path.share_permille) / 10.0);
-                row([path.text(), path.mac.clone().unwrap_or_default(), path.weight.to_string(), share]);
+            for one in paths {
+                let share = format!("{:.1} %", f64::from(one.share_permille) / 10.0);
+                row([path(one), one.mac.clone().unwrap_or_default(), one.weight.to_string(), share]);
             }
         }
         let mut text = table.text();

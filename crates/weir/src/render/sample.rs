@@ -100,7 +100,10 @@ pub(crate) fn acls() -> Acls {
 pub(crate) fn snapshot() -> Snapshot {
     let node = |name, state, calls, packets, ticks| NodeStats { name, state, calls, packets, suspends: 0, ticks };
     let drop =
-        |reason, description, severity, node, packets| DropStats { reason, description, severity, node, packets };
+        |reason: &'static str, description: &'static str, severity: &'static str, node: &'static str, packets| {
+            let [reason, description, severity, node] = [reason, description, severity, node].map(Into::into);
+            DropStats { reason, description, severity, node, packets }
+        };
     let traffic = |packets, bytes| Traffic { packets, bytes };
     Snapshot {
         elapsed: 2.0,
@@ -192,7 +195,7 @@ pub(crate) fn snapshot() -> Snapshot {
             used: 12,
             limit: 2_000_000,
             bytes: 1_572_864,
-            when_full: "new routes are refused",
+            when_full: "new routes are refused".into(),
         }],
     }
 }
@@ -205,10 +208,10 @@ pub(crate) fn routes() -> Vec<RouteRow> {
         share_permille,
         mac: mac.map(Into::into),
     };
-    let route = |prefix: &str, kind, paths, origin: &str| RouteRow {
+    let route = |prefix: &str, kind: &'static str, paths, origin: &str| RouteRow {
         vrf: "default".into(),
         prefix: prefix.into(),
-        kind,
+        kind: kind.into(),
         paths,
         origin: origin.into(),
     };
@@ -229,17 +232,17 @@ pub(crate) fn neighbors() -> Vec<NeighborRow> {
         interface: "wan".into(),
         address: "198.51.100.254".parse().unwrap(),
         mac: "02:00:00:00:00:fe".into(),
-        state: "static",
-        source: "static",
+        state: "static".into(),
+        source: "static".into(),
         age: None,
         origin: "edge.toml:30".into(),
     };
     let learned = NeighborRow {
         address: "198.51.100.7".parse().unwrap(),
         mac: "02:00:00:00:00:07".into(),
-        state: "stale",
-        source: "dynamic",
-        age: Some(std::time::Duration::from_millis(75_250)),
+        state: "stale".into(),
+        source: "dynamic".into(),
+        age: Some(75.25),
         origin: String::new(),
         ..row.clone()
     };

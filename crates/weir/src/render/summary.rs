@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
 use super::Report;
-use super::errors::{self, Drop};
+use super::errors;
 use super::interfaces::{self, Interface, Interfaces};
 use super::matched::{self, Matched};
 use super::number::{plural, ratio, short};
@@ -34,7 +34,7 @@ pub struct Summary {
     /// Every node that ran, all workers together.
     pub nodes: Vec<Node>,
     /// Every drop reason that occurred.
-    pub errors: Vec<Drop>,
+    pub errors: Vec<stats::DropStats>,
     /// Source address validation, by interface and family.
     #[serde(default)]
     pub sav: Vec<sav::Interface>,

@@ -11,36 +11,13 @@ use super::table::{Align, Table};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tables {
     /// Each table.
-    pub tables: Vec<Bounded>,
-}
-
-/// A bounded table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Bounded {
-    /// Its name.
-    pub name: String,
-    /// Entries in use.
-    pub used: u64,
-    /// Entries there may be.
-    pub limit: u64,
-    /// Octets of memory.
-    pub bytes: u64,
-    /// What happens when it is full.
-    pub when_full: String,
+    pub tables: Vec<stats::TableStats>,
 }
 
 impl Tables {
-    /// Of a snapshot.
+    /// Takes the tables of a snapshot.
     pub fn new(snapshot: &stats::Snapshot) -> Self {
-        let bounded = |table: &stats::TableStats| Bounded {
-            name: table.name.clone(),
-            used: table.used,
-            limit: table.limit,
-            bytes: table.bytes,
-            when_full: table.when_full.to_owned(),
-        };
-        Tables { tables: snapshot.tables.iter().map(bounded).collect() }
+        Tables { tables: snapshot.tables.clone() }
     }
 }
 
@@ -55,8 +32,8 @@ impl Report for Tables {
             ("Memory", Align::Right),
             ("When full", Align::Left),
         ]);
-        for Bounded { name, used, limit, bytes, when_full } in self.tables.clone() {
-            table.row([name, used.to_string(), limit.to_string(), octets(bytes), when_full]);
+        for stats::TableStats { name, used, limit, bytes, when_full } in self.tables.clone() {
+            table.row([name, used.to_string(), limit.to_string(), octets(bytes), when_full.into_owned()]);
         }
         table.text()
     }

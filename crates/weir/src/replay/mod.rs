@@ -394,10 +394,10 @@ impl Replay {
     /// What the replay did so far.
     pub fn summary(&self) -> Summary {
         let drops = Reason::ALL.iter().map(|&reason| DropStats {
-            reason: reason.name(),
-            description: reason.description(),
-            severity: reason.severity().name(),
-            node: reason.node(),
+            reason: reason.name().into(),
+            description: reason.description().into(),
+            severity: reason.severity().name().into(),
+            node: reason.node().into(),
             packets: self.harness.drops(reason),
         });
         Summary {

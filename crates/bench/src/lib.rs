@@ -1,0 +1,26 @@
+//! Measurements and long tests of weir: what forwarding and each policy cost, in ticks of the time-stamp counter per packet
+//! (`weir bench`, the program `figures`), and tables held against reference implementations while they change ([`soak`]).
+//!
+//! The crate generates configurations, traffic and tables itself. Figures are medians over many short windows (see
+//! [`weir_plane::bench`]), with the 10th and 90th percentile; variants that are compared take turns.
+
+#![forbid(unsafe_code)]
+
+pub mod acl;
+pub mod alike;
+pub mod between;
+mod error;
+pub mod forward;
+pub mod lpm;
+mod machine;
+mod model;
+pub mod namespace;
+pub mod peer;
+pub mod prefixes;
+pub mod report;
+pub mod sav;
+mod senders;
+pub mod soak;
+mod turns;
+
+pub use error::Error;

@@ -1,0 +1,66 @@
+//! Gateways that are measured: the parts that their models have in common.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_packet::wire::MacAddress;
+use weir_plane::model::{
+    Access, Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, PerFamily,
+    Route, RouteTarget, Vrf, VrfIndex, Workers,
+};
+use weir_port::spec::{Middleware, PortSpec};
+
+/// Returns a gateway with the default VRF, few buffers and nothing else.
+pub(crate) fn empty() -> Gateway {
+    Gateway {
+        vrfs: vec![Vrf { name: "default".to_owned(), origin: Origin(0) }],
+        interfaces: Vec::new(),
+        routes: Vec::new(),
+        neighbors: Vec::new(),
+        sav: Vec::new(),
+        samplers: Vec::new(),
+        line_cards: Vec::new(),
+        groups: Default::default(),
+        acls: Vec::new(),
+        allowlists: Vec::new(),
+        bindings: Vec::new(),
+        workers: Workers::default(),
+        buffers: Buffers { small: 4096, large: 1 },
+        icmp: Default::default(),
+        neighbor_discovery: Default::default(),
+        limits: Default::default(),
+        origins: Default::default(),
+    }
+}
+
+/// Returns an interface of the default VRF on a port with one queue.
+pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
+    Interface {
+        name: name.to_owned(),
+        kind: InterfaceKind::Port { port, middleware: Middleware::default(), queues: 1 },
+        mac: None,
+        mtu: 1500,
+        addresses: vec![Address { net, origin: Origin(0) }],
+        vrf: VrfIndex(0),
+        punt: None,
+        router_advertisement: None,
+        sav: PerFamily::default(),
+        access: Access::default(),
+        origin: Origin(0),
+    }
+}
+
+/// Returns a static neighbour.
+pub(crate) fn neighbor(interface: u32, address: IpAddr, mac: [u8; 6]) -> Neighbor {
+    Neighbor { interface: InterfaceIndex(interface), address, mac: MacAddress(mac), origin: Origin(0) }
+}
+
+/// Returns a next hop of weight 1.
+pub(crate) fn hop(interface: u32, address: IpAddr) -> NextHop {
+    NextHop { interface: InterfaceIndex(interface), address: Some(address), weight: 1 }
+}
+
+/// Returns a route of the default VRF with metric 0.
+pub(crate) fn route(prefix: IpNet, target: RouteTarget) -> Route {
+    Route { vrf: VrfIndex(0), prefix, metric: 0, target, origin: Origin(0) }
+}

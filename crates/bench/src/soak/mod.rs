@@ -1,0 +1,5 @@
+//! Long differential runs: every answer of a table that changes is held against a reference implementation.
+
+pub mod classify;
+pub mod lpm;
+pub mod sav;
