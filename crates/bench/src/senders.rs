@@ -9,7 +9,7 @@ use weir_base::affinity;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_packet::checksum;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::live_frames::LiveFrames;
 use weir_port::spec::{
     AfPacketSpec, GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
@@ -142,7 +142,7 @@ fn packet_socket(device: &str, to: [u8; 6], size: SizeSpec, gauge: &Gauge) -> Re
     let mut wire = open(&PortSpec::AfPacket(wire), &none, 1, &context)?;
     let mut source = source.receivers().remove(0);
     let mut queue = wire.transmitters(1).remove(0);
-    let (mut cache, mut vector, mut frame, mut refused) = (pool.cache(), Vector::new(), Frame::new(), Frame::new());
+    let (mut cache, mut vector, mut frame, mut refused) = (pool.cache(), Vector::new(), Indices::new(), Indices::new());
     while gauge.goes_on() {
         source.receive(&mut vector, &mut cache, Time(0));
         frame.fill(vector.len());

@@ -7,7 +7,7 @@ use crate::packet::Packet;
 pub const VECTOR: usize = 256;
 
 /// Up to [`VECTOR`] packets that move through the graph together. A packet keeps its place; nodes hand each other lists
-/// of places ([`Frame`]). A place of eight bits can not be out of range, which spares every bounds check.
+/// of places ([`Indices`]). A place of eight bits can not be out of range, which spares every bounds check.
 pub struct Vector {
     packets: Box<[Packet; VECTOR]>,
     len: usize,
@@ -110,17 +110,17 @@ impl std::ops::IndexMut<u8> for Vector {
     }
 }
 
-/// A list of up to [`VECTOR`] distinct places of a vector, in order of arrival.
+/// A list of up to [`VECTOR`] distinct places of a vector, in the order in which nodes added them.
 #[derive(Clone)]
-pub struct Frame {
+pub struct Indices {
     places: [u8; VECTOR],
     len: usize,
 }
 
-impl Frame {
+impl Indices {
     /// No places.
     pub const fn new() -> Self {
-        Frame { places: [0; VECTOR], len: 0 }
+        Indices { places: [0; VECTOR], len: 0 }
     }
 
     /// How many places.
@@ -156,7 +156,7 @@ impl Frame {
 
     /// Adds all places of another list. Both together have no place twice, so they fit.
     #[inline]
-    pub fn extend(&mut self, other: &Frame) {
+    pub fn extend(&mut self, other: &Indices) {
         let start = self.len.min(VECTOR);
         let count = other.len.min(VECTOR - start);
         self.places[start..start + count].copy_from_slice(&other.places[..count]);
@@ -194,7 +194,7 @@ impl Frame {
     }
 }
 
-impl Default for Frame {
+impl Default for Indices {
     fn default() -> Self {
         Self::new()
     }
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_frame_lists_places_in_order() {
-        let mut frame = Frame::new();
+        let mut frame = Indices::new();
         for place in 0..=255 {
             frame.push_if(place, place % 2 == 0);
         }

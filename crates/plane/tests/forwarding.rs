@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{InterfaceKind, RouteTarget};
@@ -358,7 +358,7 @@ fn an_interface_without_addresses_forwards() {
 struct Full(Arc<AtomicUsize>);
 
 impl Transmitter for Full {
-    fn transmit(&mut self, _: &mut Vector, _: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, _: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         0
     }
 
@@ -393,8 +393,8 @@ impl Transmitter for Unreliable {
     fn transmit(
         &mut self,
         vector: &mut Vector,
-        frame: &Frame,
-        refused: &mut Frame,
+        frame: &Indices,
+        refused: &mut Indices,
         cache: &mut Cache,
         _: Time,
     ) -> usize {
@@ -454,7 +454,7 @@ struct Stuck {
 }
 
 impl Transmitter for Stuck {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         self.waiting += frame.len();
         frame.len()
     }

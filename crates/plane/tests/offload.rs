@@ -8,7 +8,7 @@ use kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::offload::{Checksum, Gso, Offload};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::{checksum, parse};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::reason::Reason;
@@ -20,7 +20,7 @@ type Sent = Arc<Mutex<Vec<(Vec<u8>, Offload)>>>;
 struct Keeping(Sent);
 
 impl Transmitter for Keeping {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         let packets = frame.places().iter().map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
         self.0.lock().unwrap().extend(packets);
         frame.len()

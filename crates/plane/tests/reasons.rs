@@ -9,7 +9,7 @@ use kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::offload::{Gso, Offload};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
@@ -184,7 +184,7 @@ fn not_admitted() -> Vec<Reason> {
 struct Broken;
 
 impl Transmitter for Broken {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, refused: &mut Indices, _: &mut Cache, _: Time) -> usize {
         refused.extend(frame);
         frame.len()
     }

@@ -19,7 +19,7 @@ use weir_base::tsc;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec};
 use weir_port::{Context, Port, Readiness, Receiver, Transmitter};
 
@@ -92,7 +92,7 @@ fn round_trips(
     burst: usize,
 ) -> Result<(f64, f64), Box<dyn Error>> {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
-    let (mut vector, mut frame) = (Vector::new(), Frame::new());
+    let (mut vector, mut frame) = (Vector::new(), Indices::new());
     for _ in 0..ROUNDS {
         for _ in 0..burst {
             if vector.push(packet(cache, octets).ok_or("no buffer")?).is_err() {
@@ -101,7 +101,7 @@ fn round_trips(
         }
         frame.fill(burst);
         let start = tsc::ticks();
-        let accepted = transmitter.transmit(&mut vector, &frame, &mut Frame::new(), cache, Time(0));
+        let accepted = transmitter.transmit(&mut vector, &frame, &mut Indices::new(), cache, Time(0));
         transmitter.kick();
         while transmitter.outcome().is_some() {}
         sent.push((tsc::ticks() - start) as f64 / burst as f64);
@@ -132,14 +132,14 @@ fn after_pauses(
     let pool = cache.pool().clone();
     let start = Instant::now();
     let sender = thread::spawn(move || {
-        let (mut vector, mut frame) = (Vector::new(), Frame::new());
+        let (mut vector, mut frame) = (Vector::new(), Indices::new());
         frame.fill(1);
         for _ in 0..PAUSES {
             thread::sleep(Duration::from_micros(4300));
             let mut packet = packet(&mut cache, 64).expect("one is used at a time, of many");
             packet.data_mut()[20..36].copy_from_slice(&start.elapsed().as_nanos().to_be_bytes());
             let _ = vector.push(packet);
-            transmitter.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache, Time(0));
+            transmitter.transmit(&mut vector, &frame, &mut Indices::new(), &mut cache, Time(0));
             transmitter.kick();
             while transmitter.outcome().is_some() {}
             vector[0].recycle(&mut cache);

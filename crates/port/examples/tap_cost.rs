@@ -15,7 +15,7 @@ use weir_base::clock::Time;
 use weir_base::tsc;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::links::Device;
 use weir_port::spec::{Middleware, PortSpec, TapSpec};
 use weir_port::{Context, Receiver, Transmitter};
@@ -90,7 +90,7 @@ fn transmit(
     frame[5] ^= 0xff;
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
     let mut vector = Vector::new();
-    let mut places = Frame::new();
+    let mut places = Indices::new();
     for _ in 0..256 {
         let packet = Packet::copy_of(cache, &frame).ok_or("no buffer")?;
         vector.push(packet).map_err(|_| "no place")?;
@@ -100,7 +100,7 @@ fn transmit(
     let begin = Instant::now();
     while costs.len() < ROUNDS && begin.elapsed().as_secs() < 20 {
         let start = tsc::ticks();
-        let sent = transmitter.transmit(&mut vector, &places, &mut Frame::new(), cache, Time(0));
+        let sent = transmitter.transmit(&mut vector, &places, &mut Indices::new(), cache, Time(0));
         costs.push((tsc::ticks() - start) as f64 / sent as f64);
     }
     vector.filled().iter_mut().for_each(|packet| packet.recycle(cache));

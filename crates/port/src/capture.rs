@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use crate::failure::FailureSlot;
 use crate::outcome::Outcomes;
@@ -132,8 +132,8 @@ impl Transmitter for TransmitQueue {
     fn transmit(
         &mut self,
         vector: &mut Vector,
-        frame: &Frame,
-        refused: &mut Frame,
+        frame: &Indices,
+        refused: &mut Indices,
         cache: &mut Cache,
         now: Time,
     ) -> usize {

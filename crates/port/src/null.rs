@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use crate::{Capabilities, Offloads, Port, PortCounters, Receiver, Transmitter};
 
@@ -47,7 +47,7 @@ impl Sink {
 }
 
 impl Transmitter for Sink {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         frame.len()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use crate::capabilities::Capabilities;
 use crate::counters::PortCounters;
@@ -138,8 +138,8 @@ pub trait Transmitter: Send {
     fn transmit(
         &mut self,
         vector: &mut Vector,
-        frame: &Frame,
-        refused: &mut Frame,
+        frame: &Indices,
+        refused: &mut Indices,
         cache: &mut Cache,
         now: Time,
     ) -> usize;

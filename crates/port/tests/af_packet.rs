@@ -21,7 +21,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::links::Device;
 use weir_port::live_frames::{LiveFrames, Taking};
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec};
@@ -177,9 +177,9 @@ impl Station {
             packet.set_offload(*offload);
             assert!(self.vector.push(packet).is_ok());
         }
-        let mut frame = Frame::new();
+        let mut frame = Indices::new();
         frame.fill(packets.len());
-        let (queue, mut refused) = (&mut self.transmitters[worker], Frame::new());
+        let (queue, mut refused) = (&mut self.transmitters[worker], Indices::new());
         let taken = queue.transmit(&mut self.vector, &frame, &mut refused, &mut self.cache, Time(0));
         self.vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut self.cache));
         self.vector.clear();

@@ -11,7 +11,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, HEADROOM, MAX_FRAME, Pool, PoolSize, SMALL_FRAME, TAILROOM};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::pcap::Reader;
 use weir_port::spec::*;
 use weir_port::{Capabilities, Context, Port, Receiver, Segmentation, Transmitter};
@@ -83,7 +83,7 @@ fn super_packets() -> Vec<(Vec<u8>, Offload)> {
 
 /// Transmits one packet. Returns whether the port took it.
 fn transmit(queue: &mut dyn Transmitter, cache: &mut Cache, (octets, offload): &(Vec<u8>, Offload)) -> bool {
-    let (mut vector, mut frame, mut refused) = (Vector::new(), Frame::new(), Frame::new());
+    let (mut vector, mut frame, mut refused) = (Vector::new(), Indices::new(), Indices::new());
     let mut packet = Packet::copy_of(cache, octets).unwrap();
     packet.set_offload(*offload);
     vector.push(packet).unwrap();

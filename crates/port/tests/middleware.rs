@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use common::*;
 use proptest::prelude::*;
 use weir_base::clock::Time;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::pcap::{Reader, Writer};
 use weir_port::spec::*;
 use weir_port::{Burst, PortCounters};
@@ -145,7 +145,7 @@ fn a_capture_holds_what_was_received_and_sent() {
     let mut port = weir_port::open(&spec, &middleware, 1, &context()).unwrap();
     assert_eq!(port.kind(), "pcap");
     let (mut receivers, mut transmitters) = (port.receivers(), port.transmitters(1));
-    let (mut cache, mut vector, mut frame) = (cache(), Vector::new(), Frame::new());
+    let (mut cache, mut vector, mut frame) = (cache(), Vector::new(), Indices::new());
     assert_eq!(receivers[0].receive(&mut vector, &mut cache, Time(0)), Burst::Ended);
     let received = vector.len();
     assert_eq!(received as u64 + port.counters().faults.dropped.load(Relaxed), 100);
@@ -162,7 +162,7 @@ fn a_capture_holds_what_was_received_and_sent() {
     assert_eq!(read(&file), expected, "on disk as soon as the source pauses");
     frame.push(1);
     frame.push(0);
-    assert_eq!(transmitters[0].transmit(&mut vector, &frame, &mut Frame::new(), &mut cache, Time(500)), 2);
+    assert_eq!(transmitters[0].transmit(&mut vector, &frame, &mut Indices::new(), &mut cache, Time(500)), 2);
     transmitters[0].flush().unwrap();
     assert_eq!(read(&sent), [expected[1].clone(), expected[0].clone()]);
     let captured = read(&file);
@@ -177,9 +177,9 @@ fn a_null_port_swallows_everything() {
     let mut port = open(&PortSpec::Null, 2);
     assert_eq!((port.kind(), port.receivers().len()), ("null", 0));
     let mut queues = port.transmitters(2);
-    let mut frame = Frame::new();
+    let mut frame = Indices::new();
     frame.fill(9);
-    assert_eq!(queues[1].transmit(&mut Vector::new(), &frame, &mut Frame::new(), &mut cache(), Time(0)), 9);
+    assert_eq!(queues[1].transmit(&mut Vector::new(), &frame, &mut Indices::new(), &mut cache(), Time(0)), 9);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError};
 use proptest::prelude::*;
 use weir_base::clock::Time;
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::pcap::{CaptureError, Reader, Sent, Writer};
 use weir_port::spec::*;
 use weir_port::{Burst, Failure, Outcome, Port};
@@ -578,8 +578,8 @@ fn a_looped_capture_keeps_its_flows_on_their_queues() {
 }
 
 /// A vector of packets with these times and contents.
-fn vector(packets: &Packets) -> (Vector, Frame) {
-    let (mut cache, mut vector, mut frame) = (cache(), Vector::new(), Frame::new());
+fn vector(packets: &Packets) -> (Vector, Indices) {
+    let (mut cache, mut vector, mut frame) = (cache(), Vector::new(), Indices::new());
     for (time, octets) in packets {
         let mut packet = Packet::copy_of(&mut cache, octets).unwrap();
         packet.set_time(Time(*time));
@@ -597,7 +597,7 @@ fn what_is_sent_is_written_with_its_time() {
     let mut queues = port.transmitters(2);
     let (mut vector, frame) = vector(&three());
     for queue in &mut queues {
-        assert_eq!(queue.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0)), 3);
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut Indices::new(), &mut cache(), Time(0)), 3);
         assert_eq!(queue.outcome(), None, "not written yet");
         queue.kick();
         assert_eq!(queue.outcome(), Some(Outcome { packets: 3, sent: true }));
@@ -605,7 +605,7 @@ fn what_is_sent_is_written_with_its_time() {
     }
     let twice = [three(), three()].concat();
     assert_eq!(read(&std::fs::read(file.path()).unwrap()).0, twice);
-    queues[0].transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0));
+    queues[0].transmit(&mut vector, &frame, &mut Indices::new(), &mut cache(), Time(0));
     drop(queues);
     drop(port);
     assert_eq!(read(&std::fs::read(file.path()).unwrap()).0.len(), 9, "dropping writes the rest");
@@ -649,7 +649,7 @@ fn packets_that_cannot_be_written_are_lost_and_counted() {
     let mut queues = port.transmitters(2);
     let (mut vector, frame) = vector(&vec![(0, vec![0; 9_000]); 16]);
     for (queue, lost) in queues.iter_mut().zip([16, 32]) {
-        assert_eq!(queue.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache(), Time(0)), 16);
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut Indices::new(), &mut cache(), Time(0)), 16);
         queue.kick();
         assert_eq!(queue.outcome(), Some(Outcome { packets: 16, sent: false }));
         assert_eq!(port.counters().transmit_errors.load(Relaxed), lost);

@@ -17,7 +17,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, Pool, PoolSize, SMALL_FRAME};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::links::Device;
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec, TapSpec};
 use weir_port::{Burst, Context, Link, OpenError, Port, Readiness, Receiver, TapError, Transmitter};
@@ -144,9 +144,9 @@ impl Station {
             packet.set_offload(*offload);
             assert!(self.vector.push(packet).is_ok());
         }
-        let mut frame = Frame::new();
+        let mut frame = Indices::new();
         frame.fill(packets.len());
-        let (queue, mut refused) = (&mut self.transmitters[worker], Frame::new());
+        let (queue, mut refused) = (&mut self.transmitters[worker], Indices::new());
         let taken = queue.transmit(&mut self.vector, &frame, &mut refused, &mut self.cache, Time(0));
         queue.kick();
         self.vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut self.cache));
@@ -866,9 +866,9 @@ fn a_device_takes_other_addresses_while_it_runs() {
         // The queues are what they were.
         let (mut cache, mut vector) = (Pool::new(PoolSize { small: 4, large: 0 }).unwrap().cache(), Vector::new());
         vector.push(Packet::copy_of(&mut cache, &[0xff; 60]).unwrap()).unwrap();
-        let mut frame = Frame::new();
+        let mut frame = Indices::new();
         frame.push(0);
-        assert_eq!(queue.transmit(&mut vector, &frame, &mut Frame::new(), &mut cache, Time(0)), 1);
+        assert_eq!(queue.transmit(&mut vector, &frame, &mut Indices::new(), &mut cache, Time(0)), 1);
         // Another device is another port.
         for another in [
             PortSpec::Tap(TapSpec { name: "another".into(), ..other.clone() }),

@@ -13,7 +13,7 @@ use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     AclAction, AclDefault, AclRule, Addresses, Gateway, InterfaceIndex, IpFamily, Ports, Transport,
@@ -646,7 +646,7 @@ fn frame(sent: &Sent, identification: u16, mac: [u8; 6]) -> Vec<u8> {
 struct Sink;
 
 impl Transmitter for Sink {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         frame.len()
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::{Pool, PoolSize};
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_port::spec::{AfPacketSpec, Middleware, PortSpec};
 use weir_port::{Context, open};
 
@@ -24,7 +24,7 @@ pub(crate) fn inject(space: &Space, device: &str, rate: u32, frames: impl Iterat
             open(&PortSpec::AfPacket(spec), &Middleware::default(), 1, &context).expect("the device is there");
         let mut transmitter = port.transmitters(1).remove(0);
         let mut cache = pool.cache();
-        let (mut vector, mut list) = (Vector::new(), Frame::default());
+        let (mut vector, mut list) = (Vector::new(), Indices::default());
         let mut frames = frames.peekable();
         let (mut sent, start) = (0_u64, Instant::now());
         while frames.peek().is_some() {
@@ -39,7 +39,7 @@ pub(crate) fn inject(space: &Space, device: &str, rate: u32, frames: impl Iterat
                 sent += 1;
             }
             list.fill(vector.len());
-            transmitter.transmit(&mut vector, &list, &mut Frame::default(), &mut cache, Time(0));
+            transmitter.transmit(&mut vector, &list, &mut Indices::default(), &mut cache, Time(0));
             transmitter.kick();
             while transmitter.outcome().is_some() {}
             vector.filled().iter_mut().for_each(|packet| packet.recycle(&mut cache));

@@ -35,7 +35,7 @@ pub struct PacketText(Form);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Form {
     Described(Description),
-    Frame(Vec<u8>),
+    Indices(Vec<u8>),
 }
 
 impl PacketText {
@@ -44,7 +44,7 @@ impl PacketText {
     pub fn frame(&self, macs: Macs) -> Vec<u8> {
         match &self.0 {
             Form::Described(description) => description.frame(macs),
-            Form::Frame(bytes) => bytes.clone(),
+            Form::Indices(bytes) => bytes.clone(),
         }
     }
 }
@@ -53,7 +53,7 @@ impl fmt::Display for PacketText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Form::Described(description) => fmt::Display::fmt(description, f),
-            Form::Frame(bytes) => {
+            Form::Indices(bytes) => {
                 f.write_str("0x")?;
                 bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
@@ -67,7 +67,7 @@ impl FromStr for PacketText {
     fn from_str(text: &str) -> Result<PacketText, TextError> {
         let start = text.trim_start();
         if start.starts_with("0x") || start.starts_with("0X") {
-            return hex(text, text.len() - start.len() + 2).map(|bytes| PacketText(Form::Frame(bytes)));
+            return hex(text, text.len() - start.len() + 2).map(|bytes| PacketText(Form::Indices(bytes)));
         }
         Reader::new(text).description().map(|described| PacketText(Form::Described(described)))
     }

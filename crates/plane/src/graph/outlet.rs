@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_port::Transmitter;
 
 use crate::graph::counters::WorkerCounters;
@@ -22,7 +22,7 @@ pub(crate) struct Outlet {
     /// It was given packets in the vector under way, or some of before still wait in it.
     due: bool,
     /// Places of the last frame whose packets the port cannot send.
-    refused: Frame,
+    refused: Indices,
     /// Packets that the queue took and that it has not reported yet, in order.
     unsettled: VecDeque<Parcel>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Transmission<'a> {
     /// How many of them it took, the refused ones included: there was no room for the others.
     pub(crate) taken: usize,
     /// The places of those that it cannot send.
-    pub(crate) refused: &'a Frame,
+    pub(crate) refused: &'a Indices,
     /// The others that it took are sent; else they are counted later.
     pub(crate) at_once: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Sender<'a> {
 impl Outlet {
     pub(crate) fn new(queue: Box<dyn Transmitter>) -> Outlet {
         let room = if queue.sends_later() { 8 * VECTOR } else { 0 };
-        Outlet { queue, due: false, refused: Frame::new(), unsettled: VecDeque::with_capacity(room) }
+        Outlet { queue, due: false, refused: Indices::new(), unsettled: VecDeque::with_capacity(room) }
     }
 
     /// Transmits packets as [`Transmitter::transmit`] does. `to` returns the destination of each packet.
@@ -113,7 +113,7 @@ impl Outlet {
     pub(crate) fn transmit(
         &mut self,
         vector: &mut Vector,
-        frame: &Frame,
+        frame: &Indices,
         sender: Sender<'_>,
         to: impl Fn(u8, &Packet) -> Destination,
     ) -> Transmission<'_> {
@@ -139,7 +139,7 @@ impl Outlet {
 
     /// Forgets the parcels of refused packets: nothing will be reported of them.
     #[cold]
-    fn unrefuse(&mut self, before: usize, frame: &Frame) {
+    fn unrefuse(&mut self, before: usize, frame: &Indices) {
         let taken = self.unsettled.split_off(before);
         let mut parcels = taken.into_iter().zip(frame.places());
         self.unsettled.extend(
@@ -184,7 +184,7 @@ impl Outlet {
     }
 
     /// Places of the last frame whose packets the port cannot send.
-    pub(crate) fn refused(&self) -> &Frame {
+    pub(crate) fn refused(&self) -> &Indices {
         &self.refused
     }
 

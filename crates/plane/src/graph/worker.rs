@@ -14,7 +14,7 @@ use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed, Seed};
 use weir_packet::text;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
 use crate::graph::counters::WorkerCounters;
@@ -139,7 +139,7 @@ pub(crate) struct Worker {
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
     next: Next,
-    spare: Frame,
+    spare: Indices,
     limits: Limits,
     draining: bool,
     ending: bool,
@@ -202,7 +202,7 @@ impl Worker {
             samples,
             outgoing: Vec::new(),
             next: Next::new(),
-            spare: Frame::new(),
+            spare: Indices::new(),
             limits,
             draining: false,
             ending: false,
@@ -267,7 +267,7 @@ impl Worker {
                 let port = port as usize;
                 if self.transmitters.len() <= port {
                     self.transmitters.resize_with(port + 1, || None);
-                    self.next.ports.resize_with(port + 1, Frame::new);
+                    self.next.ports.resize_with(port + 1, Indices::new);
                 }
                 self.close(port);
                 self.transmitters[port] = Some(Outlet::new(transmitter));
@@ -569,7 +569,7 @@ struct Pass<'p, 'c> {
     context: &'p mut Context<'c>,
     tracer: &'p Tracer,
     pieces: &'p mut Vector,
-    spare: &'p mut Frame,
+    spare: &'p mut Indices,
 }
 
 impl Pass<'_, '_> {
@@ -750,7 +750,7 @@ fn trace(
     vector: &mut Vector,
     node: Node,
     wanted: Option<Node>,
-    frame: &Frame,
+    frame: &Indices,
 ) {
     report(context, tracer);
     for &place in frame.places() {

@@ -16,7 +16,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::checksum;
 use weir_packet::text::{Macs, PacketText};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
@@ -315,7 +315,7 @@ struct Capturing {
 }
 
 impl Transmitter for Capturing {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         let mut room = self.room.lock().unwrap();
         let count = frame.len().min(*room);
         *room -= count;

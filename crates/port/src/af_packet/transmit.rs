@@ -28,7 +28,7 @@ use weir_packet::buffer::Cache;
 use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, VirtioHeader};
 use weir_packet::packet::{NoRoom, Packet};
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::vlan;
 
@@ -256,7 +256,14 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Indices,
+        refused: &mut Indices,
+        _: &mut Cache,
+        _: Time,
+    ) -> usize {
         let mut kicked = false;
         for (done, &place) in frame.places().iter().enumerate() {
             loop {
@@ -332,7 +339,7 @@ impl Drop for Queue {
 pub(super) struct Closed(pub(super) Arc<PortCounters>);
 
 impl Transmitter for Closed {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, refused: &mut Indices, _: &mut Cache, _: Time) -> usize {
         count(&self.0.transmit_errors, frame.len() as u64);
         refused.extend(frame);
         frame.len()

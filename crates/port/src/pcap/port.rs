@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, MAX_FRAME};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::{CaptureError, Reader, Writer, encode};
 use crate::failure::FailureSlot;
@@ -227,7 +227,7 @@ struct FileQueue {
 }
 
 impl Transmitter for FileQueue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, now: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, now: Time) -> usize {
         for &place in frame.places() {
             let packet = &vector[place];
             encode(&mut self.records, packet.time().unwrap_or(now), packet.data());

@@ -5,7 +5,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::mode::Mode;
@@ -68,7 +68,14 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Indices,
+        refused: &mut Indices,
+        _: &mut Cache,
+        _: Time,
+    ) -> usize {
         for (done, &place) in frame.places().iter().enumerate() {
             match self.send(&mut vector[place]) {
                 Ok(()) => (),

@@ -233,11 +233,11 @@ impl Gateway for Running {
     }
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
-        crate::foresight::live::dry_run(&self.engine, top)
+        crate::sav_preview::live::dry_run(&self.engine, top)
     }
 
     fn sav_learn(&self, min_packets: u64) -> Learned {
-        crate::foresight::live::learn(&self.engine, min_packets)
+        crate::sav_preview::live::learn(&self.engine, min_packets)
     }
 
     fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>) {

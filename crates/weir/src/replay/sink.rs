@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::parse;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_plane::harness::Harness;
 use weir_plane::model::{Gateway, InterfaceKind};
 use weir_port::Transmitter;
@@ -173,7 +173,14 @@ impl<S> Port<S> {
 }
 
 impl<S: Sink> Transmitter for Port<S> {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, refused: &mut Frame, _: &mut Cache, now: Time) -> usize {
+    fn transmit(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Indices,
+        refused: &mut Indices,
+        _: &mut Cache,
+        now: Time,
+    ) -> usize {
         for &place in frame.places() {
             let packet = &vector[place];
             if !self.sink.put(self.interface(packet.data()), packet.time().unwrap_or(now), packet.data()) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{Gateway, Route};
 use weir_port::Transmitter;
@@ -46,7 +46,7 @@ struct Wire {
 }
 
 impl Transmitter for Wire {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         let mut sent = self.sent.lock().expect("one thread has it at a time");
         sent.extend(frame.places().iter().map(|&place| {
             let packet = &vector[place];

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use weir_base::clock::Time;
 use weir_base::random::Entropy;
 use weir_packet::buffer::Cache;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields, Operation as Asks};
 use weir_port::{Capabilities, Port, PortCounters, Receiver, Transmitter};
@@ -73,7 +73,7 @@ impl Port for Line {
 struct Output(u32, mpsc::Sender<(u32, Vec<u8>)>);
 
 impl Transmitter for Output {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         for &place in frame.places() {
             // A test that saw enough does not listen any more.
             let _ = self.1.send((self.0, vector[place].data().to_vec()));

@@ -11,7 +11,7 @@ use std::time::Instant;
 use weir_base::clock::{ManualClock, Time};
 use weir_base::random::Entropy;
 use weir_packet::buffer::{Cache, PoolSize};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
 
@@ -53,7 +53,7 @@ struct Probe {
 }
 
 impl Transmitter for Probe {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, now: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, now: Time) -> usize {
         self.waiting += frame.len();
         self.now = now;
         frame.len()
@@ -540,7 +540,7 @@ struct Narrow {
 }
 
 impl Transmitter for Narrow {
-    fn transmit(&mut self, _: &mut Vector, frame: &Frame, _: &mut Frame, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         if self.since.replace(Instant::now()).is_some() { 0 } else { frame.len().min(1) }
     }
 

@@ -4,7 +4,7 @@
 //! answers, ARP and neighbour discovery; what weir makes itself; and what has passed before it had to wait.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::lpm::AsKey;
 
 use super::Context;
@@ -16,7 +16,7 @@ use crate::root::Root;
 use crate::root::allow::{self, Sequence};
 use crate::root::family::Family;
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut others = part::<K>(context, vector, frame);
     while !others.is_empty() {
         others = part::<K>(context, vector, &others);
@@ -32,9 +32,9 @@ fn number<K: Family>(root: &Root, interface: u32) -> u16 {
 
 /// Asks about the packets that are asked the same as the first; gives the others.
 #[inline(always)]
-fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
-    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = vector[first].interface();
     let wanted = number::<K>(root, interface);
@@ -65,7 +65,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
 fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    mut frame: Frame,
+    mut frame: Indices,
     sequence: &Sequence<K>,
     sources: &mut [K::Octets; VECTOR],
 ) {
@@ -95,12 +95,12 @@ fn judge<K: Family>(
 fn refuse<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    frame: &Frame,
+    frame: &Indices,
     list: u16,
     sources: &mut [K::Octets; VECTOR],
     words: &[u32],
-) -> (Frame, usize) {
-    let (mut passed, mut exempt) = (Frame::new(), 0);
+) -> (Indices, usize) {
+    let (mut passed, mut exempt) = (Indices::new(), 0);
     for (index, (&place, &word)) in frame.places().iter().zip(words).enumerate() {
         let is_exempt = sources[index].as_key() == K::default();
         exempt += usize::from(is_exempt);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed, martian};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::arp::{self, Fields, Operation};
 use weir_packet::wire::ethernet::ethertype;
 
@@ -16,7 +16,7 @@ use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
 
 /// `copies` is empty before and after.
-pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let answer = receive(context, copies, &mut vector[place]);
         link::conclude(context, vector, place, answer);

@@ -6,7 +6,7 @@ use weir_base::reclaim::Guard;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
-use weir_packet::vector::Frame;
+use weir_packet::vector::Indices;
 
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Events;
@@ -111,14 +111,14 @@ pub(super) enum Answer {
 
 /// Where packets go next: places per node, and per port for those that leave.
 pub(crate) struct Next {
-    frames: [Frame; Node::COUNT],
+    frames: [Indices; Node::COUNT],
     /// By port number.
-    pub(crate) ports: Vec<Frame>,
+    pub(crate) ports: Vec<Indices>,
 }
 
 impl Next {
     pub(crate) fn new() -> Self {
-        Next { frames: std::array::from_fn(|_| Frame::new()), ports: Vec::new() }
+        Next { frames: std::array::from_fn(|_| Indices::new()), ports: Vec::new() }
     }
 
     #[inline(always)]
@@ -128,7 +128,7 @@ impl Next {
 
     /// Adds a whole list: nodes gather the usual case in a list of their own, whose length stays in a register.
     #[inline(always)]
-    pub(crate) fn extend(&mut self, node: Node, places: &Frame) {
+    pub(crate) fn extend(&mut self, node: Node, places: &Indices) {
         self.frames[node as usize].extend(places);
     }
 
@@ -162,7 +162,7 @@ impl Next {
 
     /// Exchanges a node's places for an empty list.
     #[inline]
-    pub(crate) fn take(&mut self, node: Node, empty: &mut Frame) {
+    pub(crate) fn take(&mut self, node: Node, empty: &mut Indices) {
         empty.clear();
         std::mem::swap(&mut self.frames[node as usize], empty);
     }

@@ -1,14 +1,14 @@
 //! `drop`: counts.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &vector[place];
         // A packet without a reason here would be our own mistake; it is counted all the same.

@@ -5,7 +5,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, L2, ParseFlags, Parsed};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 
@@ -40,7 +40,7 @@ impl Own {
 
     /// Counts what came on the interface so far, sends on its packets of each family, and looks another port's up.
     #[cold]
-    fn change(&mut self, context: &mut Context<'_>, ours: [&mut Frame; 2], port: u32) {
+    fn change(&mut self, context: &mut Context<'_>, ours: [&mut Indices; 2], port: u32) {
         let root = context.root;
         if let Some(interface) = root.interfaces.get(self.number as usize) {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
@@ -61,8 +61,8 @@ impl Own {
 }
 
 /// Takes packets whose interface field holds the number of their *port*.
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
-    let (mut v4, mut v6) = (Frame::new(), Frame::new());
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let (mut v4, mut v6) = (Indices::new(), Indices::new());
     let mut own = Own { closely: vector.has_segments(), ..Own::NONE };
     let places = frame.places();
     for (index, &place) in places.iter().enumerate() {

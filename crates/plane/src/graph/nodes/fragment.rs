@@ -10,7 +10,7 @@ use weir_packet::checksum;
 use weir_packet::fragment::{Cannot, Fragmenter, SourceFragmenter};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ipv4;
 
 use super::rewrite;
@@ -22,7 +22,7 @@ use crate::root::Adjacency;
 use crate::root::family::Family;
 
 /// `pieces` is empty before and after.
-pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         send_earlier(context, vector, place);
         let packet = &mut vector[place];
@@ -98,7 +98,7 @@ fn allow(packet: &mut Packet, random: &mut SecureRandom) {
 
 /// Sends what came before a packet and waits for `output`: its fragments must not overtake packets of its own flow.
 fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
-    let (mut waiting, mut earlier, mut later) = (Frame::new(), Frame::new(), Frame::new());
+    let (mut waiting, mut earlier, mut later) = (Indices::new(), Indices::new(), Indices::new());
     context.next.take(Node::Output, &mut waiting);
     for &other in waiting.places() {
         if other < place { earlier.push(other) } else { later.push(other) }
@@ -158,7 +158,7 @@ fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency)
 }
 
 fn flush(context: &mut Context<'_>, pieces: &mut Vector, port: u32) {
-    let mut frame = Frame::new();
+    let mut frame = Indices::new();
     frame.fill(pieces.len());
     output::transmit(context, pieces, &frame, port as usize);
     pieces.filled().iter_mut().for_each(|piece| piece.recycle(context.cache));

@@ -7,13 +7,13 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::{Context, stage};
 use crate::graph::peer::Peer;
 use crate::reason::Reason;
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let workers = context.peers.len() as u64;
     let mut handed = 0;
     for &place in frame.places() {

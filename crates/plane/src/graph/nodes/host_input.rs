@@ -2,7 +2,7 @@
 //! routed it and knows its neighbours: nothing is looked up, and nothing changed but for the tags of a VLAN interface.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet;
 
 use super::Context;
@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Root;
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         match ready(context.root, packet) {

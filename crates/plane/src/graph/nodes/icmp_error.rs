@@ -9,7 +9,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
 use weir_packet::reset::{MAX_RESET, Reset};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
 use super::stage::Stage;
@@ -18,7 +18,7 @@ use crate::graph::flags::{ORIGINATED, RESET};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         let reason = Reason::of(packet.reason()).unwrap_or(Reason::NoRoute);

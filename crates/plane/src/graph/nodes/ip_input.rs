@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed, martian};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
 
 use super::options::{Refusal, check_options};
@@ -24,7 +24,7 @@ use crate::root::{Interface, NONE, Root};
 pub(super) const MOST_NESTING: u8 = 4;
 
 /// Takes packets that begin with their IP header, of the interface that their field names.
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         // What was decided about the packet around it is not about this one.

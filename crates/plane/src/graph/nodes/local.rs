@@ -10,7 +10,7 @@ use weir_packet::offload::Offload;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
 
 use super::fragment::Fragments;
@@ -23,7 +23,7 @@ use crate::reason::Reason;
 use crate::root::{Interface, NONE};
 
 /// `pieces` is empty before and after.
-pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         if packet.state().contains(ORIGINATED) {

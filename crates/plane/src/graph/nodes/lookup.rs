@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Seed};
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
@@ -24,7 +24,7 @@ pub(crate) fn node(packet: &Packet) -> Node {
     if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup }
 }
 
-pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut keys = [[0u8; 4]; VECTOR];
     let mut values = [0u32; VECTOR];
     let places = frame.places();
@@ -38,7 +38,7 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_on();
-    let mut usual = Frame::new();
+    let mut usual = Indices::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if key[0] >= MULTICAST_V4 && for_host(context, &vector[place], place) {
             continue;
@@ -51,7 +51,7 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
     stage::leave(context, vector, &usual, true);
 }
 
-pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut keys = [[0u8; 16]; VECTOR];
     let mut values = [0u32; VECTOR];
     let places = frame.places();
@@ -64,7 +64,7 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
         }
     });
     let recording = context.recorder.is_on();
-    let mut usual = Frame::new();
+    let mut usual = Indices::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
         if key[0] == MULTICAST_V6 && for_host(context, &vector[place], place) {
             continue;

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{MacAddress, ethernet};
 use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
@@ -19,7 +19,7 @@ use crate::root::Root;
 use crate::root::bindings::{self, Bound, Verdict};
 use crate::root::family::Family;
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut others = part::<K>(context, vector, frame);
     while !others.is_empty() {
         others = part::<K>(context, vector, &others);
@@ -42,9 +42,9 @@ fn sender(packet: &Packet) -> [u8; 6] {
 
 /// Asks about the packets whose interfaces have the same list as that of the first; gives the others.
 #[inline(always)]
-fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
-    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = vector[first].interface();
     let wanted = number(root, interface);
@@ -75,14 +75,14 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame
 fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    frame: &Frame,
+    frame: &Indices,
     bound: &Bound,
     asked: &[Fields<K>; VECTOR],
 ) {
     let mut found = [NO_RULE; VECTOR];
     let found = &mut found[..frame.len()];
     K::of(bound).lookup_each(context.guard, &asked[..frame.len()], found);
-    let mut passed = Frame::new();
+    let mut passed = Indices::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
         if K::source(packet).as_key() == K::default() {

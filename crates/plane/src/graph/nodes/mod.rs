@@ -29,7 +29,7 @@ mod route;
 mod sav;
 mod stage;
 
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
@@ -42,7 +42,7 @@ use crate::node::Node;
 
 /// Runs a node. `pieces` holds fragments and copies on their way out, and is empty between nodes.
 #[inline]
-pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     match node {
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput => {}

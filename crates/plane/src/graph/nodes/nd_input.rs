@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use weir_packet::offload::{Checksum, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::nd::{self, Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
@@ -35,7 +35,7 @@ pub(super) fn listens(interface: &Interface, destination: Ipv6Addr) -> bool {
 }
 
 /// `copies` is empty before and after.
-pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let answer = receive(context, copies, &mut vector[place]);
         link::conclude(context, vector, place, answer);

@@ -1,6 +1,6 @@
 //! `neighbor`: packets whose next hop has no known hardware address wait until it has one ([`crate::graph::hold`]).
 
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::stage::Stage;
 use super::{Context, discard, next_hop};
@@ -8,7 +8,7 @@ use crate::graph::events::Event;
 use crate::graph::hold::{Key, NoRoom};
 use crate::reason::Reason;
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let Some(key) = next_hop::key(context.root, &vector[place]) else {
             context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);

@@ -1,7 +1,7 @@
 //! `output`: hands packets to the egress ports.
 
 use weir_packet::parse;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
@@ -15,7 +15,7 @@ type Lengths = [(u32, u32); VECTOR];
 
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived: packets of a vector may
 /// have taken different ways here.
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let sorted;
     let mut frame = frame;
     if !frame.places().is_sorted() {
@@ -55,7 +55,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame)
 }
 
 /// Sends packets by a port; what it does not send is dropped.
-pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
+pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = [(NONE, 0); VECTOR];
     for &place in frame.places() {
@@ -66,7 +66,7 @@ pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &F
     send(context, vector, frame, port, &lengths);
 }
 
-fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize, lengths: &Lengths) {
+fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize, lengths: &Lengths) {
     let admitted;
     let mut frame = frame;
     if context.root.ethertypes_out {
@@ -104,7 +104,7 @@ fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], port: usize,
     let Some(Some(outlet)) = context.transmitters.get(port) else { return };
     let refused = outlet.refused().clone();
     if let Some(lengths) = lengths {
-        let mut sent = Frame::new();
+        let mut sent = Indices::new();
         taken.iter().filter(|place| !refused.places().contains(place)).for_each(|&place| sent.push(place));
         context.counters.transmitted.add(sent.len() as u64);
         count(context.root, context.worker, lengths, sent.places());
@@ -114,9 +114,9 @@ fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], port: usize,
 
 /// Drops the frames of whose ethertype their interface lets none out; gives the others.
 #[cold]
-fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Frame, lengths: &Lengths) -> Frame {
+fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Indices, lengths: &Lengths) -> Indices {
     let root = context.root;
-    let mut admitted = Frame::new();
+    let mut admitted = Indices::new();
     for &place in frame.places() {
         let packet = &vector[place];
         let number = lengths[usize::from(place)].0;

@@ -3,7 +3,7 @@
 //! 3.2.2.1; RFC 4443, 3.1).
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::ethernet;
 
 use super::Context;
@@ -13,7 +13,7 @@ use crate::graph::record::{Fate, Subject};
 use crate::reason::Reason;
 use crate::root::{Interface, NONE};
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let root = context.root;
     for &place in frame.places() {
         let packet = &mut vector[place];
@@ -87,7 +87,7 @@ fn send(context: &mut Context<'_>, vector: &mut Vector) {
     }
 }
 
-fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame, port: usize) {
+fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     // Looked at before the port may take packets out of their places.
     let mut seen = [(NONE, 0u64, None, false); VECTOR];
     let recording = context.recorder.is_on();

@@ -2,7 +2,7 @@
 
 use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
 
 use super::{Context, next_hop};
@@ -38,9 +38,9 @@ fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8
     }
 }
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let adjacencies = context.root.adjacencies.view();
-    let mut out = Frame::new();
+    let mut out = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
         let Some(adjacency) = adjacencies.get(packet.forwarding()) else {

@@ -2,7 +2,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
-use weir_packet::vector::Frame;
+use weir_packet::vector::Indices;
 
 use super::{Context, next_hop, stage};
 use crate::graph::hold;
@@ -12,7 +12,7 @@ use crate::root::{Forwarding, Kind};
 
 /// Sends a packet where its route leads. Those that leave gather in `usual`.
 #[inline(always)]
-pub(super) fn dispatch(context: &mut Context<'_>, usual: &mut Frame, packet: &mut Packet, place: u8, value: u32) {
+pub(super) fn dispatch(context: &mut Context<'_>, usual: &mut Indices, packet: &mut Packet, place: u8, value: u32) {
     let root = context.root;
     let number =
         Forwarding(value).resolve(|| parse::flow_hash(&packet.parsed(), packet.data(), context.seed), &root.buckets);

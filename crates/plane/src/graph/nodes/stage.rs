@@ -3,7 +3,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
@@ -99,7 +99,7 @@ pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
 pub(super) fn onward(
     context: &mut Context<'_>,
     vector: &Vector,
-    frame: &Frame,
+    frame: &Indices,
     all: Option<u32>,
     from: Stage,
     v4: bool,
@@ -135,7 +135,7 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
 
 /// Sends on packets that leave by the adjacencies that they were given.
 #[inline]
-pub(super) fn leave(context: &mut Context<'_>, vector: &Vector, frame: &Frame, v4: bool) {
+pub(super) fn leave(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
     if !context.root.acl.output {
         return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
     }

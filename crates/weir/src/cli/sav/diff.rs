@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::super::configuration;
 use super::super::error::Error;
-use crate::foresight::diff::Diff as Run;
 use crate::render::sav::diff::{Json, Text};
 use crate::replay::ReplayError;
+use crate::sav_preview::diff::Diff as Run;
 
 /// Lists the sources whose verdict differs between two configurations, as prefixes, by interface
 #[derive(Debug, Args)]

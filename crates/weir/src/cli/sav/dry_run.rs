@@ -11,10 +11,10 @@ use super::super::output::print;
 use super::super::query::target;
 use super::super::replay::input;
 use super::progress::Bar;
-use crate::foresight::dry_run::DryRun as Run;
 use crate::render::sav::dry_run::DryRun as Report;
 use crate::render::{self, Report as _};
 use crate::replay::Input;
+use crate::sav_preview::dry_run::DryRun as Run;
 
 /// Entries that people are shown unless they say how many.
 const SHOWN: usize = 25;

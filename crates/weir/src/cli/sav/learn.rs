@@ -13,12 +13,12 @@ use super::super::output::print;
 use super::super::query::target;
 use super::super::replay::input;
 use super::progress::Bar;
-use crate::foresight::learn::Learn as Run;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::{self, Report as _};
 use crate::replay::Input;
 use crate::rules::Format;
+use crate::sav_preview::learn::Learn as Run;
 
 /// Proposes rules for a table, from captured traffic and the configuration's routes; applies nothing
 #[derive(Debug, Args)]

@@ -2,9 +2,9 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::foresight::Progress;
 use crate::render::number::short;
 use crate::replay::Input;
+use crate::sav_preview::Progress;
 
 /// Times in a second that the bar is drawn, at most.
 const RATE: u8 = 10;

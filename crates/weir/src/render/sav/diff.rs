@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::foresight::diff::{Change, Interface, Sink, Totals, Why};
 use crate::render::number::plural;
 use crate::replay::validation::Rule;
+use crate::sav_preview::diff::{Change, Interface, Sink, Totals, Why};
 
 /// The name and version of its JSON.
 pub const SCHEMA: &str = "weir.sav.diff/1";

@@ -1,7 +1,7 @@
 //! Direction: ingress or egress.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 
 use super::super::Context;
 use super::super::stage::{self, Stage};
@@ -17,7 +17,7 @@ pub(in crate::graph::nodes) trait Direction {
     /// The chains of an interface.
     fn chains(interface: &Interface) -> &PerFamily<u16>;
     /// Sends on packets that pass. `all`: the interface whose lists they passed, where it is the same for all.
-    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>, v4: bool);
+    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Indices, all: Option<u32>, v4: bool);
 }
 
 /// In: by the interface that it came by.
@@ -37,7 +37,7 @@ impl Direction for Input {
     }
 
     #[inline]
-    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>, v4: bool) {
+    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Indices, all: Option<u32>, v4: bool) {
         stage::onward(context, vector, frame, all, Stage::Allow, v4);
     }
 }
@@ -59,7 +59,7 @@ impl Direction for Output {
     }
 
     #[inline]
-    fn onward(context: &mut Context<'_>, _: &Vector, frame: &Frame, _: Option<u32>, v4: bool) {
+    fn onward(context: &mut Context<'_>, _: &Vector, frame: &Indices, _: Option<u32>, v4: bool) {
         context.next.extend(if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, frame);
     }
 }

@@ -3,7 +3,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::vector::{Frame, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 
 use super::super::Context;
@@ -21,10 +21,10 @@ use crate::root::family::Family;
 pub(super) fn pass<K: Family, D: Direction>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    frame: &Frame,
+    frame: &Indices,
     found: &[u32],
 ) {
-    let mut usual = Frame::new();
+    let mut usual = Indices::new();
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
         let found = Found::of(found);

@@ -12,7 +12,7 @@ mod fragments;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
 use super::{Context, fields};
@@ -23,7 +23,7 @@ use crate::root::family::Family;
 use direction::Direction;
 pub(super) use direction::{Input, Output};
 
-pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut others = group::<K, D>(context, vector, frame);
     while !others.is_empty() {
         others = group::<K, D>(context, vector, &others);
@@ -44,7 +44,7 @@ fn number<K: Family, D: Direction>(root: &Root, interface: u32) -> u16 {
 
 /// Packets that are looked up together, as rules see them.
 struct Asked<K> {
-    places: Frame,
+    places: Indices,
     fields: [Fields<K>; VECTOR],
     /// Octets of their IP packets.
     octets: [u32; VECTOR],
@@ -52,16 +52,16 @@ struct Asked<K> {
 
 /// Asks about the packets that have the same chain as the first; gives the others.
 #[inline(always)]
-fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
     let adjacencies = root.adjacencies.view();
-    let mut others = Frame::new();
+    let mut others = Indices::new();
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
     let mut own = number::<K, D>(root, interface);
     let (lead, mut all) = (own, true);
     let chain = K::of(&root.acl).get(usize::from(lead));
-    let mut asked = Asked { places: Frame::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    let mut asked = Asked { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);

@@ -1,7 +1,7 @@
 //! Packets that are not validated, by rules on their fields that are asked before anything else.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::Fields;
 
 use super::super::stage::{self, Stage};
@@ -15,7 +15,7 @@ use crate::root::sav::Validator;
 
 /// Sends packets that are exempt past validation; gives the others, in their order.
 #[inline(never)]
-pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
+pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices) -> Indices {
     let root = context.root;
     let places = frame.places();
     let number = |place: u8| {
@@ -48,7 +48,7 @@ pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame:
             pass(context, packet, validator, rule, (*K::source(packet)).into());
         });
     }
-    let (mut past, mut others) = (Frame::new(), Frame::new());
+    let (mut past, mut others) = (Indices::new(), Indices::new());
     for (index, &place) in places.iter().enumerate() {
         if exempt.has(index) { past.push(place) } else { others.push(place) }
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, martian};
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::Context;
 use super::super::next_hop::destination;
@@ -100,7 +100,7 @@ pub(super) fn enter(context: &Context<'_>, packet: &Packet, by: By) {
 pub(super) fn enter_some<K: Family>(
     context: &mut Context<'_>,
     vector: &Vector,
-    frame: &Frame,
+    frame: &Indices,
     indexes: &[u8],
     by: impl Fn(usize) -> By,
 ) {
@@ -121,7 +121,7 @@ pub(super) fn enter_some<K: Family>(
 /// Enters where packets of a vector come from that pass although no rule knows their source: one of them, taken at random,
 /// for all. These are legitimate more often than not, so they must cost little.
 #[inline(never)]
-pub(super) fn enter_unknown<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, by: By) {
+pub(super) fn enter_unknown<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices, by: By) {
     let places = frame.places();
     let chosen = if places.len() > 1 { context.random.below(places.len() as u64) as usize } else { 0 };
     let packet = &vector[places[chosen]];
@@ -152,7 +152,7 @@ pub(super) fn is_over<K: Family>(
 pub(super) fn those_over<K: Family>(
     context: &Context<'_>,
     vector: &Vector,
-    frame: &Frame,
+    frame: &Indices,
     validator: &Validator<K>,
     is_invalid: impl Fn(usize) -> bool,
 ) -> Marks {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{MacAddress, ethernet};
 use weir_table::lpm::AsKey;
 use weir_table::sav::Verdict;
@@ -82,7 +82,7 @@ fn mac(packet: &Packet) -> &[u8] {
 pub(super) fn strangers<K: Family>(
     context: &Context<'_>,
     vector: &Vector,
-    frame: &Frame,
+    frame: &Indices,
     validator: &Validator<K>,
     verdicts: &[Verdict; VECTOR],
 ) -> Marks {

@@ -11,7 +11,7 @@ mod note;
 use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Frame, VECTOR, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::sav::Verdict;
 
 use super::Context;
@@ -28,7 +28,7 @@ use invalid::{Disposition, Marks};
 pub(super) use invalid::{redirect, redirection};
 use note::note;
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let others;
     let mut frame = frame;
     if *K::of(&context.root.sav.exempts) {
@@ -51,14 +51,14 @@ fn is_broadcast<K: Family>(broadcasts: &Broadcasts, source: &K::Octets) -> bool 
 
 /// Sends on packets that pass.
 #[inline]
-fn onward<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame, all: Option<u32>) {
+fn onward<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices, all: Option<u32>) {
     stage::onward(context, vector, frame, all, Stage::Bindings, K::IS_V4);
 }
 
 /// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
 /// they did not, or there is something else about them.
 #[inline(always)]
-fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> bool {
+fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> bool {
     let places = frame.places();
     let Some(&first) = places.first() else { return true };
     let interface = vector[first].interface();
@@ -83,9 +83,9 @@ fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
 
 /// Validates the packets that have the same validator as the first; gives the others.
 #[inline(never)]
-fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Frame) -> Frame {
+fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
-    let (mut mine, mut others) = (Frame::new(), Frame::new());
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
     let mut own = Own::<K>::of(root, vector[first].interface());
     let Some(validator) = own.validator else {
@@ -121,8 +121,8 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Fram
 
 /// The packets of interfaces without a validator go on; gives the others.
 #[cold]
-fn unasked<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Frame) -> Frame {
-    let (mut mine, mut others) = (Frame::new(), Frame::new());
+fn unasked<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices) -> Indices {
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     for &place in frame.places() {
         match Own::<K>::of(context.root, vector[place].interface()).validator {
             None => mine.push(place),
@@ -174,7 +174,7 @@ impl<'a, K: Family> Own<'a, K> {
 fn judge<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    frame: &Frame,
+    frame: &Indices,
     validator: &Validator<K>,
     sources: &[K::Octets],
     interfaces: impl Interfaces,
@@ -203,7 +203,7 @@ fn judge<K: Family>(
 fn sort<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    frame: &Frame,
+    frame: &Indices,
     validator: &Validator<K>,
     verdicts: &[Verdict; VECTOR],
 ) {
@@ -223,9 +223,9 @@ fn sort<K: Family>(
         SavAction::RateLimit => invalid::those_over::<K>(context, vector, frame, validator, is_invalid),
         _ => Marks::default(),
     };
-    let mut usual = Frame::new();
+    let mut usual = Indices::new();
     let (mut indexes, mut count) = ([0u8; VECTOR], 0);
-    let mut unknown = Frame::new();
+    let mut unknown = Indices::new();
     for (index, (&place, &verdict)) in frame.places().iter().zip(verdicts).enumerate() {
         let packet = &mut vector[place];
         let passes = validator.passes(verdict);
