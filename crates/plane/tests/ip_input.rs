@@ -54,7 +54,8 @@ fn policies_of_the_tunnel_decide() {
         ("udp from 192.0.2.7 port 7 to 192.0.2.2 port 9", Reason::SavUrpfStrict),
         ("udp from 2001:db8:b::7 port 7 to 2001:db8:b::2 port 9", Reason::SavUrpfStrict),
         ("udp from 10.0.0.2 port 7 to 203.0.113.1 port 9", Reason::Blackhole),
-        ("udp from 127.0.0.1 port 7 to 192.0.2.2 port 9", Reason::MartianSource),
+        ("udp from 127.0.0.1 port 7 to 192.0.2.2 port 9", Reason::SavSpecial),
+        ("udp from 10.0.0.2 port 7 to 127.0.0.1 port 9", Reason::MartianDestination),
     ] {
         assert_eq!(verdict(&mut rig, 1, &bare(text)), Verdict::Drop(reason), "{text}");
     }

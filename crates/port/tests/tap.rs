@@ -464,7 +464,8 @@ fn without_offloads_packets_come_as_they_go_over_a_wire() {
             };
             let computed =
                 tcp.to_header().calc_checksum_ipv4_raw(ip.header().source(), ip.header().destination(), tcp.payload());
-            assert_eq!(computed.unwrap(), tcp.checksum());
+            // 0 and 0xffff are one number in ones' complement, and the kernel writes either.
+            assert_eq!(computed.unwrap() % 0xffff, tcp.checksum() % 0xffff);
         }
     });
 }

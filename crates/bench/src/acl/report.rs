@@ -254,7 +254,7 @@ fn times<'a, T: Copy>(table: Table<T>, of: impl Fn(T) -> Changed<'a>) -> Table<T
 }
 
 fn changes(page: Page, cpus: usize, all: &[Updates]) -> Page {
-    let table = times(Table::of(all), |one| Changed::from(one)).number("Rebuilt", 0, |one| one.rebuilt);
+    let table = times(Table::of(all), Changed::from).number("Rebuilt", 0, |one| one.rebuilt);
     let beside = Table::of(all)
         .words("Family", |one| one.family.as_str())
         .words("Set", |one| one.name.as_str())

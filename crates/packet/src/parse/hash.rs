@@ -311,6 +311,8 @@ mod tests {
             let address = |text: &str| text.parse::<Ipv4Addr>().unwrap().octets();
             error.extend([0x45, 0, 0, 20 + length as u8, 0, 0, 0, 0, 64, protocol::ICMP, 0, 0]);
             error.extend([address(from), address(to)].concat());
+            let checksum = crate::checksum::of(&error[14..]).to_be_bytes();
+            error[24..26].copy_from_slice(&checksum);
             error.extend([icmpv4::kind::TIME_EXCEEDED, 0, 0, 0, 0, 0, 0, 0]);
         } else {
             let address = |text: &str| text.parse::<Ipv6Addr>().unwrap().octets();

@@ -10,6 +10,11 @@ use crate::report::figure::Figure;
 use crate::report::table::Table;
 use crate::report::{Page, Report};
 
+/// A phase of a withdrawal.
+type PhaseOf = fn(&Withdrawal) -> &Tally;
+/// A rate of a tally.
+type RateOf = fn(&Tally) -> Option<f64>;
+
 /// The measurement of `weir bench sav --accuracy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
@@ -123,10 +128,9 @@ impl Accuracy {
     }
 
     fn moves(&self) -> Table<&Withdrawal> {
-        let phases: [(&str, fn(&Withdrawal) -> &Tally); 3] =
+        let phases: [(&str, PhaseOf); 3] =
             [("before", |moved| &moved.before), ("during", |moved| &moved.during), ("after", |moved| &moved.after)];
-        let rates: [(&str, fn(&Tally) -> Option<f64>); 2] =
-            [("FP", Tally::false_positives), ("FN", Tally::false_negatives)];
+        let rates: [(&str, RateOf); 2] = [("FP", Tally::false_positives), ("FN", Tally::false_negatives)];
         let mut table = Table::of(&self.withdrawals)
             .words("Scenario", |moved| moved.scenario.replace(' ', "-"))
             .words("Mechanism", |moved| moved.mechanism.name())

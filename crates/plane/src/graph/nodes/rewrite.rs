@@ -139,14 +139,14 @@ pub(super) fn put_link_layer<K: Family>(packet: &mut Packet, adjacency: &Adjacen
         *ethertype = K::ETHERTYPE.to_be_bytes();
     }
     if adjacency.kind == Kind::Neighbor {
-        invent::<K>(packet, adjacency);
+        invent(packet, adjacency);
     }
     Ok(())
 }
 
 /// Replays have nobody to ask for the next hop's hardware address.
 #[cold]
-fn invent<K: Family>(packet: &mut Packet, adjacency: &Adjacency) {
+fn invent(packet: &mut Packet, adjacency: &Adjacency) {
     if let Some(address) = adjacency.next_hop.or_else(|| next_hop::destination(packet))
         && let Some(mac) = packet.data_mut().first_chunk_mut::<6>()
     {
