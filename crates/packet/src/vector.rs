@@ -7,7 +7,7 @@ use crate::packet::Packet;
 pub const VECTOR: usize = 256;
 
 /// Up to [`VECTOR`] packets that move through the graph together. A packet keeps its place; nodes hand each other lists
-/// of places ([`Indices`]). A place of eight bits can not be out of range, which spares every bounds check.
+/// of places ([`Indices`]). A place of eight bits cannot be out of range, which spares every bounds check.
 pub struct Vector {
     packets: Box<[Packet; VECTOR]>,
     len: usize,

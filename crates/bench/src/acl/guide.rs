@@ -173,7 +173,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
     for case in &CASES {
         let mut model = plain.clone();
         enable(&mut model, case);
-        run.add(&model, &[nodes.asks(case.place)], Outcome::Forwarded)?;
+        run.add(&model, &[nodes.policy(case.place)], Outcome::Forwarded)?;
     }
     let samples = run.turns(effort.turns, effort.windows, FLOWS as usize)?;
     let (base, others) = samples.split_first().expect("the first asks for nothing");
@@ -181,8 +181,8 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
     let mut rows = Vec::new();
     let mut each = Vec::new();
     for (case, samples) in CASES.iter().zip(others) {
-        let asked = nodes.asks(case.place);
-        let ticks = samples.node(asked);
+        let node = nodes.policy(case.place);
+        let ticks = samples.node(node);
         let theirs = case.theirs.filter(|_| v4);
         rows.push(GuideRow {
             case: case.name.to_owned(),
@@ -190,7 +190,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
             with: samples.graph(),
             added: samples.added(base),
             rate: samples.rate(),
-            node: asked.name().to_owned(),
+            node: node.name().to_owned(),
             ticks,
             vpp: case.vpp.filter(|_| v4),
             target: case.target.map(|most| Target::at_most(most, ticks.median)),
@@ -236,7 +236,7 @@ impl Nodes {
     }
 
     /// The node that packets have to pass. Vectors hold packets of both interfaces, and pass a node as a whole.
-    fn asks(&self, place: Where) -> Node {
+    fn policy(&self, place: Where) -> Node {
         match place {
             Where::Input => self.input,
             Where::Output => self.output,

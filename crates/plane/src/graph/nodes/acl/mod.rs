@@ -3,8 +3,8 @@
 //! Packets are grouped by chain, not by interface: most gateways have the same lists on many interfaces, so that most
 //! vectors are looked up as one. Packets of one interface keep their order.
 //!
-//! On the way out, each packet is asked about once, whatever it waited for: the lookup sends here what leaves, and what has
-//! to wait for its next hop's address comes by the lookup again. What the gateway makes itself is asked about as well.
+//! Egress lists apply to each packet once, also if it was held: the lookup sends here the packets that leave, and a held
+//! packet passes the lookup again. Egress lists apply to packets that weir originates, too.
 
 mod direction;
 mod disposition;
@@ -43,7 +43,7 @@ fn number<K: Family, D: Direction>(root: &Root, interface: u32) -> u16 {
 }
 
 /// Packets that are looked up together, as rules see them.
-struct Asked<K> {
+struct Batch<K> {
     places: Indices,
     fields: [Fields<K>; VECTOR],
     /// Octets of their IP packets.
@@ -61,7 +61,7 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
     let mut own = number::<K, D>(root, interface);
     let (lead, mut all) = (own, true);
     let chain = K::of(&root.acl).get(usize::from(lead));
-    let mut asked = Asked { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);
@@ -72,48 +72,48 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
             others.push(place);
             continue;
         }
-        let index = asked.places.len();
-        fields::of::<K>(packet, &mut asked.fields[index]);
+        let index = batch.places.len();
+        fields::of::<K>(packet, &mut batch.fields[index]);
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(chain) = chain
         {
-            let fields = asked.fields[index];
+            let fields = batch.fields[index];
             match fragments::take::<K, D>(context, &mut vector[place], place, chain, fields) {
-                Some(fields) => asked.fields[index] = fields,
+                Some(fields) => batch.fields[index] = fields,
                 None => continue,
             }
         }
         let packet = &vector[place];
-        asked.octets[index] = octets(packet);
-        asked.places.push(place);
+        batch.octets[index] = octets(packet);
+        batch.places.push(place);
     }
     match chain {
-        Some(chain) => ask::<K, D>(context, vector, &asked, chain, all.then_some(interface)),
-        None => D::onward(context, vector, &asked.places, all.then_some(interface), K::IS_V4),
+        Some(chain) => apply::<K, D>(context, vector, &batch, chain, all.then_some(interface)),
+        None => D::onward(context, vector, &batch.places, all.then_some(interface), K::IS_V4),
     }
     others
 }
 
 /// Asks a chain about packets, counts what its rules matched, and sends each packet where it goes.
 #[inline(always)]
-fn ask<K: Family, D: Direction>(
+fn apply<K: Family, D: Direction>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    asked: &Asked<K>,
+    batch: &Batch<K>,
     chain: &Chain<K>,
     all: Option<u32>,
 ) {
-    let count = asked.places.len();
+    let count = batch.places.len();
     let mut found = [NO_RULE; VECTOR];
     let chains = K::of(&context.root.acl);
-    chain.lookup_each(chains, context.guard, &asked.fields[..count], &mut found[..count]);
+    chain.lookup_each(chains, context.guard, &batch.fields[..count], &mut found[..count]);
     let found = &found[..count];
-    let passes = tally(context, found, &asked.octets[..count]);
+    let passes = tally(context, found, &batch.octets[..count]);
     // In the usual case nothing else is looked at.
     if passes & !context.recorder.is_on() {
-        D::onward(context, vector, &asked.places, all, K::IS_V4);
+        D::onward(context, vector, &batch.places, all, K::IS_V4);
     } else {
-        disposition::pass::<K, D>(context, vector, &asked.places, found);
+        disposition::pass::<K, D>(context, vector, &batch.places, found);
     }
 }
 
