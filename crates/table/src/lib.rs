@@ -1,5 +1,6 @@
 //! The search structures of weir: keys and values, without packets.
 
 pub mod classify;
+pub mod flow;
 pub mod lpm;
 pub mod sav;

@@ -1,0 +1,123 @@
+//! A group of buckets.
+
+use super::bucket::{LANES, Tags};
+use super::key::Key;
+
+/// Buckets of a group.
+pub(super) const BUCKETS: usize = 16;
+/// Entries of a group.
+pub(super) const ENTRIES: usize = BUCKETS * LANES;
+
+/// A group.
+pub(super) struct Group<K, V> {
+    tags: Box<[Tags]>,
+    /// By bucket, then by lane.
+    entries: Box<[(K, V)]>,
+}
+
+impl<K: Key, V: Copy + Default> Group<K, V> {
+    /// Octets of memory beside the group itself.
+    pub(super) const OCTETS: usize = BUCKETS * size_of::<Tags>() + ENTRIES * size_of::<(K, V)>();
+
+    pub(super) fn new() -> Self {
+        Group { tags: vec![Tags::EMPTY; BUCKETS].into(), entries: vec![Default::default(); ENTRIES].into() }
+    }
+
+    #[inline(always)]
+    pub(super) fn tags(&self, bucket: usize) -> &Tags {
+        &self.tags[bucket]
+    }
+
+    /// The content of a lane, taken or vacant; `None` if there is no such lane.
+    #[inline(always)]
+    pub(super) fn entry(&self, bucket: usize, lane: usize) -> Option<&(K, V)> {
+        if lane < LANES { self.entries.get(bucket * LANES + lane) } else { None }
+    }
+
+    /// The entry of a taken lane.
+    #[inline]
+    pub(super) fn taken(&self, bucket: usize, lane: usize) -> Option<&(K, V)> {
+        self.tags.get(bucket)?.tag(lane)?;
+        self.entry(bucket, lane)
+    }
+
+    /// The value of a taken lane.
+    #[inline]
+    pub(super) fn taken_mut(&mut self, bucket: usize, lane: usize) -> Option<&mut V> {
+        self.tags.get(bucket)?.tag(lane)?;
+        self.entries.get_mut(bucket * LANES + lane).map(|(_, value)| value)
+    }
+
+    /// Bucket and lane of a key whose home is a bucket.
+    #[inline]
+    pub(super) fn find(&self, home: usize, tag: u16, key: &K) -> Option<(usize, usize)> {
+        if let Some(lane) = self.find_in(home, tag, key) {
+            return Some((home, lane));
+        }
+        let mut away = self.tags(home).away;
+        while away != 0 {
+            let bucket = away.trailing_zeros() as usize;
+            away &= away - 1;
+            if let Some(lane) = self.find_in(bucket, tag, key) {
+                return Some((bucket, lane));
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn find_in(&self, bucket: usize, tag: u16, key: &K) -> Option<usize> {
+        let mut matching = self.tags(bucket).matching(tag);
+        while matching != 0 {
+            let lane = matching.trailing_zeros() as usize;
+            if self.entry(bucket, lane).is_some_and(|(own, _)| own == key) {
+                return Some(lane);
+            }
+            matching &= matching - 1;
+        }
+        None
+    }
+
+    /// Puts a key into its home, or into the first bucket behind with a vacant lane. `None` if the group is full.
+    pub(super) fn insert(&mut self, home: usize, tag: u16, key: K, value: V) -> Option<(usize, usize)> {
+        let vacant = |step: usize| {
+            let bucket = (home + step) % BUCKETS;
+            Some((bucket, self.tags(bucket).vacant()?))
+        };
+        let (bucket, lane) = (0..BUCKETS).find_map(vacant)?;
+        if bucket != home {
+            self.tags[home].away |= 1 << bucket;
+        }
+        self.tags[bucket].set(lane, tag);
+        self.entries[bucket * LANES + lane] = (key, value);
+        Some((bucket, lane))
+    }
+
+    /// Makes a lane vacant whose key has this home; gives its value. `home_of` gives the home of a key.
+    pub(super) fn remove(
+        &mut self,
+        bucket: usize,
+        lane: usize,
+        home: usize,
+        home_of: impl Fn(&K) -> usize,
+    ) -> Option<V> {
+        let (_, value) = *self.taken(bucket, lane)?;
+        self.tags[bucket].set(lane, 0);
+        if bucket != home {
+            let is_of_home = |lane| self.entry(bucket, lane).is_some_and(|(key, _)| home_of(key) == home);
+            let is_last = !self.tags(bucket).taken().any(is_of_home);
+            if is_last {
+                self.tags[home].away &= !(1 << bucket);
+            }
+        }
+        Some(value)
+    }
+
+    /// Takes all entries out.
+    pub(super) fn drain(&mut self, into: &mut Vec<(K, V)>) {
+        for (bucket, tags) in self.tags.iter_mut().enumerate() {
+            into.extend(tags.taken().map(|lane| self.entries[bucket * LANES + lane]));
+            *tags = Tags::EMPTY;
+        }
+    }
+}
