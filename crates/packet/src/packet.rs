@@ -30,13 +30,39 @@ pub struct Packet {
     mtu: u16,
     interface: u32,
     forwarding: u32,
-    hash: u32,
+    flow: u32,
     /// Its `start` counts from the start of the chunk, modulo 2^16, so that no change of the headers in front moves it.
     offload: Offload,
     /// What the chunk's scratch holds, and the chunk's class.
     kept: u8,
-    /// Room for a flow entry, a security association, a mark and a VRF.
-    _room: [u8; 15],
+    /// Room for a security association, a mark and a VRF.
+    _room: [u8; 7],
+    shown: Shown,
+}
+
+/// The transport header of a later fragment's packet, as its first fragment has it and the graph notes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Shown {
+    /// The meaning of `words`; 0: nothing was noted. The graph defines the other values.
+    pub kind: u8,
+    /// The protocol behind all extension headers.
+    pub protocol: u8,
+    /// TCP flags, if `kind` says so.
+    pub flags: u8,
+    _room: u8,
+    /// Ports; or type and code in one word, and the identifier.
+    pub words: [u16; 2],
+}
+
+impl Shown {
+    /// Nothing.
+    pub const EMPTY: Shown = Shown { kind: 0, protocol: 0, flags: 0, _room: 0, words: [0; 2] };
+
+    /// Notes for a fragment.
+    pub const fn new(kind: u8, protocol: u8, flags: u8, words: [u16; 2]) -> Shown {
+        Shown { kind, protocol, flags, _room: 0, words }
+    }
 }
 
 const _: () = assert!(size_of::<Packet>() == 64 && size_of::<Buffer>() == 8);
@@ -111,7 +137,7 @@ impl Packet {
         mtu: 0,
         interface: 0,
         forwarding: 0,
-        hash: 0,
+        flow: 0,
         offload: Offload {
             checksum: crate::offload::Checksum::Unknown,
             gso: crate::offload::Gso::None,
@@ -120,7 +146,8 @@ impl Packet {
             offset: 0,
         },
         kept: 0,
-        _room: [0; 15],
+        shown: Shown::EMPTY,
+        _room: [0; 7],
     };
 
     /// A frame of `len` octets behind the usual headroom. Its octets are whatever the buffer held before: for a
@@ -150,14 +177,16 @@ impl Packet {
             mtu,
             interface,
             forwarding,
-            hash,
+            flow,
             offload,
             kept,
+            shown,
             ..
         } = self;
         (*start, *l3, *l4, *flags) = (FRAME as u16, 0, 0, ParseFlags::empty());
         (*protocol, *reason, *resume, *nesting, *state, *mtu) = (0, 0, 0, 0, State::EMPTY, 0);
-        (*interface, *forwarding, *hash, *offload) = (0, 0, 0, Offload::default());
+        (*interface, *forwarding, *flow, *offload) = (0, 0, 0, Offload::default());
+        shown.kind = 0;
         *kept = if len <= SMALL_FRAME { 0 } else { IS_LARGE };
         self.buffer = buffer;
         self.len = len as u32;
@@ -431,16 +460,28 @@ impl Packet {
         self.forwarding = forwarding;
     }
 
-    /// The flow's hash.
+    /// Its session, as the graph notes it; 0: nothing was noted.
     #[inline(always)]
-    pub fn hash(&self) -> u32 {
-        self.hash
+    pub fn flow(&self) -> u32 {
+        self.flow
     }
 
-    /// Sets the flow's hash.
+    /// Notes its session.
     #[inline(always)]
-    pub fn set_hash(&mut self, hash: u32) {
-        self.hash = hash;
+    pub fn set_flow(&mut self, flow: u32) {
+        self.flow = flow;
+    }
+
+    /// The transport header in the first fragment of its packet, as the graph noted it.
+    #[inline]
+    pub fn shown(&self) -> Shown {
+        self.shown
+    }
+
+    /// Notes the transport header in the first fragment of its packet.
+    #[inline]
+    pub fn set_shown(&mut self, shown: Shown) {
+        self.shown = shown;
     }
 
     /// Why it is being dropped: the number of a drop reason; 0 when it is not.

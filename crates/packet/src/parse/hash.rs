@@ -60,10 +60,11 @@ pub fn symmetric_hash(parsed: &Parsed, frame: &[u8], seed: &Seed) -> u32 {
     hash(parsed, frame, seed, ordered, ordered)
 }
 
-/// The packet that an ICMP error quotes (RFC 792; RFC 4443, 2.1), as far as a hash reads it: most of it is cut off. `None` for
+/// The packet that an ICMP error quotes (RFC 792; RFC 4443, 2.1), as far as a hash or a session reads it: most of it is cut off. Its
+/// headers are behind those of the error, in the same frame. `None` for
 /// any other packet.
 #[cold]
-fn quoted(parsed: &Parsed, frame: &[u8]) -> Option<Parsed> {
+pub fn quoted(parsed: &Parsed, frame: &[u8]) -> Option<Parsed> {
     use icmpv4::kind::{PARAMETER_PROBLEM, REDIRECT, SOURCE_QUENCH, TIME_EXCEEDED, UNREACHABLE};
     let v4 = parsed.flags.contains(ParseFlags::IP4);
     let is_own = parsed.protocol == if v4 { protocol::ICMP } else { protocol::ICMPV6 };

@@ -32,6 +32,7 @@ pub(super) struct Description {
     pub(super) flags: Option<tcp::Flags>,
     pub(super) kind: Option<u8>,
     pub(super) code: Option<u8>,
+    pub(super) identifier: Option<u16>,
     pub(super) spi: Option<u32>,
     pub(super) vlan: Option<VlanId>,
     pub(super) inner: Option<VlanId>,
@@ -81,6 +82,7 @@ impl fmt::Display for Description {
             }
         }
         option(f, "code", self.code)?;
+        option(f, "id", self.identifier)?;
         if let Some(spi) = self.spi {
             write!(f, " spi 0x{spi:x}")?;
         }
@@ -208,7 +210,8 @@ impl Description {
             own if own == self.icmp() => {
                 let request = if self.is_v4() { icmpv4::kind::ECHO_REQUEST } else { icmpv6::kind::ECHO_REQUEST };
                 let (kind, code) = (self.kind.unwrap_or(request), self.code.unwrap_or(0));
-                header(bytes, &icmpv4::Fields { kind, code, checksum: 0, rest: 0 }.emit());
+                let rest = u32::from(self.identifier.unwrap_or(0)) << 16;
+                header(bytes, &icmpv4::Fields { kind, code, checksum: 0, rest }.emit());
                 icmpv4::CHECKSUM
             }
             _ => return,

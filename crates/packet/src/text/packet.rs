@@ -11,7 +11,7 @@ use super::reader::{Reader, hex};
 ///
 /// ```text
 /// PACKET   = PROTOCOL from ADDRESS [port N] to ADDRESS [port N] OPTION*  |  0xHEX
-/// OPTION   = ttl N | length N | dscp N | df | fragment OFFSET[+] | flags LIST | type NAME | code N | spi N
+/// OPTION   = ttl N | length N | dscp N | df | fragment OFFSET[+] | flags LIST | type NAME | code N | id N | spi N
 ///          | vlan N | inner N | mac-from MAC | mac-to MAC
 /// ```
 ///
@@ -23,7 +23,7 @@ use super::reader::{Reader, hex};
 ///   payload is zeros.
 /// - `fragment OFFSET+` is a fragment that is not the last, at an offset in octets; without `+` it is the last.
 /// - `flags` is a list such as `syn,ack`, or `none`; `syn` unless given. `type` and `code` are ICMP's: `echo-request`
-///   and 0 unless given.
+///   and 0 unless given. `id` is the identifier of an echo request, or the octets in its place.
 /// - `vlan` alone is an 802.1Q tag; with `inner`, an 802.1ad tag around an 802.1Q one.
 /// - `0xHEX` is a whole Ethernet frame, taken as it is. Spaces between digits do not count.
 ///

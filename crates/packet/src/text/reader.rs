@@ -51,8 +51,10 @@ fn shortened(text: &str) -> String {
     }
 }
 
-const OPTIONS: [&str; 13] =
-    ["ttl", "length", "dscp", "df", "fragment", "flags", "type", "code", "spi", "vlan", "inner", "mac-from", "mac-to"];
+const OPTIONS: [&str; 14] = [
+    "ttl", "length", "dscp", "df", "fragment", "flags", "type", "code", "id", "spi", "vlan", "inner", "mac-from",
+    "mac-to",
+];
 
 /// Reads words from left to right.
 pub(super) struct Reader<'a> {
@@ -173,6 +175,7 @@ impl<'a> Reader<'a> {
             flags: None,
             kind: None,
             code: None,
+            identifier: None,
             spi: None,
             vlan: None,
             inner: None,
@@ -240,6 +243,7 @@ impl<'a> Reader<'a> {
                 "flags" => packet.flags = Some(self.flags()?),
                 "type" => packet.kind = Some(self.kind(packet)?),
                 "code" => packet.code = Some(self.value("an ICMP code, 0 to 255", number)?),
+                "id" => packet.identifier = Some(self.value("an identifier, 0 to 65535", number)?),
                 "spi" => packet.spi = Some(self.value("an SPI, as 0x100 or 256", spi)?),
                 "vlan" => packet.vlan = Some(self.value("a VLAN, 0 to 4094", vlan)?),
                 "inner" => packet.inner = Some(self.value("a VLAN, 0 to 4094", vlan)?),
@@ -324,6 +328,7 @@ impl<'a> Reader<'a> {
             ("flags", packet.flags.is_some(), packet.protocol == protocol::TCP, "tcp"),
             ("type", packet.kind.is_some(), packet.protocol == packet.icmp(), "ICMP"),
             ("code", packet.code.is_some(), packet.protocol == packet.icmp(), "ICMP"),
+            ("id", packet.identifier.is_some(), packet.protocol == packet.icmp(), "ICMP"),
             ("spi", packet.spi.is_some(), matches!(packet.protocol, protocol::ESP | protocol::AH), "esp and ah"),
         ];
         for (option, given, fits, whose) in belongs {

@@ -7,6 +7,9 @@ pub const LENGTH: usize = 8;
 /// Place of the checksum, 2 octets.
 pub const CHECKSUM: usize = 2;
 
+/// Types of requests, each with the type of its reply (RFC 792, RFC 950).
+pub const QUERIES: [(u8, u8); 4] = [(kind::ECHO_REQUEST, kind::ECHO_REPLY), (13, 14), (15, 16), (17, 18)];
+
 /// Message types.
 pub mod kind {
     /// Echo reply.
