@@ -203,6 +203,8 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "acl-deny",
         "acl-reject",
         "acl-rate-limit",
+        "session-limit",
+        "session-pickup",
         "acl-fragment",
         "mac-ip",
         "not-allowed",

@@ -29,5 +29,6 @@ mod mtu;
 mod ping;
 mod reload;
 mod sav;
+mod sessions;
 mod traceroute;
 mod vlan;

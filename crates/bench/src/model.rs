@@ -28,6 +28,7 @@ pub(crate) fn empty() -> Gateway {
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
         neighbor_discovery: Default::default(),
+        flow_table: Default::default(),
         limits: Default::default(),
         origins: Default::default(),
     }
@@ -42,6 +43,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         mtu: 1500,
         addresses: vec![Address { net, origin: Origin(0) }],
         vrf: VrfIndex(0),
+        zone: None,
         punt: None,
         router_advertisement: None,
         sav: PerFamily::default(),

@@ -29,6 +29,7 @@ macro_rules! nodes {
 nodes! {
     Rx "rx" "Takes packets from the ports.";
     HandoverInput "handover-input" "Takes packets that other workers handed over.";
+    FlowAge "flow-age" "Ends sessions whose time is over.";
     EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
@@ -71,6 +72,11 @@ impl Node {
     /// It takes packets into the graph.
     pub const fn is_input(self) -> bool {
         matches!(self, Node::Rx | Node::HandoverInput)
+    }
+
+    /// Packets come to it, so that they can be traced from it on.
+    pub const fn has_packets(self) -> bool {
+        !matches!(self, Node::FlowAge)
     }
 
     /// `polling` for inputs, while their worker is up, `active` for the rest.

@@ -112,6 +112,8 @@ reasons! {
     AclReject "acl-reject" Info "ip-acl" "A rule of the interface's access lists rejects the packet, with an error or a reset to its source.";
     AclRateLimit "acl-rate-limit" Info "ip-acl" "A rule permits the packet, but more have come than it lets pass.";
     AclFragment "acl-fragment" Warning "ip-acl" "A fragment whose transport header the access lists match: the first fragment did not come in time, lacks that header, or contradicts another.";
+    SessionLimit "session-limit" Warning "ip-acl" "A rule would open a session, and there are as many as there may be.";
+    SessionPickup "session-pickup" Info "ip-acl" "A rule would open a TCP session in mid-stream, which is switched off.";
     MacIp "mac-ip" Info "ip-mac-ip, arp-input, nd-input" "The bindings of the interface do not let the hardware address use the source, or have it.";
     NotAllowed "not-allowed" Info "ip-allow" "An allowlist of the interface does not contain the source.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";

@@ -206,6 +206,65 @@ pub struct TableStats {
     pub when_full: Name,
 }
 
+/// Sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Flows {
+    /// The first of them, in the order of the listing.
+    pub rows: Vec<FlowRow>,
+    /// All that match.
+    pub total: usize,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowRow {
+    /// The worker that owns it.
+    pub worker: usize,
+    /// The protocol.
+    pub protocol: u8,
+    /// Its state.
+    pub state: &'static str,
+    /// No reply has passed; of TCP, it was never established.
+    pub half_open: bool,
+    /// The source of its first packet.
+    pub source: std::net::IpAddr,
+    /// The destination of its first packet.
+    pub destination: std::net::IpAddr,
+    /// Source and destination port of its first packet, if the protocol has ports.
+    pub ports: Option<(u16, u16)>,
+    /// The type of an ICMP request, and its identifier.
+    pub request: Option<(u8, u16)>,
+    /// The interface that its first packet came in by.
+    pub received_on: String,
+    /// The rules that opened it.
+    pub rules: Vec<FlowRule>,
+    /// Time since it was opened.
+    pub age: Duration,
+    /// Time since its last packet.
+    pub idle: Duration,
+    /// Time until it ends, if no packet passes before.
+    pub expires: Duration,
+    /// Packets, in its original direction and in the other.
+    pub packets: [u64; 2],
+    /// Octets from the IP header on, likewise.
+    pub bytes: [u64; 2],
+}
+
+/// The rule that opened a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowRule {
+    /// The interface whose list has the rule.
+    pub interface: String,
+    /// The list is for egress.
+    pub output: bool,
+    /// The list; `None`: the rule is gone, and the session stays.
+    pub list: Option<String>,
+    /// The rule's number.
+    pub number: Option<u32>,
+    /// Where the rule was declared.
+    pub origin: Option<String>,
+}
+
 /// A route, as `show routes` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteRow {

@@ -302,7 +302,7 @@ fn the_graph_does_what_the_words_say() {
                 }
                 let unasked = if named.is_empty() { AclAction::Permit } else { AclAction::Deny };
                 let expected = match expected.unwrap_or(unasked) {
-                    AclAction::Permit => Verdict::Forward,
+                    AclAction::Permit | AclAction::Reflect => Verdict::Forward,
                     AclAction::Deny => Verdict::Drop(Reason::AclDeny),
                     AclAction::Reject(_) => Verdict::Drop(Reason::AclReject),
                 };

@@ -99,7 +99,7 @@ fn verdict<'l>(lists: impl IntoIterator<Item = &'l Rows>, packet: &Packet) -> (A
         None => (Action::Deny, None),
         Some((number, rule)) => {
             let action = match rule.action {
-                AclAction::Permit => Action::Permit,
+                AclAction::Permit | AclAction::Reflect => Action::Permit,
                 AclAction::Deny => Action::Deny,
                 AclAction::Reject(_) => Action::Reject,
             };

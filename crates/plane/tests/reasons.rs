@@ -15,8 +15,8 @@ use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
-    IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer, RateUnit,
-    RouteTarget, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    FlowTable, IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer,
+    RateUnit, RouteTarget, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
@@ -100,6 +100,18 @@ fn listed() -> Vec<Reason> {
         rig.send("lan", &format!("udp from 10.0.0.2 port 9 to 198.51.100.9 port {port}"));
     }
     rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 3 fragment 0+ length 28");
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
+/// Reasons of packets that open no session.
+fn without_sessions() -> Vec<Reason> {
+    let mut build = two_ports().acl("list", &["permit+reflect any"]).acl_in("lan", &["list"]).acl_out("lan", &["list"]);
+    build.0.flow_table = FlowTable { sessions: 1, half_open: 1, tcp_pickup: false, ..FlowTable::default() };
+    let mut rig = build.rig();
+    rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
+    rig.send("wan", "udp from 198.51.100.9 port 1 to 10.0.0.2 port 9");
+    rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 2");
+    rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 2 flags ack");
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
@@ -285,6 +297,7 @@ fn every_reason_is_produced() {
 
     seen.extend(spoofed());
     seen.extend(listed());
+    seen.extend(without_sessions());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

@@ -656,7 +656,7 @@ fn expected(fate: Fate) -> (Verdict, bool) {
     match fate {
         Fate::Refused => (Verdict::Drop(Reason::AclFragment), false),
         Fate::Waits => (Verdict::Held, true),
-        Fate::Decided(AclAction::Permit, _) => (Verdict::Forward, false),
+        Fate::Decided(AclAction::Permit | AclAction::Reflect, _) => (Verdict::Forward, false),
         Fate::Decided(AclAction::Deny, _) | Fate::Next => (Verdict::Drop(Reason::AclDeny), false),
         Fate::Decided(AclAction::Reject(_), _) => (Verdict::Drop(Reason::AclReject), false),
     }

@@ -114,7 +114,7 @@ struct Case {
     target: Option<f64>,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 7] = [
     Case {
         name: "input, stateless, 3 rules",
         place: Where::Input,
@@ -128,6 +128,22 @@ const CASES: [Case; 5] = [
         place: Where::Output,
         list: 1,
         theirs: Some(Theirs { base: None, with: None, node: 178.0 }),
+        vpp: None,
+        target: None,
+    },
+    Case {
+        name: "input, stateful, 3 rules",
+        place: Where::Input,
+        list: 3,
+        theirs: Some(Theirs { base: Some(136), with: Some(226), node: 101.0 }),
+        vpp: None,
+        target: None,
+    },
+    Case {
+        name: "output, stateful, 12 rules",
+        place: Where::Output,
+        list: 4,
+        theirs: Some(Theirs { base: None, with: None, node: 104.0 }),
         vpp: None,
         target: None,
     },
@@ -156,10 +172,6 @@ const CASES: [Case; 5] = [
         target: Some(10.0),
     },
 ];
-
-/// Rows of the guide that need sessions: the case, cycles with it, clocks of the node.
-pub(super) const STATEFUL: [(&str, Option<u32>, f64); 2] =
-    [("input, stateful", Some(226), 101.0), ("output, stateful", None, 104.0)];
 
 /// What the guide's forwarding alone gives: cycles and millions of packets per second, beside lists and beside allowlists.
 pub(super) const THEIR_BASES: [(u32, f64); 2] = [(136, 18.26), (132, 18.81)];
@@ -197,7 +209,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
         });
         for node in samples.nodes() {
             let (their_node, clocks) = match theirs {
-                Some(_) => their_node(case.place, node),
+                Some(_) => their_node(case, node),
                 None => ("", None),
             };
             each.push(GuideNode {
@@ -246,8 +258,9 @@ impl Nodes {
 }
 
 /// What the guide's `show runtime` of the case has for the work of a node of ours: the mean where there are two.
-fn their_node(place: Where, node: Node) -> (&'static str, Option<f64>) {
-    let (input, lookup, rewrite, output) = match place {
+fn their_node(case: &Case, node: Node) -> (&'static str, Option<f64>) {
+    let own = case.theirs.map(|theirs| theirs.node);
+    let (input, lookup, rewrite, output) = match case.place {
         Where::Input => (15.5 + 32.3, 29.1, 24.8, (9.47 + 10.2) / 2.0),
         // Lists for what leaves have it go by `interface-output`.
         Where::Output => (15.6 + 19.5, 28.8, 35.3, 11.3 + (9.22 + 9.75) / 2.0),
@@ -255,8 +268,8 @@ fn their_node(place: Where, node: Node) -> (&'static str, Option<f64>) {
     };
     match node {
         Node::EthernetInput => ("ethernet-input, ip4-input", Some(input)),
-        Node::Ip4AclIn => ("acl-plugin-in-ip4-fa", Some(175.0)),
-        Node::Ip4AclOut => ("acl-plugin-out-ip4-fa", Some(178.0)),
+        Node::Ip4AclIn => ("acl-plugin-in-ip4-fa", own),
+        Node::Ip4AclOut => ("acl-plugin-out-ip4-fa", own),
         Node::Ip4Allow => ("cop-input, ip4-cop-whitelist", Some(19.8 + 32.4)),
         Node::Ip4Lookup => ("ip4-lookup", Some(lookup)),
         Node::Ip4Rewrite => ("ip4-rewrite", Some(rewrite)),
@@ -331,6 +344,11 @@ fn list(plan: &Plan, absent: u8) -> Arc<[AclRule]> {
     none.chain(some).collect()
 }
 
+/// The same rules, which open sessions.
+fn reflecting(rules: Arc<[AclRule]>) -> Arc<[AclRule]> {
+    rules.iter().map(|rule| AclRule { action: AclAction::Reflect, ..rule.clone() }).collect()
+}
+
 /// Two interfaces that each send to the other's network. None asks for anything yet.
 fn gateway<K: Ip>() -> Gateway {
     let plan = Plan::of::<K>();
@@ -394,6 +412,8 @@ fn gateway<K: Ip>() -> Gateway {
             list("three", self::list(&plan, 1)),
             list("twelve", self::list(&plan, 10)),
             list("one", [one].into()),
+            list("three, stateful", reflecting(self::list(&plan, 1))),
+            list("twelve, stateful", reflecting(self::list(&plan, 10))),
         ],
         allowlists: (0..2)
             .map(|number| Allowlist {

@@ -3,7 +3,7 @@
 use plotters::style::{BLACK, BLUE, CYAN, Color as _, MAGENTA, RED, RGBColor};
 use serde::{Deserialize, Serialize};
 
-use super::guide::{STATEFUL, THEIR_BASES};
+use super::guide::THEIR_BASES;
 use super::sets::LOCAL_FLOWS;
 use super::{Guide, GuideRow, Running, SetCost, Theirs, Times, TrafficCost, Updates, Worst};
 use crate::report::chart::{Axis, Bar, Chart, Series, Shape};
@@ -86,14 +86,13 @@ impl Report for Acl {
 enum Case<'a> {
     Alone(&'a Guide),
     Measured(&'a GuideRow),
-    NotYet(&'static str, Option<u32>, f64),
 }
 
 impl<'a> Case<'a> {
     fn row(self) -> Option<&'a GuideRow> {
         match self {
             Case::Measured(row) => Some(row),
-            _ => None,
+            Case::Alone(_) => None,
         }
     }
 
@@ -104,24 +103,18 @@ impl<'a> Case<'a> {
 
 fn cases(page: Page, guide: &Guide) -> Page {
     let v4 = guide.family == "ipv4";
-    let later = STATEFUL.iter().filter(|_| v4).map(|&(case, with, node)| Case::NotYet(case, with, node));
-    let rows = std::iter::once(Case::Alone(guide)).chain(guide.rows.iter().map(Case::Measured)).chain(later);
+    let rows = std::iter::once(Case::Alone(guide)).chain(guide.rows.iter().map(Case::Measured));
     let bases = THEIR_BASES.map(|(cycles, _)| cycles.to_string()).join(", ");
     let table = Table::of(rows)
         .words("Case", |case| match case {
             Case::Alone(_) => "forwarding".to_owned(),
             Case::Measured(row) => row.case.clone(),
-            Case::NotYet(case, ..) => format!("{case}: not yet"),
         })
         .number("Guide", 0, |case| match case {
             Case::Alone(_) => v4.then(|| bases.clone()),
             Case::Measured(row) => Some(row.theirs?.with?.to_string()),
-            Case::NotYet(_, with, _) => Some(with?.to_string()),
         })
-        .number("Added", 0, |case| match case {
-            Case::NotYet(_, with, _) => Some(format!("+{}", with? - THEIR_BASES[0].0)),
-            _ => case.theirs().and_then(|theirs| Some(format!("+{}", theirs.with? - theirs.base?))),
-        })
+        .number("Added", 0, |case| case.theirs().and_then(|theirs| Some(format!("+{}", theirs.with? - theirs.base?))))
         .number("Ours", 1, |case| match case {
             Case::Alone(guide) => Some(guide.base.median),
             _ => Some(case.row()?.with.median),
@@ -133,17 +126,14 @@ fn cases(page: Page, guide: &Guide) -> Page {
             Case::Alone(guide) => Some(guide.base_rate / 1e6),
             _ => Some(case.row()?.rate / 1e6),
         })
-        .number("Guide_node", 1, |case| match case {
-            Case::NotYet(.., node) => Some(node),
-            _ => Some(case.theirs()?.node),
-        })
+        .number("Guide_node", 1, |case| Some(case.theirs()?.node))
         .number("Node", 1, |case| Some(case.row()?.ticks.median))
         .number("VPP", 0, |case| case.row()?.vpp)
         .target(|case| case.row()?.target);
     let [(_, lists), (_, allowlists)] = THEIR_BASES;
     let note = format!(
         "The guide's forwarding alone: {lists} Mpps beside lists, {allowlists} Mpps beside allowlists, and its increments are \
-         over each. Stateful lists come with sessions."
+         over each. Stateful lists: all flows have sessions."
     );
     page.line(format!("\n{}, {}-octet frames", guide.family, guide.size))
         .table(table)

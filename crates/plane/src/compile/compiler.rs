@@ -22,7 +22,7 @@ use super::sav;
 use super::stations::{Fixed, LearnedSet};
 use super::table_full::{TableFull, most_bytes};
 use crate::compile::rib::{Entry, Rib};
-use crate::model::{self, Address, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
+use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::root::sampler::Sampler;
 use crate::root::{
     Adjacency, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, Tables, derived_mac,
@@ -58,6 +58,7 @@ pub struct Compiler {
     pub(super) interfaces: Vec<Interface>,
     pub(super) ports: Arc<[Demux]>,
     pub(super) icmp: IcmpLimits,
+    pub(super) flow_table: FlowTable,
     /// By number of the interface: all addresses, in the order of the model.
     pub(super) addresses: Vec<Vec<Address>>,
     /// Whether `interfaces` differ from those of the last root.
@@ -115,6 +116,7 @@ impl Compiler {
             interfaces: Vec::new(),
             ports: Arc::default(),
             icmp: IcmpLimits::default(),
+            flow_table: FlowTable::default(),
             addresses: Vec::new(),
             changed: false,
             shown: Arc::default(),
@@ -274,6 +276,7 @@ impl Compiler {
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
         self.icmp = gateway.icmp;
+        self.flow_table = gateway.flow_table;
         self.samplers = self.samplers(gateway, &map).into();
         self.models += u64::from(counts);
         self.count();
@@ -319,6 +322,7 @@ impl Compiler {
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
+            flow_table: self.flow_table,
             invent_neighbors: self.settings.invent_neighbors,
         }
     }
@@ -397,6 +401,7 @@ impl Compiler {
                 peer: place.peer,
                 down: place.down,
                 vrf: map.vrfs[usize::from(interface.vrf.0)],
+                zone: map.zones[index],
                 mac,
                 mtu: interface.mtu,
                 addresses: addresses.into(),
@@ -541,6 +546,16 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
             .map(|interface| assign(&mut numbers.interfaces, &interface.name))
             .collect(),
         vrfs: gateway.vrfs.iter().map(|vrf| numbers.vrfs.number(&vrf.name).0 as u16).collect(),
+        zones: gateway
+            .interfaces
+            .iter()
+            .map(|interface| {
+                let vrf = &gateway.vrfs[usize::from(interface.vrf.0)].name;
+                let name = interface.zone.as_ref().map_or_else(|| format!("vrf {vrf}"), |zone| format!("zone {zone}"));
+                // The number of a 65,537th zone is that of the first, whose sessions have long ended.
+                assign(&mut numbers.zones, &name) as u16
+            })
+            .collect(),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
     }
 }

@@ -45,4 +45,6 @@ pub struct Map {
     pub vrfs: Vec<u16>,
     /// By the model's index of a sampler: its number.
     pub samplers: Vec<u32>,
+    /// By the model's index of an interface: the number of its zone.
+    pub zones: Vec<u16>,
 }

@@ -7,6 +7,7 @@ pub mod bench;
 mod collect;
 mod control;
 mod error;
+pub(crate) mod flows;
 pub mod harness;
 mod health;
 mod keeper;
@@ -23,6 +24,7 @@ mod workers;
 
 pub use answers::{Answer, answers};
 pub use error::{EngineError, UnknownNode};
+pub use flows::{FlowFilter, FlowOrder, endpoint};
 pub use report::Reloaded;
 pub use running::{Clear, Engine, Options};
 pub use samples::Reader as SampleReader;

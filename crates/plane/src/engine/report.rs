@@ -10,7 +10,7 @@ use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
 use crate::graph::fragments::{self, Fragments};
 use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
-use crate::model::{self, InterfaceKind};
+use crate::model::{self, FlowTable, InterfaceKind};
 use crate::neighbor::Table;
 use crate::root::Root;
 use crate::root::sav::{PLACES, Sources};
@@ -63,6 +63,7 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
             interface.mtu,
             addresses,
             model.vrfs[usize::from(interface.vrf.0)].name.clone(),
+            interface.zone.clone(),
         ))
     };
     Reloaded {
@@ -137,6 +138,16 @@ pub(super) struct Waiting {
     pub(super) remembered: u64,
     /// Prefixes that packets came from which were not valid.
     pub(super) sources: usize,
+    pub(super) sessions: SessionUse,
+}
+
+/// Sessions, and what they take.
+pub(super) struct SessionUse {
+    /// Some zone has rules that open sessions.
+    pub(super) wanted: bool,
+    pub(super) used: u64,
+    pub(super) half_open: u64,
+    pub(super) octets: u64,
 }
 
 /// How full the compiler's tables are.
@@ -244,6 +255,23 @@ pub(super) fn other_tables(
         when_full: "those that never answered make room, then those that nobody uses; else the new one is refused"
             .into(),
     });
+    if waiting.sessions.used > 0 || waiting.sessions.wanted {
+        let FlowTable { sessions, half_open, .. } = model.flow_table;
+        rows.push(stats::TableStats {
+            name: "sessions".into(),
+            used: waiting.sessions.used,
+            limit: sessions.into(),
+            bytes: waiting.sessions.octets,
+            when_full: "a packet that would open another session is dropped".into(),
+        });
+        rows.push(stats::TableStats {
+            name: "half-open sessions".into(),
+            used: waiting.sessions.half_open,
+            limit: half_open.into(),
+            bytes: 0,
+            when_full: "the oldest half-open session on the same worker ends".into(),
+        });
+    }
     let hold = model.neighbor_discovery.hold_total;
     rows.push(stats::TableStats {
         name: "held packets".into(),

@@ -18,7 +18,7 @@ use crate::compile::{
     AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
     SavError, Settings, StageError,
 };
-use crate::graph::counters::WorkerCounters;
+use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
@@ -33,6 +33,7 @@ use super::control::{self, Control, State, look_at};
 use super::error::{EngineError, UnknownNode};
 use super::workers::{Parts, Workers};
 
+use super::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use super::keeper;
 use super::ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
 use super::report::{self, Baseline, Reloaded, count, difference, interfaces, other_tables, tables};
@@ -357,6 +358,7 @@ impl Engine {
             fragments: waiting(|counters| (&counters.set_aside, &counters.taken_up)),
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
+            sessions: self.sessions_in_use(),
         };
         Snapshot {
             elapsed: 0.0,
@@ -389,6 +391,18 @@ impl Engine {
                 let others = other_tables(&model, neighbors.entries, &waiting, self.workers.len());
                 rows.iter().cloned().chain(others).collect()
             },
+        }
+    }
+
+    fn sessions_in_use(&self) -> report::SessionUse {
+        let sum = |of: fn(&SessionCounters) -> &Counter| {
+            self.workers.iter().map(|worker| of(&worker.counters.sessions).value()).sum()
+        };
+        report::SessionUse {
+            wanted: self.root.with(|root| root.acl.reflecting.contains(&true)),
+            used: sum(|of| &of.sessions),
+            half_open: sum(|of| &of.half_open),
+            octets: sum(|of| &of.octets),
         }
     }
 
@@ -604,6 +618,51 @@ impl Engine {
         crate::engine::show::bindings(&model, &compiler)
     }
 
+    /// Sessions that a filter, made of the model in force, matches: at most so many, in this order.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn flows<E>(
+        &self,
+        filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>,
+        order: FlowOrder,
+        most: usize,
+    ) -> Result<stats::Flows, E> {
+        let (model, map) = self.control.in_force();
+        let filter = Compiled::new(&filter(&model)?, &map);
+        let (now, mut first) = (self.clock.now(), First::new(order, most));
+        for (number, worker) in self.workers.iter().enumerate() {
+            flows::each(
+                |from| worker.flows(from),
+                |_, session| {
+                    if filter.matches(&session) {
+                        first.add(number, session, now);
+                    }
+                },
+            );
+        }
+        let (compiler, model, _) = self.control.look();
+        Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, now)))
+    }
+
+    /// Ends the sessions that a filter matches; gives how many.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn clear_flows<E>(&self, filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>) -> Result<usize, E> {
+        let (model, map) = self.control.in_force();
+        let filter = Compiled::new(&filter(&model)?, &map);
+        let mut count = 0;
+        for worker in self.workers.iter() {
+            let mut from = Some(0);
+            while let Some(page) = from.and_then(|at| worker.flows(at)) {
+                count += worker.end_flows(flows::ended(&page, &filter));
+                from = page.next;
+            }
+        }
+        Ok(count)
+    }
+
     /// What interfaces let pass by ethertype, in the order of the configuration.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         let (model, map) = self.control.in_force();
@@ -647,7 +706,8 @@ impl Engine {
     /// # Errors
     /// When there is no node of this name.
     pub fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
-        let node = Node::named(node).ok_or_else(|| UnknownNode { name: node.to_owned() })?;
+        let named = Node::named(node).filter(|node| node.has_packets());
+        let node = named.ok_or_else(|| UnknownNode { name: node.to_owned() })?;
         self.tracer.request(node, count);
         Ok(())
     }

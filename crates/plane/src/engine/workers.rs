@@ -24,6 +24,7 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::peer::Peer;
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::{Ended, Page};
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Round, Shared, Worker};
 use crate::model;
@@ -232,6 +233,23 @@ pub(super) struct WorkerHandle {
 impl WorkerHandle {
     pub(super) fn command(&self, command: Command) {
         self.sender.command(command);
+    }
+
+    /// A page of its sessions; `None` if it is gone.
+    pub(super) fn flows(&self, from: u64) -> Option<Page> {
+        let (to, page) = mpsc::channel();
+        self.command(Command::Flows(from, to));
+        page.recv().ok()
+    }
+
+    /// Ends sessions of it; gives how many there were.
+    pub(super) fn end_flows(&self, ended: Vec<Ended>) -> usize {
+        if ended.is_empty() {
+            return 0;
+        }
+        let (to, count) = mpsc::channel();
+        self.command(Command::EndFlows(ended, to));
+        count.recv().unwrap_or(0)
     }
 
     /// Nothing that it was told is still to be done.

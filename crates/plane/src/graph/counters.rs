@@ -16,6 +16,35 @@ pub struct NodeCounters {
     pub ticks: Counter,
 }
 
+/// Counters of a worker's sessions.
+#[derive(Debug, Default)]
+pub struct SessionCounters {
+    /// Sessions that there are.
+    pub sessions: Counter,
+    /// Half-open ones among them.
+    pub half_open: Counter,
+    /// Octets of memory.
+    pub octets: Counter,
+    /// Sessions that were opened.
+    pub opened: Counter,
+    /// Half-open sessions that ended for a newer one.
+    pub replaced: Counter,
+    /// Sessions that ended by age.
+    pub expired: Counter,
+    /// Sessions that ended because the lists permit them no longer.
+    pub revoked: Counter,
+}
+
+impl SessionCounters {
+    /// Shows how many there are.
+    #[inline]
+    pub fn show(&self, sessions: usize, half_open: usize, octets: usize) {
+        for (counter, now) in [(&self.sessions, sessions), (&self.half_open, half_open), (&self.octets, octets)] {
+            counter.add((now as u64).wrapping_sub(counter.value()));
+        }
+    }
+}
+
 /// What a worker counts.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -60,6 +89,8 @@ pub struct WorkerCounters {
     pub spoofed: Sources,
     /// Where packets come from that pass although no rule knows their source.
     pub unknown: Sources,
+    /// Sessions.
+    pub sessions: SessionCounters,
     /// Events that the control side had no room for.
     pub events_lost: Counter,
     /// Rounds of the main loop.
@@ -93,6 +124,7 @@ impl Default for WorkerCounters {
             ended: Counter::default(),
             spoofed: Sources::default(),
             unknown: Sources::default(),
+            sessions: SessionCounters::default(),
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),

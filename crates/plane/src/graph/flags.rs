@@ -13,3 +13,9 @@ pub(crate) const FOR_HOST: State = State::from_bits(1 << 3);
 
 /// The source of a rejected packet gets a TCP reset.
 pub(crate) const RESET: State = State::from_bits(1 << 2);
+
+/// The packet counts for its session already: it was held.
+pub(crate) const COUNTED: State = State::from_bits(1 << 4);
+
+/// The fragment came from the worker that knows its first fragment.
+pub(crate) const HANDED: State = State::from_bits(1 << 5);

@@ -14,7 +14,7 @@
 //! fragment that reaches back into the header itself (RFC 3128).
 
 use weir_base::clock::Time;
-use weir_packet::packet::Packet;
+use weir_packet::packet::{Packet, Shown};
 use weir_packet::reassembly::{Evicted, Key, Table};
 
 use crate::graph::slots::{Chain, Slots};
@@ -47,9 +47,49 @@ pub(crate) struct First {
     pub(crate) protocol: u8,
     /// Its header.
     pub(crate) upper: Upper,
+    /// The identifier of an ICMP request or reply; 0 if the fragment lacks it.
+    pub(crate) identifier: u16,
     /// Where in the fragmented data that ends which rules ask about, in octets: no other fragment may begin before.
     pub(crate) end: u16,
 }
+
+impl First {
+    /// The notes that a later fragment carries.
+    pub(crate) fn shown(&self) -> Shown {
+        let Upper::Ports(source, destination, flags) = self.upper else {
+            return match self.upper {
+                Upper::Icmp(kind, code) => {
+                    Shown::new(ICMP, self.protocol, 0, [u16::from_be_bytes([kind, code]), self.identifier])
+                }
+                _ => Shown::new(BARE, self.protocol, 0, [0; 2]),
+            };
+        };
+        let kind = if flags.is_some() { FLAGS } else { PORTS };
+        Shown::new(kind, self.protocol, flags.unwrap_or(0), [source, destination])
+    }
+
+    /// The first fragment's header by the notes of a later one, if it has any.
+    pub(crate) fn of_shown(shown: Shown) -> Option<First> {
+        let [first, second] = shown.words;
+        let (upper, identifier) = match shown.kind {
+            PORTS => (Upper::Ports(first, second, None), 0),
+            FLAGS => (Upper::Ports(first, second, Some(shown.flags)), 0),
+            ICMP => {
+                let [kind, code] = first.to_be_bytes();
+                (Upper::Icmp(kind, code), second)
+            }
+            BARE => (Upper::Bare, 0),
+            _ => return None,
+        };
+        Some(First { protocol: shown.protocol, upper, identifier, end: 0 })
+    }
+}
+
+/// The kinds of notes of a fragment.
+const PORTS: u8 = 1;
+const FLAGS: u8 = 2;
+const ICMP: u8 = 3;
+const BARE: u8 = 4;
 
 /// What is known of the datagram of a later fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,7 +249,7 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
-    const WEB: First = First { protocol: 6, upper: Upper::Ports(1000, 80, Some(2)), end: 20 };
+    const WEB: First = First { protocol: 6, upper: Upper::Ports(1000, 80, Some(2)), identifier: 0, end: 20 };
 
     fn key(identification: u32) -> Key {
         let address = Ipv6Addr::LOCALHOST;

@@ -12,6 +12,7 @@ pub(crate) mod peer;
 pub(crate) mod reassembly;
 pub mod record;
 pub mod sample;
+pub(crate) mod session;
 pub(crate) mod slots;
 pub(crate) mod streams;
 pub mod trace;

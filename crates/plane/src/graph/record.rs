@@ -48,6 +48,31 @@ pub enum Fragmented {
     Refused,
 }
 
+/// A packet's part in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It opens the session.
+    Opens,
+    /// It goes in the direction of the packet that opened the session.
+    Original,
+    /// It goes in the other direction.
+    Reply,
+    /// It is an ICMP error about a packet of the session.
+    Error,
+}
+
+impl Role {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Opens => "opens",
+            Role::Original => "original",
+            Role::Reply => "reply",
+            Role::Error => "error",
+        }
+    }
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -90,6 +115,8 @@ pub enum Fate {
         output: bool,
         /// What was found.
         found: Found,
+        /// How the packet belongs to a session that the rule opened, if it does.
+        session: Option<Role>,
     },
     /// The bindings of its interface were asked.
     Bound {
@@ -144,7 +171,14 @@ impl Fate {
     /// A drop for this reason is what the fate led to.
     pub(crate) const fn explains(&self, reason: Reason) -> bool {
         match self {
-            Fate::Filtered { .. } => matches!(reason, Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit),
+            Fate::Filtered { .. } => matches!(
+                reason,
+                Reason::AclDeny
+                    | Reason::AclReject
+                    | Reason::AclRateLimit
+                    | Reason::SessionLimit
+                    | Reason::SessionPickup
+            ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
             Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver as Mailbox;
+use std::sync::mpsc::{self, Receiver as Mailbox};
 use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
@@ -29,6 +29,7 @@ use crate::graph::peer::Peer;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder};
 use crate::graph::sample::Samples;
+use crate::graph::session::{Ended, Page, Sessions};
 use crate::graph::streams::Stream;
 use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -56,6 +57,10 @@ pub(crate) enum Command {
     Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
+    /// Give sessions from this place on.
+    Flows(u64, mpsc::Sender<Page>),
+    /// End sessions, and say how many there were.
+    EndFlows(Vec<Ended>, mpsc::Sender<usize>),
     /// Take nothing more from ports, but go on with what other workers hand over.
     Drain,
     /// End once nothing is left.
@@ -132,6 +137,7 @@ pub(crate) struct Worker {
     hold: Hold,
     reassembly: Reassembly,
     fragments: Fragments,
+    sessions: Sessions,
     seed: Seed,
     random: SecureRandom,
     pub(crate) events: Events,
@@ -172,6 +178,8 @@ impl Worker {
         let large = cache.pool().occupancy().large.0;
         let reassembly = Reassembly::new(large, workers, open(Stream::Reassembly(number)).words());
         let fragments = Fragments::new(open(Stream::Fragments(number)).words());
+        let mut secrets = open(Stream::Sessions(number));
+        let sessions = Sessions::new(|| secrets.next());
         let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
         let random = open(Stream::Worker(number));
         Worker {
@@ -196,6 +204,7 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            sessions,
             seed,
             random,
             events: Events::unheard(),
@@ -282,14 +291,32 @@ impl Worker {
             }
             Command::Pace(max_latency) => self.max_latency = max_latency,
             Command::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            // The command that waits for it may have ended.
+            Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
+            Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
             Command::Drain => self.draining = true,
             Command::End => self.ending = true,
         }
     }
 
+    /// A page of sessions.
+    pub(crate) fn flows(&self, from: u64, now: Time) -> Page {
+        self.sessions.page(from, now)
+    }
+
+    /// Ends sessions; gives how many there were.
+    pub(crate) fn end_flows(&mut self, ended: &[Ended]) -> usize {
+        let count = self.sessions.end_all(ended);
+        self.sessions.end_vector(&self.shared.counters.sessions);
+        count
+    }
+
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()].into_iter().flatten().min()
+        [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline(), self.sessions.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
@@ -418,6 +445,7 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            sessions,
             seed,
             random,
             events,
@@ -433,6 +461,7 @@ impl Worker {
         } = self;
         let guard = reader.pin();
         let root = shared.root.load(&guard);
+        sessions.adopt(root, self.workers);
         let mut context = Context {
             root,
             guard: &guard,
@@ -446,6 +475,8 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            sessions,
+            rules: root.acl.version(),
             random,
             events,
             samples,
@@ -468,6 +499,9 @@ impl Worker {
         }
         if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
             pass.release_fragments(released);
+        }
+        if pass.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.age();
         }
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
@@ -612,6 +646,19 @@ impl Pass<'_, '_> {
         });
     }
 
+    /// Ends sessions whose time is over.
+    #[cold]
+    fn age(&mut self) {
+        let Context { root, guard, sessions, rules, counters, now, .. } = &mut *self.context;
+        let start = tsc::ticks();
+        let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
+        sessions.end_vector(&counters.sessions);
+        let node = &counters.nodes[Node::FlowAge as usize];
+        node.calls.add(1);
+        node.packets.add(visited as u64);
+        node.ticks.add(tsc::ticks().wrapping_sub(start));
+    }
+
     /// Runs the graph over held packets that `next` gives, a vector at a time.
     fn send_on(&mut self, vector: &mut Vector, mut next: impl FnMut(&mut Context<'_>) -> Option<Packet>) {
         loop {
@@ -713,6 +760,10 @@ impl Pass<'_, '_> {
             packet.recycle(context.cache);
         }
         vector.clear();
+        if context.sessions.is_active() {
+            context.sessions.end_vector(&context.counters.sessions);
+            context.sessions.prepare();
+        }
     }
 }
 

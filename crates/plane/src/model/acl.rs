@@ -54,6 +54,8 @@ pub enum AclDefault {
 pub enum AclAction {
     /// They go on.
     Permit,
+    /// They go on, and each opens a session that permits the packets behind it, in both directions.
+    Reflect,
     /// They are dropped.
     Deny,
     /// They are dropped, and their sources told.

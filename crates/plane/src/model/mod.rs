@@ -3,6 +3,7 @@
 //! indices are in range, names unique, families consistent.
 
 mod acl;
+mod flow_table;
 mod index;
 mod origin;
 mod rate;
@@ -22,6 +23,7 @@ pub use acl::{
     Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
+pub use flow_table::{FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -67,6 +69,8 @@ pub struct Gateway {
     pub neighbor_discovery: NeighborDiscovery,
     /// Bounds of tables.
     pub limits: Limits,
+    /// Sessions.
+    pub flow_table: FlowTable,
     /// What every origin in here stands for.
     pub origins: Origins,
 }
@@ -95,6 +99,8 @@ pub struct Interface {
     pub addresses: Vec<Address>,
     /// Its routing domain.
     pub vrf: VrfIndex,
+    /// The zone whose sessions pass its access lists; `None`: that of its routing domain.
+    pub zone: Option<String>,
     /// What is for us and not ours to answer goes to this device of the host; what the host sends by it leaves here.
     pub punt: Option<TapSpec>,
     /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.

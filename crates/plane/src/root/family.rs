@@ -5,9 +5,11 @@ use std::net::IpAddr;
 
 use weir_packet::checksum;
 use weir_packet::packet::Packet;
+use weir_packet::parse::{self, Seed};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::classify::Address;
+use weir_table::flow;
 use weir_table::lpm::{AsKey, Key};
 
 use crate::model::{IpFamily, PerFamily};
@@ -26,6 +28,14 @@ pub trait Both {
     fn v4(&self) -> &Self::Part<u32>;
     /// The part of IPv6.
     fn v6(&self) -> &Self::Part<u128>;
+}
+
+/// A value with a part for each family that can be changed.
+pub trait BothMut: Both {
+    /// The part of IPv4.
+    fn v4_mut(&mut self) -> &mut Self::Part<u32>;
+    /// The part of IPv6.
+    fn v6_mut(&mut self) -> &mut Self::Part<u128>;
 }
 
 impl<T> Both for PerFamily<T> {
@@ -57,6 +67,8 @@ pub struct Header<K> {
 pub trait Family: sealed::Sealed + Key + Address + From<u32> {
     /// An address as it stands in a packet.
     type Octets: Copy + AsKey<Self> + Into<IpAddr>;
+    /// A key of the flow table.
+    type FlowKey: flow::Key;
     /// The unspecified address.
     const ZERO_OCTETS: Self::Octets;
     /// The family's name.
@@ -70,6 +82,16 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> {
 
     /// The part of this family.
     fn of<B: Both>(both: &B) -> &B::Part<Self>;
+    /// The part of this family.
+    fn of_mut<B: BothMut>(both: &mut B) -> &mut B::Part<Self>;
+    /// Addresses and 64 bits more, as a key of the flow table.
+    fn flow_key(source: Self, destination: Self, rest: u64) -> Self::FlowKey;
+    /// Source and destination of a packet that begins with its IP header, if the header is whole.
+    fn endpoints(packet: &[u8]) -> Option<(Self, Self)>;
+    /// The hash that names the owner of a flow between two endpoints; see [`parse::symmetric_hash`].
+    fn owner_hash(seed: &Seed, protocol: u8, a: (Self, u16), b: (Self, u16)) -> u32;
+    /// The address is of a group, or the broadcast address of any link.
+    fn is_group(self) -> bool;
     /// The number as an address.
     fn address(self) -> IpAddr;
     /// The address as a number, if it is of this family.
@@ -84,6 +106,7 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> {
 
 impl Family for u32 {
     type Octets = [u8; 4];
+    type FlowKey = [u64; 2];
     const ZERO_OCTETS: [u8; 4] = [0; 4];
     const FAMILY: IpFamily = IpFamily::V4;
     const IS_V4: bool = true;
@@ -93,6 +116,30 @@ impl Family for u32 {
     #[inline(always)]
     fn of<B: Both>(both: &B) -> &B::Part<u32> {
         both.v4()
+    }
+
+    #[inline(always)]
+    fn of_mut<B: BothMut>(both: &mut B) -> &mut B::Part<u32> {
+        both.v4_mut()
+    }
+
+    #[inline(always)]
+    fn flow_key(source: u32, destination: u32, rest: u64) -> [u64; 2] {
+        [u64::from(source) << 32 | u64::from(destination), rest]
+    }
+
+    fn endpoints(packet: &[u8]) -> Option<(u32, u32)> {
+        let [.., a, b, c, d, e, f, g, h] = *packet.first_chunk::<{ ipv4::LENGTH }>()?;
+        Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])))
+    }
+
+    fn owner_hash(seed: &Seed, protocol: u8, a: (u32, u16), b: (u32, u16)) -> u32 {
+        parse::symmetric_hash_v4(seed, protocol, (a.0.into(), a.1), (b.0.into(), b.1))
+    }
+
+    #[inline]
+    fn is_group(self) -> bool {
+        self >= 0xe000_0000
     }
 
     fn address(self) -> IpAddr {
@@ -124,6 +171,7 @@ impl Family for u32 {
 
 impl Family for u128 {
     type Octets = [u8; 16];
+    type FlowKey = [u64; 5];
     const ZERO_OCTETS: [u8; 16] = [0; 16];
     const FAMILY: IpFamily = IpFamily::V6;
     const IS_V4: bool = false;
@@ -133,6 +181,31 @@ impl Family for u128 {
     #[inline(always)]
     fn of<B: Both>(both: &B) -> &B::Part<u128> {
         both.v6()
+    }
+
+    #[inline(always)]
+    fn of_mut<B: BothMut>(both: &mut B) -> &mut B::Part<u128> {
+        both.v6_mut()
+    }
+
+    #[inline(always)]
+    fn flow_key(source: u128, destination: u128, rest: u64) -> [u64; 5] {
+        [(source >> 64) as u64, source as u64, (destination >> 64) as u64, destination as u64, rest]
+    }
+
+    fn endpoints(packet: &[u8]) -> Option<(u128, u128)> {
+        let header = packet.first_chunk::<{ ipv6::LENGTH }>()?;
+        let at = |at: usize| header[at..].first_chunk::<16>().map(|octets| u128::from_be_bytes(*octets));
+        Some((at(ipv6::SOURCE)?, at(ipv6::DESTINATION)?))
+    }
+
+    fn owner_hash(seed: &Seed, protocol: u8, a: (u128, u16), b: (u128, u16)) -> u32 {
+        parse::symmetric_hash_v6(seed, protocol, (a.0.into(), a.1), (b.0.into(), b.1))
+    }
+
+    #[inline]
+    fn is_group(self) -> bool {
+        self >> 120 == 0xff
     }
 
     fn address(self) -> IpAddr {

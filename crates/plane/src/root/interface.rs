@@ -25,6 +25,8 @@ pub struct Interface {
     pub down: bool,
     /// Its VRF's number.
     pub vrf: u16,
+    /// The number of the zone whose sessions pass its access lists.
+    pub zone: u16,
     /// Its hardware address.
     pub mac: [u8; 6],
     /// Largest IP packet, in octets.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use weir_packet::wire::MacAddress;
 
-use crate::model::IcmpLimits;
+use crate::model::{FlowTable, IcmpLimits};
 
 pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, View};
 use allow::Allowlists;
@@ -68,6 +68,8 @@ pub struct Root {
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
     pub icmp: IcmpLimits,
+    /// Bounds and timeouts of sessions.
+    pub flow_table: FlowTable,
     /// Unresolved neighbours get a made-up hardware address (replay).
     pub invent_neighbors: bool,
 }

@@ -22,6 +22,7 @@ impl Build {
         let mut next = || words.next();
         let action = match next().unwrap() {
             "permit" => AclAction::Permit,
+            "permit+reflect" => AclAction::Reflect,
             "deny" => AclAction::Deny,
             "reject" => AclAction::Reject(Rejection::Usual),
             "reject+reset" => AclAction::Reject(Rejection::Reset),

@@ -89,6 +89,7 @@ impl Build {
             icmp: IcmpLimits::default(),
             neighbor_discovery: Default::default(),
             limits: Limits::default(),
+            flow_table: Default::default(),
             origins: Origins::default(),
         })
     }
@@ -116,6 +117,7 @@ impl Build {
             mtu: 1500,
             addresses,
             vrf,
+            zone: None,
             punt,
             router_advertisement,
             sav: PerFamily::default(),

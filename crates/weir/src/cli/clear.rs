@@ -1,24 +1,35 @@
-//! `weir clear`: counters back to zero.
+//! `weir clear`: counters back to zero, and the end of sessions.
 
 use clap::Args;
 
 use super::connection::Connection;
 use super::error::Error;
+use super::output::print;
 use crate::control::{Clear as What, ClearRequest};
+use crate::render::Report;
+use crate::render::flows::Cleared;
 
-/// Clears the counters of a running gateway
+/// Clears the counters of a running gateway, or ends sessions
 #[derive(Debug, Args)]
 pub struct Clear {
     /// What to clear
     #[arg(value_enum)]
     what: What,
+    /// For flows: a rule of an access list without its action, to end only the sessions that it matches
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
     #[command(flatten)]
     connection: Connection,
 }
 
 impl Clear {
     pub(super) fn run(&self) -> Result<(), Error> {
-        self.connection.client().post("/v1/clear", &ClearRequest { what: self.what })?;
+        let filter = (!self.filter.is_empty()).then(|| self.filter.join(" "));
+        let client = self.connection.client();
+        let answer = client.post("/v1/clear", &ClearRequest { what: self.what, filter })?;
+        if self.what == What::Flows {
+            print(&client.read::<Cleared>(&answer)?.text())?;
+        }
         Ok(())
     }
 }

@@ -75,7 +75,7 @@ pub enum Command {
     Acl(acl::Acl),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
-    /// Clears the counters of a running gateway
+    /// Clears the counters of a running gateway, or ends sessions
     Clear(clear::Clear),
     /// Measures the cost of forwarding on this machine
     Bench(bench::Bench),

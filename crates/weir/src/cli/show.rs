@@ -17,6 +17,7 @@ use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
+use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
@@ -96,6 +97,21 @@ enum What {
     Bindings,
     /// Which ethertypes interfaces let pass, and how many frames they refused
     Ethertypes,
+    /// Sessions of access lists, their states and time-outs
+    Flows {
+        /// A rule of an access list without its action, such as `tcp from 10.0.0.0/8 to any port 443`
+        #[arg(value_name = "FILTER")]
+        filter: Vec<String>,
+        /// The order of sessions
+        #[arg(long, value_enum, default_value = "age")]
+        sort: Sort,
+        /// Only the first so many
+        #[arg(long, value_name = "N", default_value = "1000")]
+        limit: usize,
+        /// How to write them
+        #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
+        format: Format,
+    },
     /// Samplers: samples taken, written and lost
     Samplers,
     /// Alarms for invalid packets, by interface, and their history
@@ -108,6 +124,28 @@ enum What {
     Tables,
     /// Version, process and configuration of the gateway
     Version,
+}
+
+/// An order of sessions.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Sort {
+    /// By age, the oldest first
+    Age,
+    /// By the time since the last packet, the longest first
+    Idle,
+    /// By packets, the most first
+    Packets,
+    /// By octets, the most first
+    Bytes,
+}
+
+/// How sessions are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A table
+    Table,
+    /// As `conntrack -L` does
+    Conntrack,
 }
 
 impl Show {
@@ -140,6 +178,21 @@ impl Show {
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
             What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
+            What::Flows { filter, sort, limit, format } => {
+                let filter = (!filter.is_empty()).then(|| filter.join(" "));
+                let sort = match sort {
+                    Sort::Age => "age",
+                    Sort::Idle => "idle",
+                    Sort::Packets => "packets",
+                    Sort::Bytes => "bytes",
+                };
+                let query = [("filter", filter), ("sort", Some(sort.to_owned())), ("limit", Some(limit.to_string()))];
+                let target = target("/v1/show/flows", query);
+                match format {
+                    Format::Table => asker.show::<Flows>(&target),
+                    Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
+                }
+            }
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),

@@ -33,6 +33,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "icmp",
     "limits",
     "neighbor-discovery",
+    "flow-table",
     "service",
     "vrf",
     "interface",

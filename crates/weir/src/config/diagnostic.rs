@@ -115,6 +115,10 @@ codes! {
     UnknownBindings = "unknown-bindings",
     /// A group that is in itself, directly or by others.
     GroupCycle = "group-cycle",
+    /// A zone with interfaces of several VRFs.
+    ZoneVrfs = "zone-vrfs",
+    /// Warning: a list that opens sessions, where no list is in the way of their replies.
+    NeedlessReflect = "needless-reflect",
     /// A list that an interface names twice.
     RepeatedList = "repeated-list",
     /// A kind of port that does not exist.

@@ -66,6 +66,7 @@ pub(super) fn resolve(
     let groups = resolver.groups();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
+    resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     resolver.own_links(&sav, interfaces.as_deref().unwrap_or_default(), &routes, &neighbors);
@@ -95,6 +96,7 @@ pub(super) fn resolve(
         buffers,
         icmp,
         neighbor_discovery: settings.neighbor_discovery,
+        flow_table: settings.flow_table,
         limits,
         origins: resolver.origins,
     })

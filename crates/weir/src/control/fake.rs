@@ -228,6 +228,16 @@ impl Gateway for Fake {
         Traces::new(sample::traces(), |_| String::new())
     }
 
+    fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
+        self.note(format!("flows {filter:?} {order:?} {most}"));
+        Ok(sample::flows())
+    }
+
+    fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        self.note(format!("clear flows {filter:?}"));
+        Ok(2)
+    }
+
     fn clear(&self, what: Clear) {
         self.note(format!("clear {what:?}"));
     }

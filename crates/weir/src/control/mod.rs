@@ -4,6 +4,7 @@
 pub mod acl;
 pub mod client;
 mod error;
+mod flows;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -118,6 +119,16 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The sessions that a filter matches, `most` at most, in an order with this name.
+    ///
+    /// # Errors
+    /// When the filter or the order is not understood.
+    fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>>;
+    /// Ends the sessions that a filter matches; gives how many.
+    ///
+    /// # Errors
+    /// When the filter is not understood.
+    fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The ethertypes that interfaces let pass.
     fn ethertypes(&self) -> Vec<stats::EthertypeStats>;
     /// Ports that failed while running, each once.
@@ -162,7 +173,9 @@ pub enum Clear {
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them
     Neighbors,
-    /// All of these but neighbours
+    /// Sessions of access lists, which end: all, or as FILTER says
+    Flows,
+    /// All of these but neighbours and sessions
     All,
 }
 
@@ -182,6 +195,9 @@ pub struct TraceRequest {
 pub struct ClearRequest {
     /// What to clear.
     pub what: Clear,
+    /// The sessions that end; none else has a filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The body of `POST /v1/reload`; may be left out.

@@ -16,6 +16,7 @@ use weir_plane::node::Node;
 use weir_plane::stats;
 
 use super::acl::live::Put;
+use super::flows;
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
 use crate::config::{self, Service};
@@ -324,6 +325,17 @@ impl Gateway for Running {
         self.engine.bindings()
     }
 
+    fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
+        let order = flows::order(order)?;
+        self.engine.flows(|model| flows::filter(model, filter), order, most)
+    }
+
+    fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let ended = self.engine.clear_flows(|model| flows::filter(model, filter))?;
+        tracing::info!("{} ended by hand", plural(ended as u64, "session"));
+        Ok(ended)
+    }
+
     fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         self.engine.ethertypes()
     }
@@ -335,7 +347,7 @@ impl Gateway for Running {
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
         self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
             node: unknown.name,
-            nodes: Node::ALL.iter().map(|node| node.name().to_owned()).collect(),
+            nodes: Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect(),
         })
     }
 
@@ -357,6 +369,8 @@ impl Gateway for Running {
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
+            // They are no counters: see `clear_flows`.
+            Clear::Flows => return,
         });
     }
 

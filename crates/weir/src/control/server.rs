@@ -18,12 +18,13 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::refusal::{Kind, Refusal};
-use super::{ClearRequest, Gateway, ReloadRequest, TraceRequest};
+use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::encoding;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::ethertypes::Ethertypes;
+use crate::render::flows::{Cleared, Flows};
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
@@ -114,6 +115,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
+        .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
@@ -176,6 +178,25 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
     .await?
 }
 
+/// The query of sessions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    filter: Option<String>,
+    sort: Option<String>,
+    limit: Option<usize>,
+}
+
+/// Sessions that are shown without a limit in the query: a million of them is a long answer.
+const FLOWS: usize = 1000;
+
+async fn show_flows(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
+    let Wanted { filter, sort, limit } = asked(query)?;
+    let most = limit.unwrap_or(FLOWS);
+    let flows = apart(gateway, move |g| g.flows(filter.as_deref(), sort.as_deref(), most)).await??;
+    Ok(document(200, &Flows::new(flows)))
+}
+
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let TraceRequest { node, count } = parsed(&received(body)?)?;
     if count == 0 {
@@ -188,7 +209,14 @@ async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejec
 }
 
 async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
-    let ClearRequest { what } = parsed(&received(body)?)?;
+    let ClearRequest { what, filter } = parsed(&received(body)?)?;
+    if what == Clear::Flows {
+        let sessions = apart(gateway, move |g| g.clear_flows(filter.as_deref())).await??;
+        return Ok(document(200, &Cleared { sessions: sessions as u64 }));
+    }
+    if filter.is_some() {
+        return Err(Refused::new(Kind::BadRequest, "only sessions (`flows`) are cleared by a filter"));
+    }
     apart(gateway, move |g| g.clear(what)).await?;
     Ok(empty())
 }

@@ -156,7 +156,7 @@ fn orders_are_carried_out_and_an_unknown_node_is_answered_with_those_there_are()
     let client = served.client();
     let trace = |node: &str, count| client.post("/v1/trace", &TraceRequest { node: node.into(), count });
     assert_eq!(trace("drop", 7).unwrap(), "");
-    assert_eq!(client.post("/v1/clear", &ClearRequest { what: Clear::All }).unwrap(), "");
+    assert_eq!(client.post("/v1/clear", &ClearRequest { what: Clear::All, filter: None }).unwrap(), "");
     assert_eq!(served.told(), ["trace drop 7", "clear All"]);
     let refused = refusal(trace("dorp", 7).unwrap_err());
     assert_eq!(

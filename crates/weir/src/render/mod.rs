@@ -8,6 +8,7 @@ pub mod bindings;
 pub mod buffers;
 pub mod errors;
 pub mod ethertypes;
+pub mod flows;
 pub mod interfaces;
 pub mod live;
 pub mod matched;

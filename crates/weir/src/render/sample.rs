@@ -1,10 +1,41 @@
 //! A made-up snapshot for tests of rendering.
 
+use std::time::Duration;
+
 use weir_plane::engine::{TraceRow, TraceStep};
 use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
 
 use super::acl::{Acls, Chain, Hits, List, WorstLookup};
+
+/// A session.
+pub(crate) fn flows() -> Flows {
+    let rule = FlowRule {
+        interface: "wan".into(),
+        output: true,
+        list: Some("to-outside".into()),
+        number: Some(3),
+        origin: Some("edge.toml:20".into()),
+    };
+    let row = FlowRow {
+        worker: 0,
+        protocol: 6,
+        state: "established",
+        half_open: false,
+        source: "192.0.2.5".parse().unwrap(),
+        destination: "203.0.113.1".parse().unwrap(),
+        ports: Some((1000, 443)),
+        request: None,
+        received_on: "lan".into(),
+        rules: vec![rule],
+        age: Duration::from_secs(3600),
+        idle: Duration::from_millis(250),
+        expires: Duration::from_secs(86_400),
+        packets: [100, 99],
+        bytes: [5200, 148_000],
+    };
+    Flows { rows: vec![row], total: 1 }
+}
 
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {
     let interfaces = |names: &[&str]| names.iter().map(ToString::to_string).collect();

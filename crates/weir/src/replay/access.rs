@@ -5,7 +5,7 @@ use weir_plane::acl::Action;
 use weir_plane::compile::{AclDecision, Listed, Named};
 use weir_plane::harness::{Filtered, Harness, Outcome, Piece};
 use weir_plane::model::{AclDefault, Gateway, Place};
-use weir_plane::record::{Fragmented, Upper};
+use weir_plane::record::{Fragmented, Role, Upper};
 
 use super::validation::Rule;
 use crate::control::acl::live::written;
@@ -29,6 +29,10 @@ pub struct Filter {
     pub by_default: bool,
     /// What decided.
     pub by: Rule,
+    /// How the packet belongs to a session that the rule opened: `opens`, `original`, `reply`, or `error` for an ICMP error
+    /// about a packet of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<&'static str>,
 }
 
 /// What the access lists of an interface made of a fragment, as some rule asks for what only the first of a packet says.
@@ -131,7 +135,7 @@ pub(super) fn filters(harness: &Harness, names: &[String], outcome: &Outcome) ->
 }
 
 fn filter(harness: &Harness, names: &[String], filtered: &Filtered) -> Filter {
-    let Filtered { interface, output, decision } = filtered;
+    let Filtered { interface, output, decision, session } = filtered;
     Filter {
         interface: names.get(*interface as usize).cloned().unwrap_or_default(),
         direction: if *output { "out" } else { "in" },
@@ -139,6 +143,7 @@ fn filter(harness: &Harness, names: &[String], filtered: &Filtered) -> Filter {
         action: action(decision.action),
         by_default: decision.rule.is_none(),
         by: Rule::new(harness, &acl_rule(harness.model(), decision)),
+        session: session.map(Role::name),
     }
 }
 
@@ -194,7 +199,16 @@ impl Filter {
             "reject" => "rejects",
             _ => "denies",
         };
-        if *by_default {
+        let session = match self.session {
+            Some("opens") => Some("opens a session"),
+            Some("original") => Some("the packet belongs to a session"),
+            Some("reply") => Some("the packet is a reply of a session"),
+            Some(_) => Some("the packet is an ICMP error about a session"),
+            None => None,
+        };
+        if let Some(session) = session {
+            format!("{list} on {interface} {does}: {session}")
+        } else if *by_default {
             format!("{list} on {interface} {does}: no rule matches")
         } else {
             format!("{list} on {interface} {does}")

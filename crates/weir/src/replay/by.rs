@@ -18,7 +18,9 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
     }
     match outcome.verdict {
-        Verdict::Drop(Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit) => {
+        Verdict::Drop(
+            Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit | Reason::SessionLimit | Reason::SessionPickup,
+        ) => {
             return access::refused_by(harness, outcome);
         }
         Verdict::Drop(Reason::AclFragment) => return access::asked_by(harness, outcome),

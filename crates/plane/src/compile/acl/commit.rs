@@ -2,8 +2,9 @@
 
 use super::list::{List, choice};
 use super::stage::{Slot, Staged};
-use super::store::{Input, Store};
-use crate::model::PerFamily;
+use super::store::{Attached, Input, Store, sequence};
+use crate::compile::map::Map;
+use crate::model::{AclIndex, Gateway, PerFamily};
 use crate::root::Interface;
 use crate::root::acl::NONE;
 
@@ -11,6 +12,10 @@ impl Store {
     /// Puts it into force, and gives interfaces their chains.
     pub(in crate::compile) fn commit(&mut self, mut staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
         let Input { gateway, map, .. } = input;
+        let attached = attached(gateway, map, &staged);
+        let is_fresh = |slot: &Slot| matches!(slot, Slot::Fresh(..));
+        let mut differs = attached != self.attached || staged.lists.iter().chain(&staged.created).any(is_fresh);
+        self.attached = attached;
         self.numbers.settle(input.domain);
         let mut gone: Vec<bool> = self.lists.iter().map(Option::is_some).collect();
         self.indices = staged.lists.iter().map(Slot::number).collect();
@@ -43,6 +48,10 @@ impl Store {
         }
         for (number, _) in (0..).zip(gone).filter(|(_, gone)| *gone) {
             self.take_out(number);
+            differs = true;
+        }
+        if differs {
+            self.count_change();
         }
         self.install(staged.arranged);
         for ((wanted, &number), &(input, output)) in
@@ -61,4 +70,18 @@ impl Store {
         self.lost.extend(staged.lost);
         self.show();
     }
+}
+
+/// The interfaces of a model that have lists.
+fn attached(gateway: &Gateway, map: &Map, staged: &Staged) -> Vec<Attached> {
+    let lists = |named: &[AclIndex]| {
+        (!named.is_empty()).then(|| sequence(named, |index| staged.lists[usize::from(index.0)].number()))
+    };
+    let interfaces = gateway.interfaces.iter().zip(&map.interfaces).zip(&map.zones);
+    let of = |((interface, &number), &zone): ((&crate::model::Interface, &u32), &u16)| Attached {
+        interface: number,
+        zone,
+        lists: [lists(&interface.access.acl_in), lists(&interface.access.acl_out)],
+    };
+    interfaces.map(of).collect()
 }

@@ -12,7 +12,7 @@ use super::error::AclError;
 use super::numbers;
 use super::order::{Entry, Own, Said, Text};
 use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
-use super::store::{Changed, Input, Store, special};
+use super::store::{Changed, Input, Store, reflects, special};
 use crate::model::AclRule;
 
 /// A rule of one box that is to go in.
@@ -45,7 +45,9 @@ impl Store {
     pub(super) fn place_for(&self, number: u32, index: usize, rule: &AclRule) -> Option<u64> {
         // Else sections may have to be others. One box of a family at most.
         let can = self.room.has(number) && count(rule) <= 1;
-        self.list(number).filter(|_| can)?.order.gap(index, 1)
+        let list = self.list(number).filter(|_| can)?;
+        // The first rule that opens sessions concerns all interfaces of its zones.
+        (list.reflects || !reflects(rule.action)).then(|| list.order.gap(index, 1))?
     }
 
     /// Prepares a rule that can go in as it is.
@@ -128,8 +130,10 @@ impl Store {
         list.order.insert(index, entry);
         list.edited = true;
         self.rules += 1;
+        let rules = list.order.len();
         self.room.take(number);
-        Ok((AclEdited { added: vec![own], rules: list.order.len(), ..AclEdited::default() }, false))
+        self.count_edit();
+        Ok((AclEdited { added: vec![own], rules, ..AclEdited::default() }, false))
     }
 
     /// Refuses boxes that come to a list of which a sequence of several sections would have too many.
@@ -167,6 +171,7 @@ impl Store {
         list.edited = true;
         self.rules -= 1;
         self.room.give_back(number);
+        self.count_edit();
         self.numbers.release(vec![own]);
         let mut tell = false;
         for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {

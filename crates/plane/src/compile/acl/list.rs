@@ -24,6 +24,8 @@ pub(super) struct List {
     pub(super) number: u32,
     /// How packets of rules that log are sampled.
     pub(super) choice: Option<Choice>,
+    /// Some rule of it opens sessions, or did since the list was made.
+    pub(super) reflects: bool,
 }
 
 impl List {

@@ -159,6 +159,7 @@ impl Store {
                 default: list.default,
                 number,
                 choice,
+                reflects: false,
                 edited: true,
                 created: Some(said.clone()),
                 declared: AclList { rules: Arc::new([]), ..list },

@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn special() -> Option<Special> {
-        Some(Special { sample: None, meter: None, rejection: Rejection::Icmp })
+        Some(Special { sample: None, meter: None, rejection: Rejection::Icmp, reflects: false })
     }
 
     #[test]

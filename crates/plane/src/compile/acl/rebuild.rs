@@ -36,6 +36,7 @@ impl Store {
             default: list.default,
             number: list.number,
             choice: list.choice,
+            reflects: list.reflects,
             edited: true,
             created: list.created.clone(),
         })
@@ -238,6 +239,7 @@ impl Store {
         }
         self.live_groups = groups.unwrap_or_else(|| std::mem::take(&mut self.live_groups));
         self.install(arranged);
+        self.count_change();
         self.show();
         edited
     }

@@ -8,7 +8,7 @@ use weir_table::classify::{Error, Limits, Rule, Shape, Upper, Writer};
 use super::super::boxes::{Bits, boxes};
 use super::list::List;
 use super::order::{DEFAULT, PLACES};
-use crate::model::{AclAction, AclDefault, AclRule, InterfaceIndex, Origin};
+use crate::model::{AclAction, AclDefault, AclRule, InterfaceIndex, Origin, Rejection};
 use crate::root::acl::{Action, Chain, Found};
 
 /// Octets of lookups' memory that a rule may take on average before a classifier counts as full, and the least that one may
@@ -94,7 +94,7 @@ pub(super) fn found_default(default: AclDefault, number: u32) -> Found {
 
 fn action(action: AclAction) -> Action {
     match action {
-        AclAction::Permit => Action::Permit,
+        AclAction::Permit | AclAction::Reflect => Action::Permit,
         AclAction::Deny => Action::Deny,
         AclAction::Reject(_) => Action::Reject,
     }
@@ -102,7 +102,10 @@ fn action(action: AclAction) -> Action {
 
 /// Whether there is more to an action than its verdict. Sources are told in the usual way where nothing is said.
 pub(super) fn is_special(action: AclAction) -> bool {
-    matches!(action, AclAction::Reject(how) if how != crate::model::Rejection::Usual)
+    match action {
+        AclAction::Permit | AclAction::Deny | AclAction::Reject(Rejection::Usual) => false,
+        AclAction::Reflect | AclAction::Reject(_) => true,
+    }
 }
 
 /// The place in a classifier of what has a place in a list.

@@ -220,6 +220,7 @@ impl Store {
             default: declared.default,
             number: default.unwrap_or_else(allocate),
             choice: None,
+            reflects: false,
             declared: declared.clone(),
             created: None,
             edited: false,

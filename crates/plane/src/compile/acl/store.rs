@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_base::reclaim::Domain;
 
@@ -29,6 +30,8 @@ pub(in crate::compile) struct Store {
     pub(super) indices: Vec<u32>,
     /// By the model's index of an interface: its number.
     pub(super) interfaces: Vec<u32>,
+    /// Interfaces with lists.
+    pub(super) attached: Vec<Attached>,
     /// Sequences that interfaces name, each once: the first chains are theirs.
     pub(super) sequences: Vec<Sequence>,
     pub(super) sections: Vec<Section>,
@@ -49,6 +52,17 @@ pub(in crate::compile) struct Store {
     pub(super) lost: Vec<LostEdits>,
     /// What ran before, to be freed when nobody waits.
     pub(in crate::compile) rubbish: Rubbish,
+}
+
+/// The lists of an interface.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Attached {
+    /// The interface's number.
+    pub(super) interface: u32,
+    /// The number of its zone.
+    pub(super) zone: u16,
+    /// Its lists for ingress and for egress.
+    pub(super) lists: [Option<Sequence>; 2],
 }
 
 /// What changed last.
@@ -80,6 +94,7 @@ impl Store {
             lists: Vec::new(),
             indices: Vec::new(),
             interfaces: Vec::new(),
+            attached: Vec::new(),
             sequences: Vec::new(),
             sections: Vec::new(),
             chains: Vec::new(),
@@ -120,6 +135,22 @@ impl Store {
     pub(in crate::compile) fn show(&mut self) {
         self.show_chains();
         self.access.pages = self.numbers.pages();
+        let mut reflecting = vec![false; self.attached.iter().map(|of| usize::from(of.zone) + 1).max().unwrap_or(0)];
+        for Attached { zone, lists, .. } in &self.attached {
+            let mut lists = lists.iter().flatten().flat_map(|lists| lists.iter());
+            reflecting[usize::from(*zone)] |= lists.any(|&list| self.list(list).is_some_and(|list| list.reflects));
+        }
+        self.access.reflecting = reflecting.into();
+    }
+
+    /// Rules have changed, and readers see it with the next root.
+    pub(super) fn count_change(&mut self) {
+        self.access.changes += 1;
+    }
+
+    /// Rules have changed, and readers see it.
+    pub(super) fn count_edit(&mut self) {
+        self.access.edits.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
@@ -149,6 +180,8 @@ impl Store {
             self.lists.resize_with(number as usize + 1, || None);
         }
         self.rules += list.order.len();
+        let reflects = list.order.iter().any(|entry| reflects(list.rule(entry).action));
+        let list = List { reflects, ..list };
         let before = self.lists[number as usize].replace(list);
         self.rules -= before.as_ref().map_or(0, |before| before.order.len());
         self.rubbish.push(before);
@@ -179,7 +212,7 @@ impl Store {
         }
         let special = match list.default {
             AclDefault::Action(action) if section::is_special(action) => {
-                Some(Special { sample: None, meter: None, rejection: rejection(action) })
+                Some(Special { sample: None, meter: None, rejection: rejection(action), reflects: reflects(action) })
             }
             _ => None,
         };
@@ -208,7 +241,12 @@ pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Sp
         let kept = before.and_then(|before| before.meter.as_ref()).filter(|meter| meter.limit() == limit);
         kept.map_or_else(|| Arc::new(Meters::new(limit, 1, false)), Arc::clone)
     });
-    Some(Special { sample: choice.filter(|_| rule.log), meter, rejection: rejection(rule.action) })
+    let sample = choice.filter(|_| rule.log);
+    Some(Special { sample, meter, rejection: rejection(rule.action), reflects: reflects(rule.action) })
+}
+
+pub(super) fn reflects(action: AclAction) -> bool {
+    action == AclAction::Reflect
 }
 
 fn rejection(action: AclAction) -> Rejection {

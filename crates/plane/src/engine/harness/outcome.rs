@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::Fragmented;
+use crate::graph::record::{Fragmented, Role};
 use crate::model::Origin;
 use crate::reason::Reason;
 
@@ -115,6 +115,8 @@ pub struct Filtered {
     pub output: bool,
     /// What was decided.
     pub decision: AclDecision,
+    /// How the packet belongs to a session that the rule opened, if it does.
+    pub session: Option<Role>,
 }
 
 /// What the access lists of an interface made of a fragment.

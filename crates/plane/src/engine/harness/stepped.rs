@@ -35,6 +35,7 @@ use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
+use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 
 /// How a harness is to behave.
@@ -273,6 +274,31 @@ impl Harness {
     /// The allowlists, in the order of the configuration.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         crate::engine::show::allowlists(&self.model, &self.compiler)
+    }
+
+    /// Sessions, at most so many in this order.
+    pub fn flows(&self, filter: &FlowFilter, order: FlowOrder, most: usize) -> stats::Flows {
+        let (now, filter) = (self.now(), Compiled::new(filter, &self.map));
+        let mut first = First::new(order, most);
+        let page = |from| Some(self.worker.flows(from, now));
+        flows::each(page, |_, session| {
+            if filter.matches(&session) {
+                first.add(0, session, now)
+            }
+        });
+        self.root.with(|root| first.rows((&self.model, &self.compiler, root), &self.model.flow_table, now))
+    }
+
+    /// Ends the sessions that a filter matches; gives how many.
+    pub fn clear_flows(&mut self, filter: &FlowFilter) -> usize {
+        let (now, filter) = (self.now(), Compiled::new(filter, &self.map));
+        let (mut from, mut count) = (Some(0), 0);
+        while let Some(at) = from {
+            let page = self.worker.flows(at, now);
+            count += self.worker.end_flows(&flows::ended(&page, &filter));
+            from = page.next;
+        }
+        count
     }
 
     /// The model in force.
@@ -521,9 +547,9 @@ impl Harness {
                 outcome.fragments.push(Piece { interface, output, fragmented, asked_by });
                 outcome.waits = fragmented == Fragmented::Waits;
             }
-            Fate::Filtered { interface, output, found } => {
+            Fate::Filtered { interface, output, found, session } => {
                 let decision = self.compiler.acl_decision(found);
-                outcome.acl.extend(decision.map(|decision| Filtered { interface, output, decision }));
+                outcome.acl.extend(decision.map(|decision| Filtered { interface, output, decision, session }));
             }
             Fate::Bound { interface, mac, number, permit, .. } => {
                 let Harness { compiler, model, map, .. } = self;

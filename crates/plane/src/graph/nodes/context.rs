@@ -18,6 +18,7 @@ use crate::graph::peer::Peer;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder, Subject};
 use crate::graph::sample::Samples;
+use crate::graph::session::Sessions;
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -42,6 +43,9 @@ pub(crate) struct Context<'a> {
     pub(crate) hold: &'a mut Hold,
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) fragments: &'a mut Fragments,
+    pub(crate) sessions: &'a mut Sessions,
+    /// The version of the access lists; see [`Access::version`](crate::root::acl::Access::version).
+    pub(crate) rules: u64,
     pub(crate) random: &'a mut SecureRandom,
     pub(crate) events: &'a mut Events,
     pub(crate) samples: &'a mut Samples,

@@ -14,7 +14,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ipv4;
 
 use super::rewrite;
-use super::{Context, output};
+use super::{Context, output, session};
 use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -44,7 +44,10 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
         };
         match fragments {
             Ok(fragments) => match send::<K>(context, pieces, packet, adjacency, fragments) {
-                Ok(()) => context.counters.absorbed.add(1),
+                Ok(()) => {
+                    session::pass(context, packet);
+                    context.counters.absorbed.add(1);
+                }
                 Err(reason) => context.next.refuse(packet, place, reason),
             },
             Err(Cannot::Option(_)) => context.next.refuse_aloud(packet, place, Reason::BadOptions),

@@ -41,6 +41,25 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     }
 }
 
+/// Gives a packet to the owner that a hash names; gives whether the packet is gone, handed over or dropped.
+#[cold]
+pub(super) fn give(context: &mut Context<'_>, packet: &mut Packet, place: u8, hash: u32) -> bool {
+    let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    let Some(Some(peer)) = context.peers.get_mut(owner) else { return false };
+    if let Err(refused) = peer.push(packet.take()) {
+        *packet = refused;
+        // The heir of a worker that has failed is the one that goes on with its flows.
+        if peer.is_gone() {
+            return false;
+        }
+        context.next.refuse(packet, place, Reason::HandoverFull);
+        return true;
+    }
+    peer.show();
+    context.counters.handed_out.add(1);
+    true
+}
+
 /// Drops a packet that its owner has no room for, or gives it to the owner's heir if the owner has failed. Returns whether
 /// it was handed over.
 #[cold]

@@ -14,10 +14,11 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
 
 use super::fragment::Fragments;
-use super::{Context, discard, lookup, punt};
+use super::{Context, discard, lookup, punt, session};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::reassembly::{Begun, Taken, Whole};
 use crate::graph::record::Fate;
+use crate::graph::session::Carried;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE};
@@ -26,6 +27,9 @@ use crate::root::{Interface, NONE};
 pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
+        // The packet has arrived; a reply in its buffer is another packet.
+        session::pass(context, packet);
+        Carried::Unknown.set(packet);
         if packet.state().contains(ORIGINATED) {
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {

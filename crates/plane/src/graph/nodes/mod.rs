@@ -27,6 +27,7 @@ mod punt;
 mod rewrite;
 mod route;
 mod sav;
+mod session;
 mod stage;
 
 use weir_packet::vector::{Indices, Vector};
@@ -45,7 +46,7 @@ use crate::node::Node;
 pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     match node {
         // Inputs are run by the worker itself: nothing is ever sent to them.
-        Node::Rx | Node::HandoverInput => {}
+        Node::Rx | Node::HandoverInput | Node::FlowAge => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
         Node::IpInput => ip_input::run(context, vector, frame),
         Node::HostInput => host_input::run(context, vector, frame),

@@ -3,7 +3,7 @@
 use weir_packet::vector::{Indices, Vector};
 
 use super::stage::Stage;
-use super::{Context, discard, next_hop};
+use super::{Context, discard, next_hop, session};
 use crate::graph::events::Event;
 use crate::graph::hold::{Key, NoRoom};
 use crate::reason::Reason;
@@ -15,6 +15,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             continue;
         };
         let adjacency = vector[place].forwarding();
+        session::hold(context, &mut vector[place]);
         // Policies on the way in decide once, not again after the wait.
         Stage::Lookup.resumes(&mut vector[place]);
         match context.hold.push(key, vector[place].take(), context.now) {

@@ -3,7 +3,7 @@
 use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
-use super::Context;
+use super::{Context, session};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::Fate;
@@ -37,6 +37,9 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         several |= *only.get_or_insert(port) != port;
     }
     let Some(only) = only else { return };
+    if context.sessions.is_active() {
+        frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
+    }
     if !several {
         return send(context, vector, frame, only as usize, &lengths);
     }

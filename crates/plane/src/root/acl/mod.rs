@@ -12,6 +12,7 @@ mod found;
 mod pages;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
@@ -38,6 +39,27 @@ pub struct Access {
     pub input: bool,
     /// Some interface has a list for what leaves.
     pub output: bool,
+    /// By number of a zone: some interface of it has a list that opens sessions.
+    pub reflecting: Arc<[bool]>,
+    /// Counts the changes of rules that came with a root.
+    pub changes: u64,
+    /// Counts the changes of rules that came without one.
+    pub edits: Arc<AtomicU64>,
+}
+
+impl Access {
+    /// A number that is another one after each change of rules. It is to be read before rules are looked up: then a lookup
+    /// finds at least the changes that it counts.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.changes + self.edits.load(Ordering::Acquire)
+    }
+
+    /// Whether sessions of a zone may permit packets.
+    #[inline]
+    pub fn reflects(&self, zone: u16) -> bool {
+        self.reflecting.get(usize::from(zone)).copied().unwrap_or(false)
+    }
 }
 
 impl Both for Access {

@@ -29,6 +29,15 @@ pub struct Special {
     pub meter: Option<Arc<Meters>>,
     /// How sources are told, if the rule rejects.
     pub rejection: Rejection,
+    /// Packets open sessions.
+    pub reflects: bool,
+}
+
+impl Special {
+    /// The rule has no limit and no sampler for the packets of its sessions.
+    pub fn only_reflects(&self) -> bool {
+        self.reflects && self.sample.is_none() && self.meter.is_none()
+    }
 }
 
 /// What is kept for [`PAGE`] rules with adjacent numbers.

@@ -18,6 +18,7 @@ const KEYS: &[&str] = &[
     "mac",
     "mtu",
     "vrf",
+    "zone",
     "address",
     "punt",
     "router-advertisement",
@@ -57,6 +58,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
     });
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
     let lost_vrf = table.has("vrf") && vrf.is_none();
+    let zone = table.get("zone").and_then(|value| reader.name(value));
     let mut addresses = Vec::new();
     let mut lost_addresses = reader.is_damaged(table.span);
     if let Some(value) = table.get("address") {
@@ -84,6 +86,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         mtu,
         vrf,
         lost_vrf,
+        zone,
         addresses,
         lost_addresses,
         punt,

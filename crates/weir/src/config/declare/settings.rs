@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use weir_plane::model::{IcmpLimits, Limits, NeighborDiscovery};
+use weir_plane::model::{FlowTable, IcmpLimits, Limits, NeighborDiscovery, Timeouts};
 
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::plural;
 use super::super::source::{At, Span};
-use super::super::table::{Reader, Table};
+use super::super::table::{Reader, Table, Value};
 use super::refuse;
 
 /// What the tables say.
@@ -24,6 +24,7 @@ pub(in super::super) struct Settings {
     pub(in super::super) icmp: IcmpLimits,
     pub(in super::super) limits: Limits,
     pub(in super::super) neighbor_discovery: NeighborDiscovery,
+    pub(in super::super) flow_table: FlowTable,
     pub(in super::super) service: Service,
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
@@ -41,6 +42,9 @@ const MOST_LARGE: u32 = 1 << 18;
 /// Rules of access lists, at most.
 const MOST_ACL_RULES: u32 = 1 << 22;
 
+/// Sessions, at most.
+const MOST_SESSIONS: u32 = 1 << 24;
+
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
 
@@ -55,6 +59,7 @@ impl Settings {
         self.icmp(reader, root);
         self.limits(reader, root);
         self.neighbor_discovery(reader, root);
+        self.flow_table(reader, root);
         self.service(reader, root);
     }
 
@@ -230,6 +235,54 @@ impl Settings {
                 "`hold` is at most `hold-total`; they are {} and {} unless given",
                 default.hold, default.hold_total
             )));
+        }
+    }
+
+    fn flow_table(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+        const KEYS: &[&str] = &["sessions", "half-open", "tcp-pickup", "on-change", "timeouts"];
+        const ON_CHANGE: &[(&str, bool)] = &[("recheck", true), ("keep", false)];
+        let Some(table) = self.open(reader, root, "flow-table", "`[flow-table]`", KEYS) else { return };
+        let found = &mut self.flow_table;
+        if let Some(sessions) =
+            table.get("sessions").and_then(|value| reader.u32(value, "the number of sessions", 1..=MOST_SESSIONS))
+        {
+            found.sessions = sessions;
+        }
+        found.half_open = (found.sessions / 4).max(1);
+        if let Some(value) = table.get("half-open")
+            && let Some(half_open) = reader.u32(value, "the number of half-open sessions", 1..=MOST_SESSIONS)
+        {
+            if half_open > found.sessions {
+                let message =
+                    format!("{half_open} half-open sessions are more than the {} of `sessions`", found.sessions);
+                let message = Diagnostic::error(Code::OutOfRange, reader.span(value.span()), message);
+                reader
+                    .report(message.help("half-open sessions are among the sessions: unless given, a quarter of them"));
+            }
+            found.half_open = half_open.min(found.sessions);
+        }
+        if let Some(pickup) = table.get("tcp-pickup").and_then(|value| reader.boolean(value)) {
+            found.tcp_pickup = pickup;
+        }
+        if let Some(recheck) = table.get("on-change").and_then(|value| reader.choice(value, "on-change", ON_CHANGE)) {
+            found.recheck = recheck;
+        }
+        if let Some(value) = table.get("timeouts") {
+            self.timeouts(reader, value);
+        }
+    }
+
+    fn timeouts(&mut self, reader: &mut Reader<'_>, value: Value<'_>) {
+        let keys: Vec<&str> = Timeouts::default().all().map(|(key, _)| key).collect();
+        let Some(table) = reader.table(value, "`[flow-table.timeouts]`", &keys) else { return };
+        let (second, most) = (Duration::from_secs(1), Duration::from_secs(30 * 24 * 3600));
+        for (key, timeout) in self.flow_table.timeouts.all() {
+            let what = format!("the time-out `{key}`");
+            if let Some(time) =
+                table.get(key).and_then(|value| reader.duration(value, &what, second..=most, Duration::from_millis(1)))
+            {
+                *timeout = time;
+            }
         }
     }
 

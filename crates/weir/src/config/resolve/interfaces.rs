@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use weir_plane::model::{self, InterfaceIndex, InterfaceKind, Tag};
+use weir_plane::model::{self, InterfaceIndex, InterfaceKind, Tag, VrfIndex};
 use weir_port::spec::PortSpec;
 
 use super::super::declare::{Interface, Kind};
@@ -38,6 +38,7 @@ impl<'a> Resolver<'a> {
             let vrf = if interface.lost_vrf { None } else { self.vrf(interface.vrf.as_ref()) };
             self.vrf_of.push(vrf);
         }
+        self.zones(&unique);
         let parents = self.parents(&unique);
         self.vlans(&unique, &parents);
         self.order(&unique, &parents);
@@ -48,6 +49,20 @@ impl<'a> Resolver<'a> {
         }
         interfaces.sort_by_key(|interface| interface.0);
         interfaces.into_iter().map(|interface| interface.1).collect()
+    }
+
+    /// Refuses zones over several VRFs: tuples of sessions mean nothing across them.
+    fn zones(&mut self, unique: &[usize]) {
+        let mut first: HashMap<&str, (VrfIndex, Span)> = HashMap::new();
+        for &at in unique {
+            let (Some(zone), Some(vrf)) = (&self.declared(at).zone, self.vrf_of[at]) else { continue };
+            let (known, span) = *first.entry(&zone.value).or_insert((vrf, zone.span));
+            if known != vrf {
+                let message = format!("the zone `{}` has interfaces of two VRFs", zone.value);
+                let found = Diagnostic::error(Code::ZoneVrfs, zone.span, message).related(span, "another VRF's here");
+                self.report(found.help("give the interfaces of each VRF a zone of their own, or none"));
+            }
+        }
     }
 
     /// The parent of each VLAN interface.
@@ -143,6 +158,7 @@ impl<'a> Resolver<'a> {
             mtu,
             addresses,
             vrf: self.vrf_of[at]?,
+            zone: interface.zone.as_ref().map(|zone| zone.value.clone()),
             punt: self.punt(interface),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),

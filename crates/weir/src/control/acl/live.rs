@@ -28,6 +28,7 @@ pub(crate) fn word(default: AclDefault) -> &'static str {
     match default {
         AclDefault::Next => "next",
         AclDefault::Action(AclAction::Permit) => "permit",
+        AclDefault::Action(AclAction::Reflect) => "permit+reflect",
         AclDefault::Action(AclAction::Deny) => "deny",
         AclDefault::Action(AclAction::Reject(Rejection::Usual)) => "reject",
         AclDefault::Action(AclAction::Reject(Rejection::Reset)) => "reject+reset",

@@ -79,7 +79,9 @@ impl Conditions {
                 ("tcp-flags", _, _) => return wrong("only rules on tcp ask for its flags".to_owned()),
                 ("dscp", _, _) => self.dscp = Some(dscp(line)?),
                 (RECEIVED_ON, _, _) => self.received_on = Some(received_on(line)?),
-                ("limit", _, _) if action == Action::Permit => self.limit = Some(limited(line)?),
+                ("limit", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
+                    self.limit = Some(limited(line)?)
+                }
                 ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
                 ("log", _, _) => self.log = true,
                 (name, _, _) => self.fragment = Some((name == "fragment", place)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rule      = action what "from" end "to" end { condition } [ "comment" text ]
-//! action    = "permit" | "deny" | "reject" | "reject+reset" | "reject+icmp"
+//! action    = "permit" | "permit+reflect" | "deny" | "reject" | "reject+reset" | "reject+icmp"
 //! what      = "ip" | family [ protocol ] | protocol      ip: all packets
 //! family    = "ip4" | "ip6"
 //! protocol  = "tcp" | "udp" | "icmp" | "icmp6" | … | number
@@ -26,7 +26,8 @@
 //!
 //! Each condition stands once, in any order. Ports, types and flags are known of the first fragment of a packet only, so
 //! a rule that asks for them does not match the others. `reject` tells the source of a packet that it was dropped: TCP by a
-//! reset, all else by ICMP; `reject+reset`, of tcp, and `reject+icmp` say how.
+//! reset, all else by ICMP; `reject+reset`, of tcp, and `reject+icmp` say how. `permit+reflect` opens sessions, by which the
+//! answers pass.
 //!
 //! Rules print as in [`super`]: names where numbers have them, an address as the prefix of its length, and conditions in the
 //! order above. A [`Rule`] names groups and interfaces; what they stand for, a [`Vocabulary`] knows.
@@ -53,6 +54,7 @@ use ipnet::IpNet;
 
 pub use limit::Limit;
 pub(crate) use limit::default_burst;
+pub(in crate::rules) use parser::without_replies;
 pub use vocabulary::{Members, Vocabulary, understand};
 pub(crate) use vocabulary::{Role, Wrong};
 pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};

@@ -16,13 +16,14 @@ use super::super::words::{Problem, shown};
 use super::super::{ANY, prefix};
 use super::conditions::Conditions;
 use super::{
-    Action, Addresses, GROUP, IpFamily, Ports, RECEIVED_ON, Role, Rule, TCP, WITH_PORTS, family_of, family_of_protocol,
-    print, words,
+    Action, Addresses, GROUP, IpFamily, Ports, RECEIVED_ON, Role, Rule, TCP, Transport, WITH_PORTS, family_of,
+    family_of_protocol, print, words,
 };
 
 /// What a rule may do.
-const ACTIONS: [Action; 5] = [
+const ACTIONS: [Action; 6] = [
     Action::Permit,
+    Action::Reflect,
     Action::Deny,
     Action::Reject(Rejection::Usual),
     Action::Reject(Rejection::Reset),
@@ -119,6 +120,14 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     let comment = conditions.read(line, action, protocol)?;
     let family = is.written();
     let (rest, transport) = conditions.understood(action, protocol)?;
+    if action == Action::Reflect
+        && let Some(message) = without_replies(&transport, rest.fragment)
+    {
+        return Err((
+            place,
+            Problem::new(Kind::Rule, message).help("write `permit`, and a rule for the other direction"),
+        ));
+    }
     Ok(Rule {
         action,
         family,
@@ -134,13 +143,27 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     })
 }
 
+/// Why packets that a rule matches open no session, if none of them does.
+pub(in crate::rules) fn without_replies(transport: &Transport, fragment: Option<bool>) -> Option<&'static str> {
+    match transport {
+        Transport::Protocol(numbers::ESP) => {
+            Some("`permit+reflect` has no meaning for esp: the replies have another SPI")
+        }
+        Transport::Icmp { protocol, icmp_type: Some(types), .. }
+            if !words::requests(*protocol).any(|of| types.contains(&of)) =>
+        {
+            Some("`permit+reflect` has no meaning for ICMP messages without replies: only requests open sessions")
+        }
+        _ if fragment == Some(true) => {
+            Some("`permit+reflect` has no meaning for later fragments: the first fragment of a packet opens a session")
+        }
+        _ => None,
+    }
+}
+
 fn does(lexer: &mut Lexer<'_>) -> Result<(Action, Range<usize>), Failure> {
     const WHAT: &str = "`permit`, `deny` or `reject`";
     let (word, range) = word(lexer, WHAT)?;
-    if word == "permit+reflect" {
-        let problem = Problem::new(Kind::Rule, "`permit+reflect` needs sessions, which this version does not keep");
-        return Err((range, problem.help("write `permit`, and a rule for the way back")));
-    }
     match ACTIONS.into_iter().find(|&action| print::action(action) == word) {
         Some(action) => Ok((action, range)),
         None => {

@@ -10,6 +10,7 @@ use super::{Action, Addresses, GROUP, Interfaces, IpFamily, Ports, RECEIVED_ON, 
 pub(super) fn action(action: Action) -> &'static str {
     match action {
         Action::Permit => "permit",
+        Action::Reflect => "permit+reflect",
         Action::Deny => "deny",
         Action::Reject(Rejection::Usual) => "reject",
         Action::Reject(Rejection::Reset) => "reject+reset",

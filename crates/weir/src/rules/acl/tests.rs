@@ -74,8 +74,8 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 1: expected `permit`, `deny` or `reject`, found `premit` (did you mean `permit`?)",
         ),
         (
-            "permit+reflect tcp from any to any",
-            "column 1: `permit+reflect` needs sessions, which this version does not keep (write `permit`, and a rule for the way back)",
+            "permit+reflect esp from any to any",
+            "column 1: `permit+reflect` has no meaning for esp: the replies have another SPI (write `permit`, and a rule for the other direction)",
         ),
         ("permit from any to any", "column 8: expected `ip`, `ip4`, `ip6` or a protocol, found `from`"),
         (

@@ -26,6 +26,12 @@ pub(super) fn icmp_types(protocol: u8) -> Vec<&'static str> {
     if protocol == ICMP6 { icmpv6::names().collect() } else { icmpv4::names().collect() }
 }
 
+/// Types of requests, which are answered by replies with the same identifier.
+pub(super) fn requests(protocol: u8) -> impl Iterator<Item = u8> {
+    let queries: &[(u8, u8)] = if protocol == ICMP6 { &icmpv6::QUERIES } else { &icmpv4::QUERIES };
+    queries.iter().map(|&(request, _)| request)
+}
+
 /// The type whose name begins with a word, as others write it: of `echo`, the request.
 pub(super) fn icmp_type_begun(protocol: u8, word: &str) -> Option<&'static str> {
     let begun = |name: &&str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with('-'));

@@ -22,7 +22,7 @@ use std::ops::Range;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use weir_plane::model::TcpFlags;
 
-use super::super::acl::{Action, Addresses, IpFamily, Rule, Transport};
+use super::super::acl::{Action, Addresses, IpFamily, Rule, Transport, without_replies};
 use super::super::words::{Problem, shown};
 use super::super::{Kind, lines};
 use super::importer::{self, Failure, Importer, expected, rule, upper};
@@ -227,11 +227,11 @@ fn said(words: &[Word<'_>], importer: &mut Importer<'_>) -> Result<Said, Failure
             "ipv6" => said.family = Some(IpFamily::V6),
             "permit" => said.action = Action::Permit,
             "deny" => said.action = Action::Deny,
-            "permit+reflect" => return Err(reflects(range.clone())),
+            "permit+reflect" => said.action = Action::Reflect,
             "action" => match number(&next(), "an action, 0 to 2", 2)? {
                 0 => said.action = Action::Deny,
                 1 => said.action = Action::Permit,
-                _ => return Err(reflects(range.clone())),
+                _ => said.action = Action::Reflect,
             },
             "src" => said.source = Some(net(&next())?),
             "dst" => said.destination = Some(net(&next())?),
@@ -268,11 +268,6 @@ fn said(words: &[Word<'_>], importer: &mut Importer<'_>) -> Result<Said, Failure
         }
     }
     Ok(said)
-}
-
-fn reflects(range: Range<usize>) -> Failure {
-    let problem = Problem::new(Kind::Rule, "`permit+reflect` needs sessions, which access lists do not have");
-    (range, problem.help("permit both directions by rules of their own"))
 }
 
 fn number(word: &Word<'_>, what: &str, most: u64) -> Result<u64, Failure> {
@@ -356,6 +351,11 @@ impl Said {
             protocol => upper(protocol, self.first, self.second)
                 .ok_or_else(|| wrong("ports, or types and codes, that the protocol cannot have"))?,
         };
+        if self.action == Action::Reflect
+            && let Some(text) = without_replies(&transport, None)
+        {
+            return Err(wrong(text));
+        }
         let rule = rule(self.action, from, to, transport);
         Ok((Rule { comment: self.comment, ..rule }, odd))
     }

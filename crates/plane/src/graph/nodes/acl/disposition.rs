@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 
-use super::super::Context;
+use super::super::{Context, session};
 use super::direction::Direction;
 use crate::graph::flags::{ORIGINATED, RESET};
 use crate::graph::record::Fate;
@@ -47,7 +47,8 @@ pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, f
     // What is told of a packet does not go on about our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
-        context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found });
+        let session = session::role(context, packet, D::OUTPUT, found);
+        context.record(packet, Fate::Filtered { interface, output: D::OUTPUT, found, session });
     }
     if found.just_permits() {
         return None;

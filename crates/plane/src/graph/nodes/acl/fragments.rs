@@ -13,8 +13,8 @@ use super::direction::Direction;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::{First, Later, Upper};
 use crate::graph::record::{Fate, Fragmented};
+use crate::graph::session;
 use crate::reason::Reason;
-use crate::root::acl::Chain;
 use crate::root::family::Family;
 
 /// What becomes of a fragment.
@@ -36,14 +36,17 @@ pub(super) fn take<K: Family, D: Direction>(
     context: &mut Context<'_>,
     packet: &mut Packet,
     place: u8,
-    chain: &Chain<K>,
+    needs_transport: bool,
     fields: Fields<K>,
 ) -> Option<Fields<K>> {
-    let way = way(context, packet, chain, fields);
+    let way = way(context, packet, needs_transport, fields);
     note::<K, D>(context, packet, &way);
     match way {
         Way::Ask => return Some(fields),
-        Way::Given(first) => return Some(given(fields, first)),
+        Way::Given(first) => {
+            packet.set_shown(first.shown());
+            return Some(given(fields, first));
+        }
         Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
         Way::Wait(piece) => {
             // Policies before this one decide once, not again after the wait.
@@ -81,16 +84,21 @@ fn record<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, f
 }
 
 /// What is to become of a fragment.
-fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, chain: &Chain<K>, fields: Fields<K>) -> Way {
+fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, needs_transport: bool, fields: Fields<K>) -> Way {
+    let is_later = packet.flags().contains(ParseFlags::LATER_FRAGMENT);
+    if let Some(first) = First::of_shown(packet.shown()) {
+        // It was given before: by another direction's lists, or by the worker that it came from.
+        return if is_later { Way::Given(first) } else { Way::Ask };
+    }
     let piece = Piece::new(&packet.parsed(), packet.l3());
     // In IPv6 a later fragment may not even know its protocol.
     let hidden = piece.as_ref().is_ok_and(|piece| !piece.is_v4() && protocol::is_extension(piece.protocol));
-    if !chain.needs_transport && !hidden {
+    if !needs_transport && !hidden {
         return Way::Ask;
     }
     let Ok(piece) = piece else { return Way::Refuse };
     let piece = local::scoped(context, packet, piece);
-    if !packet.flags().contains(ParseFlags::LATER_FRAGMENT) {
+    if !is_later {
         let first = first(packet, &piece, fields);
         let taken = first.and_then(|first| context.fragments.first(piece.key, first, context.now).ok());
         return taken.map_or(Way::Refuse, |()| Way::Ask);
@@ -123,7 +131,9 @@ fn first<K: Address>(packet: &Packet, piece: &Piece, fields: Fields<K>) -> Optio
     let data = packet.l3_offset() + usize::from(piece.headers);
     let end = packet.l4_offset().checked_sub(data).map_or(0, |at| at + needed);
     // Headers lie within the packet.
-    there.then_some(First { protocol: packet.protocol(), upper, end: end as u16 })
+    let message = packet.parsed();
+    let identifier = session::identifier(message.transport(packet.data())).unwrap_or(0);
+    there.then_some(First { protocol: packet.protocol(), upper, identifier, end: end as u16 })
 }
 
 /// A later fragment as rules see it, with what the first says.

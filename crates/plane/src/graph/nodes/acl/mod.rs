@@ -9,6 +9,7 @@
 mod direction;
 mod disposition;
 mod fragments;
+mod session;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -50,7 +51,23 @@ struct Batch<K> {
     octets: [u32; VECTOR],
 }
 
-/// Asks about the packets that have the same chain as the first; gives the others.
+/// The lists that packets of a batch pass.
+#[derive(Clone, Copy)]
+struct Lists {
+    /// The interface, where it is the same for all.
+    interface: Option<u32>,
+    /// The zone whose sessions permit packets; `None`: no rule of the zone opens any.
+    zone: Option<u16>,
+}
+
+/// The zone of an interface, if rules of the zone open sessions.
+#[inline]
+fn zone(root: &Root, interface: u32) -> Option<u16> {
+    let zone = root.interfaces.get(interface as usize)?.zone;
+    root.acl.reflects(zone).then_some(zone)
+}
+
+/// Asks about the packets that have the same chain and zone as the first; gives the others.
 #[inline(always)]
 fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
@@ -58,15 +75,16 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
     let mut others = Indices::new();
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
-    let mut own = number::<K, D>(root, interface);
-    let (lead, mut all) = (own, true);
-    let chain = K::of(&root.acl).get(usize::from(lead));
+    let lead = (number::<K, D>(root, interface), zone(root, interface));
+    let (mut own, mut all) = (lead, true);
+    let chain = K::of(&root.acl).get(usize::from(lead.0));
+    let zone_of = lead.1;
     let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);
         if by != interface {
-            (interface, own, all) = (by, number::<K, D>(root, by), false);
+            (interface, own, all) = (by, (number::<K, D>(root, by), zone(root, by)), false);
         }
         if own != lead {
             others.push(place);
@@ -77,19 +95,26 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(chain) = chain
         {
+            let needs_transport = chain.needs_transport || zone_of.is_some();
             let fields = batch.fields[index];
-            match fragments::take::<K, D>(context, &mut vector[place], place, chain, fields) {
+            match fragments::take::<K, D>(context, &mut vector[place], place, needs_transport, fields) {
                 Some(fields) => batch.fields[index] = fields,
                 None => continue,
+            }
+            if let Some(zone) = zone_of
+                && session::hand_over::<K, D>(context, &mut vector[place], place, zone, &batch.fields[index])
+            {
+                continue;
             }
         }
         let packet = &vector[place];
         batch.octets[index] = octets(packet);
         batch.places.push(place);
     }
+    let lists = Lists { interface: all.then_some(interface), zone: zone_of };
     match chain {
-        Some(chain) => apply::<K, D>(context, vector, &batch, chain, all.then_some(interface)),
-        None => D::onward(context, vector, &batch.places, all.then_some(interface), K::IS_V4),
+        Some(chain) => apply::<K, D>(context, vector, &mut batch, chain, lists),
+        None => D::onward(context, vector, &batch.places, lists.interface, K::IS_V4),
     }
     others
 }
@@ -99,19 +124,23 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
 fn apply<K: Family, D: Direction>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    batch: &Batch<K>,
+    batch: &mut Batch<K>,
     chain: &Chain<K>,
-    all: Option<u32>,
+    lists: Lists,
 ) {
-    let count = batch.places.len();
     let mut found = [NO_RULE; VECTOR];
-    let chains = K::of(&context.root.acl);
-    chain.lookup_each(chains, context.guard, &batch.fields[..count], &mut found[..count]);
+    if let Some(zone) = lists.zone {
+        session::look_up::<K, D>(context, vector, batch, chain, zone, &mut found);
+    } else {
+        let count = batch.places.len();
+        chain.lookup_each(K::of(&context.root.acl), context.guard, &batch.fields[..count], &mut found[..count]);
+    }
+    let count = batch.places.len();
     let found = &found[..count];
     let passes = tally(context, found, &batch.octets[..count]);
     // In the usual case nothing else is looked at.
     if passes & !context.recorder.is_on() {
-        D::onward(context, vector, &batch.places, all, K::IS_V4);
+        D::onward(context, vector, &batch.places, lists.interface, K::IS_V4);
     } else {
         disposition::pass::<K, D>(context, vector, &batch.places, found);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use weir_plane::compile::boxes;
-use weir_plane::model::{AclDefault, AclIndex, AclList, AclRule, Interface, IpFamily};
+use weir_plane::model::{Access, AclAction, AclDefault, AclIndex, AclList, AclRule, Interface, IpFamily};
 
 use super::super::super::declare::access::List;
 use super::super::super::declare::rules::diagnostic;
@@ -186,6 +186,37 @@ impl<'a> Resolver<'a> {
                 if chain.len() == names.len() && !chain.is_empty() && seen.insert(chain) {
                     self.chain(lists, chain, names);
                 }
+            }
+        }
+    }
+
+    /// Warns of lists that open sessions where no list could refuse their replies.
+    pub(in super::super) fn needless_reflect(&mut self, lists: &[AclList], interfaces: &[Interface]) {
+        let zone = |interface: &Interface| (interface.vrf, interface.zone.clone());
+        let reflects = |index: &AclIndex| {
+            let rules = &lists[usize::from(index.0)].rules;
+            rules.iter().any(|rule| rule.action == AclAction::Reflect)
+        };
+        let declared = self.declared;
+        for (at, of) in declared.interfaces.iter().enumerate() {
+            let Some(interface) = self.index_of[at].and_then(|index| interfaces.get(index.0 as usize)) else {
+                continue;
+            };
+            let Access { acl_in, acl_out, .. } = &interface.access;
+            for (chain, names, output) in [(acl_in, &of.access.acl_in, false), (acl_out, &of.access.acl_out, true)] {
+                let others = interfaces.iter().filter(|other| zone(other) == zone(interface));
+                let mut others = others.map(|other| if output { &other.access.acl_in } else { &other.access.acl_out });
+                let Some(name) = chain.iter().position(reflects).and_then(|at| names.get(at)) else { continue };
+                if others.any(|lists| !lists.is_empty()) {
+                    continue;
+                }
+                let direction = if output { "ingress" } else { "egress" };
+                let message = format!(
+                    "the sessions of `{}` permit nothing here: no interface of the zone has a list for {direction}",
+                    name.value
+                );
+                let found = Diagnostic::warning(Code::NeedlessReflect, name.span, message);
+                self.report(found.help(format!("replies pass without sessions; `permit` costs less than `permit+reflect`, or name a list for {direction}")));
             }
         }
     }

@@ -55,6 +55,7 @@ impl Resolver<'_> {
         let acl::Rule { action, log, limit, received_on, .. } = &rule.value;
         let wrong = match action {
             acl::Action::Reject(_) => Some("exemptions permit and deny; what a policy denies, its `action` deals with"),
+            acl::Action::Reflect => Some("exemptions open no sessions: write `permit`"),
             _ if *log => Some("exemptions do not log: `sample` of the policy is about what is not valid"),
             _ if limit.is_some() => Some("exemptions have no limit"),
             _ if received_on.is_some() => {

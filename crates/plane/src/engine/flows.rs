@@ -1,0 +1,174 @@
+//! Sessions as people want to see them, and their end by hand. Workers give a page of sessions between two vectors, so that
+//! nobody who looks holds them up.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use weir_base::clock::Time;
+use weir_packet::wire::protocol;
+use weir_table::classify::Rule;
+
+use crate::compile::boxes::boxes;
+use crate::compile::{Compiler, Map};
+use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef};
+use crate::model::{AclRule, FlowTable, Gateway};
+use crate::root::Root;
+use crate::root::family::Family;
+use crate::stats::{FlowRow, FlowRule, Flows};
+
+/// The order of sessions in a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlowOrder {
+    /// By the time since the last packet, the longest first.
+    Idle,
+    /// The oldest first.
+    #[default]
+    Age,
+    /// By packets, the most first.
+    Packets,
+    /// By octets, the most first.
+    Bytes,
+}
+
+/// The sessions that are meant.
+#[derive(Debug, Clone, Default)]
+pub struct FlowFilter {
+    /// A rule that matches the packet that opened the session; its action means nothing. `None`: all sessions.
+    pub rule: Option<AclRule>,
+}
+
+/// A filter, for both families.
+pub(super) struct Compiled {
+    v4: Option<Vec<Rule<u32>>>,
+    v6: Option<Vec<Rule<u128>>>,
+}
+
+impl Compiled {
+    pub(super) fn new(filter: &FlowFilter, map: &Map) -> Compiled {
+        fn of<K: Family>(filter: &FlowFilter, map: &Map) -> Option<Vec<Rule<K>>> {
+            // Indices of the model, which has them all.
+            let number = |index: crate::model::InterfaceIndex| map.interfaces[index.0 as usize];
+            filter.rule.as_ref().map(|rule| boxes(rule, number))
+        }
+        Compiled { v4: of(filter, map), v6: of(filter, map) }
+    }
+
+    pub(super) fn matches(&self, session: &AnySession) -> bool {
+        fn any<K: Family>(rules: Option<&[Rule<K>]>, session: &Session<K>) -> bool {
+            rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
+        }
+        match session {
+            AnySession::V4(session) => any(self.v4.as_deref(), session),
+            AnySession::V6(session) => any(self.v6.as_deref(), session),
+        }
+    }
+}
+
+/// Visits all sessions of a worker, by pages that `page` gives for a place to begin at.
+pub(super) fn each(mut page: impl FnMut(u64) -> Option<Page>, mut visit: impl FnMut(SessionRef, AnySession)) {
+    let mut from = 0;
+    while let Some(Page { sessions, next }) = page(from) {
+        for (number, session) in sessions {
+            visit(number, session);
+        }
+        match next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+}
+
+/// The first of many sessions in an order, `most` at most.
+pub(super) struct First {
+    order: FlowOrder,
+    most: usize,
+    rows: BTreeMap<(Reverse<u64>, u64), (usize, AnySession)>,
+    pub(super) total: usize,
+}
+
+impl First {
+    pub(super) fn new(order: FlowOrder, most: usize) -> First {
+        First { order, most, rows: BTreeMap::new(), total: 0 }
+    }
+
+    pub(super) fn add(&mut self, worker: usize, session: AnySession, now: Time) {
+        let key = match self.order {
+            FlowOrder::Idle => now.since(session.last()),
+            FlowOrder::Age => now.since(session.created()),
+            FlowOrder::Packets => session.packets().iter().sum(),
+            FlowOrder::Bytes => session.octets().iter().sum(),
+        };
+        self.total += 1;
+        self.rows.insert((Reverse(key), self.total as u64), (worker, session));
+        if self.rows.len() > self.most {
+            self.rows.pop_last();
+        }
+    }
+
+    pub(super) fn rows(
+        self,
+        (model, compiler, root): (&Gateway, &Compiler, &Root),
+        settings: &FlowTable,
+        now: Time,
+    ) -> Flows {
+        let row = |(worker, session): (usize, AnySession)| match session {
+            AnySession::V4(session) => row(worker, &session, (model, compiler, root), settings, now),
+            AnySession::V6(session) => row(worker, &session, (model, compiler, root), settings, now),
+        };
+        Flows { rows: self.rows.into_values().map(row).collect(), total: self.total }
+    }
+}
+
+fn row<K: Family>(
+    worker: usize,
+    session: &Session<K>,
+    (model, compiler, root): (&Gateway, &Compiler, &Root),
+    settings: &FlowTable,
+    now: Time,
+) -> FlowRow {
+    let tuple = &session.tuple;
+    let name = |number: u32| root.interfaces.get(number as usize).map_or_else(String::new, |own| own.name.to_string());
+    let rule = |(by, output): (&Option<crate::graph::session::OpenedBy>, bool)| {
+        let by = (*by)?;
+        let decision = compiler.acl_decision(by.found);
+        let (list, number) = decision.as_ref().map_or((None, None), |of| (Some(of.list.clone()), Some(of.number)));
+        let origin = decision.and_then(|of| model.origins.place(of.origin)).map(|place| place.to_string());
+        Some(FlowRule { interface: name(by.interface), output, list, number, origin })
+    };
+    let [source_port, destination_port] = tuple.words;
+    let has_ports = protocol::has_ports(tuple.protocol);
+    let timeout = session.timeout(settings);
+    FlowRow {
+        worker,
+        protocol: tuple.protocol,
+        state: session.progress.state().name(),
+        half_open: session.progress.is_half_open(),
+        source: tuple.source.address(),
+        destination: tuple.destination.address(),
+        ports: has_ports.then_some((source_port, destination_port)),
+        request: tuple.request_type().map(|kind| (kind, source_port)),
+        received_on: name(session.opener.interface),
+        rules: session.rules.iter().zip([false, true]).filter_map(rule).collect(),
+        age: Duration::from_nanos(now.since(session.created)),
+        idle: Duration::from_nanos(now.since(session.last)),
+        expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
+        packets: session.packets,
+        bytes: session.octets,
+    }
+}
+
+/// The end of sessions that a filter matches, page by page.
+pub(super) fn ended(page: &Page, filter: &Compiled) -> Vec<Ended> {
+    let matching = page.sessions.iter().filter(|(_, session)| filter.matches(session));
+    matching.map(|(number, session)| Ended { number: *number, created: session.created() }).collect()
+}
+
+/// The address of an endpoint with its port, as `192.0.2.1:80` or `[2001:db8::1]:80`.
+pub fn endpoint(address: IpAddr, port: Option<u16>) -> String {
+    match port {
+        Some(port) => std::net::SocketAddr::new(address, port).to_string(),
+        None => address.to_string(),
+    }
+}

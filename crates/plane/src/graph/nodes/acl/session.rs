@@ -1,0 +1,277 @@
+//! Sessions, where lists of a zone open some: packets of a session pass without a lookup, and rules that reflect open them.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse;
+use weir_packet::vector::{VECTOR, Vector};
+use weir_packet::wire::{icmpv4, icmpv6, protocol};
+use weir_table::classify::{Fields, NO_RULE};
+use weir_table::flow::Place;
+
+use super::super::stage::Stage;
+use super::super::{Context, handover};
+use super::Batch;
+use super::direction::Direction;
+use crate::graph::flags::{HANDED, ORIGINATED};
+use crate::graph::record::Fate;
+use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple};
+use crate::reason::Reason;
+use crate::root::acl::{Chain, Found};
+use crate::root::family::Family;
+
+/// Finds for each packet of a batch the rule that decides about it: by its session, else by the lists. Packets that would open
+/// a session and may not leave the batch.
+#[inline(never)]
+pub(super) fn look_up<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &mut Batch<K>,
+    chain: &Chain<K>,
+    zone: u16,
+    found: &mut [u32; VECTOR],
+) {
+    find::<K, D>(context, vector, batch, zone);
+    let count = batch.places.len();
+    let (mut rest, mut asked, mut words) = ([0u8; VECTOR], 0, 0);
+    for (index, &place) in batch.places.places().iter().enumerate() {
+        match permits::<K, D>(context, &vector[place], &batch.fields[index]) {
+            Some(word) => found[index] = word.identity(),
+            None => {
+                rest[asked] = index as u8;
+                asked += 1;
+            }
+        }
+    }
+    let (chains, rest) = (K::of(&context.root.acl), &rest[..asked]);
+    if asked == count {
+        chain.lookup_each(chains, context.guard, &batch.fields[..count], &mut found[..count]);
+        words = found[..count].iter().fold(0, |all, word| all | word);
+    } else if asked > 0 {
+        let (mut fields, mut more) = ([Fields::default(); VECTOR], [NO_RULE; VECTOR]);
+        for (&index, fields) in rest.iter().zip(&mut fields) {
+            *fields = batch.fields[usize::from(index)];
+        }
+        chain.lookup_each(chains, context.guard, &fields[..asked], &mut more[..asked]);
+        for (&index, &word) in rest.iter().zip(&more) {
+            found[usize::from(index)] = word;
+            words |= word;
+        }
+    }
+    // A rule that opens sessions is special. A packet behind one that has opened a session may belong to it.
+    let may_open = Found::of(words).is_special();
+    if asked > 0 && (may_open || K::of(&*context.sessions).has_opened()) {
+        open::<K, D>(context, vector, batch, zone, found, rest, count);
+    }
+}
+
+/// Notes the sessions of packets that no lookup in this zone was made for.
+#[inline(always)]
+fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, batch: &Batch<K>, zone: u16) {
+    let (mut keys, mut places) = ([K::FlowKey::default(); VECTOR], [Place::NONE; VECTOR]);
+    let mut of = [0u8; VECTOR];
+    let mut count = 0;
+    for (&place, fields) in batch.places.places().iter().zip(&batch.fields) {
+        let packet = &mut vector[place];
+        if is_known::<D>(context, packet, zone) {
+            continue;
+        }
+        match Tuple::of(packet, fields, zone) {
+            Some(tuple) => {
+                (keys[count], of[count]) = (tuple.key(), place);
+                count += 1;
+            }
+            None => about::<K>(context, packet, zone).set(packet),
+        }
+    }
+    let sessions = K::of(&*context.sessions);
+    sessions.find_each(&keys[..count], &mut places[..count]);
+    for (&place, &at) in of[..count].iter().zip(&places) {
+        let member = sessions.membership(at, context.sessions.bounds(), context.now);
+        member.map_or(Carried::None, Carried::Session).set(&mut vector[place]);
+    }
+}
+
+/// Whether the session of a packet was looked for in this zone: lists for ingress did, if the packet came in by it.
+#[inline(always)]
+fn is_known<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> bool {
+    let carried = Carried::of(packet);
+    if !D::OUTPUT || carried == Carried::Unknown {
+        return carried != Carried::Unknown;
+    }
+    context.root.interfaces.get(packet.interface() as usize).is_some_and(|own| own.zone == zone)
+}
+
+/// The session of the packet that an ICMP error quotes.
+#[cold]
+fn about<K: Family>(context: &Context<'_>, packet: &Packet, zone: u16) -> Carried {
+    let quoted = session::quoted::<K>(packet, zone);
+    let sessions = K::of(&*context.sessions);
+    let member = quoted.and_then(|tuple| sessions.find(&tuple, context.sessions.bounds(), context.now));
+    // The error goes to the source of the packet that it quotes.
+    member.map_or(Carried::None, |member| {
+        Carried::Session(Membership { way: member.way.other(), is_error: true, ..member })
+    })
+}
+
+/// The rule by which a packet passes for its session.
+#[inline(always)]
+fn permits<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, fields: &Fields<K>) -> Option<Found> {
+    let Carried::Session(member) = Carried::of(packet) else { return None };
+    let bounds = *context.sessions.bounds();
+    let own = K::of_mut(context.sessions);
+    let session = own.get(member.number)?;
+    // They were given as an octet.
+    let flags = fields.flags().map(|flags| flags as u8);
+    if !member.is_error && !session.progress.has(member.way, flags) {
+        return None;
+    }
+    own.permits((context.root, context.guard), context.rules, &bounds, member, D::OUTPUT)
+}
+
+/// Has packets open sessions whose rules say so, in their order: a packet behind one that has opened a session belongs to it.
+#[cold]
+#[inline(never)]
+fn open<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &mut Batch<K>,
+    zone: u16,
+    found: &mut [u32; VECTOR],
+    rest: &[u8],
+    count: usize,
+) {
+    let mut refused = [false; VECTOR];
+    for &index in rest {
+        let index = usize::from(index);
+        let place = batch.places.places()[index];
+        let fields = &batch.fields[index];
+        if let Some(tuple) = Tuple::of(&vector[place], fields, zone)
+            && let Some(member) = K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now)
+        {
+            Carried::Session(member).set(&mut vector[place]);
+            if let Some(word) = permits::<K, D>(context, &vector[place], fields) {
+                found[index] = word.identity();
+                continue;
+            }
+        }
+        let Some(word) = session::reflected(context.root, Found::of(found[index])) else { continue };
+        match admit::<K, D>(context, &mut vector[place], zone, fields, word) {
+            Ok(()) => found[index] = word.identity(),
+            Err(reason) => {
+                let word = Found::of(found[index]);
+                if context.recorder.is_on() {
+                    let interface = D::interface(context.root.adjacencies.view(), &vector[place]);
+                    let fate = Fate::Filtered { interface, output: D::OUTPUT, found: word, session: None };
+                    context.record(&vector[place], fate);
+                }
+                refused[index] = true;
+                count_refused(context, found[index], batch.octets[index]);
+                context.next.refuse(&mut vector[place], place, reason);
+            }
+        }
+    }
+    if refused[..count].contains(&true) {
+        remove(batch, found, &refused[..count]);
+    }
+}
+
+/// Has a packet open a session for a rule, or join one.
+fn admit<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    zone: u16,
+    fields: &Fields<K>,
+    found: Found,
+) -> Result<(), Reason> {
+    let adjacencies = context.root.adjacencies.view();
+    let by = OpenedBy { interface: D::interface(adjacencies, packet), found };
+    let later = packet.flags().contains(parse::ParseFlags::LATER_FRAGMENT);
+    if let Carried::Session(member) = Carried::of(packet)
+        && let Some(session) = K::of(&*context.sessions).get(member.number)
+        && session.tuple.zone == zone
+        && session.progress.has(member.way, fields.flags().map(|flags| flags as u8))
+    {
+        if member.way == session::Way::Original && !member.is_error {
+            K::of_mut(context.sessions).add_rule(member.number, by, D::OUTPUT);
+        }
+        return Ok(());
+    }
+    let Some(tuple) = Tuple::of(packet, fields, zone) else { return Ok(()) };
+    if later || packet.state().contains(ORIGINATED) {
+        return Ok(());
+    }
+    let (opener, bounds) = (Opener::of(fields), *context.sessions.bounds());
+    let progress = match OfFamily::admit(&tuple, &opener, &bounds) {
+        Ok(progress) => progress,
+        Err(Admission::MidStream) => return Err(Reason::SessionPickup),
+        Err(_) => return Ok(()),
+    };
+    K::of_mut(context.sessions).end_others(&tuple);
+    let Context { root, guard, sessions, counters, now, rules, .. } = context;
+    if !sessions.make_room((root, guard), *rules, &counters.sessions, *now) {
+        return Err(Reason::SessionLimit);
+    }
+    let at = (context.rules, context.now);
+    match K::of_mut(context.sessions).open(tuple, progress, opener, by, D::OUTPUT, at) {
+        Admission::Opened(number) => {
+            context.counters.sessions.opened.add(1);
+            let member = Membership { number, way: session::Way::Original, is_error: false };
+            Carried::Session(member).set(packet);
+            Ok(())
+        }
+        Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
+    }
+}
+
+/// A packet that opens no session for lack of room has matched its rule.
+fn count_refused(context: &Context<'_>, found: u32, octets: u32) {
+    if let Some(rule) = context.root.acl.pages.counter(context.worker, Found::of(found).number()) {
+        rule.packets.add(1);
+        rule.octets.add(octets.into());
+    }
+}
+
+/// Takes packets out of a batch.
+fn remove<K>(batch: &mut Batch<K>, found: &mut [u32; VECTOR], refused: &[bool])
+where
+    Fields<K>: Copy,
+{
+    let places = std::mem::take(&mut batch.places);
+    for ((index, &place), _) in places.places().iter().enumerate().zip(refused).filter(|(_, refused)| !**refused) {
+        let to = batch.places.len();
+        batch.places.push(place);
+        (batch.fields[to], batch.octets[to], found[to]) = (batch.fields[index], batch.octets[index], found[index]);
+    }
+}
+
+/// Gives a fragment to the worker that owns its session, now that its ports are known. Whole packets of the session come there
+/// by `handover`, and fragments by their addresses only. Gives whether the packet is gone.
+#[cold]
+pub(super) fn hand_over<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    place: u8,
+    zone: u16,
+    fields: &Fields<K>,
+) -> bool {
+    if context.peers.len() < 2 || packet.state().contains(HANDED) || packet.state().contains(ORIGINATED) {
+        return false;
+    }
+    let Some(tuple) = Tuple::of(packet, fields, zone) else { return false };
+    let words = if has_words(&tuple) { tuple.words } else { [0; 2] };
+    let hash = K::owner_hash(context.seed, tuple.protocol, (tuple.source, words[0]), (tuple.destination, words[1]));
+    packet.add_state(HANDED);
+    let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
+    let before = packet.resume();
+    stage.resumes(packet);
+    if handover::give(context, packet, place, hash) {
+        return true;
+    }
+    packet.set_resume(before);
+    false
+}
+
+/// Whether ports, or an identifier, take part in the hash that names a packet's owner.
+fn has_words<K: Family>(tuple: &Tuple<K>) -> bool {
+    let echo = if K::IS_V4 { icmpv4::kind::ECHO_REQUEST } else { icmpv6::kind::ECHO_REQUEST };
+    protocol::has_ports(tuple.protocol) || tuple.request_type() == Some(echo)
+}

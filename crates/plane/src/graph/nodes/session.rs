@@ -1,0 +1,55 @@
+//! The ends of packets' ways, where their sessions learn that they have passed.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+
+use super::Context;
+use crate::graph::flags::COUNTED;
+use crate::graph::record::Role;
+use crate::graph::session::{Carried, Membership, Way};
+use crate::root::acl::Found;
+use crate::root::family::Family;
+
+/// A packet leaves, or has arrived.
+#[inline]
+pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
+    if packet.flow() <= 1 || packet.state().contains(COUNTED) {
+        return;
+    }
+    if packet.flags().contains(ParseFlags::IP4) {
+        context.sessions.pass::<u32>(packet, context.now);
+    } else {
+        context.sessions.pass::<u128>(packet, context.now);
+    }
+}
+
+/// A packet is held: it counts for its session now, and looks for it again when it goes on.
+#[cold]
+pub(super) fn hold(context: &mut Context<'_>, packet: &mut Packet) {
+    pass(context, packet);
+    if packet.flow() > 1 {
+        packet.add_state(COUNTED);
+    }
+    Carried::Unknown.set(packet);
+}
+
+/// The part of a packet in the session by which it passed lists, if it did.
+#[cold]
+pub(super) fn role(context: &Context<'_>, packet: &Packet, output: bool, found: Found) -> Option<Role> {
+    if packet.flags().contains(ParseFlags::IP4) {
+        role_in::<u32>(context, packet, output, found)
+    } else {
+        role_in::<u128>(context, packet, output, found)
+    }
+}
+
+fn role_in<K: Family>(context: &Context<'_>, packet: &Packet, output: bool, found: Found) -> Option<Role> {
+    let Carried::Session(Membership { number, way, is_error }) = Carried::of(packet) else { return None };
+    let session = K::of(&*context.sessions).get(number).filter(|own| own.permits(way, output) == Some(found))?;
+    Some(match way {
+        _ if is_error => Role::Error,
+        Way::Reply => Role::Reply,
+        Way::Original if session.is_unconfirmed() => Role::Opens,
+        Way::Original => Role::Original,
+    })
+}

@@ -1,0 +1,29 @@
+//! Sessions of a worker: what rules that reflect have permitted, and which packets belong to it.
+//!
+//! All packets of a session come to one worker (`handover`), so nothing here is shared and nothing waits. A session is found
+//! by the tuple of either direction, in a table whose values are the session's number and the direction. Memory is
+//! allocated between vectors ([`Sessions::prepare`]), never while packets are under way.
+//!
+//! A session that the packet of a vector opened is *unconfirmed* until a packet of it leaves, is delivered or is held; else it
+//! ends with the vector. Numbers of ended sessions are given again after the vector, as its packets may still name them.
+
+mod bounds;
+mod hand;
+mod membership;
+mod of_family;
+mod page;
+mod record;
+mod related;
+mod sessions;
+mod slab;
+mod state;
+mod tuple;
+
+pub(crate) use membership::{Carried, Membership};
+pub(crate) use of_family::{Admission, OfFamily, reflected};
+pub(crate) use page::{AnySession, Ended, Page, SessionRef};
+pub(crate) use record::{OpenedBy, Opener, Session};
+pub(crate) use related::quoted;
+pub(crate) use sessions::Sessions;
+pub(crate) use state::Way;
+pub(crate) use tuple::{Tuple, identifier};

@@ -1,0 +1,362 @@
+//! The sessions of one family.
+
+use weir_base::clock::Time;
+use weir_base::reclaim::Guard;
+use weir_packet::packet::Packet;
+use weir_packet::wire::{protocol, tcp};
+use weir_table::classify::NO_RULE;
+use weir_table::flow::{Place, Secret, Table};
+
+use super::bounds::Bounds;
+use super::membership::Membership;
+use super::record::{NONE, OpenedBy, Opener, Session};
+use super::slab::Slab;
+use super::state::{NoOpener, Progress, Way};
+use super::tuple::Tuple;
+use crate::model::PerFamily;
+use crate::root::acl::{Action, Found, MOST_NUMBERS};
+use crate::root::family::Family;
+use crate::root::{Interface, Root};
+
+/// Sessions that one vector may open.
+const VECTOR: usize = 256;
+/// Steps in which the table grows between two vectors, at most.
+const STEPS: usize = 16;
+
+/// The result for a packet that matches a rule which opens sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It has opened this session, or a rule more permits the session.
+    Opened(u32),
+    /// It passes and opens none.
+    Passes,
+    /// It is in mid-stream, and sessions do not begin there.
+    MidStream,
+    /// There is no room.
+    Full,
+}
+
+/// The sessions of one family.
+pub(crate) struct OfFamily<K: Family> {
+    table: Table<K::FlowKey, u32>,
+    sessions: Slab<Session<K>>,
+    half_open: usize,
+    oldest: u32,
+    newest: u32,
+    /// Sessions that the vector opened.
+    opened: Vec<u32>,
+}
+
+/// A table's value: the session's number, and in the lowest bit the direction.
+fn value(number: u32, way: Way) -> u32 {
+    number << 1 | u32::from(way == Way::Reply)
+}
+
+impl<K: Family> OfFamily<K> {
+    pub(super) fn new(secret: Secret) -> Self {
+        OfFamily {
+            table: Table::new(0, secret),
+            sessions: Slab::new(),
+            half_open: 0,
+            oldest: NONE,
+            newest: NONE,
+            opened: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_most(&mut self, entries: usize) {
+        self.table.set_most(entries);
+    }
+
+    pub(super) fn prepare(&mut self, room: usize) {
+        let more = room.min(VECTOR);
+        self.sessions.prepare(more);
+        self.opened.reserve(VECTOR);
+        (0..STEPS).any(|_| self.table.prepare(2 * more));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub(super) fn half_open(&self) -> usize {
+        self.half_open
+    }
+
+    pub(super) fn octets(&self) -> usize {
+        self.table.octets() + self.sessions.octets()
+    }
+
+    /// Numbers below this one may be sessions.
+    pub(crate) fn extent(&self) -> u32 {
+        self.sessions.extent()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&Session<K>> {
+        self.sessions.get(number)
+    }
+
+    /// Sessions were opened in this vector.
+    #[inline]
+    pub(crate) fn has_opened(&self) -> bool {
+        !self.opened.is_empty()
+    }
+
+    /// The session of a tuple, if it has not ended.
+    pub(crate) fn find(&self, tuple: &Tuple<K>, bounds: &Bounds, now: Time) -> Option<Membership> {
+        let place = self.table.find(&tuple.key())?;
+        self.membership(place, bounds, now)
+    }
+
+    /// Finds the sessions of a vector's tuples.
+    #[inline]
+    pub(crate) fn find_each(&self, keys: &[K::FlowKey], places: &mut [Place]) {
+        self.table.find_each(keys, places);
+    }
+
+    /// The session at a place of the table, if it has not ended.
+    #[inline]
+    pub(crate) fn membership(&self, place: Place, bounds: &Bounds, now: Time) -> Option<Membership> {
+        let value = *self.table.value(place)?;
+        let (number, way) = (value >> 1, if value & 1 == 0 { Way::Original } else { Way::Reply });
+        let session = self.sessions.get(number)?;
+        (session.left(bounds, now) > 0).then_some(Membership { number, way, is_error: false })
+    }
+
+    /// The rule by which a session permits a packet; `None`: lists decide about it. A session that was matched by an older
+    /// version of the lists is matched again before.
+    pub(crate) fn permits(
+        &mut self,
+        (root, guard): (&Root, &Guard<'_>),
+        version: u64,
+        bounds: &Bounds,
+        member: Membership,
+        output: bool,
+    ) -> Option<Found> {
+        let session = self.sessions.get(member.number)?;
+        if session.version != version && !self.match_again((root, guard), version, bounds, member.number) {
+            self.end(member.number);
+            return None;
+        }
+        self.sessions.get(member.number)?.permits(member.way, output)
+    }
+
+    /// Matches a session by the lists that there are now; gives whether it goes on.
+    pub(super) fn match_again(
+        &mut self,
+        (root, guard): (&Root, &Guard<'_>),
+        version: u64,
+        bounds: &Bounds,
+        number: u32,
+    ) -> bool {
+        let Some(session) = self.sessions.get_mut(number) else { return false };
+        session.version = version;
+        let fields = session.fields();
+        for (by, output) in session.rules.iter_mut().zip([false, true]) {
+            let Some(OpenedBy { interface, .. }) = *by else { continue };
+            let zone = session.tuple.zone;
+            let own = root.interfaces.get(interface as usize).filter(|own| own.present && own.zone == zone);
+            let Some(own) = own else {
+                *by = None;
+                continue;
+            };
+            let found = look_up(root, guard, own, output, &fields).and_then(|found| reflected(root, found));
+            // A session that goes on in any case counts for no rule that is not its own.
+            let kept = (!bounds.settings.recheck).then(|| Found::new(MOST_NUMBERS - 1, Action::Permit, false));
+            *by = found.or(kept).map(|found| OpenedBy { interface, found });
+        }
+        session.rules.iter().any(Option::is_some)
+    }
+
+    /// The progress of a session that a packet would open, or why it opens none.
+    pub(crate) fn admit(tuple: &Tuple<K>, opener: &Opener, bounds: &Bounds) -> Result<Progress, Admission> {
+        let lacks_flags = tuple.protocol == protocol::TCP && opener.flags().is_none();
+        if tuple.is_reply() || K::is_group(tuple.destination) || lacks_flags {
+            return Err(Admission::Passes);
+        }
+        Progress::open(opener.flags(), bounds.settings.tcp_pickup).map_err(|no| match no {
+            NoOpener::Ends => Admission::Passes,
+            NoOpener::MidStream => Admission::MidStream,
+        })
+    }
+
+    /// Ends the sessions that have a tuple or its reverse: their time is over, or a new connection takes their place.
+    pub(crate) fn end_others(&mut self, tuple: &Tuple<K>) {
+        for key in [tuple.key(), tuple.reversed().key()] {
+            if let Some(&value) = self.table.find(&key).and_then(|place| self.table.value(place)) {
+                self.end(value >> 1);
+            }
+        }
+    }
+
+    /// Opens a session, for which there is room.
+    pub(crate) fn open(
+        &mut self,
+        tuple: Tuple<K>,
+        progress: Progress,
+        opener: Opener,
+        by: OpenedBy,
+        output: bool,
+        (version, now): (u64, Time),
+    ) -> Admission {
+        let (key, reply) = (tuple.key(), tuple.reversed().key());
+        let mut rules = [None; 2];
+        rules[usize::from(output)] = Some(by);
+        let session = Session {
+            tuple,
+            opener,
+            rules,
+            progress,
+            created: now,
+            last: now,
+            version,
+            packets: [0; 2],
+            octets: [0; 2],
+            confirmed: false,
+            older: NONE,
+            newer: NONE,
+        };
+        let Some(number) = self.sessions.insert(session) else { return Admission::Full };
+        if self.table.insert(key, value(number, Way::Original)).is_err() {
+            self.sessions.remove(number);
+            return Admission::Full;
+        }
+        // A tuple may be its own reverse: then one entry has both directions.
+        if reply != key && self.table.insert(reply, value(number, Way::Reply)).is_err() {
+            self.table.remove(&key);
+            self.sessions.remove(number);
+            return Admission::Full;
+        }
+        if self.opened.len() == self.opened.capacity() {
+            self.end(number);
+            return Admission::Full;
+        }
+        self.opened.push(number);
+        self.link(number);
+        Admission::Opened(number)
+    }
+
+    /// A rule of the other direction's list opens a session that is there already.
+    pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
+        if let Some(session) = self.sessions.get_mut(number) {
+            session.rules[usize::from(output)] = Some(by);
+        }
+    }
+
+    /// A packet of a session has passed.
+    #[inline]
+    pub(super) fn pass(&mut self, packet: &Packet, member: Membership, now: Time) {
+        if member.is_error {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(member.number) else { return };
+        let at = usize::from(member.way == Way::Reply);
+        session.packets[at] += 1;
+        session.octets[at] += (packet.len() - packet.l3_offset()) as u64;
+        session.last = now;
+        session.confirmed = true;
+        let was_half_open = session.progress.is_half_open();
+        if session.tuple.protocol != protocol::TCP {
+            session.progress.advance(member.way, None);
+        } else if let Some(header) = packet.l4_header::<{ tcp::LENGTH }>()
+            && !packet.flags().contains(weir_packet::parse::ParseFlags::LATER_FRAGMENT)
+        {
+            session.progress.advance(member.way, Some(header[tcp::FLAGS]));
+        }
+        if was_half_open && !session.progress.is_half_open() {
+            self.unlink(member.number);
+        }
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(&mut self, number: u32) {
+        let Some(session) = self.sessions.get(number) else { return };
+        let (tuple, half_open) = (session.tuple, session.progress.is_half_open());
+        if half_open {
+            self.unlink(number);
+        }
+        self.table.remove(&tuple.key());
+        self.table.remove(&tuple.reversed().key());
+        self.sessions.remove(number);
+    }
+
+    /// Ends a session if it was created at this time; gives whether it was.
+    pub(super) fn end_if(&mut self, number: u32, created: Time) -> bool {
+        let is_that = self.sessions.get(number).is_some_and(|session| session.created == created);
+        if is_that {
+            self.end(number);
+        }
+        is_that
+    }
+
+    pub(super) fn end_vector(&mut self) {
+        while let Some(number) = self.opened.pop() {
+            if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
+                self.end(number);
+            }
+        }
+        self.sessions.recycle();
+    }
+
+    /// The oldest half-open session and its time.
+    pub(super) fn oldest_half_open(&self) -> Option<(u32, Time)> {
+        self.sessions.get(self.oldest).map(|session| (self.oldest, session.created))
+    }
+
+    fn link(&mut self, number: u32) {
+        let newest = std::mem::replace(&mut self.newest, number);
+        if let Some(session) = self.sessions.get_mut(number) {
+            session.older = newest;
+        }
+        match self.sessions.get_mut(newest) {
+            Some(session) => session.newer = number,
+            None => self.oldest = number,
+        }
+        self.half_open += 1;
+    }
+
+    /// Takes a session out of the list of half-open ones; nothing happens to one that is not in it.
+    fn unlink(&mut self, number: u32) {
+        let Some(session) = self.sessions.get_mut(number) else { return };
+        let (older, newer) = (std::mem::replace(&mut session.older, NONE), std::mem::replace(&mut session.newer, NONE));
+        if older == NONE && newer == NONE && self.oldest != number {
+            return;
+        }
+        match self.sessions.get_mut(older) {
+            Some(session) => session.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.sessions.get_mut(newer) {
+            Some(session) => session.older = older,
+            None => self.newest = older,
+        }
+        self.half_open -= 1;
+    }
+}
+
+/// The rule that an interface's lists find for a packet.
+fn look_up<K: Family>(
+    root: &Root,
+    guard: &Guard<'_>,
+    interface: &Interface,
+    output: bool,
+    fields: &weir_table::classify::Fields<K>,
+) -> Option<Found> {
+    let chain: &PerFamily<u16> = if output { &interface.acl_out } else { &interface.acl_in };
+    let chains = K::of(&root.acl);
+    let chain = chains.get(usize::from(*K::of(chain)))?;
+    let mut found = [NO_RULE];
+    chain.lookup_each(chains, guard, std::slice::from_ref(fields), &mut found);
+    Some(Found::of(found[0]))
+}
+
+/// A rule that opens sessions, as their packets find it: with its limit and sampler, if it has them. `None`: the rule
+/// opens none.
+pub(crate) fn reflected(root: &Root, found: Found) -> Option<Found> {
+    if found.action() != Action::Permit || !found.is_special() {
+        return None;
+    }
+    let special = root.acl.pages.special(found).filter(|special| special.reflects)?;
+    Some(if special.only_reflects() { Found::new(found.number(), Action::Permit, false) } else { found })
+}

@@ -1,0 +1,97 @@
+//! Pages of sessions, for who wants to see them.
+
+use weir_base::clock::Time;
+
+use super::of_family::OfFamily;
+use super::record::Session;
+use super::sessions::Sessions;
+use crate::root::family::Family;
+
+/// Sessions of a page, at most.
+const MOST: usize = 256;
+
+/// A session of either family, as it was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AnySession {
+    V4(Session<u32>),
+    V6(Session<u128>),
+}
+
+/// The number of a session of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionRef {
+    v4: bool,
+    number: u32,
+}
+
+/// A session that is to end, unless another one has its number by then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) number: SessionRef,
+    pub(crate) created: Time,
+}
+
+/// Some sessions of a worker.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) sessions: Vec<(SessionRef, AnySession)>,
+    /// Where the next page begins; `None`: this is the last.
+    pub(crate) next: Option<u64>,
+}
+
+macro_rules! of_any {
+    ($($field:ident: $type:ty;)*) => {
+        impl AnySession {
+            $(pub(crate) fn $field(&self) -> $type {
+                match self {
+                    AnySession::V4(session) => session.$field,
+                    AnySession::V6(session) => session.$field,
+                }
+            })*
+        }
+    };
+}
+
+of_any! {
+    created: Time;
+    last: Time;
+    packets: [u64; 2];
+    octets: [u64; 2];
+}
+
+impl Sessions {
+    /// The sessions from a place on: 0, or where an earlier page said. Those whose time is over are left out.
+    pub(crate) fn page(&self, from: u64, now: Time) -> Page {
+        let (v4, v6) = (u64::from(self.v4.extent()), u64::from(self.v6.extent()));
+        let end = (v4 + v6).min(from.saturating_add(MOST as u64));
+        let mut sessions = Vec::new();
+        for at in from..end {
+            if at < v4 {
+                sessions
+                    .extend(self.listed(&self.v4, at as u32, now).map(|(number, own)| (number, AnySession::V4(own))));
+            } else {
+                let at = (at - v4) as u32;
+                sessions.extend(self.listed(&self.v6, at, now).map(|(number, own)| (number, AnySession::V6(own))));
+            }
+        }
+        Page { sessions, next: (end < v4 + v6).then_some(end) }
+    }
+
+    fn listed<K: Family>(&self, own: &OfFamily<K>, number: u32, now: Time) -> Option<(SessionRef, Session<K>)> {
+        let session = own.get(number).filter(|session| session.left(&self.bounds, now) > 0)?;
+        Some((SessionRef { v4: K::IS_V4, number }, *session))
+    }
+
+    /// Ends sessions; gives how many there were.
+    pub(crate) fn end_all(&mut self, ended: &[Ended]) -> usize {
+        let mut count = 0;
+        for Ended { number: SessionRef { v4, number }, created } in ended {
+            let was = match v4 {
+                true => self.v4.end_if(*number, *created),
+                false => self.v6.end_if(*number, *created),
+            };
+            count += usize::from(was);
+        }
+        count
+    }
+}

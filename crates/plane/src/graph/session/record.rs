@@ -1,0 +1,122 @@
+//! A session.
+
+use weir_base::clock::Time;
+use weir_packet::wire::protocol;
+use weir_table::classify::{Fields, Fragment};
+
+use super::bounds::Bounds;
+use super::state::{Progress, Way};
+use super::tuple::Tuple;
+use crate::model::FlowTable;
+use crate::root::acl::Found;
+use crate::root::family::Family;
+
+/// No session, in lists of numbers.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Fields of the packet that opened a session, which rules match beside its tuple.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opener {
+    /// The interface that the packet came in by.
+    pub(crate) interface: u32,
+    flags: Option<u8>,
+    code: u8,
+    dscp: u8,
+    fragment: Fragment,
+}
+
+impl Opener {
+    pub(crate) fn of<K: Family>(fields: &Fields<K>) -> Opener {
+        Opener {
+            interface: fields.interface(),
+            // They were given as an octet.
+            flags: fields.flags().map(|flags| flags as u8),
+            code: fields.icmp().map_or(0, |(_, code)| code),
+            dscp: fields.dscp(),
+            fragment: fields.fragment(),
+        }
+    }
+
+    pub(crate) fn flags(&self) -> Option<u8> {
+        self.flags
+    }
+
+    /// The fields of the packet that opened the session.
+    pub(super) fn fields<K: Family>(&self, tuple: &Tuple<K>) -> Fields<K> {
+        let own = Fields::new(tuple.source, tuple.destination, tuple.protocol)
+            .with_interface(self.interface)
+            .with_dscp(self.dscp)
+            .with_fragment(self.fragment);
+        let [source, destination] = tuple.words;
+        if protocol::has_ports(tuple.protocol) {
+            let own = own.with_ports(source, destination);
+            return self.flags.map_or(own, |flags| own.with_flags(flags.into()));
+        }
+        tuple.request_type().map_or(own, |kind| own.with_icmp(kind, self.code))
+    }
+}
+
+/// The rule of a list that opened a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenedBy {
+    /// The interface whose list has the rule.
+    pub(crate) interface: u32,
+    /// The rule as packets of the session find it: they need not open one.
+    pub(crate) found: Found,
+}
+
+/// A session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Session<K> {
+    /// The tuple of its original direction.
+    pub(crate) tuple: Tuple<K>,
+    pub(crate) opener: Opener,
+    /// The rules that opened it, of an ingress and of an egress list.
+    pub(crate) rules: [Option<OpenedBy>; 2],
+    pub(crate) progress: Progress,
+    pub(crate) created: Time,
+    /// When its last packet passed.
+    pub(crate) last: Time,
+    /// The version of the access lists that it was matched by.
+    pub(crate) version: u64,
+    /// Packets, and octets from the IP header on, by direction.
+    pub(crate) packets: [u64; 2],
+    pub(crate) octets: [u64; 2],
+    pub(super) confirmed: bool,
+    /// Neighbours in the list of half-open sessions.
+    pub(super) older: u32,
+    pub(super) newer: u32,
+}
+
+impl<K: Family> Session<K> {
+    /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
+    #[inline]
+    pub(crate) fn left(&self, bounds: &Bounds, now: Time) -> u64 {
+        self.last.0.saturating_add(self.timeout(&bounds.settings)).saturating_sub(now.0)
+    }
+
+    /// Nanoseconds that it lasts after its last packet.
+    #[inline]
+    pub(crate) fn timeout(&self, settings: &FlowTable) -> u64 {
+        self.progress.timeout(self.tuple.protocol, &settings.timeouts)
+    }
+
+    /// The fields of the packet that opened it.
+    pub(crate) fn fields(&self) -> Fields<K> {
+        self.opener.fields(&self.tuple)
+    }
+
+    /// No packet of it has left yet.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        !self.confirmed
+    }
+
+    /// The rule by which a packet passes lists for ingress, or for egress.
+    #[inline]
+    pub(crate) fn permits(&self, way: Way, output: bool) -> Option<Found> {
+        let [input, egress] = &self.rules;
+        // A list for the other direction sees replies.
+        let by = if output == (way == Way::Original) { egress } else { input };
+        by.map(|by| by.found)
+    }
+}

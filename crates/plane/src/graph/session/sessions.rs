@@ -1,0 +1,205 @@
+//! The sessions of both families.
+
+use weir_base::clock::Time;
+use weir_base::reclaim::Guard;
+use weir_packet::packet::Packet;
+use weir_table::flow::Secret;
+
+use super::bounds::Bounds;
+use super::hand::Hand;
+use super::membership::Carried;
+use super::of_family::OfFamily;
+use crate::graph::counters::SessionCounters;
+use crate::model::FlowTable;
+use crate::root::Root;
+use crate::root::family::{Both, BothMut, Family};
+
+/// The sessions of a worker.
+pub(crate) struct Sessions {
+    pub(super) v4: OfFamily<u32>,
+    pub(super) v6: OfFamily<u128>,
+    pub(super) bounds: Bounds,
+    /// The version of the root that the bounds are of.
+    generation: u64,
+    /// Some zone of the root has rules that open sessions.
+    reflects: bool,
+    hand: Hand,
+}
+
+impl Both for Sessions {
+    type Part<K: Family> = OfFamily<K>;
+
+    fn v4(&self) -> &OfFamily<u32> {
+        &self.v4
+    }
+
+    fn v6(&self) -> &OfFamily<u128> {
+        &self.v6
+    }
+}
+
+impl BothMut for Sessions {
+    fn v4_mut(&mut self) -> &mut OfFamily<u32> {
+        &mut self.v4
+    }
+
+    fn v6_mut(&mut self) -> &mut OfFamily<u128> {
+        &mut self.v6
+    }
+}
+
+impl Sessions {
+    /// No sessions. The random words are the secret of the hashes.
+    pub(crate) fn new(mut random: impl FnMut() -> u64) -> Sessions {
+        let mut secret = || Secret::new(std::array::from_fn(|_| random()));
+        Sessions {
+            v4: OfFamily::new(secret()),
+            v6: OfFamily::new(secret()),
+            bounds: Bounds { settings: FlowTable::default(), sessions: 0, half_open: 0 },
+            generation: 0,
+            reflects: false,
+            hand: Hand::default(),
+        }
+    }
+
+    /// Takes over the bounds of a version of the root.
+    pub(crate) fn adopt(&mut self, root: &Root, workers: usize) {
+        if self.generation == root.generation {
+            return;
+        }
+        self.generation = root.generation;
+        let settings = root.flow_table;
+        // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up.
+        let share = |all: u32| (all as usize).div_ceil(workers.max(1));
+        self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
+        self.reflects = root.acl.reflecting.contains(&true);
+        // Two entries each; the table bounds nothing that the sessions do not.
+        let entries = 2 * (self.bounds.sessions + 1);
+        self.v4.set_most(entries);
+        self.v6.set_most(entries);
+        self.prepare();
+    }
+
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Allocates memory for the sessions that one vector may open.
+    pub(crate) fn prepare(&mut self) {
+        if self.reflects {
+            let room = self.bounds.sessions.saturating_sub(self.len());
+            self.v4.prepare(room);
+            self.v6.prepare(room);
+        }
+    }
+
+    /// Sessions of both families.
+    pub(crate) fn len(&self) -> usize {
+        self.v4.len() + self.v6.len()
+    }
+
+    /// Half-open ones among them.
+    pub(crate) fn half_open(&self) -> usize {
+        self.v4.half_open() + self.v6.half_open()
+    }
+
+    /// Octets of memory.
+    pub(crate) fn octets(&self) -> usize {
+        self.v4.octets() + self.v6.octets()
+    }
+
+    /// There are sessions.
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.len() > 0
+    }
+
+    /// Makes room for a session: `false` if there is none. The oldest half-open session ends if there are too many.
+    pub(crate) fn make_room(
+        &mut self,
+        at: (&Root, &Guard<'_>),
+        version: u64,
+        counters: &SessionCounters,
+        now: Time,
+    ) -> bool {
+        if self.half_open() >= self.bounds.half_open {
+            let (v4, v6) = (self.v4.oldest_half_open(), self.v6.oldest_half_open());
+            match (v4, v6) {
+                (Some((number, created)), other) if other.is_none_or(|(_, other)| created <= other) => {
+                    self.v4.end(number);
+                }
+                (_, Some((number, _))) => self.v6.end(number),
+                _ => {}
+            }
+            counters.replaced.add(1);
+        }
+        // The time of some may be over that the hand has not come to yet.
+        if self.len() >= self.bounds.sessions {
+            self.age(at, version, counters, now);
+        }
+        if self.len() >= self.bounds.sessions {
+            return false;
+        }
+        true
+    }
+
+    /// A packet has left, was delivered or is held: its session goes on.
+    #[inline]
+    pub(crate) fn pass<K: Family>(&mut self, packet: &Packet, now: Time) {
+        if let Carried::Session(member) = Carried::of(packet) {
+            K::of_mut(self).pass(packet, member, now);
+        }
+    }
+
+    /// The packets of a vector have gone: sessions that none of them confirmed end.
+    pub(crate) fn end_vector(&mut self, counters: &SessionCounters) {
+        self.v4.end_vector();
+        self.v6.end_vector();
+        counters.show(self.len(), self.half_open(), self.octets());
+    }
+
+    /// When the hand moves; `None`: there is nothing to visit.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.is_active().then_some(self.hand.due)
+    }
+
+    /// Visits the sessions that are due, 256 at most, and ends those whose time is over or that the lists permit no longer;
+    /// gives how many were visited. What a packet finds does not depend on it.
+    pub(crate) fn age(
+        &mut self,
+        at: (&Root, &Guard<'_>),
+        version: u64,
+        counters: &SessionCounters,
+        now: Time,
+    ) -> usize {
+        let (v4, v6) = (self.v4.extent(), self.v6.extent());
+        let due = self.hand.advance(v4 + v6, now);
+        for number in due.clone() {
+            if number < v4 {
+                visit(&mut self.v4, &self.bounds, at, version, counters, number, now);
+            } else {
+                visit(&mut self.v6, &self.bounds, at, version, counters, number - v4, now);
+            }
+        }
+        due.len()
+    }
+}
+
+fn visit<K: Family>(
+    own: &mut OfFamily<K>,
+    bounds: &Bounds,
+    at: (&Root, &Guard<'_>),
+    version: u64,
+    counters: &SessionCounters,
+    number: u32,
+    now: Time,
+) {
+    let Some(session) = own.get(number) else { return };
+    if session.left(bounds, now) == 0 {
+        own.end(number);
+        counters.expired.add(1);
+    } else if session.version != version && !own.match_again(at, version, bounds, number) {
+        own.end(number);
+        counters.revoked.add(1);
+    }
+}

@@ -1,0 +1,239 @@
+//! The states of a session (RFC 7857, 2; RFC 9293 for the flags of TCP), and how long each lasts.
+//!
+//! Flags are believed, sequence numbers are not read: so a FIN or a RST begins a shorter time and ends nothing.
+
+use weir_packet::wire::protocol;
+use weir_packet::wire::tcp::Flags;
+
+use crate::model::{SessionState, Timeouts};
+
+/// The direction of a packet of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// That of the first packet.
+    Original,
+    /// The other one.
+    Reply,
+}
+
+impl Way {
+    /// The other one.
+    #[must_use]
+    pub(crate) fn other(self) -> Way {
+        match self {
+            Way::Original => Way::Reply,
+            Way::Reply => Way::Original,
+        }
+    }
+}
+
+/// The progress of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    state: SessionState,
+    /// The state that a packet after a RST returns to.
+    before: SessionState,
+    /// Bits of directions in which a SYN has passed, and in which a FIN has passed.
+    syn: u8,
+    fin: u8,
+    half_open: bool,
+}
+
+/// A packet of TCP cannot open a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoOpener {
+    /// It ends one, or its flags make no sense: it passes.
+    Ends,
+    /// It is in mid-stream, and sessions are not to begin there.
+    MidStream,
+}
+
+const fn bit(way: Way) -> u8 {
+    match way {
+        Way::Original => 1,
+        Way::Reply => 2,
+    }
+}
+
+const BOTH: u8 = 3;
+
+const FIN: u8 = Flags::FIN.0;
+const SYN: u8 = Flags::SYN.0;
+const RST: u8 = Flags::RST.0;
+const ACK: u8 = Flags::ACK.0;
+
+/// The packet opens a connection: SYN without ACK.
+#[inline]
+fn is_request(flags: u8) -> bool {
+    flags & (SYN | ACK) == SYN
+}
+
+impl Progress {
+    /// That of a session that a packet with these flags opens; `None`: it is not TCP.
+    pub(crate) fn open(flags: Option<u8>, pickup: bool) -> Result<Progress, NoOpener> {
+        let Some(flags) = flags else {
+            return Ok(Progress::begin(SessionState::New));
+        };
+        if flags & RST != 0 || flags & (SYN | FIN) == SYN | FIN {
+            return Err(NoOpener::Ends);
+        }
+        if is_request(flags) {
+            return Ok(Progress { syn: bit(Way::Original), ..Progress::begin(SessionState::SynSent) });
+        }
+        if !pickup {
+            return Err(NoOpener::MidStream);
+        }
+        let mut progress = Progress::begin(SessionState::Unreplied);
+        progress.advance(Way::Original, Some(flags));
+        Ok(progress)
+    }
+
+    const fn begin(state: SessionState) -> Progress {
+        Progress { state, before: state, syn: 0, fin: 0, half_open: true }
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        self.state
+    }
+
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.half_open
+    }
+
+    /// Whether a packet with the tuple of the session belongs to it: a new connection does not belong to one that ends, nor
+    /// does one from the side of which nothing was seen yet.
+    #[inline]
+    pub(crate) fn has(&self, way: Way, flags: Option<u8>) -> bool {
+        if !flags.is_some_and(is_request) {
+            return true;
+        }
+        match self.state {
+            SessionState::FinWait | SessionState::TimeWait | SessionState::Close => false,
+            SessionState::Unreplied => way == Way::Original,
+            _ => true,
+        }
+    }
+
+    /// A packet has passed; `flags` if it is of TCP.
+    #[inline]
+    pub(crate) fn advance(&mut self, way: Way, flags: Option<u8>) {
+        match flags {
+            Some(flags) => self.advance_tcp(way, flags),
+            None if way == Way::Reply && self.half_open => {
+                self.state = SessionState::Stream;
+                self.half_open = false;
+            }
+            None => {}
+        }
+    }
+
+    fn advance_tcp(&mut self, way: Way, flags: u8) {
+        if flags & RST != 0 {
+            if self.state != SessionState::Close {
+                self.before = std::mem::replace(&mut self.state, SessionState::Close);
+            }
+            return;
+        }
+        if self.state == SessionState::Close {
+            self.state = self.before;
+        }
+        if flags & SYN != 0 {
+            self.syn |= bit(way);
+        }
+        if self.state == SessionState::SynSent && self.syn == BOTH {
+            self.state = SessionState::SynReceived;
+        }
+        let established = match self.state {
+            SessionState::SynReceived => flags & (SYN | ACK) == ACK,
+            SessionState::Unreplied => way == Way::Reply,
+            _ => false,
+        };
+        if established {
+            self.state = SessionState::Established;
+        }
+        if established || self.state == SessionState::FinWait && way == Way::Reply {
+            self.half_open = false;
+        }
+        if flags & FIN != 0 {
+            self.fin |= bit(way);
+        }
+        if self.fin == BOTH {
+            self.state = SessionState::TimeWait;
+            self.half_open = false;
+        } else if self.fin != 0 {
+            self.state = SessionState::FinWait;
+        }
+    }
+
+    /// Nanoseconds that the session lasts after its last packet.
+    pub(crate) fn timeout(&self, protocol: u8, timeouts: &Timeouts) -> u64 {
+        let time = match (self.state, protocol) {
+            (SessionState::SynSent, _) => timeouts.tcp_syn_sent,
+            (SessionState::SynReceived, _) => timeouts.tcp_syn_received,
+            (SessionState::Established, _) => timeouts.tcp_established,
+            (SessionState::Unreplied, _) => timeouts.tcp_unreplied,
+            (SessionState::FinWait, _) => timeouts.tcp_fin_wait,
+            (SessionState::TimeWait, _) => timeouts.tcp_time_wait,
+            (SessionState::Close, _) => timeouts.tcp_close,
+            (SessionState::New, protocol::UDP | protocol::UDP_LITE) => timeouts.udp,
+            (SessionState::Stream, protocol::UDP | protocol::UDP_LITE) => timeouts.udp_stream,
+            (_, protocol::ICMP | protocol::ICMPV6) => timeouts.icmp,
+            _ => timeouts.generic,
+        };
+        time.as_nanos() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The state after packets, of which the first opens the session.
+    fn after(packets: &[(Way, u8)]) -> (SessionState, bool) {
+        let mut progress = Progress::open(Some(packets[0].1), true).unwrap();
+        packets[1..].iter().for_each(|&(way, flags)| progress.advance(way, Some(flags)));
+        (progress.state(), progress.is_half_open())
+    }
+
+    #[test]
+    fn flags_lead_from_state_to_state() {
+        use SessionState::{Close, Established, FinWait, SynReceived, SynSent, TimeWait, Unreplied};
+        use Way::{Original as O, Reply as R};
+        for (packets, state, half_open) in [
+            (&[(O, SYN)][..], SynSent, true),
+            (&[(O, SYN), (O, SYN)], SynSent, true),
+            (&[(O, SYN), (R, SYN | ACK)], SynReceived, true),
+            (&[(O, SYN), (R, SYN)], SynReceived, true),
+            (&[(O, SYN), (R, SYN), (O, SYN | ACK)], SynReceived, true),
+            (&[(O, SYN), (R, SYN | ACK), (O, ACK)], Established, false),
+            (&[(O, SYN), (R, ACK)], SynSent, true),
+            (&[(O, ACK)], Unreplied, true),
+            (&[(O, SYN | ACK)], Unreplied, true),
+            (&[(O, ACK), (O, ACK)], Unreplied, true),
+            (&[(O, ACK), (R, ACK)], Established, false),
+            (&[(O, FIN | ACK)], FinWait, true),
+            (&[(O, FIN | ACK), (R, ACK)], FinWait, false),
+            (&[(O, SYN), (R, SYN | ACK), (O, FIN | ACK)], FinWait, false),
+            (&[(O, ACK), (R, ACK), (R, FIN | ACK), (O, ACK)], FinWait, false),
+            (&[(O, ACK), (R, ACK), (R, FIN | ACK), (O, FIN | ACK)], TimeWait, false),
+            (&[(O, ACK), (R, ACK), (R, FIN | ACK), (O, FIN | ACK), (R, ACK)], TimeWait, false),
+            (&[(O, ACK), (R, ACK), (R, RST)], Close, false),
+            (&[(O, ACK), (R, ACK), (R, RST), (O, RST)], Close, false),
+            (&[(O, ACK), (R, ACK), (R, RST), (O, ACK)], Established, false),
+            (&[(O, ACK), (R, ACK), (R, FIN | ACK), (R, RST), (O, ACK)], FinWait, false),
+            (&[(O, SYN), (R, RST | ACK)], Close, true),
+            (&[(O, SYN), (R, RST | ACK), (O, SYN)], SynSent, true),
+        ] {
+            assert_eq!(after(packets), (state, half_open), "{packets:?}");
+        }
+    }
+
+    #[test]
+    fn some_packets_open_nothing() {
+        assert_eq!(Progress::open(Some(RST), true), Err(NoOpener::Ends));
+        assert_eq!(Progress::open(Some(SYN | FIN), true), Err(NoOpener::Ends));
+        assert_eq!(Progress::open(Some(ACK), false), Err(NoOpener::MidStream));
+        assert_eq!(Progress::open(Some(SYN | ACK), false), Err(NoOpener::MidStream));
+        assert!(Progress::open(Some(SYN), false).is_ok());
+    }
+}

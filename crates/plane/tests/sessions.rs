@@ -1,0 +1,128 @@
+//! Sessions beside edits, counters and neighbours. What sessions permit, and for how long, the scenarios of `weir` say.
+
+mod kit;
+
+use kit::*;
+use weir_plane::compile::{AclEdit, AclSaid, At};
+use weir_plane::engine::{FlowFilter, FlowOrder};
+use weir_plane::model::FlowTable;
+use weir_plane::node::Node;
+use weir_plane::reason::Reason;
+
+const ASK: &str = "udp from 10.0.0.2 port 9 to 198.51.100.9 port 53";
+const ANSWER: &str = "udp from 198.51.100.9 port 53 to 10.0.0.2 port 9";
+
+/// Rules for egress by `wan`, and a list for ingress there.
+fn stateful(rules: &[&str]) -> Build {
+    two_ports().acl("out", rules).acl("in", &["deny udp port 1"]).acl_out("wan", &["out"]).acl_in("wan", &["in"])
+}
+
+fn said() -> AclSaid {
+    AclSaid { source: "test".into(), time: 0 }
+}
+
+/// Sessions and half-open ones.
+fn count(rig: &Rig) -> (usize, usize) {
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, usize::MAX);
+    (flows.total, flows.rows.iter().filter(|row| row.half_open).count())
+}
+
+#[test]
+fn a_rule_that_comes_and_goes_in_place_ends_no_session_of_another() {
+    let mut rig = stateful(&["permit+reflect udp port 53", "permit udp"]).rig();
+    rig.forwards("lan", ASK);
+    for round in 0..10_000 {
+        let mut build = two_ports();
+        let rule = build.acl_rule("deny udp port 99");
+        let edit = AclEdit::Insert { at: At::Index(0), rules: vec![rule] };
+        let edited = rig.harness.edit_acl("out", edit, &said()).unwrap();
+        if round % 100 == 0 {
+            rig.forwards("wan", ANSWER);
+            rig.forwards("lan", ASK);
+        }
+        rig.harness.edit_acl("out", AclEdit::Delete { rules: edited.added }, &said()).unwrap();
+    }
+    rig.forwards("wan", ANSWER);
+    assert_eq!(count(&rig), (1, 0));
+    // All of its packets count for the rule, in both directions.
+    assert_eq!(rig.acl_hits("out"), [202, 0, 0]);
+    assert_eq!(rig.acl_hits("in"), [0, 0]);
+}
+
+#[test]
+fn the_rule_of_a_session_goes_in_place_and_comes_again() {
+    let mut rig = stateful(&["permit+reflect udp port 53", "permit+reflect tcp"]).rig();
+    rig.forwards("lan", ASK);
+    rig.forwards("wan", ANSWER);
+    let number = rig.harness.acl_rules("out")[0].number;
+    rig.harness.edit_acl("out", AclEdit::Delete { rules: vec![number] }, &said()).unwrap();
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+    assert_eq!(count(&rig), (0, 0));
+    let rule = two_ports().acl_rule("permit+reflect udp port 53");
+    rig.harness.edit_acl("out", AclEdit::Insert { at: At::End, rules: vec![rule] }, &said()).unwrap();
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+    rig.forwards("lan", ASK);
+    rig.forwards("wan", ANSWER);
+}
+
+#[test]
+fn the_first_rule_that_opens_sessions_may_come_while_the_gateway_runs() {
+    let mut rig = stateful(&["permit udp"]).rig();
+    rig.forwards("lan", ASK);
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+    let rule = two_ports().acl_rule("permit+reflect udp port 53");
+    let edited = rig.harness.edit_acl("out", AclEdit::Insert { at: At::Index(0), rules: vec![rule] }, &said()).unwrap();
+    rig.forwards("lan", ASK);
+    rig.forwards("wan", ANSWER);
+    rig.harness.edit_acl("out", AclEdit::Delete { rules: edited.added }, &said()).unwrap();
+    rig.forwards("lan", ASK);
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+}
+
+#[test]
+fn a_held_packet_confirms_its_session_and_counts_once() {
+    let mut build = Build::new().port("lan", &["10.0.0.1/24"]).port("wan", &["192.0.2.1/24"]);
+    build = build.acl("out", &["permit+reflect udp"]).acl("none", &["deny udp"]);
+    let mut rig = build.acl_in("lan", &["out"]).acl_out("lan", &["none"]).neighbor("lan", "10.0.0.2", mac(1)).rig();
+    rig.harness.listen();
+    let passage = rig.send("lan", "udp from 10.0.0.2 port 1 to 192.0.2.9 port 2");
+    assert!(passage.outcome.verdict == weir_plane::harness::Verdict::Held, "{:?}", passage.outcome);
+    assert_eq!(count(&rig), (1, 1));
+    rig.forwards("wan", "udp from 192.0.2.9 port 2 to 10.0.0.2 port 1");
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    assert_eq!(flows.rows[0].packets, [1, 1]);
+}
+
+#[test]
+fn a_flood_takes_no_session_from_others() {
+    let mut build = stateful(&["permit+reflect any"]);
+    build.0.flow_table = FlowTable { sessions: 1000, half_open: 100, ..FlowTable::default() };
+    let mut rig = build.rig();
+    for port in 0..900 {
+        let frames = [rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 7"))];
+        rig.put_all("lan", &frames);
+        let frames = [rig.frame("wan", &format!("udp from 198.51.100.9 port 7 to 10.0.0.2 port {port}"))];
+        rig.put_all("wan", &frames);
+    }
+    assert_eq!(count(&rig), (900, 0));
+    for flood in 0..200 {
+        let frames: Vec<_> = (0..100)
+            .map(|port| {
+                rig.frame("lan", &format!("udp from 10.0.0.3 port {port} to 198.51.100.{} port 8", flood % 250))
+            })
+            .collect();
+        rig.put_all("lan", &frames);
+    }
+    let (total, half_open) = count(&rig);
+    assert!(total == 1000 && half_open == 100, "{total} {half_open}");
+    for port in 0..900 {
+        rig.forwards("wan", &format!("udp from 198.51.100.9 port 7 to 10.0.0.2 port {port}"));
+    }
+}
+
+#[test]
+fn interfaces_of_zones_without_such_rules_visit_nothing_more() {
+    let mut rig = two_ports().acl("all", &["permit any"]).acl_in("lan", &["all"]).rig();
+    rig.forwards("lan", ASK);
+    assert_eq!((count(&rig), rig.harness.visits(Node::FlowAge)), ((0, 0), 0));
+}

@@ -1,0 +1,282 @@
+//! `show flows`: sessions, who opened them and how long they last.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weir_packet::wire::{icmpv4, icmpv6, protocol};
+use weir_plane::engine::endpoint;
+use weir_plane::stats;
+
+use super::Report;
+use super::number::plural;
+use super::table::{Align, Table};
+
+/// Sessions, in the order of the listing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Flows {
+    /// Each session.
+    pub sessions: Vec<Flow>,
+    /// How many match in all.
+    pub total: u64,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Flow {
+    /// The name of its protocol, or its number.
+    pub protocol: String,
+    /// The number of its protocol.
+    pub protocol_number: u8,
+    /// Its state.
+    pub state: String,
+    /// No reply has passed; of TCP, it was never established.
+    pub half_open: bool,
+    /// The source of its first packet.
+    pub source: IpAddr,
+    /// The source port of its first packet.
+    pub source_port: Option<u16>,
+    /// The destination of its first packet.
+    pub destination: IpAddr,
+    /// The destination port of its first packet.
+    pub destination_port: Option<u16>,
+    /// The type of the ICMP request that it is of.
+    pub icmp_type: Option<u8>,
+    /// The identifier of the ICMP request.
+    pub icmp_identifier: Option<u16>,
+    /// The interface that its first packet came in by.
+    pub received_on: String,
+    /// The rules that opened it.
+    pub opened_by: Vec<Opened>,
+    /// Seconds since it was opened.
+    pub age: f64,
+    /// Seconds since its last packet.
+    pub idle: f64,
+    /// Seconds until it ends, if no packet passes before.
+    pub expires: f64,
+    /// Packets in the direction of its first packet.
+    pub packets: u64,
+    /// Octets of them from the IP header on.
+    pub bytes: u64,
+    /// Packets in the other direction.
+    pub reply_packets: u64,
+    /// Octets of them from the IP header on.
+    pub reply_bytes: u64,
+    /// The worker that owns it.
+    pub worker: u64,
+}
+
+/// A rule that opened a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Opened {
+    /// The interface whose list has the rule.
+    pub interface: String,
+    /// `in` or `out`.
+    pub direction: String,
+    /// The access list; `null`: the rule is gone, and the session stays.
+    pub list: Option<String>,
+    /// The rule's id.
+    pub id: Option<u32>,
+    /// Where it was declared.
+    pub origin: Option<String>,
+}
+
+impl Flows {
+    /// Of the gateway's sessions.
+    pub fn new(flows: stats::Flows) -> Self {
+        Flows { sessions: flows.rows.into_iter().map(Flow::new).collect(), total: flows.total as u64 }
+    }
+
+    /// A line for each session as `conntrack -L` writes it.
+    pub fn conntrack(&self) -> String {
+        self.sessions.iter().map(Flow::conntrack).collect()
+    }
+}
+
+impl Flow {
+    fn new(row: stats::FlowRow) -> Flow {
+        let name = protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned);
+        let opened = |rule: stats::FlowRule| Opened {
+            interface: rule.interface,
+            direction: if rule.output { "out" } else { "in" }.to_owned(),
+            list: rule.list,
+            id: rule.number,
+            origin: rule.origin,
+        };
+        // A millisecond is the least that is shown.
+        let seconds = |time: std::time::Duration| (time.as_secs_f64() * 1000.0).round() / 1000.0;
+        Flow {
+            protocol: name,
+            protocol_number: row.protocol,
+            state: row.state.to_owned(),
+            half_open: row.half_open,
+            source: row.source,
+            source_port: row.ports.map(|(source, _)| source),
+            destination: row.destination,
+            destination_port: row.ports.map(|(_, destination)| destination),
+            icmp_type: row.request.map(|(kind, _)| kind),
+            icmp_identifier: row.request.map(|(_, identifier)| identifier),
+            received_on: row.received_on,
+            opened_by: row.rules.into_iter().map(opened).collect(),
+            age: seconds(row.age),
+            idle: seconds(row.idle),
+            expires: seconds(row.expires),
+            packets: row.packets[0],
+            bytes: row.bytes[0],
+            reply_packets: row.packets[1],
+            reply_bytes: row.bytes[1],
+            worker: row.worker as u64,
+        }
+    }
+
+    /// The kind of request and its identifier, in the place of ports.
+    fn request(&self) -> Option<String> {
+        let (kind, identifier) = (self.icmp_type?, self.icmp_identifier?);
+        let name = if self.source.is_ipv4() { icmpv4::name(kind) } else { icmpv6::name(kind) };
+        Some(format!("{} id {identifier}", name.map_or_else(|| kind.to_string(), str::to_owned)))
+    }
+
+    fn conntrack(&self) -> String {
+        use std::fmt::Write as _;
+        let mut line = String::new();
+        let name = match self.protocol_number {
+            protocol::ICMPV6 => "icmpv6",
+            _ => &self.protocol,
+        };
+        // Writing into a string cannot fail.
+        let _ = write!(line, "{name:<8} {} {}", self.protocol_number, self.expires as u64);
+        if self.protocol_number == protocol::TCP {
+            let state = match self.state.as_str() {
+                "syn-sent" => "SYN_SENT",
+                "syn-recv" => "SYN_RECV",
+                "fin-wait" => "FIN_WAIT",
+                "time-wait" => "TIME_WAIT",
+                "close" => "CLOSE",
+                _ => "ESTABLISHED",
+            };
+            let _ = write!(line, " {state}");
+        }
+        let mut tuple =
+            |source: IpAddr, destination: IpAddr, ports: [Option<u16>; 2], kind: Option<u8>, packets, bytes| {
+                let _ = write!(line, " src={source} dst={destination}");
+                if let [Some(source), Some(destination)] = ports {
+                    let _ = write!(line, " sport={source} dport={destination}");
+                }
+                if let (Some(kind), Some(identifier)) = (kind, self.icmp_identifier) {
+                    let _ = write!(line, " type={kind} code=0 id={identifier}");
+                }
+                let _ = write!(line, " packets={packets} bytes={bytes}");
+            };
+        let (source, destination) = (self.source_port, self.destination_port);
+        tuple(self.source, self.destination, [source, destination], self.icmp_type, self.packets, self.bytes);
+        let queries: &[(u8, u8)] = if self.source.is_ipv4() { &icmpv4::QUERIES } else { &icmpv6::QUERIES };
+        let reply = queries.iter().find(|(request, _)| Some(*request) == self.icmp_type).map(|&(_, reply)| reply);
+        let unreplied = self.reply_packets == 0;
+        tuple(self.destination, self.source, [destination, source], reply, self.reply_packets, self.reply_bytes);
+        line.push_str(match (unreplied, self.half_open) {
+            (true, _) => " [UNREPLIED]",
+            (false, true) => "",
+            (false, false) => " [ASSURED]",
+        });
+        line.push_str(" mark=0 zone=0 use=1\n");
+        line
+    }
+}
+
+/// Seconds, as short as they differ: `0.250`, `59.9`, `3600`.
+fn seconds(value: f64) -> String {
+    match value {
+        value if value < 1.0 => format!("{value:.3}"),
+        value if value < 100.0 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+impl Report for Flows {
+    const SCHEMA: &'static str = "weir.show.flows/1";
+
+    fn text(&self) -> String {
+        if self.total == 0 {
+            return "there are no sessions\n".to_owned();
+        }
+        let columns = [
+            ("Protocol", Align::Left),
+            ("State", Align::Left),
+            ("From", Align::Left),
+            ("To", Align::Left),
+            ("In by", Align::Left),
+            ("Age", Align::Right),
+            ("Idle", Align::Right),
+            ("Expires", Align::Right),
+            ("Packets", Align::Right),
+            ("Replies", Align::Right),
+            ("Opened by", Align::Left),
+        ];
+        let mut table = Table::new(&columns);
+        for flow in &self.sessions {
+            let opened = flow.opened_by.iter().map(|by| {
+                let rule = match (&by.list, by.id) {
+                    (Some(list), Some(id)) => format!("{list} #{id}"),
+                    _ => "a rule that is gone".to_owned(),
+                };
+                format!("{rule} {} {}", by.direction, by.interface)
+            });
+            let to = endpoint(flow.destination, flow.destination_port);
+            table.row([
+                flow.protocol.clone(),
+                flow.state.clone(),
+                endpoint(flow.source, flow.source_port),
+                flow.request().map_or(to.clone(), |request| format!("{to} {request}")),
+                flow.received_on.clone(),
+                seconds(flow.age),
+                seconds(flow.idle),
+                seconds(flow.expires),
+                flow.packets.to_string(),
+                flow.reply_packets.to_string(),
+                opened.collect::<Vec<_>>().join(", "),
+            ]);
+        }
+        let shown = self.sessions.len() as u64;
+        let mut text = table.text();
+        if shown < self.total {
+            text.push_str(&format!("{shown} of {}\n", plural(self.total, "session")));
+        }
+        text
+    }
+}
+
+/// The end of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cleared {
+    /// How many ended.
+    pub sessions: u64,
+}
+
+impl Report for Cleared {
+    const SCHEMA: &'static str = "weir.flows.cleared/1";
+
+    fn text(&self) -> String {
+        format!("ended {}\n", plural(self.sessions, "session"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn one_line_a_session() {
+        let flows = Flows::new(sample::flows());
+        assert_eq!(
+            flows.text(),
+            "\
+Protocol  State        From            To               In by   Age   Idle  Expires  Packets  Replies  Opened by
+tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600  0.250    86400      100       99  to-outside #3 out wan
+"
+        );
+        assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);
+    }
+}
