@@ -113,6 +113,23 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
         Some(value)
     }
 
+    /// Removes the entries that are not to be kept; gives how many.
+    pub(super) fn retain(&mut self, home_of: impl Fn(&K) -> usize, mut keep: impl FnMut(&K, &V) -> bool) -> usize {
+        let mut removed = 0;
+        for bucket in 0..BUCKETS {
+            for lane in 0..LANES {
+                if let Some((key, value)) = self.taken(bucket, lane)
+                    && !keep(key, value)
+                {
+                    let home = home_of(key);
+                    self.remove(bucket, lane, home, &home_of);
+                    removed += 1;
+                }
+            }
+        }
+        removed
+    }
+
     /// Takes all entries out.
     pub(super) fn drain(&mut self, into: &mut Vec<(K, V)>) {
         for (bucket, tags) in self.tags.iter_mut().enumerate() {

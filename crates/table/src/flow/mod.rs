@@ -220,6 +220,19 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
         Some(value)
     }
 
+    /// Returns the number of groups.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Removes the entries of a group that are not to be kept: 496 at most are visited.
+    pub fn retain_in(&mut self, group: usize, mut keep: impl FnMut(&K, &V) -> bool) {
+        let secret = &self.secret;
+        let Some(own) = self.groups.get_mut(group) else { return };
+        let home = |key: &K| (key.hash(secret) >> 44) as usize & (BUCKETS - 1);
+        self.len -= own.retain(home, |key, value| keep(key, value));
+    }
+
     /// Takes a step towards room for so many more entries, as far as the bound allows: splits four groups at most. Returns
     /// whether there is room. Places that were found before mean nothing afterwards.
     pub fn prepare(&mut self, entries: usize) -> bool {
