@@ -31,12 +31,13 @@ pub struct Packet {
     interface: u32,
     forwarding: u32,
     flow: u32,
+    flow_out: u32,
     /// Its `start` counts from the start of the chunk, modulo 2^16, so that no change of the headers in front moves it.
     offload: Offload,
     /// What the chunk's scratch holds, and the chunk's class.
     kept: u8,
-    /// Room for a security association, a mark and a VRF.
-    _room: [u8; 7],
+    /// Room for a mark and a VRF.
+    _room: [u8; 3],
     shown: Shown,
 }
 
@@ -138,6 +139,7 @@ impl Packet {
         interface: 0,
         forwarding: 0,
         flow: 0,
+        flow_out: 0,
         offload: Offload {
             checksum: crate::offload::Checksum::Unknown,
             gso: crate::offload::Gso::None,
@@ -147,7 +149,7 @@ impl Packet {
         },
         kept: 0,
         shown: Shown::EMPTY,
-        _room: [0; 7],
+        _room: [0; 3],
     };
 
     /// A frame of `len` octets behind the usual headroom. Its octets are whatever the buffer held before: for a
@@ -178,6 +180,7 @@ impl Packet {
             interface,
             forwarding,
             flow,
+            flow_out,
             offload,
             kept,
             shown,
@@ -185,7 +188,7 @@ impl Packet {
         } = self;
         (*start, *l3, *l4, *flags) = (FRAME as u16, 0, 0, ParseFlags::empty());
         (*protocol, *reason, *resume, *nesting, *state, *mtu) = (0, 0, 0, 0, State::EMPTY, 0);
-        (*interface, *forwarding, *flow, *offload) = (0, 0, 0, Offload::default());
+        (*interface, *forwarding, *flow, *flow_out, *offload) = (0, 0, 0, 0, Offload::default());
         shown.kind = 0;
         *kept = if len <= SMALL_FRAME { 0 } else { IS_LARGE };
         self.buffer = buffer;
@@ -470,6 +473,18 @@ impl Packet {
     #[inline(always)]
     pub fn set_flow(&mut self, flow: u32) {
         self.flow = flow;
+    }
+
+    /// Its session in the zone that it leaves by, where that is another zone, as the graph notes it; 0: nothing was noted.
+    #[inline(always)]
+    pub fn flow_out(&self) -> u32 {
+        self.flow_out
+    }
+
+    /// Notes its session in the zone that it leaves by.
+    #[inline(always)]
+    pub fn set_flow_out(&mut self, flow: u32) {
+        self.flow_out = flow;
     }
 
     /// The transport header in the first fragment of its packet, as the graph noted it.

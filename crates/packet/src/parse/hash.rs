@@ -80,19 +80,22 @@ pub fn quoted(parsed: &Parsed, frame: &[u8]) -> Option<Parsed> {
     };
     let inner = message.get(icmpv4::LENGTH..).filter(|_| is_error)?;
     let l3 = parsed.l4.checked_add(icmpv4::LENGTH as u16)?;
-    let (headers, protocol, is_fragment) = if v4 {
+    let (headers, protocol, is_fragment, is_later) = if v4 {
         let header = inner.first_chunk::<{ ipv4::LENGTH }>().filter(|header| header[0] >> 4 == 4)?;
         let fragment = be16(header, ipv4::FRAGMENT) & !ipv4::DONT_FRAGMENT;
-        (usize::from(header[0] & 0xf) * 4, header[ipv4::PROTOCOL], fragment != 0)
+        let is_later = fragment & ipv4::OFFSET_MASK != 0;
+        (usize::from(header[0] & 0xf) * 4, header[ipv4::PROTOCOL], fragment != 0, is_later)
     } else {
         inner.first_chunk::<{ ipv6::LENGTH }>().filter(|header| header[0] >> 4 == 6)?;
         let walk = ipv6::walk(inner).ok()?;
         let is_fragment = walk.fragment.is_some_and(|fragment| !fragment.is_atomic());
-        (walk.l4.unwrap_or(inner.len()), walk.protocol, is_fragment)
+        let is_later = walk.fragment.is_some_and(|fragment| fragment.offset > 0);
+        (walk.l4.unwrap_or(inner.len()), walk.protocol, is_fragment, is_later)
     };
     let rest = inner.len().checked_sub(headers)?;
     let flags = if v4 { ParseFlags::IP4 } else { ParseFlags::IP6 }
         | ParseFlags::FRAGMENT.when(is_fragment)
+        | ParseFlags::LATER_FRAGMENT.when(is_later)
         | ParseFlags::L4.when(rest >= 4)
         | ParseFlags::L4_HEADER.when(rest >= icmpv4::LENGTH);
     let l4 = l3.checked_add(u16::try_from(headers).ok()?)?;

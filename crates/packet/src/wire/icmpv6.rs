@@ -2,8 +2,8 @@
 
 pub use super::icmpv4::{CHECKSUM, Fields, Header, LENGTH};
 
-/// Types of requests, each with the type of its reply (RFC 4443, RFC 4620).
-pub const QUERIES: [(u8, u8); 2] = [(kind::ECHO_REQUEST, kind::ECHO_REPLY), (139, 140)];
+/// Types of requests with an identifier, each with the type of its reply (RFC 4443). Node information (RFC 4620) has none.
+pub const QUERIES: [(u8, u8); 1] = [(kind::ECHO_REQUEST, kind::ECHO_REPLY)];
 
 /// Message types; errors are below 128.
 pub mod kind {
