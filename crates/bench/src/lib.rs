@@ -10,6 +10,7 @@ pub mod acl;
 pub mod alike;
 pub mod between;
 mod error;
+pub mod flow;
 pub mod forward;
 pub mod lpm;
 mod machine;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    Access, Address, Buffers, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor, NextHop, Origin, PerFamily,
-    Route, RouteTarget, Vrf, VrfIndex, Workers,
+    Access, Address, Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor,
+    NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
 };
 use weir_port::spec::{Middleware, PortSpec};
 
@@ -28,7 +28,8 @@ pub(crate) fn empty() -> Gateway {
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
         neighbor_discovery: Default::default(),
-        flow_table: Default::default(),
+        // What is measured is what packets walk through, unless it is the fast path.
+        flow_table: FlowTable { enabled: FastPath::Off, ..FlowTable::default() },
         limits: Default::default(),
         origins: Default::default(),
     }
@@ -44,6 +45,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         addresses: vec![Address { net, origin: Origin(0) }],
         vrf: VrfIndex(0),
         zone: None,
+        fast_path: true,
         punt: None,
         router_advertisement: None,
         sav: PerFamily::default(),

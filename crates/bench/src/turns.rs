@@ -3,7 +3,7 @@
 
 use weir_base::tsc;
 use weir_packet::vector::VECTOR;
-use weir_plane::bench::Bench;
+use weir_plane::bench::{Bench, NodeWindow};
 use weir_plane::model::Gateway;
 use weir_plane::node::Node;
 use weir_plane::root::Root;
@@ -38,6 +38,8 @@ struct Version {
     /// The nodes of policies that all packets pass.
     passes: Vec<Node>,
     outcome: Outcome,
+    /// Rounds after which the version is put into force again: nothing that was learned holds then.
+    changes: Option<usize>,
 }
 
 /// A gateway and its versions.
@@ -54,8 +56,19 @@ impl Run {
 
     /// Adds a version, whose packets pass these nodes of policies and come to this end.
     pub(crate) fn add(&mut self, model: &Gateway, passes: &[Node], outcome: Outcome) -> Result<(), Error> {
+        self.add_version(model, passes, outcome, None)
+    }
+
+    /// As [`Run::add`]. The version is put into force again after so many rounds, so that nothing that was learned holds.
+    pub(crate) fn add_version(
+        &mut self,
+        model: &Gateway,
+        passes: &[Node],
+        outcome: Outcome,
+        changes: Option<usize>,
+    ) -> Result<(), Error> {
         let root = self.bench.compile(model)?;
-        self.versions.push(Version { root, passes: passes.to_vec(), outcome });
+        self.versions.push(Version { root, passes: passes.to_vec(), outcome, changes });
         Ok(())
     }
 
@@ -76,11 +89,33 @@ impl Run {
     }
 }
 
+/// Runs a window; returns what every node did.
+fn rounds(bench: &mut Bench, version: &Version) -> Vec<NodeWindow> {
+    let Some(changes) = version.changes else { return bench.window(WINDOW) };
+    let mut all: Vec<NodeWindow> = Vec::new();
+    let mut left = WINDOW;
+    while left > 0 {
+        bench.enforce(&version.root);
+        let now = changes.clamp(1, left);
+        left -= now;
+        let nodes = bench.window(now);
+        if all.is_empty() {
+            all = nodes;
+            continue;
+        }
+        for (sum, node) in all.iter_mut().zip(nodes) {
+            sum.packets += node.packets;
+            sum.ticks += node.ticks;
+        }
+    }
+    all
+}
+
 /// Returns ticks per packet of a window.
 fn window(bench: &mut Bench, version: &Version) -> Result<Turn, Error> {
     let before = bench.conservation();
     let start = tsc::ticks();
-    let nodes = bench.window(WINDOW);
+    let nodes = rounds(bench, version);
     let wall = tsc::ticks() - start;
     let after = bench.conservation();
     let received = after.received - before.received;
@@ -88,6 +123,8 @@ fn window(bench: &mut Bench, version: &Version) -> Result<Turn, Error> {
     let of = |node: Node| nodes.iter().find(|window| window.node == node).map_or(0, |window| window.packets);
     // Packets run both ways, and a version may have its lists on one interface alone.
     let is_right = |node: Node| match version.passes.contains(&node) {
+        // A flow may have a second packet before the change.
+        true if version.changes.is_some() => 10 * of(node) >= 9 * received,
         true => of(node) == received || 2 * of(node) == received,
         false => of(node) == 0,
     };
@@ -184,6 +221,12 @@ impl Samples {
     /// Returns ticks of a node, per packet that passes it.
     pub(crate) fn node(&self, node: Node) -> Figure {
         Figure::of(self.turns.iter().filter_map(|turn| turn.node(node)))
+    }
+
+    /// Returns ticks of some nodes together, per packet that passes them.
+    pub(crate) fn sum(&self, nodes: &[Node]) -> Figure {
+        let of = |turn: &Turn| nodes.iter().map(|&node| turn.node(node)).sum::<Option<f64>>();
+        Figure::of(self.turns.iter().filter_map(of))
     }
 
     /// Returns the nodes that ran, in the order of the graph.

@@ -29,13 +29,15 @@ macro_rules! nodes {
 nodes! {
     Rx "rx" "Takes packets from the ports.";
     HandoverInput "handover-input" "Takes packets that other workers handed over.";
-    FlowAge "flow-age" "Ends sessions whose time is over.";
+    FlowAge "flow-age" "Ends sessions whose time is over, and forgets decisions about idle flows.";
     EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and reports neighbour events.";
     Handover "handover" "Gives packets to the worker that owns their flow.";
+    Ip4Flow "ip4-flow" "Lets IPv4 packets of flows that were decided take the decision.";
+    Ip6Flow "ip6-flow" "Lets IPv6 packets of flows that were decided take the decision.";
     Ip4Sav "ip4-sav" "Validates the sources of IPv4 packets.";
     Ip6Sav "ip6-sav" "Validates the sources of IPv6 packets.";
     Ip4MacIp "ip4-mac-ip" "Checks the hardware addresses of IPv4 packets against the bindings.";

@@ -206,6 +206,31 @@ pub struct TableStats {
     pub when_full: Name,
 }
 
+/// Counters of learned decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FastPath {
+    /// Decisions that there are, but for those of sessions.
+    pub learned: u64,
+    /// Octets of memory.
+    pub octets: u64,
+    /// Packets that took a decision.
+    pub hits: u64,
+    /// Packets of flows about which nothing was learned.
+    pub new: u64,
+    /// Packets of flows that were decided before something changed.
+    pub changed: u64,
+    /// Packets that differ in a field on which the decision depends.
+    pub differs: u64,
+    /// Packets that can take no decision.
+    pub excluded: u64,
+    /// Decisions that were learned, for new flows or again.
+    pub decided: u64,
+    /// Decisions for which there was no room.
+    pub refused: u64,
+    /// Decisions that were forgotten for their age.
+    pub expired: u64,
+}
+
 /// Sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flows {
@@ -213,6 +238,8 @@ pub struct Flows {
     pub rows: Vec<FlowRow>,
     /// All that match.
     pub total: usize,
+    /// Learned decisions.
+    pub fast_path: FastPath,
 }
 
 /// A session.

@@ -1,5 +1,5 @@
 //! Scenarios of sessions, one in each file of `tests/sessions/`: a configuration, packets with their times, and the verdict on
-//! each.
+//! each. Those in `read/` were written from the documentation and the RFCs, without the code.
 //!
 //! ```text
 //! # a remark
@@ -148,7 +148,7 @@ impl Rig {
                     assert_eq!(found, rest.trim(), "{}:{number}: {:#?}", self.file, flows.rows);
                 }
                 "clear" => {
-                    self.harness.clear_flows(&FlowFilter::default());
+                    self.harness.clear_flows(&filter(rest));
                 }
                 "reload" => {
                     let block = lines.by_ref().take_while(|(_, line)| line.trim() != "end");
@@ -162,6 +162,15 @@ impl Rig {
             }
         }
     }
+}
+
+/// The sessions that a rule without its action matches; all without a rule.
+fn filter(rule: &str) -> FlowFilter {
+    let rule = Some(rule.trim()).filter(|rule| !rule.is_empty()).map(|rule| {
+        let text = format!("version = 1\n[acl.filter]\nrules = [\"permit {rule}\"]\n");
+        model("filter", &text).acls[0].rules[0].clone()
+    });
+    FlowFilter { rule }
 }
 
 /// A frame as text says; `bad-checksum` before it spoils the checksum of its IPv4 header.
@@ -217,7 +226,9 @@ fn scenario(path: &Path) {
 #[test]
 fn scenarios() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sessions");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let list = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let mut files = list(&folder);
+    files.extend(list(&folder.join("read")));
     files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
     assert!(files.len() > 3, "scenarios");

@@ -168,11 +168,11 @@ mod tests {
         let guides = guides(&little()).unwrap();
         assert_eq!(guides.iter().map(|guide| guide.family.as_str()).collect::<Vec<_>>(), ["ipv4", "ipv6"]);
         for guide in &guides {
-            assert_eq!(guide.rows.len(), 5);
+            assert_eq!(guide.rows.len(), 7);
             assert!(guide.rows.iter().all(|row| row.ticks.median > 0.0 && row.rate > 0.0), "{guide:?}");
             assert_eq!(guide.rows.iter().filter(|row| row.target.is_some()).count(), 2);
             let with_theirs = guide.rows.iter().filter(|row| row.theirs.is_some()).count();
-            assert_eq!(with_theirs, if guide.family == "ipv4" { 3 } else { 0 });
+            assert_eq!(with_theirs, if guide.family == "ipv4" { 5 } else { 0 });
             assert!(guide.nodes.iter().all(|node| node.ticks.median > 0.0));
         }
     }

@@ -23,6 +23,7 @@ use super::stations::{Fixed, LearnedSet};
 use super::table_full::{TableFull, most_bytes};
 use crate::compile::rib::{Entry, Rib};
 use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
+use crate::root::acl::Access;
 use crate::root::sampler::Sampler;
 use crate::root::{
     Adjacency, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, Tables, derived_mac,
@@ -316,7 +317,7 @@ impl Compiler {
             pending: Pending::default(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
-            acl: self.acl.current().clone(),
+            acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
             ethertypes_out: self.ethertypes_out,
@@ -324,6 +325,15 @@ impl Compiler {
             icmp: self.icmp,
             flow_table: self.flow_table,
             invent_neighbors: self.settings.invent_neighbors,
+        }
+    }
+
+    /// The access lists. Sessions that go on in any case are looked for wherever there are lists.
+    fn access(&self) -> Access {
+        let access = self.acl.current().clone();
+        match self.flow_table.recheck {
+            true => access,
+            false => Access { reflecting: access.reflecting.iter().map(|_| true).collect(), ..access },
         }
     }
 
@@ -402,6 +412,7 @@ impl Compiler {
                 down: place.down,
                 vrf: map.vrfs[usize::from(interface.vrf.0)],
                 zone: map.zones[index],
+                fast_path: interface.fast_path,
                 mac,
                 mtu: interface.mtu,
                 addresses: addresses.into(),

@@ -47,8 +47,9 @@ impl LearnedSet {
         self.places.range((address, 0)..=(address, u32::MAX)).map(|(_, interface)| *interface)
     }
 
+    /// All of them, in an order that equal gateways share: it decides the numbers of adjacencies.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, IpAddr)> {
-        self.stations.keys().copied()
+        self.places.iter().map(|&(address, interface)| (interface, address))
     }
 }
 

@@ -14,6 +14,7 @@
 //! earlier. Objects that readers have passed are freed by operations, and by who finds that there is none.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::{Deref, DerefMut};
 use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
@@ -35,7 +36,7 @@ use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor;
 use crate::neighbor::control::{self, Keeper, News, Work};
-use crate::root::Root;
+use crate::root::{Changes, Root};
 use crate::stats::TableStats;
 
 /// News that nobody has asked for yet, at most: older ones are forgotten.
@@ -63,6 +64,7 @@ pub(super) struct Control {
     pub(super) links: Signal,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
+    changes: Arc<Changes>,
     pub(super) clock: Clock,
     pub(super) senders: Vec<Arc<CommandSender>>,
     keeper: Waker,
@@ -126,9 +128,53 @@ pub(super) struct Parts {
     pub(super) ports: Vec<Option<OpenPort>>,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
+    pub(super) changes: Arc<Changes>,
     pub(super) clock: Clock,
     pub(super) senders: Vec<Arc<CommandSender>>,
     pub(super) waker: Waker,
+}
+
+/// The compiler, to be changed. The first change is announced before it is made; all are in force when this is dropped.
+pub(super) struct Changing<'c> {
+    compiler: RwLockWriteGuard<'c, Compiler>,
+    changes: &'c Changes,
+    begun: bool,
+}
+
+impl<'c> Changing<'c> {
+    fn new(compiler: RwLockWriteGuard<'c, Compiler>, changes: &'c Changes) -> Self {
+        Changing { compiler, changes, begun: false }
+    }
+
+    /// The compiler, for changes that no worker can see.
+    pub(super) fn quietly(&mut self) -> &mut Compiler {
+        &mut self.compiler
+    }
+}
+
+impl Deref for Changing<'_> {
+    type Target = Compiler;
+
+    fn deref(&self) -> &Compiler {
+        &self.compiler
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Compiler {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.changes.begin();
+        }
+        &mut self.compiler
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if self.begun {
+            self.changes.end();
+        }
+    }
 }
 
 /// The right to change what the compiler knows. Dropping it tells the compiler what was learned meanwhile.
@@ -144,7 +190,11 @@ impl Operation<'_> {
     }
 
     /// The compiler, to be changed: those who look at it wait.
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Compiler> {
+    pub(super) fn write(&self) -> Changing<'_> {
+        Changing::new(self.lock(), &self.control.changes)
+    }
+
+    fn lock(&self) -> RwLockWriteGuard<'_, Compiler> {
         let since = Instant::now();
         // Who waits for the lock keeps readers out. So it is tried, and long listings hold up nobody but this operation.
         while since.elapsed() < PATIENCE {
@@ -163,8 +213,8 @@ impl Drop for Operation<'_> {
         if !thread::panicking() {
             let mut compiler = self.write();
             let published = self.control.tell(&mut self.control.state(), &mut compiler);
-            compiler.collect();
-            let rubbish = compiler.take_rubbish();
+            compiler.quietly().collect();
+            let rubbish = compiler.quietly().take_rubbish();
             drop(compiler);
             drop(rubbish);
             if published {
@@ -185,8 +235,21 @@ impl Drop for Operation<'_> {
 
 impl Control {
     pub(super) fn new(parts: Parts) -> Control {
-        let Parts { model, map, places, keeper, compiled, compiler, ports, domain, root, clock, senders, waker } =
-            parts;
+        let Parts {
+            model,
+            map,
+            places,
+            keeper,
+            compiled,
+            compiler,
+            ports,
+            domain,
+            root,
+            changes,
+            clock,
+            senders,
+            waker,
+        } = parts;
         let state = State {
             model: Arc::new(model),
             map: Arc::new(map),
@@ -211,6 +274,7 @@ impl Control {
             links: Signal::default(),
             domain,
             root,
+            changes,
             clock,
             senders,
             keeper: waker,
@@ -242,15 +306,15 @@ impl Control {
     }
 
     /// The compiler, to be changed, if nobody is at work and nobody looks at it.
-    fn idle(&self) -> Option<(MutexGuard<'_, ()>, RwLockWriteGuard<'_, Compiler>)> {
+    fn idle(&self) -> Option<(MutexGuard<'_, ()>, Changing<'_>)> {
         let alone = match self.operating.try_lock() {
             Ok(alone) => alone,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         match self.compiler.try_write() {
-            Ok(compiler) => Some((alone, compiler)),
-            Err(TryLockError::Poisoned(poisoned)) => Some((alone, poisoned.into_inner())),
+            Ok(compiler) => Some((alone, Changing::new(compiler, &self.changes))),
+            Err(TryLockError::Poisoned(poisoned)) => Some((alone, Changing::new(poisoned.into_inner(), &self.changes))),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -277,7 +341,7 @@ impl Control {
     /// Frees what readers have passed, unless an operation is under way, which does so itself.
     pub(super) fn collect(&self) {
         if let Some((_alone, mut compiler)) = self.idle() {
-            compiler.collect();
+            compiler.quietly().collect();
             self.domain.collect();
         }
     }
@@ -336,7 +400,9 @@ impl Control {
     fn publish(&self, state: &mut State) {
         state.generation += 1;
         let root = state.compiled.with(&state.unknown, &state.down);
+        self.changes.begin();
         self.root.replace(Root { generation: state.generation, ..root });
+        self.changes.end();
     }
 
     /// Does what is to be done. Who is at work gives the compiler. Gives whether there is a new version of the root.

@@ -7,12 +7,14 @@ use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
 use crate::compile::rib::Rib;
 use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
+use crate::graph::counters::FlowCounters;
 use crate::graph::fragments::{self, Fragments};
 use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
 use crate::model::{self, FlowTable, InterfaceKind};
 use crate::neighbor::Table;
 use crate::root::Root;
+use crate::root::counters::Counter;
 use crate::root::sav::{PLACES, Sources};
 use crate::stats::{self, Snapshot};
 
@@ -139,6 +141,7 @@ pub(super) struct Waiting {
     /// Prefixes that packets came from which were not valid.
     pub(super) sources: usize,
     pub(super) sessions: SessionUse,
+    pub(super) flows: stats::FastPath,
 }
 
 /// Sessions, and what they take.
@@ -230,6 +233,25 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
     rows
 }
 
+/// Sums up the counters of learned decisions.
+pub(crate) fn fast_path<'c>(counters: impl Iterator<Item = &'c FlowCounters>) -> stats::FastPath {
+    counters.fold(stats::FastPath::default(), |all, own| {
+        let [new, changed, differs] = own.misses.each_ref().map(Counter::value);
+        stats::FastPath {
+            learned: all.learned + own.learned.value(),
+            octets: all.octets + own.octets.value(),
+            hits: all.hits + own.hits.value(),
+            new: all.new + new,
+            changed: all.changed + changed,
+            differs: all.differs + differs,
+            excluded: all.excluded + own.excluded.value(),
+            decided: all.decided + own.decided.value(),
+            refused: all.refused + own.refused.value(),
+            expired: all.expired + own.expired.value(),
+        }
+    })
+}
+
 /// How full the tables are of what was learned, and of what is in workers.
 pub(super) fn other_tables(
     model: &model::Gateway,
@@ -270,6 +292,15 @@ pub(super) fn other_tables(
             limit: half_open.into(),
             bytes: 0,
             when_full: "the oldest half-open session on the same worker ends".into(),
+        });
+    }
+    if waiting.flows != stats::FastPath::default() {
+        rows.push(stats::TableStats {
+            name: "learned decisions".into(),
+            used: waiting.flows.learned,
+            limit: model.flow_table.flows.into(),
+            bytes: waiting.flows.octets,
+            when_full: "packets of further flows walk, until decisions about idle flows are forgotten".into(),
         });
     }
     let hold = model.neighbor_discovery.hold_total;

@@ -25,8 +25,8 @@ use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
-use crate::root::Root;
 use crate::root::counters::Counter;
+use crate::root::{Changes, Root};
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
@@ -149,6 +149,7 @@ impl Engine {
         let root = Arc::new(Published::new(compiled.clone(), &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
+        let changes = Arc::<Changes>::default();
         before_threads().map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
@@ -160,6 +161,7 @@ impl Engine {
             pool: &pool,
             clock: &clock,
             busy: &busy,
+            changes: &changes,
             keeper: &waker,
             sampler: &wakers.1,
         };
@@ -184,6 +186,7 @@ impl Engine {
             ports,
             domain: domain.clone(),
             root: Arc::clone(&root),
+            changes,
             clock: clock.clone(),
             senders,
             waker: waker.clone(),
@@ -359,6 +362,7 @@ impl Engine {
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
+            flows: self.fast_path(),
         };
         Snapshot {
             elapsed: 0.0,
@@ -392,6 +396,11 @@ impl Engine {
                 rows.iter().cloned().chain(others).collect()
             },
         }
+    }
+
+    /// Returns the counters of learned decisions.
+    fn fast_path(&self) -> stats::FastPath {
+        report::fast_path(self.workers.iter().map(|worker| &worker.counters.flows))
     }
 
     fn sessions_in_use(&self) -> report::SessionUse {
@@ -642,7 +651,8 @@ impl Engine {
             );
         }
         let (compiler, model, _) = self.control.look();
-        Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, now)))
+        let fast_path = self.fast_path();
+        Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, fast_path, now)))
     }
 
     /// Ends the sessions that a filter matches; gives how many.

@@ -259,6 +259,7 @@ pub(crate) fn decision(
             })
         }
         Fate::Validated { .. } => None,
+        Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }
         | Fate::Transmitted { .. }

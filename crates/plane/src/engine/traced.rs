@@ -1,6 +1,7 @@
 //! Traced packets as values, with what decided about each.
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::graph::record::Miss;
 use crate::model::Origin;
 
 /// A traced packet, as `show trace` shows it.
@@ -51,6 +52,8 @@ pub enum TraceDecision {
     },
     /// The ethertypes of an interface; where they were declared.
     Ethertypes(Origin),
+    /// The learned decision about its flow, or why it takes none.
+    Flow(Option<Miss>),
     /// It is not in force any more.
     Gone,
 }

@@ -45,6 +45,27 @@ impl SessionCounters {
     }
 }
 
+/// Counters of a worker's learned decisions.
+#[derive(Debug, Default)]
+pub struct FlowCounters {
+    /// Decisions that there are, but for those of sessions.
+    pub learned: Counter,
+    /// Octets of memory.
+    pub octets: Counter,
+    /// Packets that took a decision.
+    pub hits: Counter,
+    /// Packets that walked, by [`Miss`](crate::graph::record::Miss).
+    pub misses: [Counter; 3],
+    /// Packets that can take no decision.
+    pub excluded: Counter,
+    /// Decisions that were learned, for new flows or again.
+    pub decided: Counter,
+    /// Decisions for which there was no room.
+    pub refused: Counter,
+    /// Decisions that were forgotten for their age.
+    pub expired: Counter,
+}
+
 /// What a worker counts.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -91,6 +112,8 @@ pub struct WorkerCounters {
     pub unknown: Sources,
     /// Sessions.
     pub sessions: SessionCounters,
+    /// Learned decisions.
+    pub flows: FlowCounters,
     /// Events that the control side had no room for.
     pub events_lost: Counter,
     /// Rounds of the main loop.
@@ -125,6 +148,7 @@ impl Default for WorkerCounters {
             spoofed: Sources::default(),
             unknown: Sources::default(),
             sessions: SessionCounters::default(),
+            flows: FlowCounters::default(),
             events_lost: Counter::default(),
             loops: Counter::default(),
             idle_loops: Counter::default(),

@@ -3,6 +3,7 @@
 pub mod counters;
 pub(crate) mod events;
 mod flags;
+pub(crate) mod flow;
 pub(crate) mod fragments;
 pub(crate) mod hold;
 pub mod limiter;

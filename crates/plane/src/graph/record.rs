@@ -48,6 +48,17 @@ pub enum Fragmented {
     Refused,
 }
 
+/// Why a packet takes no learned decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Miss {
+    /// Nothing was learned about its flow.
+    New,
+    /// Something has changed since its flow was decided.
+    Changed,
+    /// It differs in a field on which the decision depends.
+    Differs,
+}
+
 /// A packet's part in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -82,6 +93,13 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
+    },
+    /// A learned decision about its flow was looked for.
+    Flow {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// Why it takes none; `None`: it would take one, if its fates were not recorded.
+        miss: Option<Miss>,
     },
     /// Its source was validated.
     Validated {

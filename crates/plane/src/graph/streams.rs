@@ -26,6 +26,8 @@ pub(crate) enum Stream {
     Samples(usize),
     /// Keys of a worker's tables of sessions.
     Sessions(usize),
+    /// Keys of a worker's tables of learned decisions.
+    Flows(usize),
 }
 
 impl Stream {
@@ -42,6 +44,7 @@ impl Stream {
             Stream::Samples(worker) => (7, worker),
             Stream::UnknownSources => (8, 0),
             Stream::Sessions(worker) => (9, worker),
+            Stream::Flows(worker) => (10, worker),
         };
         entropy.stream(purpose << 32 | worker as u64)
     }
@@ -54,14 +57,21 @@ mod tests {
     #[test]
     fn no_two_consumers_share_a_stream() {
         let entropy = Entropy::from_seed(1);
-        let of_worker =
-            [Stream::Worker, Stream::Hold, Stream::Reassembly, Stream::Fragments, Stream::Samples, Stream::Sessions];
+        let of_worker = [
+            Stream::Worker,
+            Stream::Hold,
+            Stream::Reassembly,
+            Stream::Fragments,
+            Stream::Samples,
+            Stream::Sessions,
+            Stream::Flows,
+        ];
         let all = [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors]
             .into_iter()
             .chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
         let first: Vec<u64> = all.map(|stream| stream.open(&entropy).next()).collect();
         let distinct: std::collections::HashSet<u64> = first.iter().copied().collect();
-        assert_eq!((first.len(), distinct.len()), (4 + 6 * 64, 4 + 6 * 64));
+        assert_eq!((first.len(), distinct.len()), (4 + 7 * 64, 4 + 7 * 64));
         assert_eq!(Stream::Worker(3).open(&entropy).next(), Stream::Worker(3).open(&entropy).next());
     }
 }

@@ -21,6 +21,7 @@ use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Event;
 use crate::graph::events::Events;
 use crate::graph::flags::ORIGINATED;
+use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
@@ -35,7 +36,7 @@ use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::Root;
+use crate::root::{Changes, Root};
 
 /// The number, for the recorder, of packets that no input packet led to.
 pub(crate) const UNASKED: u32 = u32::MAX;
@@ -70,6 +71,7 @@ pub(crate) enum Command {
 /// What a worker shares with the control thread and the other workers.
 pub(crate) struct Shared {
     pub(crate) root: Arc<Published<Root>>,
+    pub(crate) changes: Arc<Changes>,
     pub(crate) tracer: Arc<Tracer>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) clock: Clock,
@@ -138,6 +140,8 @@ pub(crate) struct Worker {
     reassembly: Reassembly,
     fragments: Fragments,
     sessions: Sessions,
+    flows: Learned,
+    notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
     pub(crate) events: Events,
@@ -180,6 +184,8 @@ impl Worker {
         let fragments = Fragments::new(open(Stream::Fragments(number)).words());
         let mut secrets = open(Stream::Sessions(number));
         let sessions = Sessions::new(|| secrets.next());
+        let mut secrets = open(Stream::Flows(number));
+        let flows = Learned::new(|| secrets.next());
         let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
         let random = open(Stream::Worker(number));
         Worker {
@@ -205,6 +211,8 @@ impl Worker {
             reassembly,
             fragments,
             sessions,
+            flows,
+            notes: Box::default(),
             seed,
             random,
             events: Events::unheard(),
@@ -313,10 +321,8 @@ impl Worker {
 
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline(), self.sessions.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let packets = [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()];
+        packets.into_iter().chain([self.sessions.deadline(), self.flows.deadline()]).flatten().min()
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
@@ -446,6 +452,8 @@ impl Worker {
             reassembly,
             fragments,
             sessions,
+            flows,
+            notes,
             seed,
             random,
             events,
@@ -460,8 +468,11 @@ impl Worker {
             ..
         } = self;
         let guard = reader.pin();
+        let settled = shared.changes.settled();
         let root = shared.root.load(&guard);
+        let epoch = settled.filter(|_| shared.changes.settled() == settled);
         sessions.adopt(root, self.workers);
+        flows.adopt(root, self.workers);
         let mut context = Context {
             root,
             guard: &guard,
@@ -476,6 +487,9 @@ impl Worker {
             reassembly,
             fragments,
             sessions,
+            flows,
+            notes,
+            epoch,
             rules: root.acl.version(),
             random,
             events,
@@ -502,6 +516,9 @@ impl Worker {
         }
         if pass.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
             pass.age();
+        }
+        if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
+            pass.forget();
         }
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
@@ -653,10 +670,18 @@ impl Pass<'_, '_> {
         let start = tsc::ticks();
         let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
         sessions.end_vector(&counters.sessions);
-        let node = &counters.nodes[Node::FlowAge as usize];
-        node.calls.add(1);
-        node.packets.add(visited as u64);
-        node.ticks.add(tsc::ticks().wrapping_sub(start));
+        charge_age(counters, visited, start);
+    }
+
+    /// Forgets decisions about idle flows.
+    #[cold]
+    fn forget(&mut self) {
+        let Context { flows, counters, now, .. } = &mut *self.context;
+        let start = tsc::ticks();
+        let visited = flows.age(&counters.flows, *now);
+        flows.prepare();
+        flows.show(&counters.flows);
+        charge_age(counters, visited, start);
     }
 
     /// Runs the graph over held packets that `next` gives, a vector at a time.
@@ -740,6 +765,9 @@ impl Pass<'_, '_> {
         let mut start = tsc::ticks();
         while let Some(node) = context.next.pending() {
             context.next.take(node, spare);
+            // Nodes see packets in the order of arrival, whichever ways these took: so what nodes give to some packets and not to
+            // others, as limits do, does not depend on the ways.
+            spare.sort();
             if tracing {
                 trace(context, tracer, vector, node, wanted, spare);
                 start = tsc::ticks();
@@ -764,18 +792,32 @@ impl Pass<'_, '_> {
             context.sessions.end_vector(&context.counters.sessions);
             context.sessions.prepare();
         }
+        context.notes.end_pass();
+        if context.notes.is_on() {
+            context.notes.end_vector();
+            context.flows.prepare();
+            context.flows.show(&context.counters.flows);
+        }
     }
 }
 
+/// Charges a visit of the flow table to `flow-age`.
+fn charge_age(counters: &WorkerCounters, visited: usize, start: u64) {
+    let node = &counters.nodes[Node::FlowAge as usize];
+    node.calls.add(1);
+    node.packets.add(visited as u64);
+    node.ticks.add(tsc::ticks().wrapping_sub(start));
+}
+
 /// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
-fn resume(context: &Context<'_>, packet: &mut Packet) -> Node {
+fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     let root = context.root;
     if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
         packet.set_reason(Reason::InterfaceGone.number());
     }
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
-        None => nodes::entry(root, packet),
+        None => nodes::entry(root, context.notes, packet),
         // Nobody is told whose interface is gone, nor that a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
         Some(_) => Node::IcmpError,

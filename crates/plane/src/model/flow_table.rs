@@ -1,4 +1,4 @@
-//! Sessions of access lists: how many there may be, and for how long.
+//! Sessions of access lists: how many there may be, and for how long; and whether decisions are learned.
 
 use std::time::Duration;
 
@@ -80,7 +80,19 @@ timeouts! {
     generic "generic" 600;
 }
 
-/// Sessions of access lists.
+/// Whether decisions about flows are learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FastPath {
+    /// Where packets pass a policy.
+    #[default]
+    Auto,
+    /// On all interfaces.
+    On,
+    /// Nowhere: each packet walks.
+    Off,
+}
+
+/// Sessions of access lists, and learned decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowTable {
     /// Sessions of both families, over all workers, 1 ..= 16,777,216.
@@ -93,11 +105,23 @@ pub struct FlowTable {
     pub recheck: bool,
     /// How long sessions last.
     pub timeouts: Timeouts,
+    /// Whether decisions about flows are learned.
+    pub enabled: FastPath,
+    /// Learned decisions of both families, over all workers, 1 ..= 16,777,216; those of sessions come on top.
+    pub flows: u32,
 }
 
 impl Default for FlowTable {
     fn default() -> Self {
         let sessions = 500_000;
-        FlowTable { sessions, half_open: sessions / 4, tcp_pickup: true, recheck: true, timeouts: Timeouts::default() }
+        FlowTable {
+            sessions,
+            half_open: sessions / 4,
+            tcp_pickup: true,
+            recheck: true,
+            timeouts: Timeouts::default(),
+            enabled: FastPath::Auto,
+            flows: 1_000_000,
+        }
     }
 }

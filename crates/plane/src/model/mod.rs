@@ -23,7 +23,7 @@ pub use acl::{
     Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
-pub use flow_table::{FlowTable, SessionState, Timeouts};
+pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -101,6 +101,8 @@ pub struct Interface {
     pub vrf: VrfIndex,
     /// The zone whose sessions pass its access lists; `None`: that of its routing domain.
     pub zone: Option<String>,
+    /// Flows of packets that come in by it are learned.
+    pub fast_path: bool,
     /// What is for us and not ours to answer goes to this device of the host; what the host sends by it leaves here.
     pub punt: Option<TapSpec>,
     /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.

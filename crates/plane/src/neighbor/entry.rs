@@ -158,7 +158,9 @@ impl Table {
     /// The link of these neighbours went down: none of them is confirmed any more.
     pub(super) fn lose_touch(&mut self, interface: u32, now: Time, actions: &mut Vec<Action>) {
         let there = |(key, id): (&Key, &u32)| (key.interface == interface).then_some(*id);
-        let ids: Vec<u32> = self.index.iter().filter_map(there).collect();
+        let mut ids: Vec<u32> = self.index.iter().filter_map(there).collect();
+        // Equal seeds give equal results: the index has no order.
+        ids.sort_unstable();
         for id in ids {
             if self.entries[id as usize].state == State::Incomplete {
                 self.forget(id, actions);

@@ -125,7 +125,9 @@ impl Table {
             before.is_some_and(|link| goes_on(&key.interface, link, links))
                 && links.get(&key.interface).is_some_and(|link| link.takes(key.address))
         };
-        let gone: Vec<u32> = self.index.iter().filter(|(key, _)| !stays(key)).map(|(_, id)| *id).collect();
+        let mut gone: Vec<u32> = self.index.iter().filter(|(key, _)| !stays(key)).map(|(_, id)| *id).collect();
+        // Equal seeds give equal results: the index has no order.
+        gone.sort_unstable();
         gone.into_iter().for_each(|id| self.forget(id, actions));
         while self.index.len() > self.room() && self.evict(&Class::ALL, actions) {}
         for (number, link) in &old {

@@ -64,7 +64,7 @@ pub struct Header<K> {
 }
 
 /// An address family.
-pub trait Family: sealed::Sealed + Key + Address + From<u32> {
+pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     /// An address as it stands in a packet.
     type Octets: Copy + AsKey<Self> + Into<IpAddr>;
     /// A key of the flow table.

@@ -27,6 +27,8 @@ pub struct Interface {
     pub vrf: u16,
     /// The number of the zone whose sessions pass its access lists.
     pub zone: u16,
+    /// Flows of packets that come in by it are learned.
+    pub fast_path: bool,
     /// Its hardware address.
     pub mac: [u8; 6],
     /// Largest IP packet, in octets.

@@ -118,6 +118,7 @@ impl Build {
             addresses,
             vrf,
             zone: None,
+            fast_path: true,
             punt,
             router_advertisement,
             sav: PerFamily::default(),

@@ -8,6 +8,7 @@ use super::error::Error;
 use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
+use weir_bench::flow::Flow;
 use weir_bench::forward::Forward;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
@@ -28,6 +29,8 @@ enum What {
     /// Access lists and allowlists between memory ports, as the guide to access lists on VPP measures them, and rule sets of
     /// many sizes
     Acl(AclArgs),
+    /// Established flows under all policies, with the fast path and without, beside forwarding alone
+    Flow(FlowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -112,12 +115,26 @@ struct AclArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct FlowArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// The CPU to run on; else the last one that may be used
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// A small part of the effort, and few flows: shows that it works
+    #[arg(long)]
+    quick: bool,
+}
+
 impl Bench {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
             What::Forward(args) => args.run(),
             What::Sav(args) => args.run(),
             What::Acl(args) => args.run(),
+            What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
         }
     }
 }

@@ -119,6 +119,8 @@ codes! {
     ZoneVrfs = "zone-vrfs",
     /// Warning: a list that opens sessions, where no list is in the way of their replies.
     NeedlessReflect = "needless-reflect",
+    /// Warning: an offload that no port offers.
+    NoOffload = "no-offload",
     /// A list that an interface names twice.
     RepeatedList = "repeated-list",
     /// A kind of port that does not exist.

@@ -60,6 +60,7 @@ pub(super) fn resolve(
     resolver.access_names();
     let samplers = resolver.samplers();
     let interfaces = resolver.interfaces();
+    resolver.fast_interfaces();
     resolver.addresses();
     let routes = resolver.routes();
     let neighbors = resolver.neighbors(&routes);

@@ -209,6 +209,15 @@ impl<'r> Reader<'r> {
         }
     }
 
+    /// `"auto"` or a boolean.
+    pub(super) fn automatic(&mut self, value: Value<'_>) -> Option<Option<bool>> {
+        match value.get_ref() {
+            DeValue::String(text) if text.as_ref() == "auto" => Some(None),
+            DeValue::String(_) => self.wrong_type(value, "`\"auto\"`, `true` or `false`"),
+            _ => self.boolean(value).map(Some),
+        }
+    }
+
     /// An integer within a range.
     pub(super) fn integer(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let DeValue::Integer(integer) = value.get_ref() else {

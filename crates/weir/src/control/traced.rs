@@ -2,6 +2,7 @@
 
 use weir_plane::compile::Named;
 use weir_plane::engine::TraceDecision;
+use weir_plane::graph::record::Miss;
 use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
@@ -45,6 +46,15 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             None => format!("{policy}, {}", at(&decision.why, *origin)),
         },
         TraceDecision::Ethertypes(origin) => at("the ethertypes of the interface", *origin),
+        TraceDecision::Flow(miss) => match miss {
+            None => "other packets of the flow take a learned decision; a traced packet walks",
+            Some(Miss::New) => "nothing is learned about the flow",
+            Some(Miss::Changed) => "something has changed since the flow was decided",
+            Some(Miss::Differs) => {
+                "a rule compares a field in which the packet differs from those of the learned decision"
+            }
+        }
+        .to_owned(),
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

@@ -19,6 +19,70 @@ pub struct Flows {
     pub sessions: Vec<Flow>,
     /// How many match in all.
     pub total: u64,
+    /// Learned decisions.
+    pub fast_path: FastPath,
+}
+
+/// Counters of learned decisions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FastPath {
+    /// Decisions that there are, but for those of sessions.
+    pub learned: u64,
+    /// Octets of memory.
+    pub bytes: u64,
+    /// Packets that took a decision.
+    pub hits: u64,
+    /// Packets that did not, by cause.
+    pub misses: Misses,
+    /// Packets that can take no decision: fragments, those with options, SYN, FIN, RST, and others.
+    pub excluded: u64,
+    /// Decisions that were learned, for new flows or again.
+    pub decided: u64,
+    /// Decisions for which there was no room.
+    pub refused: u64,
+    /// Decisions that were forgotten for their age.
+    pub expired: u64,
+}
+
+/// Packets that took no learned decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Misses {
+    /// Nothing was learned about their flow.
+    pub new: u64,
+    /// Something has changed since their flow was decided.
+    pub changed: u64,
+    /// They differ in a field on which the decision depends.
+    pub differs: u64,
+}
+
+impl FastPath {
+    fn new(of: stats::FastPath) -> FastPath {
+        let stats::FastPath { learned, octets, hits, new, changed, differs, excluded, decided, refused, expired } = of;
+        let misses = Misses { new, changed, differs };
+        FastPath { learned, bytes: octets, hits, misses, excluded, decided, refused, expired }
+    }
+
+    /// A line; none if no packet has come.
+    fn text(&self) -> String {
+        let FastPath { learned, hits, misses, excluded, refused, .. } = self;
+        let Misses { new, changed, differs } = misses;
+        if hits + new + changed + differs + excluded == 0 {
+            return String::new();
+        }
+        let mut parts = vec![
+            format!("{} of new flows", plural(*new, "packet")),
+            format!("{changed} after a change"),
+            format!("{differs} that differ"),
+            format!("{excluded} that take none"),
+        ];
+        if *refused > 0 {
+            parts.push(format!("{refused} without room"));
+        }
+        let decisions = plural(*learned, "learned decision");
+        format!("{decisions}; {} took one; walked: {}\n", plural(*hits, "packet"), parts.join(", "))
+    }
 }
 
 /// A session.
@@ -86,7 +150,8 @@ pub struct Opened {
 impl Flows {
     /// Of the gateway's sessions.
     pub fn new(flows: stats::Flows) -> Self {
-        Flows { sessions: flows.rows.into_iter().map(Flow::new).collect(), total: flows.total as u64 }
+        let fast_path = FastPath::new(flows.fast_path);
+        Flows { sessions: flows.rows.into_iter().map(Flow::new).collect(), total: flows.total as u64, fast_path }
     }
 
     /// A line for each session as `conntrack -L` writes it.
@@ -199,7 +264,7 @@ impl Report for Flows {
 
     fn text(&self) -> String {
         if self.total == 0 {
-            return "there are no sessions\n".to_owned();
+            return format!("there are no sessions\n{}", self.fast_path.text());
         }
         let columns = [
             ("Protocol", Align::Left),
@@ -243,6 +308,7 @@ impl Report for Flows {
         if shown < self.total {
             text.push_str(&format!("{shown} of {}\n", plural(self.total, "session")));
         }
+        text.push_str(&self.fast_path.text());
         text
     }
 }

@@ -34,7 +34,9 @@ pub(crate) fn flows() -> Flows {
         packets: [100, 99],
         bytes: [5200, 148_000],
     };
-    Flows { rows: vec![row], total: 1 }
+    let fast_path =
+        FastPath { learned: 3, octets: 4096, hits: 1200, new: 5, changed: 2, excluded: 7, ..FastPath::default() };
+    Flows { rows: vec![row], total: 1, fast_path }
 }
 
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {

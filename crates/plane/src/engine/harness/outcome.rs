@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Role};
+use crate::graph::record::{Fragmented, Miss, Role};
 use crate::model::Origin;
 use crate::reason::Reason;
 
@@ -45,6 +45,8 @@ pub struct Outcome {
     pub answers: Vec<u32>,
     /// The interface that lets no frame of its ethertype pass, if one was asked about that.
     pub unlisted: Option<Unlisted>,
+    /// Whether a learned decision about its flow was looked for, and if so, why it takes none.
+    pub flow: Option<Option<Miss>>,
     /// What was decided about its source, if it was validated.
     pub sav: Option<Decision>,
     /// What access lists made of it as a fragment, each time that they had to: of those of the same interface the last.
@@ -84,6 +86,7 @@ impl Outcome {
             out: self.out,
             answers: self.answers,
             unlisted: later.unlisted.or(self.unlisted),
+            flow: self.flow.or(later.flow),
             fragments: self.fragments,
             sav: self.sav.or(later.sav),
             acl: self.acl,

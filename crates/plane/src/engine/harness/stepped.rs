@@ -31,7 +31,7 @@ use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{Adjacency, Kind, NONE, Root};
+use crate::root::{Adjacency, Announced, Changes, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
@@ -64,7 +64,7 @@ pub struct Harness {
     pub(super) worker: Worker,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
-    pub(super) compiler: Compiler,
+    pub(super) compiler: Announced<Compiler>,
     pub(super) map: Map,
     pub(super) model: model::Gateway,
     clock: ManualClock,
@@ -101,7 +101,8 @@ impl Harness {
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let changes = Arc::<Changes>::default();
+        let mut compiler = Announced::new(Compiler::new(&domain, settings, model.limits), Arc::clone(&changes));
         let places = places(&model);
         let (root, map) = compiler.compile(&model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
@@ -110,6 +111,7 @@ impl Harness {
         let (clock, counters, tracer) = (ManualClock::new(), Arc::new(WorkerCounters::default()), Arc::default());
         let shared = Shared {
             root: Arc::clone(&root),
+            changes: Arc::clone(&changes),
             tracer: Arc::clone(&tracer),
             counters: Arc::clone(&counters),
             clock: clock.clone().into(),
@@ -286,7 +288,8 @@ impl Harness {
                 first.add(0, session, now)
             }
         });
-        self.root.with(|root| first.rows((&self.model, &self.compiler, root), &self.model.flow_table, now))
+        let at = (&self.model, &*self.compiler);
+        self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, self.fast_path(), now))
     }
 
     /// Ends the sessions that a filter matches; gives how many.
@@ -448,6 +451,17 @@ impl Harness {
         self.worker.handle(Command::Limit(self.model.icmp, neighbors));
     }
 
+    /// Records the fates of packets, or not: a packet whose fate is recorded walks, and takes no learned decision. Without
+    /// records, [`Harness::run`] gives no outcomes.
+    pub fn set_recording(&mut self, on: bool) {
+        self.worker.recorder = if on { Recorder::of_all() } else { Recorder::default() };
+    }
+
+    /// Returns the counters of learned decisions.
+    pub fn fast_path(&self) -> stats::FastPath {
+        crate::engine::report::fast_path(std::iter::once(&self.counters.flows))
+    }
+
     /// Moves the clock on. It never goes back.
     pub fn set_time(&mut self, time: Time) {
         self.clock.set(time);
@@ -510,6 +524,7 @@ impl Harness {
                     out: Vec::new(),
                     answers: Vec::new(),
                     unlisted: None,
+                    flow: None,
                     sav: None,
                     fragments: Vec::new(),
                     acl: Vec::new(),
@@ -529,6 +544,7 @@ impl Harness {
     fn note(&self, outcome: &mut Outcome, fate: Fate) {
         match fate {
             Fate::Unlisted { interface, output } => outcome.unlisted = self.unlisted(interface, output),
+            Fate::Flow { miss, .. } => outcome.flow = Some(miss),
             Fate::Validated { interface, source, policy, said, .. } => {
                 let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);

@@ -10,6 +10,7 @@ use weir_packet::vector::Indices;
 
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Events;
+use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::limiter::Limiter;
@@ -44,6 +45,10 @@ pub(crate) struct Context<'a> {
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) fragments: &'a mut Fragments,
     pub(crate) sessions: &'a mut Sessions,
+    pub(crate) flows: &'a mut Learned,
+    pub(crate) notes: &'a mut Notes,
+    /// The number of changes that the root is of; `None`: a change is under way, and no packet takes a learned decision.
+    pub(crate) epoch: Option<u64>,
     /// The version of the access lists; see [`Access::version`](crate::root::acl::Access::version).
     pub(crate) rules: u64,
     pub(crate) random: &'a mut SecureRandom,

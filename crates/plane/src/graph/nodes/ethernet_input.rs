@@ -12,7 +12,7 @@ use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 use super::Context;
 use super::ip_input::{self, SPECIAL_V4, Way, ingress, set_parsed, special_v6};
 use super::options::Refusal;
-use super::stage::{self, Stage};
+use super::stage;
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -46,7 +46,7 @@ impl Own {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
             let several = context.peers.len() > 1;
             for (frame, v4) in ours.into_iter().zip([true, false]) {
-                let node = if several { Node::Handover } else { stage::node(Some(interface), Stage::Sav, v4) };
+                let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
                 context.next.extend(node, frame);
                 frame.clear();
             }

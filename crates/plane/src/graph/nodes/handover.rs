@@ -22,7 +22,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.
         let owner = ((u64::from(hash) * workers) >> 32) as usize;
         if owner == context.worker {
-            context.next.push(stage::entry(context.root, packet), place);
+            context.next.push(stage::entry(context.root, context.notes, packet), place);
         } else if let Some(peer) = &mut context.peers[owner] {
             match peer.push(packet.take()) {
                 Ok(()) => handed += 1,
@@ -68,7 +68,7 @@ fn give_up(context: &mut Context<'_>, packet: &mut Packet, place: u8, owner: usi
     // This worker is among them, and goes on.
     for heir in (0..workers).map(|step| (owner + step) % workers) {
         let Some(peer) = &mut context.peers[heir] else {
-            context.next.push(stage::entry(context.root, packet), place);
+            context.next.push(stage::entry(context.root, context.notes, packet), place);
             return false;
         };
         match peer.push(packet.take()) {

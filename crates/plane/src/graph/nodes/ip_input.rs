@@ -71,7 +71,7 @@ pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8
 /// Sends a packet to the first stage from this one on that its interface asks for.
 fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, stage: Stage) {
     stage.resumes(packet);
-    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, packet) };
+    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
     context.next.push(node, place);
 }
 
@@ -80,7 +80,7 @@ fn to_host(context: &mut Context<'_>, packet: &mut Packet, place: u8, checked: b
     packet.add_state(FOR_HOST);
     let stage = if checked { Stage::Bindings } else { Stage::Sav };
     stage.resumes(packet);
-    let node = match stage::entry(context.root, packet) {
+    let node = match stage::entry(context.root, context.notes, packet) {
         Node::Ip4Lookup | Node::Ip6Lookup => Node::Punt,
         _ if context.peers.len() > 1 => Node::Handover,
         policy => policy,

@@ -29,7 +29,7 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
         let packet = &mut vector[place];
         // The packet has arrived; a reply in its buffer is another packet.
         session::pass(context, packet);
-        Carried::Unknown.set(packet);
+        Carried::clear(packet);
         if packet.state().contains(ORIGINATED) {
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {

@@ -90,6 +90,9 @@ fn judge<K: Family>(
             continue;
         }
         count(context, packet, verdict);
+        if context.notes.is_on() {
+            context.notes.bound(place, word);
+        }
         if context.recorder.is_on() {
             note(context, packet, sender(packet), (*K::source(packet)).into(), verdict);
         }

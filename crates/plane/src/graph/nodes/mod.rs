@@ -8,6 +8,7 @@ mod context;
 mod discard;
 mod ethernet_input;
 mod fields;
+mod flow;
 mod fragment;
 mod handover;
 mod host_input;
@@ -53,6 +54,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
         Node::Handover => handover::run(context, vector, frame),
+        Node::Ip4Flow => flow::run::<u32>(context, vector, frame),
+        Node::Ip6Flow => flow::run::<u128>(context, vector, frame),
         Node::Ip4Sav => sav::run::<u32>(context, vector, frame),
         Node::Ip6Sav => sav::run::<u128>(context, vector, frame),
         Node::Ip4AclIn => acl::run::<u32, acl::Input>(context, vector, frame),

@@ -13,17 +13,8 @@ use crate::root::{NONE, Root};
 /// Interface and length of the packets at each place: looked at before a port may take packets out of their places.
 type Lengths = [(u32, u32); VECTOR];
 
-/// Sorts packets by egress port, and sends each port its own, in the order in which they arrived: packets of a vector may
-/// have taken different ways here.
+/// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let sorted;
-    let mut frame = frame;
-    if !frame.places().is_sorted() {
-        let mut own = frame.clone();
-        own.sort();
-        sorted = own;
-        frame = &sorted;
-    }
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = [(NONE, 0); VECTOR];
     let mut ports = [NONE; VECTOR];

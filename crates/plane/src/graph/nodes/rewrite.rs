@@ -5,7 +5,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
 
-use super::{Context, next_hop};
+use super::{Context, flow, next_hop};
 use crate::graph::events::Event;
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::hold::Key;
@@ -39,6 +39,9 @@ fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8
 }
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    if context.notes.is_on() {
+        flow::learn::<K>(context, vector, frame);
+    }
     let adjacencies = context.root.adjacencies.view();
     let mut out = Indices::new();
     for &place in frame.places() {

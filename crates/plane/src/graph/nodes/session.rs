@@ -6,14 +6,14 @@ use weir_packet::parse::ParseFlags;
 use super::Context;
 use crate::graph::flags::COUNTED;
 use crate::graph::record::Role;
-use crate::graph::session::{Carried, Membership, Way};
+use crate::graph::session::{Carried, Membership, Way, ZoneOf};
 use crate::root::acl::Found;
 use crate::root::family::Family;
 
 /// A packet leaves, or has arrived.
 #[inline]
 pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
-    if packet.flow() <= 1 || packet.state().contains(COUNTED) {
+    if packet.flow().max(packet.flow_out()) <= 1 || packet.state().contains(COUNTED) {
         return;
     }
     if packet.flags().contains(ParseFlags::IP4) {
@@ -27,10 +27,10 @@ pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 pub(super) fn hold(context: &mut Context<'_>, packet: &mut Packet) {
     pass(context, packet);
-    if packet.flow() > 1 {
+    if packet.flow().max(packet.flow_out()) > 1 {
         packet.add_state(COUNTED);
     }
-    Carried::Unknown.set(packet);
+    Carried::clear(packet);
 }
 
 /// The part of a packet in the session by which it passed lists, if it did.
@@ -44,7 +44,8 @@ pub(super) fn role(context: &Context<'_>, packet: &Packet, output: bool, found: 
 }
 
 fn role_in<K: Family>(context: &Context<'_>, packet: &Packet, output: bool, found: Found) -> Option<Role> {
-    let Carried::Session(Membership { number, way, is_error }) = Carried::of(packet) else { return None };
+    let zone = if output && packet.flow_out() != 0 { ZoneOf::Egress } else { ZoneOf::Ingress };
+    let Carried::Session(Membership { number, way, is_error }) = Carried::of(packet, zone) else { return None };
     let session = K::of(&*context.sessions).get(number).filter(|own| own.permits(way, output) == Some(found))?;
     Some(match way {
         _ if is_error => Role::Error,

@@ -7,7 +7,8 @@ use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
 use crate::graph::flags::ORIGINATED;
-use crate::model::PerFamily;
+use crate::graph::flow::Notes;
+use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
 use crate::root::{Interface, NONE, Root, acl, allow, bindings, sav};
 
@@ -82,15 +83,55 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
 }
 
+/// Whether flows of packets that come in by an interface are learned.
+#[inline]
+pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
+    let number = |both: &PerFamily<u16>| of(v4, both.v4, both.v6);
+    interface.fast_path
+        && match root.flow_table.enabled {
+            FastPath::Off => false,
+            FastPath::On => true,
+            // Without policies there is little to save.
+            FastPath::Auto => {
+                root.acl.output
+                    || number(&interface.sav) != sav::NONE
+                    || number(&interface.acl_in) != acl::NONE
+                    || number(&interface.allow) != allow::NONE
+                    || interface.bindings != bindings::NONE
+            }
+        }
+}
+
+/// The first node of packets that come in by an interface.
+#[inline]
+pub(super) fn first(root: &Root, interface: &Interface, v4: bool) -> Node {
+    if is_learned(root, interface, v4) || root.acl.reflects_anywhere() {
+        return of(v4, Node::Ip4Flow, Node::Ip6Flow);
+    }
+    node(Some(interface), Stage::Sav, v4)
+}
+
 /// The first node of a parsed packet, or the node at which it goes on after it was held.
 #[inline]
-pub(crate) fn entry(root: &Root, packet: &Packet) -> Node {
+pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
+    let node = entry_of(root, packet);
+    if !matches!(node, Node::Ip4Flow | Node::Ip6Flow | Node::IpInput) {
+        notes.bypass();
+    }
+    node
+}
+
+#[inline]
+fn entry_of(root: &Root, packet: &Packet) -> Node {
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {
         return Node::IpInput;
     }
-    let interface = root.interfaces.get(packet.interface() as usize);
-    node(interface, stage, packet.flags().contains(ParseFlags::IP4))
+    let (interface, v4) = (root.interfaces.get(packet.interface() as usize), packet.flags().contains(ParseFlags::IP4));
+    match interface {
+        Some(interface) if stage == Stage::Sav => first(root, interface, v4),
+        _ => node(interface, stage, v4),
+    }
 }
 
 /// Sends packets to the first stage from this one on that their interfaces ask for. `all`: the interface of all of them,

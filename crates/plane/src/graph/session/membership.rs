@@ -13,12 +13,20 @@ pub(crate) struct Membership {
     pub(crate) is_error: bool,
 }
 
-/// The note of a packet about its session, in [`Packet::flow`].
+/// The zone in which the session of a packet is noted: that of the interface that the packet came in by, or, where it leaves by
+/// an interface of another zone, that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ZoneOf {
+    Ingress,
+    Egress,
+}
+
+/// The note of a packet about its session, in [`Packet::flow`] and [`Packet::flow_out`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carried {
     /// Nothing was looked up.
     Unknown,
-    /// It belongs to no session of the zone that it came in by.
+    /// It belongs to no session of the zone.
     None,
     /// It belongs to a session.
     Session(Membership),
@@ -26,8 +34,12 @@ pub(crate) enum Carried {
 
 impl Carried {
     #[inline]
-    pub(crate) fn of(packet: &Packet) -> Carried {
-        match packet.flow() {
+    pub(crate) fn of(packet: &Packet, zone: ZoneOf) -> Carried {
+        let word = match zone {
+            ZoneOf::Ingress => packet.flow(),
+            ZoneOf::Egress => packet.flow_out(),
+        };
+        match word {
             0 => Carried::Unknown,
             1 => Carried::None,
             word => Carried::Session(Membership {
@@ -39,7 +51,7 @@ impl Carried {
     }
 
     #[inline]
-    pub(crate) fn set(self, packet: &mut Packet) {
+    pub(crate) fn set(self, packet: &mut Packet, zone: ZoneOf) {
         let word = match self {
             Carried::Unknown => 0,
             Carried::None => 1,
@@ -47,6 +59,15 @@ impl Carried {
                 (number + 1) << 2 | u32::from(is_error) << 1 | u32::from(way == Way::Reply)
             }
         };
-        packet.set_flow(word);
+        match zone {
+            ZoneOf::Ingress => packet.set_flow(word),
+            ZoneOf::Egress => packet.set_flow_out(word),
+        }
+    }
+
+    /// Forgets the notes of a packet.
+    pub(crate) fn clear(packet: &mut Packet) {
+        packet.set_flow(0);
+        packet.set_flow_out(0);
     }
 }

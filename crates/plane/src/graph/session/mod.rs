@@ -19,11 +19,11 @@ mod slab;
 mod state;
 mod tuple;
 
-pub(crate) use membership::{Carried, Membership};
+pub(crate) use membership::{Carried, Membership, ZoneOf};
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};
 pub(crate) use record::{OpenedBy, Opener, Session};
 pub(crate) use related::quoted;
 pub(crate) use sessions::Sessions;
 pub(crate) use state::Way;
-pub(crate) use tuple::{Tuple, identifier};
+pub(crate) use tuple::{Tuple, identifier, query};

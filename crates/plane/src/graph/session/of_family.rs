@@ -3,6 +3,7 @@
 use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
 use weir_table::flow::{Place, Secret, Table};
@@ -13,6 +14,7 @@ use super::record::{NONE, OpenedBy, Opener, Session};
 use super::slab::Slab;
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
+use crate::graph::flow::{Decision, UNASKED};
 use crate::model::PerFamily;
 use crate::root::acl::{Action, Found, MOST_NUMBERS};
 use crate::root::family::Family;
@@ -70,7 +72,8 @@ impl<K: Family> OfFamily<K> {
 
     pub(super) fn prepare(&mut self, room: usize) {
         let more = room.min(VECTOR);
-        self.sessions.prepare(more);
+        // A session may take the place of another; the number of that one is given again after the vector only.
+        self.sessions.prepare(VECTOR);
         self.opened.reserve(VECTOR);
         (0..STEPS).any(|_| self.table.prepare(2 * more));
     }
@@ -213,6 +216,7 @@ impl<K: Family> OfFamily<K> {
             version,
             packets: [0; 2],
             octets: [0; 2],
+            learned: [None; 2],
             confirmed: false,
             older: NONE,
             newer: NONE,
@@ -237,10 +241,39 @@ impl<K: Family> OfFamily<K> {
         Admission::Opened(number)
     }
 
+    /// No reply has passed, or the session was never established.
+    #[inline]
+    pub(crate) fn is_half_open(&self, member: Membership) -> bool {
+        self.sessions.get(member.number).is_some_and(|session| session.progress.is_half_open())
+    }
+
+    /// The learned decision about a packet of a session.
+    #[inline]
+    pub(crate) fn learned(&self, member: Membership) -> Option<&Decision> {
+        self.sessions.get(member.number)?.learned[usize::from(member.way == Way::Reply)].as_ref()
+    }
+
+    /// Learns the decision about a packet of a session; `false` if the session has ended, or permits such packets
+    /// by another rule now.
+    pub(crate) fn learn(&mut self, member: Membership, decision: Decision) -> bool {
+        let Some(session) = self.sessions.get_mut(member.number) else { return false };
+        // Behind the packet, another one of the vector may have added a rule to the session.
+        let is_its = |(output, found)| {
+            let permits = session.permits(member.way, output).map(Found::identity);
+            found == UNASKED || permits.is_none_or(|word| word == found)
+        };
+        if ![(false, decision.acl_in), (true, decision.acl_out)].into_iter().all(is_its) {
+            return false;
+        }
+        session.learned[usize::from(member.way == Way::Reply)] = Some(decision);
+        true
+    }
+
     /// A rule of the other direction's list opens a session that is there already.
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
+            session.learned = [None; 2];
         }
     }
 
@@ -251,18 +284,23 @@ impl<K: Family> OfFamily<K> {
             return;
         }
         let Some(session) = self.sessions.get_mut(member.number) else { return };
+        let is_tcp = session.tuple.protocol == protocol::TCP;
+        let has_header = is_tcp && !packet.flags().contains(ParseFlags::LATER_FRAGMENT);
+        let header = packet.l4_header::<{ tcp::LENGTH }>().filter(|_| has_header);
+        let flags = header.map(|header| header[tcp::FLAGS]);
+        if !session.progress.has(member.way, flags) {
+            return session.progress.note_request(member.way);
+        }
         let at = usize::from(member.way == Way::Reply);
         session.packets[at] += 1;
         session.octets[at] += (packet.len() - packet.l3_offset()) as u64;
-        session.last = now;
+        if session.progress.restarts(flags) {
+            session.last = now;
+        }
         session.confirmed = true;
         let was_half_open = session.progress.is_half_open();
-        if session.tuple.protocol != protocol::TCP {
-            session.progress.advance(member.way, None);
-        } else if let Some(header) = packet.l4_header::<{ tcp::LENGTH }>()
-            && !packet.flags().contains(weir_packet::parse::ParseFlags::LATER_FRAGMENT)
-        {
-            session.progress.advance(member.way, Some(header[tcp::FLAGS]));
+        if flags.is_some() || !is_tcp {
+            session.progress.advance(member.way, flags);
         }
         if was_half_open && !session.progress.is_half_open() {
             self.unlink(member.number);

@@ -7,6 +7,7 @@ use weir_table::classify::{Fields, Fragment};
 use super::bounds::Bounds;
 use super::state::{Progress, Way};
 use super::tuple::Tuple;
+use crate::graph::flow::Decision;
 use crate::model::FlowTable;
 use crate::root::acl::Found;
 use crate::root::family::Family;
@@ -82,6 +83,8 @@ pub(crate) struct Session<K> {
     /// Packets, and octets from the IP header on, by direction.
     pub(crate) packets: [u64; 2],
     pub(crate) octets: [u64; 2],
+    /// The learned decisions about its packets, by direction.
+    pub(super) learned: [Option<Decision>; 2],
     pub(super) confirmed: bool,
     /// Neighbours in the list of half-open sessions.
     pub(super) older: u32,

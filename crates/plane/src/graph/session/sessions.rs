@@ -3,11 +3,12 @@
 use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
+use weir_packet::vector::VECTOR;
 use weir_table::flow::Secret;
 
 use super::bounds::Bounds;
 use super::hand::Hand;
-use super::membership::Carried;
+use super::membership::{Carried, ZoneOf};
 use super::of_family::OfFamily;
 use crate::graph::counters::SessionCounters;
 use crate::model::FlowTable;
@@ -108,6 +109,12 @@ impl Sessions {
         self.v4.octets() + self.v6.octets()
     }
 
+    /// Whatever a vector's packets open, no half-open session has to end for it.
+    #[inline]
+    pub(crate) fn has_room_for_vector(&self) -> bool {
+        self.half_open() + VECTOR <= self.bounds.half_open
+    }
+
     /// There are sessions.
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
@@ -143,11 +150,13 @@ impl Sessions {
         true
     }
 
-    /// A packet has left, was delivered or is held: its session goes on.
+    /// A packet has left, was delivered or is held: its sessions go on.
     #[inline]
     pub(crate) fn pass<K: Family>(&mut self, packet: &Packet, now: Time) {
-        if let Carried::Session(member) = Carried::of(packet) {
-            K::of_mut(self).pass(packet, member, now);
+        for zone in [ZoneOf::Ingress, ZoneOf::Egress] {
+            if let Carried::Session(member) = Carried::of(packet, zone) {
+                K::of_mut(self).pass(packet, member, now);
+            }
         }
     }
 

@@ -36,6 +36,10 @@ pub(crate) struct Progress {
     /// Bits of directions in which a SYN has passed, and in which a FIN has passed.
     syn: u8,
     fin: u8,
+    /// Bits of directions in which an ACK without SYN has passed, in `syn-sent`.
+    ack: u8,
+    /// Bits of directions in which a SYN has passed that is no packet of the session.
+    asked: u8,
     half_open: bool,
 }
 
@@ -89,7 +93,7 @@ impl Progress {
     }
 
     const fn begin(state: SessionState) -> Progress {
-        Progress { state, before: state, syn: 0, fin: 0, half_open: true }
+        Progress { state, before: state, syn: 0, fin: 0, ack: 0, asked: 0, half_open: true }
     }
 
     pub(crate) fn state(&self) -> SessionState {
@@ -114,6 +118,20 @@ impl Progress {
         }
     }
 
+    /// Whether a packet of the session restarts its time. A SYN without ACK is easily forged, and proves nothing once the
+    /// connection is there.
+    #[inline]
+    pub(crate) fn restarts(&self, flags: Option<u8>) -> bool {
+        let is_there = matches!(self.state, SessionState::Established | SessionState::SynReceived);
+        !(is_there && flags.is_some_and(is_request))
+    }
+
+    /// A SYN has passed that is no packet of the session: if it is answered, the session begins anew.
+    #[cold]
+    pub(crate) fn note_request(&mut self, way: Way) {
+        self.asked |= bit(way);
+    }
+
     /// A packet has passed; `flags` if it is of TCP.
     #[inline]
     pub(crate) fn advance(&mut self, way: Way, flags: Option<u8>) {
@@ -134,6 +152,11 @@ impl Progress {
             }
             return;
         }
+        if flags & (SYN | ACK) == SYN | ACK && self.asked & bit(way.other()) != 0 {
+            let half_open = self.half_open;
+            *self = Progress { syn: BOTH, half_open, ..Progress::begin(SessionState::SynReceived) };
+            return;
+        }
         if self.state == SessionState::Close {
             self.state = self.before;
         }
@@ -143,7 +166,12 @@ impl Progress {
         if self.state == SessionState::SynSent && self.syn == BOTH {
             self.state = SessionState::SynReceived;
         }
+        if self.state == SessionState::SynSent && flags & (SYN | ACK) == ACK {
+            self.ack |= bit(way);
+        }
         let established = match self.state {
+            // The SYN of the other direction took another way.
+            SessionState::SynSent => self.ack == BOTH,
             SessionState::SynReceived => flags & (SYN | ACK) == ACK,
             SessionState::Unreplied => way == Way::Reply,
             _ => false,
@@ -191,7 +219,12 @@ mod tests {
     /// The state after packets, of which the first opens the session.
     fn after(packets: &[(Way, u8)]) -> (SessionState, bool) {
         let mut progress = Progress::open(Some(packets[0].1), true).unwrap();
-        packets[1..].iter().for_each(|&(way, flags)| progress.advance(way, Some(flags)));
+        for &(way, flags) in &packets[1..] {
+            match progress.has(way, Some(flags)) {
+                true => progress.advance(way, Some(flags)),
+                false => progress.note_request(way),
+            }
+        }
         (progress.state(), progress.is_half_open())
     }
 
@@ -207,6 +240,7 @@ mod tests {
             (&[(O, SYN), (R, SYN), (O, SYN | ACK)], SynReceived, true),
             (&[(O, SYN), (R, SYN | ACK), (O, ACK)], Established, false),
             (&[(O, SYN), (R, ACK)], SynSent, true),
+            (&[(O, SYN), (R, ACK), (O, ACK)], Established, false),
             (&[(O, ACK)], Unreplied, true),
             (&[(O, SYN | ACK)], Unreplied, true),
             (&[(O, ACK), (O, ACK)], Unreplied, true),
@@ -222,7 +256,12 @@ mod tests {
             (&[(O, ACK), (R, ACK), (R, RST), (O, ACK)], Established, false),
             (&[(O, ACK), (R, ACK), (R, FIN | ACK), (R, RST), (O, ACK)], FinWait, false),
             (&[(O, SYN), (R, RST | ACK)], Close, true),
-            (&[(O, SYN), (R, RST | ACK), (O, SYN)], SynSent, true),
+            (&[(O, SYN), (R, RST | ACK), (O, SYN)], Close, true),
+            (&[(O, SYN), (R, RST | ACK), (O, SYN), (R, SYN | ACK)], SynReceived, true),
+            (&[(O, ACK), (R, ACK), (R, RST), (O, SYN)], Close, false),
+            (&[(O, ACK), (R, ACK), (R, RST), (O, SYN), (R, ACK)], Established, false),
+            (&[(O, ACK), (R, ACK), (R, FIN), (R, SYN), (O, SYN | ACK)], SynReceived, false),
+            (&[(O, ACK), (R, SYN)], Unreplied, true),
         ] {
             assert_eq!(after(packets), (state, half_open), "{packets:?}");
         }

@@ -86,7 +86,7 @@ pub(crate) fn identifier(message: &[u8]) -> Option<u16> {
 }
 
 /// Words and query of a packet without ports. `message` gives type and identifier of its ICMP message.
-pub(super) fn query<K: Family>(protocol: u8, message: impl FnOnce() -> Option<(u8, u16)>) -> Option<([u16; 2], u8)> {
+pub(crate) fn query<K: Family>(protocol: u8, message: impl FnOnce() -> Option<(u8, u16)>) -> Option<([u16; 2], u8)> {
     if protocol::has_ports(protocol) || protocol == protocol::ESP || protocol::is_extension(protocol) {
         return None;
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
-use weir_table::classify::{Address, Fields, NO_RULE, Table};
+use weir_table::classify::{Address, Consulted, Fields, NO_RULE, Table};
 
 use crate::root::family::{Both, Family};
 
@@ -53,6 +53,12 @@ impl Access {
     #[inline]
     pub fn version(&self) -> u64 {
         self.changes + self.edits.load(Ordering::Acquire)
+    }
+
+    /// Whether sessions of some zone may permit packets.
+    #[inline]
+    pub fn reflects_anywhere(&self) -> bool {
+        self.reflecting.contains(&true)
     }
 
     /// Whether sessions of a zone may permit packets.
@@ -95,6 +101,16 @@ impl<K: Address> Chain<K> {
         if self.next != NONE {
             self.ask_next(chains, guard, packets, found);
         }
+    }
+
+    /// The fields that its rules match on, or those of the chains behind it.
+    pub fn asks(&self, chains: &[Chain<K>]) -> Consulted {
+        let (mut asks, mut next) = (self.table.asks(), self.next);
+        while let Some(chain) = chains.get(usize::from(next)) {
+            asks |= chain.table.asks();
+            next = chain.next;
+        }
+        asks
     }
 
     /// Asks the chains behind this one about packets that no rule of it matched.

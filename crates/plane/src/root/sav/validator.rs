@@ -285,7 +285,13 @@ impl<K: Family> Validator<K> {
     /// Counts a packet of which this was found for its prefix, if that is wanted; under the guard under which it was found.
     #[inline(always)]
     pub(crate) fn hit(&self, worker: usize, found: Finding) {
-        if let (Some(hits), Some(counter)) = (&self.hits, self.check.counter(found.row)) {
+        self.hit_row(worker, found.row);
+    }
+
+    /// Counts a packet for the prefix of a row.
+    #[inline(always)]
+    pub(crate) fn hit_row(&self, worker: usize, row: u32) {
+        if let (Some(hits), Some(counter)) = (&self.hits, self.check.counter(row)) {
             hits.add(worker, counter);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_plane::model::{FlowTable, IcmpLimits, Limits, NeighborDiscovery, Timeouts};
+use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Limits, NeighborDiscovery, Timeouts};
 
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
@@ -25,6 +25,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) limits: Limits,
     pub(in super::super) neighbor_discovery: NeighborDiscovery,
     pub(in super::super) flow_table: FlowTable,
+    /// The interfaces whose flows are learned; `None`: all.
+    pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
@@ -239,7 +241,17 @@ impl Settings {
     }
 
     fn flow_table(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
-        const KEYS: &[&str] = &["sessions", "half-open", "tcp-pickup", "on-change", "timeouts"];
+        const KEYS: &[&str] = &[
+            "enabled",
+            "flows",
+            "interfaces",
+            "offload",
+            "sessions",
+            "half-open",
+            "tcp-pickup",
+            "on-change",
+            "timeouts",
+        ];
         const ON_CHANGE: &[(&str, bool)] = &[("recheck", true), ("keep", false)];
         let Some(table) = self.open(reader, root, "flow-table", "`[flow-table]`", KEYS) else { return };
         let found = &mut self.flow_table;
@@ -260,6 +272,30 @@ impl Settings {
                     .report(message.help("half-open sessions are among the sessions: unless given, a quarter of them"));
             }
             found.half_open = half_open.min(found.sessions);
+        }
+        if let Some(enabled) = table.get("enabled").and_then(|value| reader.automatic(value)) {
+            found.enabled = match enabled {
+                None => FastPath::Auto,
+                Some(true) => FastPath::On,
+                Some(false) => FastPath::Off,
+            };
+        }
+        if let Some(flows) =
+            table.get("flows").and_then(|value| reader.u32(value, "the number of learned decisions", 1..=MOST_SESSIONS))
+        {
+            found.flows = flows;
+        }
+        if let Some(value) = table.get("interfaces") {
+            let names = reader.one_or_more(value).iter();
+            let names = names.filter_map(|value| reader.reference(value, "an interface's name")).collect();
+            self.flow_interfaces = Some(names);
+        }
+        if let Some(value) = table.get("offload")
+            && reader.boolean(value) == Some(true)
+        {
+            let message = "no port offers to learn flows: weir does it in software";
+            let message = Diagnostic::warning(Code::NoOffload, reader.span(value.span()), message);
+            reader.report(message.help("`offload` has no effect, and may be left out"));
         }
         if let Some(pickup) = table.get("tcp-pickup").and_then(|value| reader.boolean(value)) {
             found.tcp_pickup = pickup;

@@ -159,12 +159,27 @@ impl<'a> Resolver<'a> {
             addresses,
             vrf: self.vrf_of[at]?,
             zone: interface.zone.as_ref().map(|zone| zone.value.clone()),
+            fast_path: self.is_fast(interface),
             punt: self.punt(interface),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),
             access: self.access_of(interface),
             origin,
         })
+    }
+
+    /// Whether flows of packets that come in by an interface are learned.
+    fn is_fast(&self, interface: &Interface) -> bool {
+        let named = self.declared.settings.flow_interfaces.as_ref();
+        named.is_none_or(|names| names.iter().any(|name| name.value == interface.name.value))
+    }
+
+    /// Refuses interfaces of the flow table that are not declared.
+    pub(super) fn fast_interfaces(&mut self) {
+        let declared = self.declared;
+        for name in declared.settings.flow_interfaces.iter().flatten() {
+            self.interface(name);
+        }
     }
 
     fn mtu(&mut self, interface: &'a Interface, parent: Option<usize>) -> u32 {

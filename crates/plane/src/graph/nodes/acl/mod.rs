@@ -6,6 +6,7 @@
 //! Egress lists apply to each packet once, also if it was held: the lookup sends here the packets that leave, and a held
 //! packet passes the lookup again. Egress lists apply to packets that weir originates, too.
 
+mod batch;
 mod direction;
 mod disposition;
 mod fragments;
@@ -21,6 +22,7 @@ use crate::root::Root;
 use crate::root::acl::{self, Chain, Found, PAGE};
 use crate::root::family::Family;
 
+use batch::Batch;
 use direction::Direction;
 pub(super) use direction::{Input, Output};
 
@@ -43,14 +45,6 @@ fn number<K: Family, D: Direction>(root: &Root, interface: u32) -> u16 {
     root.interfaces.get(interface as usize).map_or(acl::NONE, |interface| *K::of(D::chains(interface)))
 }
 
-/// Packets that are looked up together, as rules see them.
-struct Batch<K> {
-    places: Indices,
-    fields: [Fields<K>; VECTOR],
-    /// Octets of their IP packets.
-    octets: [u32; VECTOR],
-}
-
 /// The lists that packets of a batch pass.
 #[derive(Clone, Copy)]
 struct Lists {
@@ -67,7 +61,18 @@ fn zone(root: &Root, interface: u32) -> Option<u16> {
     root.acl.reflects(zone).then_some(zone)
 }
 
-/// Asks about the packets that have the same chain and zone as the first; gives the others.
+/// The least chain and zone of a frame's packets. Where packets open sessions that others belong to, groups have an order that does
+/// not depend on which packets are there.
+#[cold]
+fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices) -> (u16, Option<u16>) {
+    let adjacencies = root.adjacencies.view();
+    let interface = |place: u8| D::interface(adjacencies, &vector[place]);
+    let runs = frame.places().chunk_by(|&one, &other| interface(one) == interface(other));
+    let of = |run: &[u8]| (number::<K, D>(root, interface(run[0])), zone(root, interface(run[0])));
+    runs.map(of).min().unwrap_or((acl::NONE, None))
+}
+
+/// Asks about the packets that have the same chain and zone, those of the first; gives the others.
 #[inline(always)]
 fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
@@ -75,8 +80,9 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
     let mut others = Indices::new();
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
-    let lead = (number::<K, D>(root, interface), zone(root, interface));
-    let (mut own, mut all) = (lead, true);
+    let mut own = (number::<K, D>(root, interface), zone(root, interface));
+    let lead = if root.acl.reflects_anywhere() { least::<K, D>(root, vector, frame) } else { own };
+    let (mut only, mut all) = (None, true);
     let chain = K::of(&root.acl).get(usize::from(lead.0));
     let zone_of = lead.1;
     let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
@@ -84,12 +90,13 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
         let packet = &vector[place];
         let by = D::interface(adjacencies, packet);
         if by != interface {
-            (interface, own, all) = (by, (number::<K, D>(root, by), zone(root, by)), false);
+            (interface, own) = (by, (number::<K, D>(root, by), zone(root, by)));
         }
         if own != lead {
             others.push(place);
             continue;
         }
+        all &= *only.get_or_insert(by) == by;
         let index = batch.places.len();
         fields::of::<K>(packet, &mut batch.fields[index]);
         if packet.flags().contains(ParseFlags::FRAGMENT)
@@ -111,7 +118,7 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
         batch.octets[index] = octets(packet);
         batch.places.push(place);
     }
-    let lists = Lists { interface: all.then_some(interface), zone: zone_of };
+    let lists = Lists { interface: only.filter(|_| all), zone: zone_of };
     match chain {
         Some(chain) => apply::<K, D>(context, vector, &mut batch, chain, lists),
         None => D::onward(context, vector, &batch.places, lists.interface, K::IS_V4),
@@ -137,12 +144,28 @@ fn apply<K: Family, D: Direction>(
     }
     let count = batch.places.len();
     let found = &found[..count];
+    if context.notes.is_on() {
+        learn::<K, D>(context, batch, chain, found);
+    }
     let passes = tally(context, found, &batch.octets[..count]);
     // In the usual case nothing else is looked at.
     if passes & !context.recorder.is_on() {
         D::onward(context, vector, &batch.places, lists.interface, K::IS_V4);
     } else {
         disposition::pass::<K, D>(context, vector, &batch.places, found);
+    }
+}
+
+/// Notes what was found of flows that are to be learned: by rules that permit, and do nothing else.
+#[cold]
+fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, chain: &Chain<K>, found: &[u32]) {
+    let asks = chain.asks(K::of(&context.root.acl));
+    for (&place, &word) in batch.places.places().iter().zip(found) {
+        if Found::of(word).just_permits() {
+            context.notes.filtered(place, D::OUTPUT, word, asks);
+        } else {
+            context.notes.forget(place);
+        }
     }
 }
 

@@ -9,11 +9,11 @@ use weir_table::flow::Place;
 
 use super::super::stage::Stage;
 use super::super::{Context, handover};
-use super::Batch;
+use super::batch::Batch;
 use super::direction::Direction;
 use crate::graph::flags::{HANDED, ORIGINATED};
 use crate::graph::record::Fate;
-use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple};
+use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple, ZoneOf};
 use crate::reason::Reason;
 use crate::root::acl::{Chain, Found};
 use crate::root::family::Family;
@@ -33,8 +33,11 @@ pub(super) fn look_up<K: Family, D: Direction>(
     let count = batch.places.len();
     let (mut rest, mut asked, mut words) = ([0u8; VECTOR], 0, 0);
     for (index, &place) in batch.places.places().iter().enumerate() {
-        match permits::<K, D>(context, &vector[place], &batch.fields[index]) {
-            Some(word) => found[index] = word.identity(),
+        match permits::<K, D>(context, &vector[place], zone, &batch.fields[index]) {
+            Some(word) => {
+                found[index] = word.identity();
+                context.notes.permitted(place, D::OUTPUT);
+            }
             None => {
                 rest[asked] = index as u8;
                 asked += 1;
@@ -71,7 +74,8 @@ fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector,
     let mut count = 0;
     for (&place, fields) in batch.places.places().iter().zip(&batch.fields) {
         let packet = &mut vector[place];
-        if is_known::<D>(context, packet, zone) {
+        let zone_of = zone_of::<D>(context, packet, zone);
+        if Carried::of(packet, zone_of) != Carried::Unknown {
             continue;
         }
         match Tuple::of(packet, fields, zone) {
@@ -79,25 +83,28 @@ fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector,
                 (keys[count], of[count]) = (tuple.key(), place);
                 count += 1;
             }
-            None => about::<K>(context, packet, zone).set(packet),
+            None => about::<K>(context, packet, zone).set(packet, zone_of),
         }
     }
     let sessions = K::of(&*context.sessions);
     sessions.find_each(&keys[..count], &mut places[..count]);
     for (&place, &at) in of[..count].iter().zip(&places) {
         let member = sessions.membership(at, context.sessions.bounds(), context.now);
-        member.map_or(Carried::None, Carried::Session).set(&mut vector[place]);
+        let packet = &mut vector[place];
+        let zone_of = zone_of::<D>(context, packet, zone);
+        member.map_or(Carried::None, Carried::Session).set(packet, zone_of);
     }
 }
 
-/// Whether the session of a packet was looked for in this zone: lists for ingress did, if the packet came in by it.
+/// Where the session of a packet in this zone is noted.
 #[inline(always)]
-fn is_known<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> bool {
-    let carried = Carried::of(packet);
-    if !D::OUTPUT || carried == Carried::Unknown {
-        return carried != Carried::Unknown;
+fn zone_of<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> ZoneOf {
+    let came_by = |own: &crate::root::Interface| own.zone == zone;
+    if !D::OUTPUT || context.root.interfaces.get(packet.interface() as usize).is_some_and(came_by) {
+        ZoneOf::Ingress
+    } else {
+        ZoneOf::Egress
     }
-    context.root.interfaces.get(packet.interface() as usize).is_some_and(|own| own.zone == zone)
 }
 
 /// The session of the packet that an ICMP error quotes.
@@ -114,8 +121,13 @@ fn about<K: Family>(context: &Context<'_>, packet: &Packet, zone: u16) -> Carrie
 
 /// The rule by which a packet passes for its session.
 #[inline(always)]
-fn permits<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, fields: &Fields<K>) -> Option<Found> {
-    let Carried::Session(member) = Carried::of(packet) else { return None };
+fn permits<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    zone: u16,
+    fields: &Fields<K>,
+) -> Option<Found> {
+    let Carried::Session(member) = Carried::of(packet, zone_of::<D>(context, packet, zone)) else { return None };
     let bounds = *context.sessions.bounds();
     let own = K::of_mut(context.sessions);
     let session = own.get(member.number)?;
@@ -147,8 +159,9 @@ fn open<K: Family, D: Direction>(
         if let Some(tuple) = Tuple::of(&vector[place], fields, zone)
             && let Some(member) = K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now)
         {
-            Carried::Session(member).set(&mut vector[place]);
-            if let Some(word) = permits::<K, D>(context, &vector[place], fields) {
+            let zone_of = zone_of::<D>(context, &vector[place], zone);
+            Carried::Session(member).set(&mut vector[place], zone_of);
+            if let Some(word) = permits::<K, D>(context, &vector[place], zone, fields) {
                 found[index] = word.identity();
                 continue;
             }
@@ -185,12 +198,14 @@ fn admit<K: Family, D: Direction>(
     let adjacencies = context.root.adjacencies.view();
     let by = OpenedBy { interface: D::interface(adjacencies, packet), found };
     let later = packet.flags().contains(parse::ParseFlags::LATER_FRAGMENT);
-    if let Carried::Session(member) = Carried::of(packet)
+    let zone_of = zone_of::<D>(context, packet, zone);
+    if let Carried::Session(member) = Carried::of(packet, zone_of)
         && let Some(session) = K::of(&*context.sessions).get(member.number)
         && session.tuple.zone == zone
-        && session.progress.has(member.way, fields.flags().map(|flags| flags as u8))
     {
-        if member.way == session::Way::Original && !member.is_error {
+        // A SYN that is no packet of the session passes, too: the session begins anew when it is answered.
+        let has = session.progress.has(member.way, fields.flags().map(|flags| flags as u8));
+        if has && member.way == session::Way::Original && !member.is_error {
             K::of_mut(context.sessions).add_rule(member.number, by, D::OUTPUT);
         }
         return Ok(());
@@ -215,7 +230,7 @@ fn admit<K: Family, D: Direction>(
         Admission::Opened(number) => {
             context.counters.sessions.opened.add(1);
             let member = Membership { number, way: session::Way::Original, is_error: false };
-            Carried::Session(member).set(packet);
+            Carried::Session(member).set(packet, zone_of);
             Ok(())
         }
         Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),

@@ -50,7 +50,13 @@ pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame:
     }
     let (mut past, mut others) = (Indices::new(), Indices::new());
     for (index, &place) in places.iter().enumerate() {
-        if exempt.has(index) { past.push(place) } else { others.push(place) }
+        if exempt.has(index) {
+            // Another packet of the flow may not be exempt.
+            context.notes.forget(place);
+            past.push(place);
+        } else {
+            others.push(place);
+        }
     }
     stage::onward(context, vector, &past, None, Stage::Bindings, K::IS_V4);
     others

@@ -21,7 +21,7 @@ use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::sav::{Broadcasts, By, Class, Interfaces, One, Validator};
+use crate::root::sav::{Broadcasts, By, Class, Interfaces, NONE, One, Validator};
 
 pub(crate) use invalid::redirect_again;
 use invalid::{Disposition, Marks};
@@ -81,13 +81,18 @@ fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
     true
 }
 
-/// Validates the packets that have the same validator as the first; gives the others.
+/// Validates the packets that have the same validator, that of the least number; gives the others.
 #[inline(never)]
 fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
     let (mut mine, mut others) = (Indices::new(), Indices::new());
-    let Some(&first) = frame.places().first() else { return others };
-    let mut own = Own::<K>::of(root, vector[first].interface());
+    // The order of groups does not depend on which packets are there: the tables of sources are bounded.
+    let number = |interface: u32| root.interfaces.get(interface as usize).map_or(NONE, |own| *K::of(&own.sav));
+    let runs = frame.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface());
+    let Some(lead) = runs.map(|run| vector[run[0]].interface()).min_by_key(|&interface| number(interface)) else {
+        return others;
+    };
+    let mut own = Own::<K>::of(root, lead);
     let Some(validator) = own.validator else {
         return unasked::<K>(context, vector, frame);
     };
@@ -180,7 +185,7 @@ fn judge<K: Family>(
     interfaces: impl Interfaces,
 ) {
     let (worker, all) = (context.worker, interfaces.all());
-    let mut verdicts = [Verdict::Valid; VECTOR];
+    let (mut verdicts, mut rows) = ([Verdict::Valid; VECTOR], [0; VECTOR]);
     let mut valid = true;
     validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
         // Known before the loop, and the same for all.
@@ -188,13 +193,35 @@ fn judge<K: Family>(
             validator.hit(worker, found);
         }
         verdicts[index] = found.verdict;
+        rows[index] = found.row;
         valid &= found.verdict == Verdict::Valid;
     });
+    if context.notes.is_on() {
+        learn(context, frame, validator, &verdicts, &rows);
+    }
     // In the usual case nothing else is looked at.
     if valid & (validator.link == LinkCheck::Off) & !context.recorder.is_on() {
         onward::<K>(context, vector, frame, all);
     } else {
         sort::<K>(context, vector, frame, validator, &verdicts);
+    }
+}
+
+/// Notes what was found of flows that are to be learned: those whose packets are valid, for their source alone.
+#[cold]
+fn learn<K: Family>(
+    context: &mut Context<'_>,
+    frame: &Indices,
+    validator: &Validator<K>,
+    verdicts: &[Verdict; VECTOR],
+    rows: &[u32; VECTOR],
+) {
+    for (index, &place) in frame.places().iter().enumerate() {
+        if verdicts[index] != Verdict::Valid || validator.link != LinkCheck::Off || validator.exempt.is_some() {
+            context.notes.forget(place);
+        } else if validator.hits.is_some() {
+            context.notes.validated(place, rows[index]);
+        }
     }
 }
 
@@ -282,7 +309,10 @@ fn broadcast<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u
     match of_broadcast::<K>(context, packet, validator) {
         Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
         Disposition::Redirect => invalid::redirect(context, packet, place),
-        Disposition::Pass => context.next.push(next, place),
+        Disposition::Pass => {
+            context.notes.forget(place);
+            context.next.push(next, place);
+        }
     }
 }
 

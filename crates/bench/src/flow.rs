@@ -1,0 +1,292 @@
+//! `weir bench flow`: established flows under all policies, with the fast path and without, beside forwarding alone; and packets
+//! whose flows are all decided anew.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use weir_base::tsc;
+use weir_packet::vector::VECTOR;
+use weir_plane::model::{
+    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, Origin,
+    PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf, UrpfMode,
+};
+use weir_plane::node::Node;
+use weir_port::spec::{
+    GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport as Payload,
+};
+
+use crate::report::figure::{Figure, Target};
+use crate::report::table::Table;
+use crate::report::{Page, Report, machine};
+use crate::turns::{Outcome, Run, Samples};
+use crate::{Error, machine as cpu, model};
+
+/// Rules of each list.
+const RULES: u32 = 1000;
+
+/// The measurement of `weir bench flow`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Ticks of the time-stamp counter per second.
+    pub tick_frequency: f64,
+    /// The name of the CPU.
+    pub cpu: String,
+    /// Turns: medians are over these.
+    pub turns: usize,
+    /// Rules of each list, for ingress and egress.
+    pub rules: u32,
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+/// The cost of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Flows, half of them each way.
+    pub flows: u32,
+    /// The policies, and the fast path.
+    pub case: String,
+    /// Ticks per packet from `ethernet-input` to `output`.
+    pub total: Figure,
+    /// By the same of forwarding alone.
+    pub ratio: Figure,
+    /// Ticks per packet of `ip4-flow` or `ip6-flow`; `None`: it did not run.
+    pub node: Option<Figure>,
+    /// The same with the rewrite.
+    pub hit: Option<Figure>,
+    /// Packets per second of one worker, the ports' work included.
+    pub rate: f64,
+    /// The target for the ratio.
+    pub target: Option<Target>,
+}
+
+impl Report for Flow {
+    const SCHEMA: &'static str = "weir.bench.flow/1";
+
+    fn page(&self) -> Page {
+        let table = Table::of(&self.cases)
+            .words("Family", |case| case.family.clone())
+            .number("Flows", 0, |case| Some(f64::from(case.flows)))
+            .words("Case", |case| case.case.clone())
+            .number("Ticks", 1, |case| Some(case.total.median))
+            .number("Ratio", 2, |case| Some(case.ratio.median))
+            .number("Flow_node", 1, |case| case.node.as_ref().map(|node| node.median))
+            .number("With_rewrite", 1, |case| case.hit.as_ref().map(|hit| hit.median))
+            .number("Mpps", 1, |case| Some(case.rate / 1e6))
+            .target(|case| case.target);
+        Page::default()
+            .line(machine(&self.cpu, self.tick_frequency))
+            .line(format!(
+                "ticks are per packet: medians of {} turns; policies: strict uRPF, and lists of {} rules for ingress and egress",
+                self.turns, self.rules
+            ))
+            .table(table)
+    }
+}
+
+/// A version of the gateway.
+struct Version {
+    name: &'static str,
+    policies: bool,
+    sessions: bool,
+    fast: bool,
+    /// Each flow is decided anew all the time.
+    anew: bool,
+}
+
+const VERSIONS: [Version; 8] = [
+    Version { name: "forwarding", policies: false, sessions: false, fast: false, anew: false },
+    Version { name: "forwarding, fast path", policies: false, sessions: false, fast: true, anew: false },
+    Version { name: "policies", policies: true, sessions: false, fast: false, anew: false },
+    Version { name: "policies, fast path", policies: true, sessions: false, fast: true, anew: false },
+    Version { name: "sessions", policies: true, sessions: true, fast: false, anew: false },
+    Version { name: "sessions, fast path", policies: true, sessions: true, fast: true, anew: false },
+    Version { name: "policies, decided anew", policies: true, sessions: false, fast: false, anew: true },
+    Version { name: "policies, fast path, decided anew", policies: true, sessions: false, fast: true, anew: true },
+];
+
+impl Flow {
+    /// Measures all cases on a CPU, by default the last one that may be used. `quick` takes a small part of the effort.
+    ///
+    /// # Errors
+    /// If there is no room, or packets do not go where they should.
+    pub fn measure(cpu: Option<usize>, quick: bool) -> Result<Flow, Error> {
+        cpu::pin(cpu)?;
+        let (turns, windows) = if quick { (3, 5) } else { (15, 40) };
+        let sizes: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000] };
+        let mut cases = Vec::new();
+        for v4 in [true, false] {
+            for &flows in sizes {
+                cases.extend(measure(v4, flows, turns, windows)?);
+            }
+        }
+        Ok(Flow { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, rules: RULES, cases })
+    }
+}
+
+fn measure(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Vec<Case>, Error> {
+    let plan = Plan::of(v4);
+    let plain = plan.gateway(flows);
+    let mut run = Run::new(&plain)?;
+    let policies = match v4 {
+        true => [Node::Ip4Sav, Node::Ip4AclIn, Node::Ip4AclOut],
+        false => [Node::Ip6Sav, Node::Ip6AclIn, Node::Ip6AclOut],
+    };
+    for version in &VERSIONS {
+        let mut model = plain.clone();
+        plan.apply(&mut model, version);
+        let passes = if version.policies && (!version.fast || version.anew) { &policies[..] } else { &[] };
+        // Each flow has one packet between two changes.
+        let changes = version.anew.then_some(flows as usize / VECTOR);
+        run.add_version(&model, passes, Outcome::Forwarded, changes)?;
+    }
+    let samples = run.turns(turns, windows, flows as usize + flows as usize / 2)?;
+    let (first, rewrite) = match v4 {
+        true => (Node::Ip4Flow, Node::Ip4Rewrite),
+        false => (Node::Ip6Flow, Node::Ip6Rewrite),
+    };
+    let case = |(version, own): (&Version, &Samples)| {
+        let node = own.nodes().contains(&first).then(|| own.node(first));
+        let ratio = own.against(&samples[0], |own, plain| own.graph / plain.graph);
+        // Established flows under all policies, beside forwarding alone.
+        let most = (version.name == "policies, fast path" && flows == 10_000).then_some(if v4 { 1.15 } else { 1.0 });
+        Case {
+            family: if v4 { "ipv4" } else { "ipv6" }.to_owned(),
+            flows,
+            case: version.name.to_owned(),
+            total: own.graph(),
+            node,
+            hit: node.is_some().then(|| own.sum(&[first, rewrite])),
+            rate: own.rate(),
+            target: most.map(|most| Target::at_most(most, ratio.median)),
+            ratio,
+        }
+    };
+    Ok(VERSIONS.iter().zip(&samples).map(case).collect())
+}
+
+/// The networks of a family, each behind a neighbour on a link.
+struct Plan {
+    v4: bool,
+    networks: [IpNet; 2],
+    links: [(IpNet, IpAddr); 2],
+}
+
+impl Plan {
+    fn of(v4: bool) -> Plan {
+        let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
+        let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
+        let (networks, links) = match v4 {
+            true => (
+                [net("10.16.0.0/12"), net("20.16.0.0/12")],
+                [(net("192.0.2.1/24"), address("192.0.2.2")), (net("198.51.100.1/24"), address("198.51.100.2"))],
+            ),
+            false => (
+                [net("2001:db8:10::/48"), net("2001:db8:20::/48")],
+                [
+                    (net("2001:db8:1::1/64"), address("2001:db8:1::2")),
+                    (net("2001:db8:2::1/64"), address("2001:db8:2::2")),
+                ],
+            ),
+        };
+        Plan { v4, networks, links }
+    }
+
+    /// Two interfaces that each send to the other's network.
+    fn gateway(&self, flows: u32) -> Gateway {
+        let last = |net: IpNet| match net.addr() {
+            IpAddr::V4(address) => IpAddr::V4((address.to_bits() + 0xffff).into()),
+            IpAddr::V6(address) => IpAddr::V6((address.to_bits() + 0xffff).into()),
+        };
+        let interface = |number: usize| -> Interface {
+            let (from, to) = (self.networks[number], self.networks[1 - number]);
+            let stream = StreamSpec {
+                source: StreamSource::Template(TemplateSpec {
+                    source: (from.addr(), last(from)),
+                    destination: (to.addr(), last(to)),
+                    protocol: Payload::Udp,
+                    source_port: (1024, u16::MAX),
+                    destination_port: (1024, u16::MAX),
+                    size: SizeSpec::Fixed(if self.v4 { 60 } else { 78 }),
+                    flows: flows / 2,
+                    ttl: 64,
+                    dont_fragment: true,
+                    vlan: Vec::new(),
+                    source_mac: None,
+                    destination_mac: None,
+                    seed: 1 + number as u64,
+                }),
+                rate: None,
+                count: None,
+            };
+            let port = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
+            model::interface(["a", "b"][number], port, self.links[number].0)
+        };
+        let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());
+        let list = |name: &str, action: AclAction| AclList {
+            name: name.to_owned(),
+            rules: self.rules(action),
+            default: AclDefault::Action(AclAction::Deny),
+            sample: None,
+            origin: Origin(0),
+        };
+        let urpf = Mechanism::Urpf(Urpf { mode: UrpfMode::Strict, default_route: false, vrf: None });
+        let mut gateway = Gateway {
+            interfaces: vec![interface(0), interface(1)],
+            routes: (0..2).map(|number| model::route(self.networks[number], hops(number))).collect(),
+            neighbors: (0..2)
+                .map(|number| model::neighbor(number as u32, self.links[number].1, [2, 0, 0, 0, 1, number as u8]))
+                .collect(),
+            acls: vec![list("stateless", AclAction::Permit), list("stateful", AclAction::Reflect)],
+            sav: vec![SavPolicy::new("strict".to_owned(), urpf, Origin(0))],
+            ..model::empty()
+        };
+        gateway.flow_table.flows = 2 * flows;
+        gateway.flow_table.sessions = 2 * flows;
+        gateway.flow_table.half_open = 2 * flows;
+        gateway
+    }
+
+    /// Rules for ports that no packet has, and behind them one for each network.
+    fn rules(&self, action: AclAction) -> Arc<[AclRule]> {
+        let udp = |source, destination| Transport::Ports { protocol: 17, source, destination, flags: None };
+        let none = (0..RULES - 2).map(|number| AclRule {
+            from: Addresses::Net(self.networks[number as usize % 2]),
+            transport: udp(Ports::ALL, Ports::from(number as u16..=number as u16)),
+            ..AclRule::all(AclAction::Deny, Origin(0))
+        });
+        let some =
+            self.networks.map(|network| AclRule { from: Addresses::Net(network), ..AclRule::all(action, Origin(0)) });
+        none.chain(some).collect()
+    }
+
+    fn apply(&self, model: &mut Gateway, version: &Version) {
+        model.flow_table.enabled = if version.fast { FastPath::On } else { FastPath::Off };
+        for interface in model.interfaces.iter_mut().filter(|_| version.policies) {
+            let list = vec![AclIndex(u16::from(version.sessions))];
+            (interface.access.acl_in, interface.access.acl_out) = (list.clone(), list);
+            interface.sav = PerFamily { v4: Some(SavIndex(0)), v6: Some(SavIndex(0)) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_measured_and_read_back() {
+        let cases: Vec<Case> = [true, false].into_iter().flat_map(|v4| measure(v4, 2_000, 1, 1).unwrap()).collect();
+        assert_eq!(cases.len(), 2 * VERSIONS.len());
+        assert!(cases.iter().all(|case| case.total.median > 0.0 && case.rate > 0.0));
+        let ran = |case: &Case| (case.case.contains("fast path") || case.case == "sessions") == case.node.is_some();
+        assert!(cases.iter().all(ran), "{cases:?}");
+        let report = Flow { tick_frequency: 1e9, cpu: "none".into(), turns: 1, rules: RULES, cases };
+        assert_eq!(serde_json::from_str::<Flow>(&report.json()).unwrap(), report);
+        assert!(report.text().contains("sessions, fast path"), "{}", report.text());
+    }
+}

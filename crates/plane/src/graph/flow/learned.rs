@@ -1,0 +1,201 @@
+//! The decisions about flows without sessions.
+
+use weir_base::clock::Time;
+use weir_table::flow::{Place, Secret, Table};
+
+use super::decision::Decision;
+use crate::graph::counters::FlowCounters;
+use crate::model::FastPath;
+use crate::root::Root;
+use crate::root::family::{Both, BothMut, Family};
+
+/// Flows that one vector may add.
+const VECTOR: usize = 256;
+/// Steps in which a table grows between two vectors, at most.
+const STEPS: usize = 16;
+/// Nanoseconds after its last packet at which a decision is forgotten.
+const IDLE: u64 = 30_000_000_000;
+/// Nanoseconds between two visits.
+const PAUSE: u64 = 100_000_000;
+/// Nanoseconds in which all groups of the tables are visited.
+const TURN: u64 = 4_000_000_000;
+/// Groups visited at once, at most.
+const GROUPS: usize = 4;
+
+/// A decision, and when it was last taken: in units of 2^20 nanoseconds, about a millisecond.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kept {
+    pub(crate) decision: Decision,
+    last: u32,
+}
+
+fn units(time: Time) -> u32 {
+    // It wraps after 52 days: a flow idle for just that long keeps its decision a while longer.
+    (time.0 >> 20) as u32
+}
+
+/// The decisions about flows of one family.
+pub(crate) struct OfFamily<K: Family> {
+    table: Table<K::FlowKey, Kept>,
+    /// The group that is visited next.
+    next: usize,
+}
+
+impl<K: Family> OfFamily<K> {
+    fn new(secret: Secret) -> Self {
+        OfFamily { table: Table::new(0, secret), next: 0 }
+    }
+
+    /// Finds the decisions of a vector's flows.
+    #[inline]
+    pub(crate) fn find_each(&self, keys: &[K::FlowKey], places: &mut [Place]) {
+        self.table.find_each(keys, places);
+    }
+
+    /// The decision at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: Place) -> Option<&Decision> {
+        self.table.value(place).map(|kept| &kept.decision)
+    }
+
+    /// The decision at a place is taken.
+    #[inline]
+    pub(crate) fn touch(&mut self, place: Place, now: Time) {
+        if let Some(kept) = self.table.value_mut(place) {
+            kept.last = units(now);
+        }
+    }
+
+    /// Learns a decision; `false` if there is no room.
+    pub(crate) fn learn(&mut self, key: K::FlowKey, decision: Decision, now: Time) -> bool {
+        let kept = Kept { decision, last: units(now) };
+        match self.table.find(&key) {
+            Some(place) => {
+                if let Some(old) = self.table.value_mut(place) {
+                    *old = kept;
+                }
+                true
+            }
+            None => self.table.insert(key, kept).is_ok(),
+        }
+    }
+
+    fn prepare(&mut self, room: usize) {
+        (0..STEPS).any(|_| self.table.prepare(room.min(VECTOR)));
+    }
+
+    /// Forgets the idle decisions of the next group; gives how many.
+    fn age(&mut self, now: Time) -> usize {
+        let now = units(now);
+        let before = self.table.len();
+        let idle = (IDLE >> 20) as u32;
+        self.table.retain_in(self.next, |_, kept| now.wrapping_sub(kept.last) < idle);
+        self.next = if self.next + 1 < self.table.groups() { self.next + 1 } else { 0 };
+        before - self.table.len()
+    }
+}
+
+/// The decisions of a worker about flows without sessions.
+pub(crate) struct Learned {
+    v4: OfFamily<u32>,
+    v6: OfFamily<u128>,
+    most: usize,
+    /// The version of the root that the bound is of.
+    generation: u64,
+    /// The next visit.
+    due: Time,
+}
+
+impl Both for Learned {
+    type Part<K: Family> = OfFamily<K>;
+
+    #[inline(always)]
+    fn v4(&self) -> &OfFamily<u32> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &OfFamily<u128> {
+        &self.v6
+    }
+}
+
+impl BothMut for Learned {
+    #[inline(always)]
+    fn v4_mut(&mut self) -> &mut OfFamily<u32> {
+        &mut self.v4
+    }
+
+    #[inline(always)]
+    fn v6_mut(&mut self) -> &mut OfFamily<u128> {
+        &mut self.v6
+    }
+}
+
+impl Learned {
+    /// Nothing is learned yet. The random words are the secret of the hashes.
+    pub(crate) fn new(mut random: impl FnMut() -> u64) -> Learned {
+        let mut secret = || Secret::new(std::array::from_fn(|_| random()));
+        let (v4, v6) = (OfFamily::new(secret()), OfFamily::new(secret()));
+        Learned { v4, v6, most: 0, generation: 0, due: Time(0) }
+    }
+
+    /// Takes over the bound of a version of the root.
+    pub(crate) fn adopt(&mut self, root: &Root, workers: usize) {
+        if self.generation == root.generation {
+            return;
+        }
+        self.generation = root.generation;
+        self.most = (root.flow_table.flows as usize).div_ceil(workers.max(1));
+        if root.flow_table.enabled != FastPath::Off {
+            self.prepare();
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.v4.table.len() + self.v6.table.len()
+    }
+
+    /// Octets of memory.
+    pub(crate) fn octets(&self) -> usize {
+        self.v4.table.octets() + self.v6.table.octets()
+    }
+
+    /// Allocates memory for the flows that one vector may add, as far as the bound allows.
+    pub(crate) fn prepare(&mut self) {
+        let (v4, v6) = (self.v4.table.len(), self.v6.table.len());
+        self.v4.table.set_most(self.most.saturating_sub(v6));
+        self.v6.table.set_most(self.most.saturating_sub(v4));
+        let room = self.most.saturating_sub(v4 + v6);
+        self.v4.prepare(room);
+        self.v6.prepare(room);
+    }
+
+    /// When idle decisions are looked for; `None`: there are none.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        (self.len() > 0).then_some(self.due)
+    }
+
+    /// Forgets idle decisions of some groups; gives how many groups were visited.
+    pub(crate) fn age(&mut self, counters: &FlowCounters, now: Time) -> usize {
+        let all = self.v4.table.groups() + self.v6.table.groups();
+        let each = (all as u64 * PAUSE).div_ceil(TURN).max(1);
+        let (mut visited, mut forgotten) = (0, 0);
+        while visited < GROUPS.min(all) && (visited as u64) < each {
+            forgotten += self.v4.age(now) + self.v6.age(now);
+            visited += 1;
+        }
+        // A large table is visited more often, not in larger steps.
+        let pause = (PAUSE * GROUPS as u64 / each).min(PAUSE);
+        self.due = Time(now.0.saturating_add(pause));
+        counters.expired.add(forgotten as u64);
+        visited
+    }
+
+    /// Shows how many decisions there are.
+    pub(crate) fn show(&self, counters: &FlowCounters) {
+        for (counter, now) in [(&counters.learned, self.len()), (&counters.octets, self.octets())] {
+            counter.add((now as u64).wrapping_sub(counter.value()));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Notes of the nodes about the packets of a vector whose flows are to be learned.
+
+use weir_packet::vector::VECTOR;
+use weir_table::classify::Consulted;
+
+use super::decision::{Decision, Varying};
+
+/// Decisions of nodes, by place of the packet. Only packets that missed are noted; nodes look at [`Notes::is_on`] once for a frame.
+pub(crate) struct Notes {
+    on: bool,
+    bypassed: bool,
+    wanted: [bool; VECTOR],
+    /// By direction: a session permits the packet.
+    permitted: [[bool; VECTOR]; 2],
+    flows: [u32; VECTOR],
+    packets: [Varying; VECTOR],
+    masks: [Varying; VECTOR],
+    decisions: [Decision; VECTOR],
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Notes {
+            on: false,
+            bypassed: false,
+            wanted: [false; VECTOR],
+            permitted: [[false; VECTOR]; 2],
+            flows: [0; VECTOR],
+            packets: [Varying::NONE; VECTOR],
+            masks: [Varying::NONE; VECTOR],
+            decisions: [Decision::NONE; VECTOR],
+        }
+    }
+}
+
+impl Notes {
+    /// Some packet of the vector is noted.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// A packet of the vector did not come by the nodes that find decisions.
+    #[inline(always)]
+    pub(crate) fn bypass(&mut self) {
+        self.bypassed = true;
+    }
+
+    /// Some packet did not: it may be of a flow that they have found.
+    #[inline(always)]
+    pub(crate) fn is_bypassed(&self) -> bool {
+        self.bypassed
+    }
+
+    /// The next vector's packets are to come.
+    #[inline(always)]
+    pub(crate) fn end_pass(&mut self) {
+        self.bypassed = false;
+    }
+
+    /// Begins the notes of a packet that missed, with its session's.
+    pub(crate) fn begin(&mut self, place: u8, packet: Varying, flow: u32) {
+        let at = usize::from(place);
+        self.on = true;
+        self.wanted[at] = true;
+        self.permitted.iter_mut().for_each(|permitted| permitted[at] = false);
+        (self.flows[at], self.packets[at], self.masks[at]) = (flow, packet, Varying::NONE);
+        self.decisions[at] = Decision::NONE;
+    }
+
+    /// The session's note that a packet had when it missed.
+    pub(crate) fn flow(&self, place: u8) -> u32 {
+        self.flows[usize::from(place)]
+    }
+
+    /// The decision about this packet is not one for its flow.
+    #[inline]
+    pub(crate) fn forget(&mut self, place: u8) {
+        self.wanted[usize::from(place)] = false;
+    }
+
+    /// A session permits the packet: no rule's fields are compared.
+    #[inline]
+    pub(crate) fn permitted(&mut self, place: u8, output: bool) {
+        self.permitted[usize::from(output)][usize::from(place)] = true;
+    }
+
+    /// The rule that lists found, and the fields that their rules match on.
+    pub(crate) fn filtered(&mut self, place: u8, output: bool, found: u32, asks: Consulted) {
+        let at = usize::from(place);
+        let asks = if self.permitted[usize::from(output)][at] { Consulted::NONE } else { asks };
+        let decision = &mut self.decisions[at];
+        *(if output { &mut decision.acl_out } else { &mut decision.acl_in }) = found;
+        self.masks[at] = self.masks[at].and(Varying::of_rules(asks));
+    }
+
+    /// The verdict of bindings, which depends on the source's hardware address.
+    pub(crate) fn bound(&mut self, place: u8, verdict: u32) {
+        let at = usize::from(place);
+        self.decisions[at].bound = verdict;
+        self.masks[at] = self.masks[at].and(Varying::MAC);
+    }
+
+    /// The row of a validator's table.
+    pub(crate) fn validated(&mut self, place: u8, row: u32) {
+        self.decisions[usize::from(place)].row = row;
+    }
+
+    /// The decision about a packet, if it is one for its flow; it is given once.
+    pub(crate) fn take(&mut self, place: u8, epoch: u64, interface: u32, adjacency: u32) -> Option<Decision> {
+        let at = usize::from(place);
+        std::mem::take(&mut self.wanted[at]).then(|| {
+            let mask = self.masks[at];
+            Decision { epoch, varying: self.packets[at].masked(mask), mask, interface, adjacency, ..self.decisions[at] }
+        })
+    }
+
+    /// The vector's packets have gone.
+    #[inline]
+    pub(crate) fn end_vector(&mut self) {
+        if self.on {
+            self.on = false;
+            self.wanted.fill(false);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The flow table changes nothing but speed: two gateways that differ in `[flow-table] enabled` alone get the same random
+//! model, packets, times and changes. The same frames leave each port in the same order, equal to the octet, and all counters
+//! are equal, but those of nodes and of the flow table itself.
+//!
+//! `WEIR_CONTRACT_PACKETS` is the number of packets. A failure names its seed; `WEIR_CONTRACT_SEED` repeats it alone.
+
+#![allow(missing_docs, unreachable_pub, reason = "the modules of one test")]
+
+mod kit;
+
+#[path = "flow_contract/change.rs"]
+mod change;
+#[path = "flow_contract/features.rs"]
+mod features;
+#[path = "flow_contract/gateway.rs"]
+mod gateway;
+#[path = "flow_contract/pair.rs"]
+mod pair;
+#[path = "flow_contract/traffic.rs"]
+mod traffic;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use change::Change;
+use features::{FEATURES, REASONS, features};
+use gateway::{Links, Part, Seeds, between, pick};
+use pair::{Pair, counted};
+use traffic::Traffic;
+use weir_base::clock::Time;
+use weir_base::random::Random;
+use weir_plane::harness::Options;
+use weir_plane::model::FlowTable;
+use weir_plane::reason::Reason;
+
+/// Packets that the test sends unless `WEIR_CONTRACT_PACKETS` has another number.
+const PACKETS: u64 = 2_000_000;
+/// Vectors of a seed.
+const VECTORS: u64 = 400;
+/// Vectors between two comparisons of all counters.
+const BATCH: u64 = 20;
+
+/// Vectors between two steps of the control side.
+const STEP: u64 = 8;
+
+/// Counts events of all seeds.
+#[derive(Default)]
+struct Totals {
+    packets: u64,
+    eligible: u64,
+    transmitted: u64,
+    hits: u64,
+    drops: BTreeMap<Reason, u64>,
+    changes: BTreeMap<&'static str, u64>,
+    features: BTreeMap<&'static str, u64>,
+    counted: BTreeMap<&'static str, u64>,
+}
+
+/// The way in which gateways know the hardware addresses of neighbours that no line names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Neighbors {
+    /// By ARP and neighbour discovery.
+    Found,
+    /// Not at all: packets wait for them.
+    Wanted,
+    /// Not at all: packets are dropped.
+    Fixed,
+}
+
+/// Runs a pair of gateways.
+fn run(seed: u64, batch: u64, totals: &mut Totals) -> Result<(), String> {
+    let mut random = Random::from_seed(seed);
+    let neighbors = match random.below(10) {
+        0 => Neighbors::Wanted,
+        1 | 2 => Neighbors::Found,
+        _ => Neighbors::Fixed,
+    };
+    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed);
+    let mut traffic = Traffic::new(&mut random, links.clone());
+    links.addresses = traffic.addresses();
+    let mut seeds = Seeds::random(&mut random);
+    let options = Options { seed: random.next(), invent_neighbors: random.chance(0.3) };
+    let mut pair = Pair::new(&seeds.model(&links), options, links.exact_samples);
+    pair.each(|side| match neighbors {
+        Neighbors::Found => side.discover(),
+        Neighbors::Wanted => side.harness.listen(),
+        Neighbors::Fixed => {}
+    });
+    pair.each(|side| side.harness.take_samples());
+    note(&pair, totals);
+    let pace = pick(&mut random, &[0.005, 0.02, 0.05, 0.1]);
+    let (mut time, mut recording, mut latest) = (1_000_000_000, false, VecDeque::new());
+    for vector in 0..VECTORS {
+        let changes = if random.chance(pace) { between(&mut random, 1, 3) } else { 0 };
+        for _ in 0..changes {
+            let change = match recording {
+                true => Change::Record(false),
+                false => Change::random(&mut random, &links, &mut seeds, &pair),
+            };
+            recording = matches!(change, Change::Record(true)) || recording && !matches!(change, Change::Record(_));
+            let before = time;
+            let on = change.apply(&mut pair.on, &mut time);
+            time = before;
+            let off = change.apply(&mut pair.off, &mut time);
+            *totals.changes.entry(change.name()).or_default() += 1;
+            latest.push_back(format!("before vector {vector}: {}: {off}", change.line()));
+            if latest.len() > 6 {
+                latest.pop_front();
+            }
+            if on != off {
+                return Err(format!("vector {vector}: {}:\n   on: {on}\n  off: {off}", change.line()));
+            }
+            note(&pair, totals);
+        }
+        time += pick(&mut random, &[0, 1000, 200_000, 20_000_000]);
+        if neighbors == Neighbors::Found {
+            // The use of an adjacency is reported once in 100 ms, or more often where its number collides with another; and
+            // the numbers of adjacencies are not the same on both.
+            time += 110_000_000;
+        }
+        let inputs = traffic.vector(&mut random);
+        totals.packets += inputs.len() as u64;
+        let before = pair.off.harness.conservation().transmitted;
+        let FlowTable { flows, sessions, half_open, tcp_pickup, recheck, .. } = pair.off.harness.model().flow_table;
+        let bounds = format!(
+            "flows {flows}, sessions {sessions}, half-open {half_open}, pickup {tcp_pickup}, recheck {recheck}, \
+             neighbours {neighbors:?}, fates recorded {recording}"
+        );
+        let context = |message: String| {
+            let latest: Vec<String> = latest.iter().cloned().collect();
+            format!(
+                "vector {vector}, {} packets: {message}\n{bounds}\nlatest changes:\n{}",
+                inputs.len(),
+                latest.join("\n")
+            )
+        };
+        pair.run(&inputs, Time(time)).map_err(context)?;
+        if !recording {
+            // Packets that are dropped take no decisions.
+            let transmitted = pair.off.harness.conservation().transmitted - before;
+            totals.eligible += transmitted.min(inputs.iter().filter(|input| input.eligible).count() as u64);
+        }
+        if vector % STEP == STEP - 1 {
+            pair.step();
+        }
+        if vector % batch == batch - 1 {
+            pair.compare().map_err(context)?;
+            for (name, count) in counted(&pair.off.harness) {
+                *totals.counted.entry(name).or_default() += count;
+            }
+        }
+    }
+    // Held packets time out: a harness that ends with held packets keeps its buffers for good.
+    for _ in 0..2 {
+        time += 600_000_000_000;
+        pair.run(&[], Time(time))?;
+    }
+    pair.compare()?;
+    totals.transmitted += pair.off.harness.conservation().transmitted;
+    totals.hits += pair.on.harness.fast_path().hits;
+    let off = pair.off.harness.fast_path();
+    if (off.hits, off.learned) != (0, 0) {
+        return Err(format!("the flow table is off and was used: {off:?}"));
+    }
+    for &reason in Reason::ALL {
+        *totals.drops.entry(reason).or_default() += pair.off.harness.drops(reason);
+    }
+    Ok(())
+}
+
+/// Notes the policies of the models in force.
+fn note(pair: &Pair, totals: &mut Totals) {
+    for feature in features(pair.off.harness.model()) {
+        *totals.features.entry(feature).or_default() += 1;
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
+}
+
+#[test]
+fn the_flow_table_changes_nothing() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    let mut totals = Totals::default();
+    // A repetition finds the very vector after which a counter differs.
+    let batch = if only.is_some() { 1 } else { BATCH };
+    for seed in only.unwrap_or(1).. {
+        if let Err(message) = run(seed, batch, &mut totals) {
+            panic!("WEIR_CONTRACT_SEED={seed}: {message}");
+        }
+        if only.is_some() || totals.packets >= packets {
+            break;
+        }
+    }
+    let Totals { packets: sent, eligible, transmitted, hits, drops, changes, features, counted } = &totals;
+    println!(
+        "{sent} packets, {transmitted} transmitted, {eligible} may hit, {hits} hits\n{changes:?}\n{features:?}\n{drops:?}\n{counted:?}"
+    );
+    if only.is_some() || packets < PACKETS {
+        return;
+    }
+    let names = Change::NAMES.iter().copied().chain(Part::ALL.iter().map(|part| part.name()));
+    let missing: Vec<&str> = names.filter(|name| !changes.contains_key(name)).collect();
+    assert!(missing.is_empty(), "changes that never happened: {missing:?}");
+    let missing: Vec<&&str> = FEATURES.iter().filter(|name| !features.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "policies that no model had: {missing:?}");
+    let missing: Vec<&Reason> =
+        REASONS.iter().filter(|reason| drops.get(reason).is_none_or(|&count| count == 0)).collect();
+    assert!(missing.is_empty(), "reasons for which nothing was dropped: {missing:?}");
+    let missing: Vec<&&str> = counted.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name).collect();
+    assert!(missing.is_empty(), "counters that counted nothing: {missing:?}");
+    assert!(hits * 4 > *eligible, "{hits} hits of {eligible} packets that may hit");
+}

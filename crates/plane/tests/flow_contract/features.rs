@@ -1,0 +1,153 @@
+//! The policies that the models of a run are to have had, and the drop reasons that are to have occurred.
+
+use weir_plane::model::{
+    AclAction, AclDefault, AclRule, Addresses, Gateway, Interfaces, LinkCheck, Match, Mechanism, Order, Ports, RatePer,
+    Rejection, RouteTarget, SavAction, SavLayout, Scope, Transport, UrpfMode,
+};
+use weir_plane::reason::Reason;
+
+/// Reasons that have to do with decisions about flows, or with packets like those of flows.
+pub const REASONS: &[Reason] = &[
+    Reason::NotOurMac,
+    Reason::UnknownVlan,
+    Reason::AclEthertype,
+    Reason::BadChecksum,
+    Reason::BadOptions,
+    Reason::MartianSource,
+    Reason::LinkLayerBroadcast,
+    Reason::SavAcl,
+    Reason::SavUrpfStrict,
+    Reason::SavUrpfLoose,
+    Reason::SavUrpfFeasible,
+    Reason::SavTable,
+    Reason::SavSpecial,
+    Reason::SavLink,
+    Reason::SavRateLimit,
+    Reason::SavRedirect,
+    Reason::AclDeny,
+    Reason::AclReject,
+    Reason::AclRateLimit,
+    Reason::AclFragment,
+    Reason::SessionLimit,
+    Reason::SessionPickup,
+    Reason::MacIp,
+    Reason::NotAllowed,
+    Reason::NoRoute,
+    Reason::Blackhole,
+    Reason::Unreachable,
+    Reason::NoNeighbor,
+    Reason::TtlExpired,
+    Reason::MtuExceeded,
+    Reason::TransmitFull,
+];
+
+macro_rules! features {
+    ($model:ident, $found:ident: $($name:literal $is:expr;)*) => {
+        /// The names of all policies.
+        pub const FEATURES: &[&str] = &[$($name,)*];
+
+        /// Returns the names of the policies that a model has.
+        pub fn features($model: &Gateway) -> Vec<&'static str> {
+            let mut $found = Vec::new();
+            $(if $is { $found.push($name) })*
+            $found
+        }
+    };
+}
+
+features! { model, found:
+    "sav acl" validates(model, |own| matches!(own.mechanism, Mechanism::Acl(_)));
+    "sav urpf strict" urpf(model, UrpfMode::Strict);
+    "sav urpf loose" urpf(model, UrpfMode::Loose);
+    "sav urpf feasible" urpf(model, UrpfMode::Feasible);
+    "sav table" table(model, |_, layout| layout == SavLayout::Merged);
+    "sav table any covering" table(model, |matching, _| matching == Match::AnyCovering);
+    "sav cards serial" table(model, |_, layout| layout == SavLayout::Cards(Order::Serial));
+    "sav cards parallel" table(model, |_, layout| layout == SavLayout::Cards(Order::Parallel));
+    "sav blocklist" validates(model, |own| own.mechanism.rules().is_some_and(|rules| rules.list.iter().any(|rule| !rule.permit)));
+    "sav interface list" validates(model, |own| {
+        own.mechanism.rules().is_some_and(|rules| rules.list.iter().any(|rule| rule.scope == Scope::Interface))
+    });
+    "sav incremental" validates(model, |own| own.mechanism.rules().is_some_and(|rules| rules.incremental));
+    "sav hits" validates(model, |own| own.mechanism.rules().is_some_and(|rules| rules.hits));
+    "sav discard" validates(model, |own| own.action == SavAction::Discard);
+    "sav permit" validates(model, |own| own.action == SavAction::Permit);
+    "sav rate-limit" validates(model, |own| own.action == SavAction::RateLimit);
+    "sav rate-limit per rule" validates(model, |own| {
+        own.action == SavAction::RateLimit && own.rate_limit.is_some_and(|limit| limit.per == RatePer::Rule)
+    });
+    "sav redirect" validates(model, |own| own.action == SavAction::Redirect);
+    "sav exempt" validates(model, |own| !own.exempt.is_empty());
+    "sav sample" validates(model, |own| own.sample.is_some());
+    "sav alarm" validates(model, |own| own.alarm.is_some());
+    "sav link-check known" validates(model, |own| own.link_check == LinkCheck::Known);
+    "sav link-check strict" validates(model, |own| own.link_check == LinkCheck::Strict);
+    "sav special" validates(model, |own| own.special != Default::default());
+    "acl in" model.interfaces.iter().any(|own| !own.access.acl_in.is_empty());
+    "acl out" model.interfaces.iter().any(|own| !own.access.acl_out.is_empty());
+    "acl sequence" model.interfaces.iter().any(|own| own.access.acl_in.len() > 1);
+    "acl default next" filters(model, |list| list.default == AclDefault::Next);
+    "acl default reflect" filters(model, |list| list.default == AclDefault::Action(AclAction::Reflect));
+    "acl permit" rules(model, |rule| rule.action == AclAction::Permit);
+    "acl deny" rules(model, |rule| rule.action == AclAction::Deny);
+    "acl reject" rules(model, |rule| rule.action == AclAction::Reject(Rejection::Usual));
+    "acl reject icmp" rules(model, |rule| rule.action == AclAction::Reject(Rejection::Icmp));
+    "acl reflect" rules(model, |rule| rule.action == AclAction::Reflect);
+    "acl address" rules(model, |rule| matches!(rule.from, Addresses::Net(_)));
+    "acl range" rules(model, |rule| matches!(rule.from, Addresses::Range(..)));
+    "acl group" rules(model, |rule| matches!(rule.from, Addresses::Group(_)));
+    "acl protocol" rules(model, |rule| matches!(rule.transport, Transport::Protocol(_)));
+    "acl port" rules(model, |rule| matches!(rule.transport, Transport::Ports { destination: Ports::Range(_), .. }));
+    "acl port group" rules(model, |rule| matches!(rule.transport, Transport::Ports { destination: Ports::Group(_), .. }));
+    "acl flags" rules(model, |rule| matches!(rule.transport, Transport::Ports { flags: Some(_), .. }));
+    "acl icmp" rules(model, |rule| matches!(rule.transport, Transport::Icmp { .. }));
+    "acl family" rules(model, |rule| rule.family.is_some());
+    "acl dscp" rules(model, |rule| rule.dscp.is_some());
+    "acl received-on" rules(model, |rule| matches!(rule.received_on, Some(Interfaces::List(_))));
+    "acl received-on group" rules(model, |rule| matches!(rule.received_on, Some(Interfaces::Group(_))));
+    "acl later fragments" rules(model, |rule| rule.fragment == Some(true));
+    "acl no later fragments" rules(model, |rule| rule.fragment == Some(false));
+    "acl limit" rules(model, |rule| rule.limit.is_some());
+    "acl limit of a session" rules(model, |rule| rule.limit.is_some() && rule.action == AclAction::Reflect);
+    "acl log" rules(model, |rule| rule.log);
+    "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
+    "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());
+    "ethertypes in" model.interfaces.iter().any(|own| own.access.ethertypes_in.is_some());
+    "ethertypes out" model.interfaces.iter().any(|own| own.access.ethertypes_out.is_some());
+    "zone" model.interfaces.iter().any(|own| own.zone.is_some());
+    "vrf" model.interfaces.iter().any(|own| own.vrf.0 > 0);
+    "punt" model.interfaces.iter().any(|own| own.punt.is_some());
+    "mtu" model.interfaces.iter().any(|own| own.mtu < 1500);
+    "multipath" model.routes.iter().any(|own| matches!(&own.target, RouteTarget::Via(paths) if paths.len() > 1));
+    "blackhole" model.routes.iter().any(|own| own.target == RouteTarget::Blackhole);
+    "unreachable" model.routes.iter().any(|own| own.target == RouteTarget::Unreachable);
+    "few decisions" model.flow_table.flows <= 10;
+    "few sessions" model.flow_table.sessions <= 10;
+    "no recheck" !model.flow_table.recheck;
+    "no pickup" !model.flow_table.tcp_pickup;
+}
+
+/// Whether an interface uses a policy like that.
+fn validates(model: &Gateway, is: impl Fn(&weir_plane::model::SavPolicy) -> bool) -> bool {
+    let own = model.interfaces.iter().flat_map(|interface| [interface.sav.v4, interface.sav.v6]).flatten();
+    own.into_iter().any(|index| is(&model.sav[usize::from(index.0)]))
+}
+
+fn urpf(model: &Gateway, mode: UrpfMode) -> bool {
+    validates(model, |own| matches!(own.mechanism, Mechanism::Urpf(urpf) if urpf.mode == mode))
+}
+
+fn table(model: &Gateway, is: impl Fn(Match, SavLayout) -> bool) -> bool {
+    validates(model, |own| matches!(own.mechanism, Mechanism::Table { matching, layout, .. } if is(matching, layout)))
+}
+
+/// Whether an interface uses a list like that.
+fn filters(model: &Gateway, is: impl Fn(&weir_plane::model::AclList) -> bool) -> bool {
+    let own =
+        model.interfaces.iter().flat_map(|interface| interface.access.acl_in.iter().chain(&interface.access.acl_out));
+    own.into_iter().any(|index| is(&model.acls[usize::from(index.0)]))
+}
+
+fn rules(model: &Gateway, is: impl Fn(&AclRule) -> bool) -> bool {
+    filters(model, |list| list.rules.iter().any(&is))
+}

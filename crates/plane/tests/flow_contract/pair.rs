@@ -1,0 +1,395 @@
+//! Two gateways that differ in the flow table alone, and the comparison of all that they show.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
+
+use weir_base::clock::Time;
+use weir_packet::buffer::Cache;
+use weir_packet::offload::Offload;
+use weir_packet::text;
+use weir_packet::vector::{Indices, Vector};
+use weir_plane::engine::{FlowFilter, FlowOrder};
+use weir_plane::harness::{Harness, Options, Outcome};
+use weir_plane::model::{FastPath, Gateway};
+use weir_plane::reason::Reason;
+use weir_plane::sample::Sample;
+use weir_plane::stats::{self, FlowRow};
+use weir_port::Transmitter;
+
+use crate::kit::l3;
+use crate::traffic::{From, Input};
+
+/// A frame that left, with its offload state.
+type Frame = (Vec<u8>, Offload);
+
+/// The frames that left by each port, in their order.
+type Sent = Arc<Mutex<BTreeMap<u32, Vec<Frame>>>>;
+
+/// Keeps the frames that leave by a port.
+struct Keeping {
+    port: u32,
+    sent: Sent,
+    /// Frames that the port takes until the next vector.
+    room: Arc<Mutex<BTreeMap<u32, usize>>>,
+}
+
+impl Transmitter for Keeping {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
+        let mut rooms = self.room.lock().unwrap();
+        let count = rooms.get_mut(&self.port).map_or(frame.len(), |room| {
+            let count = frame.len().min(*room);
+            *room -= count;
+            count
+        });
+        let packets = frame.places()[..count].iter();
+        let packets = packets.map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
+        self.sent.lock().unwrap().entry(self.port).or_default().extend(packets);
+        count
+    }
+}
+
+/// Whether a frame is one of ARP or of neighbour discovery.
+fn is_of_link(frame: &[u8]) -> bool {
+    let at = l3(frame);
+    match [frame[at - 2], frame[at - 1]] {
+        [0x08, 0x06] => true,
+        [0x86, 0xdd] => frame[at + 6] == 58 && frame.get(at + 40).is_some_and(|kind| (133..=137).contains(kind)),
+        _ => false,
+    }
+}
+
+/// One of the gateways.
+pub struct Side {
+    pub harness: Harness,
+    enabled: FastPath,
+    sent: Sent,
+    room: Arc<Mutex<BTreeMap<u32, usize>>>,
+    /// Frames that a port takes of each vector, where there is a bound.
+    rooms: BTreeMap<u32, usize>,
+    /// The control side sends frames.
+    discovers: bool,
+}
+
+impl Side {
+    fn new(mut model: Gateway, enabled: FastPath, options: Options) -> Side {
+        model.flow_table.enabled = enabled;
+        let harness = Harness::new(model, options).unwrap();
+        let mut side = Side {
+            harness,
+            enabled,
+            sent: Sent::default(),
+            room: Arc::default(),
+            rooms: BTreeMap::new(),
+            discovers: false,
+        };
+        side.harness.set_recording(false);
+        side.connect();
+        side
+    }
+
+    /// Finds neighbours from now on.
+    pub fn discover(&mut self) {
+        self.discovers = true;
+        self.harness.discover(&[0, 1]).unwrap();
+    }
+
+    /// Takes the frames that left since the last call. Those of the control side, whose order depends on the order of a map,
+    /// come first, in an order of their own.
+    fn sent(&self) -> BTreeMap<u32, Vec<Frame>> {
+        let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
+        if self.discovers {
+            for frames in sent.values_mut() {
+                let (mut first, rest): (Vec<Frame>, Vec<Frame>) =
+                    std::mem::take(frames).into_iter().partition(|(frame, _)| is_of_link(frame));
+                first.sort_by(|(one, _), (other, _)| one.cmp(other));
+                frames.extend(first.into_iter().chain(rest));
+            }
+        }
+        sent
+    }
+
+    fn connect(&mut self) {
+        for index in 0..self.harness.model().interfaces.len() as u32 {
+            self.connect_port(index);
+        }
+    }
+
+    /// Gives the port of an interface, and its punt device, a new transmitter.
+    pub fn connect_port(&mut self, index: u32) {
+        let own = Some(index).filter(|&index| self.harness.port_of(index) == index);
+        let punt = self.harness.model().interfaces[index as usize].punt.is_some();
+        for port in own.into_iter().chain(punt.then(|| self.harness.punt_port(index))) {
+            let (sent, room) = (Arc::clone(&self.sent), Arc::clone(&self.room));
+            self.harness.connect(port, Box::new(Keeping { port, sent, room }));
+        }
+    }
+
+    /// Bounds the frames that a port takes of each vector.
+    pub fn bound_port(&mut self, port: u32, room: Option<usize>) {
+        match room {
+            Some(room) => drop(self.rooms.insert(port, room)),
+            None => drop(self.rooms.remove(&port)),
+        }
+    }
+
+    pub fn reload(&mut self, model: &Gateway) -> String {
+        let mut model = model.clone();
+        model.flow_table.enabled = self.enabled;
+        let result = self.harness.reload(model).map_err(|error| error.to_string());
+        self.connect();
+        format!("{result:?}")
+    }
+
+    /// Runs a vector; returns the outcomes, of which there are none unless fates are recorded.
+    fn run(&mut self, inputs: &[Input], now: Time) -> (usize, Vec<Outcome>) {
+        self.room.lock().unwrap().clone_from(&self.rooms);
+        self.harness.set_time(now);
+        let mut taken = 0;
+        for (number, input) in (0..).zip(inputs) {
+            let Input { port, frame, offload, .. } = input;
+            let port = *port as u32;
+            let has_punt = self.harness.model().interfaces[port as usize].punt.is_some();
+            let added = match input.from {
+                From::Tunnel(nesting) => {
+                    let interface = self.harness.interface_number(port).expect("every interface has a number");
+                    self.harness.inject_decapsulated(interface, nesting, frame, number)
+                }
+                From::Host if has_punt => {
+                    let port = self.harness.punt_port(port);
+                    self.harness.inject_offloaded(port, frame, *offload, now, number)
+                }
+                From::Link | From::Host => {
+                    let port = self.harness.port_of(port);
+                    self.harness.inject_offloaded(port, frame, *offload, now, number)
+                }
+            };
+            taken += usize::from(added);
+        }
+        let mut outcomes = self.harness.run();
+        for outcome in &mut outcomes {
+            outcome.flow = None;
+            // The order of paths in words depends on the numbers of adjacencies, which are not the same on both.
+            if let Some(sav) = &mut outcome.sav {
+                sav.by.clear();
+                sav.why.clear();
+                // Of several that are equally near, any.
+                sav.nearest = None;
+            }
+            if let Some(route) = &mut outcome.route {
+                route.to.clear();
+            }
+        }
+        (taken, outcomes)
+    }
+}
+
+/// The two gateways: with the flow table, and without.
+pub struct Pair {
+    pub on: Side,
+    pub off: Side,
+    /// Samplers take each packet.
+    exact_samples: bool,
+}
+
+/// Returns an error at the first place where two listings differ.
+fn same<T: PartialEq + Debug>(name: &str, on: &[T], off: &[T]) -> Result<(), String> {
+    let place = (0..on.len().max(off.len())).find(|&place| on.get(place) != off.get(place));
+    match place {
+        None => Ok(()),
+        Some(place) => Err(format!("{name}[{place}]:\n   on: {:?}\n  off: {:?}", on.get(place), off.get(place))),
+    }
+}
+
+impl Pair {
+    pub fn new(model: &Gateway, options: Options, exact_samples: bool) -> Pair {
+        let [on, off] = [FastPath::On, FastPath::Off].map(|enabled| Side::new(model.clone(), enabled, options));
+        Pair { on, off, exact_samples }
+    }
+
+    pub fn each(&mut self, mut act: impl FnMut(&mut Side)) {
+        act(&mut self.on);
+        act(&mut self.off);
+    }
+
+    /// Has the control side find neighbours: often, not after each vector, as each time is a change.
+    pub fn step(&mut self) {
+        self.each(|side| {
+            side.harness.step();
+        });
+    }
+
+    /// Runs a vector on both, and compares the frames that leave, drops and conservation.
+    pub fn run(&mut self, inputs: &[Input], now: Time) -> Result<(), String> {
+        let (on, off) = (self.on.run(inputs, now), self.off.run(inputs, now));
+        self.same_frames(inputs)?;
+        let drops = |side: &Side| -> Vec<(&str, u64)> {
+            Reason::ALL.iter().map(|&reason| (reason.name(), side.harness.drops(reason))).collect()
+        };
+        same("drops", &drops(&self.on), &drops(&self.off))?;
+        let (of_on, of_off) = (self.on.harness.conservation(), self.off.harness.conservation());
+        same("conservation", &[of_on], &[of_off])?;
+        if of_on.imbalance() != 0 {
+            return Err(format!("imbalance: {of_on:?}"));
+        }
+        // Taken after each vector, so that their ring never overflows.
+        let [of_on, of_off] = [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
+        if self.exact_samples {
+            same("samples", &of_on, &of_off)?;
+        }
+        same("packets taken", &[on.0], &[off.0])?;
+        same("outcomes", &on.1, &off.1)
+    }
+
+    /// Compares the frames that left by each port since the last call.
+    fn same_frames(&self, inputs: &[Input]) -> Result<(), String> {
+        let (on, off) = (self.on.sent(), self.off.sent());
+        let none = Vec::new();
+        for port in on.keys().chain(off.keys()) {
+            let (on, off) = (on.get(port).unwrap_or(&none), off.get(port).unwrap_or(&none));
+            let Some(place) = (0..on.len().max(off.len())).find(|&place| on.get(place) != off.get(place)) else {
+                continue;
+            };
+            let line = |sent: Option<&Frame>| {
+                sent.map_or("no frame".to_owned(), |(frame, offload)| {
+                    format!("{} {offload:?}\n       {frame:02x?}", text::summary(frame))
+                })
+            };
+            let mut message = format!("port {port}: {} and {} frames, and frame {place} differs", on.len(), off.len());
+            message.push_str(&format!("\n   on: {}\n  off: {}", line(on.get(place)), line(off.get(place))));
+            for (number, input) in inputs.iter().enumerate() {
+                // Those from which one of the two frames may come.
+                let end = &input.frame[input.frame.len().saturating_sub(8)..];
+                let is_of = |sent: Option<&Frame>| sent.is_some_and(|(frame, _)| frame.ends_with(end));
+                if is_of(on.get(place)) || is_of(off.get(place)) {
+                    let is_bare = matches!(input.from, From::Tunnel(_));
+                    let summary = if is_bare { text::packet_summary } else { text::summary };
+                    let summary = summary(&input.frame);
+                    message.push_str(&format!("\n  perhaps of input {number}, {:?}: {summary}", input.from));
+                }
+            }
+            return Err(message);
+        }
+        Ok(())
+    }
+
+    /// Compares all other counters.
+    pub fn compare(&mut self) -> Result<(), String> {
+        let (on, off) = (&self.on.harness, &self.off.harness);
+        let count = off.model().interfaces.len() as u32;
+        let interfaces = |harness: &Harness| (0..count).map(|index| harness.interface_stats(index)).collect::<Vec<_>>();
+        same("interfaces", &interfaces(on), &interfaces(off))?;
+        same("sav", &on.sav(), &off.sav())?;
+        same("sav policies", &policies(on), &policies(off))?;
+        for policy in &off.model().sav {
+            let name = &policy.name;
+            same(&format!("sav entries of {name}"), &on.sav_entries(name), &off.sav_entries(name))?;
+        }
+        let (of_on, of_off) = (on.acl_lists(), off.acl_lists());
+        for list in &of_off {
+            let name = &list.name;
+            same(&format!("rules of {name}"), &on.acl_rules(name), &off.acl_rules(name))?;
+        }
+        same("access lists", &of_on, &of_off)?;
+        same("bindings", &on.bindings(), &off.bindings())?;
+        same("allowlists", &on.allowlists(), &off.allowlists())?;
+        same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
+        let samplers = |harness: &Harness| {
+            let mut samplers = harness.samplers();
+            if !self.exact_samples {
+                samplers.iter_mut().for_each(|own| (own.taken, own.over_rate) = (0, 0));
+            }
+            samplers
+        };
+        same("samplers", &samplers(on), &samplers(off))?;
+        same("alarms", &on.alarms(), &off.alarms())?;
+        same("sessions", &sessions(on), &sessions(off))?;
+        for (name, on, off) in [
+            ("invalid sources", on.invalid_sources(), off.invalid_sources()),
+            ("unknown sources", on.unknown_sources(), off.unknown_sources()),
+        ] {
+            same(name, &rows(&on), &rows(&off))?;
+            same(name, &[on.lost], &[off.lost])?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns counters of a gateway that are to have counted something, by name.
+pub fn counted(harness: &Harness) -> Vec<(&'static str, u64)> {
+    let model = harness.model();
+    let mut counted = Vec::new();
+    for own in harness.sav() {
+        let invalid = own.invalid.iter().map(|(_, traffic)| traffic.packets).sum();
+        counted.extend([("sav checked", own.checked), ("sav invalid", invalid), ("sav unknown", own.unknown)]);
+        counted.extend([("sav exempt", own.exempt), ("sav limited", own.limited), ("sav redirected", own.redirected)]);
+    }
+    for policy in &model.sav {
+        let hits = harness.sav_entries(&policy.name).into_iter().filter_map(|entry| entry.hits);
+        counted.push(("sav hits", hits.sum()));
+    }
+    for list in harness.acl_lists() {
+        counted.push(("acl default", list.default_matched.packets));
+        for row in harness.acl_rules(&list.name) {
+            let from = if row.time.is_some() { "acl rules of edits" } else { "acl rules" };
+            counted.extend([(from, row.matched.bytes), ("acl limited", row.limited.unwrap_or(0))]);
+        }
+    }
+    for own in harness.bindings() {
+        let matched = own.rules.iter().map(|rule| rule.matched.bytes).sum();
+        counted.extend([("bindings matched", matched), ("bindings unmatched", own.unmatched.packets)]);
+    }
+    for own in harness.allowlists() {
+        counted.extend([("allowlists passed", own.passed), ("allowlists refused", own.refused)]);
+    }
+    counted.extend(harness.ethertypes().iter().map(|own| ("ethertypes refused", own.refused)));
+    for own in harness.samplers() {
+        counted.extend([("samples taken", own.taken), ("samples over rate", own.over_rate)]);
+    }
+    counted.extend(harness.alarms().iter().map(|own| ("alarms", own.packets)));
+    counted.push(("invalid sources", harness.invalid_sources().rows.len() as u64));
+    counted.push(("unknown sources", harness.unknown_sources().rows.len() as u64));
+    for index in 0..model.interfaces.len() as u32 {
+        let own = harness.interface_stats(index).expect("every interface counts");
+        counted.push(("punted", own.punt.packets));
+    }
+    for row in sessions(harness) {
+        let replies = row.packets[1];
+        counted.extend([(row.state, 1), ("packets of sessions", row.packets[0]), ("replies of sessions", replies)]);
+    }
+    counted
+}
+
+/// Returns the samples since the last call, in an order that does not depend on the packets'.
+fn samples(harness: &mut Harness) -> Vec<Sample> {
+    let mut samples = harness.samples();
+    samples.sort_by_cached_key(|sample| format!("{:?} {:?}", sample.cause, sample));
+    samples
+}
+
+/// Returns the policies without their memory, which depends on the order of maps.
+fn policies(harness: &Harness) -> Vec<stats::SavPolicyStats> {
+    let mut policies = harness.sav_policies();
+    for table in policies.iter_mut().flat_map(|policy| &mut policy.tables) {
+        (table.lookup_octets, table.control_octets) = (0, 0);
+    }
+    policies.iter_mut().for_each(|policy| policy.dynamic_octets = 0);
+    policies
+}
+
+/// Returns the sessions in an order that does not depend on the table's.
+fn sessions(harness: &Harness) -> Vec<FlowRow> {
+    let mut rows = harness.flows(&FlowFilter::default(), FlowOrder::Age, usize::MAX).rows;
+    rows.sort_by_key(|row| {
+        let FlowRow { protocol, source, destination, ports, request, .. } = row;
+        (*protocol, *source, *destination, *ports, *request, row.received_on.clone(), row.age)
+    });
+    rows
+}
+
+/// Returns the rows of a table of sources in an order that does not depend on the table's.
+fn rows(sources: &stats::InvalidSources) -> Vec<stats::InvalidSourceRow> {
+    let mut rows = sources.rows.clone();
+    rows.sort_by_key(|row| (row.interface.clone(), row.prefix, row.by));
+    rows
+}
