@@ -470,7 +470,7 @@ impl Worker {
         let guard = reader.pin();
         let settled = shared.changes.settled();
         let root = shared.root.load(&guard);
-        let epoch = settled.filter(|_| shared.changes.settled() == settled);
+        let epoch = settled.filter(|_| shared.changes.settled() == settled).map(|changes| changes as u32);
         sessions.adopt(root, self.workers);
         flows.adopt(root, self.workers);
         let mut context = Context {

@@ -8,19 +8,29 @@ pub(super) const BUCKETS: usize = 16;
 /// Entries of a group.
 pub(super) const ENTRIES: usize = BUCKETS * LANES;
 
-/// A group.
-pub(super) struct Group<K, V> {
-    tags: Box<[Tags]>,
-    /// By bucket, then by lane.
-    entries: Box<[(K, V)]>,
+/// An entry, aligned as `A` is.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Entry<K, V, A> {
+    aligned: [A; 0],
+    pub(super) key: K,
+    pub(super) value: V,
 }
 
-impl<K: Key, V: Copy + Default> Group<K, V> {
+/// A group.
+pub(super) struct Group<K, V, A> {
+    tags: Box<[Tags]>,
+    /// By bucket, then by lane.
+    entries: Box<[Entry<K, V, A>]>,
+}
+
+impl<K: Key, V: Copy + Default, A: Copy> Group<K, V, A> {
     /// Octets of memory beside the group itself.
-    pub(super) const OCTETS: usize = BUCKETS * size_of::<Tags>() + ENTRIES * size_of::<(K, V)>();
+    pub(super) const OCTETS: usize = BUCKETS * size_of::<Tags>() + ENTRIES * size_of::<Entry<K, V, A>>();
 
     pub(super) fn new() -> Self {
-        Group { tags: vec![Tags::EMPTY; BUCKETS].into(), entries: vec![Default::default(); ENTRIES].into() }
+        let vacant = Entry { aligned: [], key: K::default(), value: V::default() };
+        Group { tags: vec![Tags::EMPTY; BUCKETS].into(), entries: vec![vacant; ENTRIES].into() }
     }
 
     #[inline(always)]
@@ -30,13 +40,13 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
 
     /// The content of a lane, taken or vacant; `None` if there is no such lane.
     #[inline(always)]
-    pub(super) fn entry(&self, bucket: usize, lane: usize) -> Option<&(K, V)> {
+    pub(super) fn entry(&self, bucket: usize, lane: usize) -> Option<&Entry<K, V, A>> {
         if lane < LANES { self.entries.get(bucket * LANES + lane) } else { None }
     }
 
     /// The entry of a taken lane.
     #[inline]
-    pub(super) fn taken(&self, bucket: usize, lane: usize) -> Option<&(K, V)> {
+    pub(super) fn taken(&self, bucket: usize, lane: usize) -> Option<&Entry<K, V, A>> {
         self.tags.get(bucket)?.tag(lane)?;
         self.entry(bucket, lane)
     }
@@ -45,7 +55,7 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
     #[inline]
     pub(super) fn taken_mut(&mut self, bucket: usize, lane: usize) -> Option<&mut V> {
         self.tags.get(bucket)?.tag(lane)?;
-        self.entries.get_mut(bucket * LANES + lane).map(|(_, value)| value)
+        self.entries.get_mut(bucket * LANES + lane).map(|entry| &mut entry.value)
     }
 
     /// Bucket and lane of a key whose home is a bucket.
@@ -70,7 +80,7 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
         let mut matching = self.tags(bucket).matching(tag);
         while matching != 0 {
             let lane = matching.trailing_zeros() as usize;
-            if self.entry(bucket, lane).is_some_and(|(own, _)| own == key) {
+            if self.entry(bucket, lane).is_some_and(|own| own.key == *key) {
                 return Some(lane);
             }
             matching &= matching - 1;
@@ -89,7 +99,7 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
             self.tags[home].away |= 1 << bucket;
         }
         self.tags[bucket].set(lane, tag);
-        self.entries[bucket * LANES + lane] = (key, value);
+        self.entries[bucket * LANES + lane] = Entry { aligned: [], key, value };
         Some((bucket, lane))
     }
 
@@ -101,10 +111,10 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
         home: usize,
         home_of: impl Fn(&K) -> usize,
     ) -> Option<V> {
-        let (_, value) = *self.taken(bucket, lane)?;
+        let value = self.taken(bucket, lane)?.value;
         self.tags[bucket].set(lane, 0);
         if bucket != home {
-            let is_of_home = |lane| self.entry(bucket, lane).is_some_and(|(key, _)| home_of(key) == home);
+            let is_of_home = |lane| self.entry(bucket, lane).is_some_and(|own| home_of(&own.key) == home);
             let is_last = !self.tags(bucket).taken().any(is_of_home);
             if is_last {
                 self.tags[home].away &= !(1 << bucket);
@@ -118,7 +128,7 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
         let mut removed = 0;
         for bucket in 0..BUCKETS {
             for lane in 0..LANES {
-                if let Some((key, value)) = self.taken(bucket, lane)
+                if let Some(Entry { key, value, .. }) = self.taken(bucket, lane)
                     && !keep(key, value)
                 {
                     let home = home_of(key);
@@ -133,7 +143,7 @@ impl<K: Key, V: Copy + Default> Group<K, V> {
     /// Takes all entries out.
     pub(super) fn drain(&mut self, into: &mut Vec<(K, V)>) {
         for (bucket, tags) in self.tags.iter_mut().enumerate() {
-            into.extend(tags.taken().map(|lane| self.entries[bucket * LANES + lane]));
+            into.extend(tags.taken().map(|lane| self.entries[bucket * LANES + lane]).map(|own| (own.key, own.value)));
             *tags = Tags::EMPTY;
         }
     }

@@ -73,10 +73,19 @@ struct Target {
     tag: u16,
 }
 
-/// Values by keys of flows.
-pub struct Table<K, V> {
+/// Entries follow one another without gaps.
+#[derive(Debug, Clone, Copy)]
+pub struct Packed;
+
+/// Each entry begins a cache line, so that a lookup touches as few as can be.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub struct Lines;
+
+/// Values by keys of flows. `A` is [`Packed`] or [`Lines`].
+pub struct Table<K, V, A = Packed> {
     secret: Secret,
-    groups: Vec<Group<K, V>>,
+    groups: Vec<Group<K, V, A>>,
     /// The group that is split next; it is below `1 << level`.
     next: usize,
     level: u32,
@@ -86,7 +95,7 @@ pub struct Table<K, V> {
     moving: Vec<(K, V)>,
 }
 
-impl<K: Key, V: Copy + Default> Table<K, V> {
+impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
     /// Creates a table for up to `most` entries. It has room for none until it is prepared.
     pub fn new(most: usize, secret: Secret) -> Self {
         Table { secret, groups: Vec::new(), next: 0, level: 0, len: 0, most, moving: Vec::new() }
@@ -114,7 +123,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
 
     /// Returns the octets of memory.
     pub fn octets(&self) -> usize {
-        self.groups.len() * Group::<K, V>::OCTETS + self.groups.capacity() * size_of::<Group<K, V>>()
+        self.groups.len() * Group::<K, V, A>::OCTETS + self.groups.capacity() * size_of::<Group<K, V, A>>()
     }
 
     #[inline(always)]
@@ -143,32 +152,34 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     /// Finds up to [`VECTOR`] keys: the place of each, or [`Place::NONE`].
     #[inline]
     pub fn find_each(&self, keys: &[K], places: &mut [Place]) {
-        let mut targets = [Target { group: 0, bucket: 0, tag: 0 }; VECTOR];
+        // The home of each key, and its tag: in as little memory as can be, as it is written and read for each vector.
+        let (mut homes, mut tags, mut lanes) = ([0u32; VECTOR], [0u16; VECTOR], [0u8; VECTOR]);
         if self.len == 0 {
             return places.iter_mut().take(keys.len()).for_each(|place| *place = Place::NONE);
         }
-        for (key, target) in keys.iter().zip(&mut targets) {
-            *target = self.target(key.hash(&self.secret));
+        for ((key, home), tag) in keys.iter().zip(&mut homes).zip(&mut tags) {
+            let target = self.target(key.hash(&self.secret));
+            (*home, *tag) = ((target.group * BUCKETS + target.bucket) as u32, target.tag);
             if let Some(group) = self.groups.get(target.group) {
                 prefetch::read(group.tags(target.bucket));
             }
         }
-        let mut lanes = [0u8; VECTOR];
-        for ((_, target), lane) in keys.iter().zip(&targets).zip(&mut lanes) {
-            if let Some(group) = self.groups.get(target.group) {
-                let matching = group.tags(target.bucket).matching(target.tag);
-                *lane = matching.trailing_zeros() as u8;
-                if let Some(entry) = group.entry(target.bucket, usize::from(*lane)) {
+        let split = |home: u32| (home as usize / BUCKETS, home as usize % BUCKETS);
+        for ((&home, &tag), lane) in homes.iter().zip(&tags).zip(&mut lanes).take(keys.len()) {
+            let (group, bucket) = split(home);
+            if let Some(group) = self.groups.get(group) {
+                *lane = group.tags(bucket).matching(tag).trailing_zeros() as u8;
+                if let Some(entry) = group.entry(bucket, usize::from(*lane)) {
                     prefetch::read(entry);
                 }
             }
         }
-        for (((key, &target), &lane), place) in keys.iter().zip(&targets).zip(&lanes).zip(places) {
-            let lane = usize::from(lane);
-            let usual = self.groups.get(target.group).and_then(|group| group.entry(target.bucket, lane));
+        for ((((key, &home), &tag), &lane), place) in keys.iter().zip(&homes).zip(&tags).zip(&lanes).zip(places) {
+            let ((group, bucket), lane) = (split(home), usize::from(lane));
+            let usual = self.groups.get(group).and_then(|group| group.entry(bucket, lane));
             *place = match usual {
-                Some((own, _)) if own == key => Place::new(target.group, target.bucket, lane),
-                _ => self.look(target, key).unwrap_or(Place::NONE),
+                Some(own) if own.key == *key => Place::new(group, bucket, lane),
+                _ => self.look(Target { group, bucket, tag }, key).unwrap_or(Place::NONE),
             };
         }
     }
@@ -177,7 +188,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     #[inline]
     pub fn value(&self, place: Place) -> Option<&V> {
         let (group, bucket, lane) = place.parts();
-        self.groups.get(group)?.taken(bucket, lane).map(|(_, value)| value)
+        self.groups.get(group)?.taken(bucket, lane).map(|own| &own.value)
     }
 
     /// Returns the value at a place that was found, to be changed.
@@ -190,7 +201,7 @@ impl<K: Key, V: Copy + Default> Table<K, V> {
     /// Returns the key at a place that was found.
     pub fn key(&self, place: Place) -> Option<&K> {
         let (group, bucket, lane) = place.parts();
-        self.groups.get(group)?.taken(bucket, lane).map(|(key, _)| key)
+        self.groups.get(group)?.taken(bucket, lane).map(|own| &own.key)
     }
 
     /// Inserts a key that is not in the table. Never allocates.

@@ -9,60 +9,66 @@ use crate::graph::record::Miss;
 /// A policy that does not check the flow.
 pub(crate) const UNASKED: u32 = u32::MAX;
 
-/// Fields outside of a flow's key on which a decision may depend: the source's hardware address, the TCP flags and the DSCP.
+/// The fields outside of a flow's key on which a decision may depend: the source's hardware address, the TCP flags and the DSCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Varying(u64);
 
-impl Varying {
+/// A set of these fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mask(u8);
+
+impl Mask {
     /// No field.
-    pub(crate) const NONE: Varying = Varying(0);
+    pub(crate) const NONE: Mask = Mask(0);
     /// The source's hardware address.
-    pub(crate) const MAC: Varying = Varying(!0 << 16);
+    pub(crate) const MAC: Mask = Mask(1);
     /// The TCP flags.
-    const FLAGS: Varying = Varying(0xff << 8);
+    const FLAGS: Mask = Mask(2);
     /// The DSCP.
-    const DSCP: Varying = Varying(0xff);
+    const DSCP: Mask = Mask(4);
 
     /// The fields that vary, as far as rules match on them.
-    pub(crate) fn of_rules(asks: Consulted) -> Varying {
-        let of = |field, mask: Varying| if asks.contains(field) { mask.0 } else { 0 };
-        Varying(of(Consulted::FLAGS, Varying::FLAGS) | of(Consulted::DSCP, Varying::DSCP))
+    pub(crate) fn of_rules(asks: Consulted) -> Mask {
+        let of = |field, mask: Mask| if asks.contains(field) { mask.0 } else { 0 };
+        Mask(of(Consulted::FLAGS, Mask::FLAGS) | of(Consulted::DSCP, Mask::DSCP))
     }
+
+    /// The fields of both sets.
+    pub(crate) fn and(self, other: Mask) -> Mask {
+        Mask(self.0 | other.0)
+    }
+}
+
+impl Varying {
+    /// All fields are zero.
+    pub(crate) const NONE: Varying = Varying(0);
 
     /// The fields of a packet with this codepoint. Its frame has a link-layer header.
     #[inline(always)]
     pub(crate) fn of_packet(packet: &Packet, is_tcp: bool, dscp: u8) -> Varying {
-        let header = packet.data().first_chunk::<14>().copied().unwrap_or_default();
-        let [.., a, b, c, d, e, f, _, _] = header;
-        let mac = u64::from_be_bytes([a, b, c, d, e, f, 0, 0]);
+        let sender = packet.data().get(6..14).and_then(|octets| octets.first_chunk::<8>());
+        let mac = sender.map_or(0, |octets| u64::from_be_bytes(*octets) & !0xffff);
         let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
         let flags = if is_tcp { own } else { 0 };
         Varying(mac | u64::from(flags) << 8 | u64::from(dscp))
     }
 
-    /// The fields of both masks.
-    pub(crate) fn and(self, other: Varying) -> Varying {
-        Varying(self.0 | other.0)
-    }
-
-    /// These fields alone.
-    #[inline(always)]
-    pub(super) fn masked(self, mask: Varying) -> Varying {
-        Varying(self.0 & mask.0)
+    /// These fields alone; zeros for the others.
+    #[inline]
+    pub(super) fn masked(self, Mask(mask): Mask) -> Varying {
+        let of = |field: Mask, bits: u64| if mask & field.0 == 0 { 0 } else { bits };
+        Varying(self.0 & (of(Mask::MAC, !0xffff) | of(Mask::FLAGS, 0xff00) | of(Mask::DSCP, 0xff)))
     }
 }
 
 /// The decision about the packets of a flow that come in by one interface.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Decision {
     /// The number of changes at which it was made.
-    pub(super) epoch: u64,
-    /// The fields of the packet that was decided about, of those in `mask`.
-    pub(super) varying: Varying,
-    /// The fields on which the decision depends.
-    pub(super) mask: Varying,
-    /// The interface that packets come in by.
-    pub(super) interface: u32,
+    epoch: u32,
+    /// The interface that packets come in by, and in the highest bit whether there is more than the first five words.
+    ingress: u32,
     /// The adjacency that they leave by.
     pub(crate) adjacency: u32,
     /// The rule of the ingress lists, [`UNASKED`] without lists; and so on.
@@ -73,29 +79,57 @@ pub(crate) struct Decision {
     pub(crate) bound: u32,
     /// The row of the validator's table, where hits are counted.
     pub(crate) row: u32,
+    /// The fields of the packet that was decided about, of those in `mask`.
+    varying: [u8; 8],
+    /// The fields on which the decision depends.
+    mask: Mask,
 }
+
+/// There is more than the first words.
+const MORE: u32 = 1 << 31;
+
+const _: () = assert!(size_of::<Decision>() == 40);
 
 impl Decision {
     /// No policy has checked the packet.
     pub(super) const NONE: Decision = Decision {
         epoch: 0,
-        varying: Varying::NONE,
-        mask: Varying::NONE,
-        interface: UNASKED,
+        ingress: UNASKED,
         adjacency: UNASKED,
         acl_in: UNASKED,
         acl_out: UNASKED,
         bound: UNASKED,
         row: UNASKED,
+        varying: [0; 8],
+        mask: Mask::NONE,
     };
 
-    /// Whether a packet may take the decision.
+    /// The decision about a packet that came in by an interface, with these fields that vary, of which it depends on `mask`.
+    #[must_use]
+    pub(super) fn about(self, (epoch, adjacency): (u32, u32), interface: u32, packet: Varying, mask: Mask) -> Decision {
+        let more = mask != Mask::NONE || self.bound & self.row != UNASKED;
+        let ingress = interface & !MORE | if more { MORE } else { 0 };
+        let varying = packet.masked(mask).0.to_ne_bytes();
+        Decision { epoch, adjacency, ingress, varying, mask, ..self }
+    }
+
+    /// It counts for bindings or a validator's row, or depends on fields that vary.
     #[inline(always)]
-    pub(crate) fn check(&self, epoch: u64, packet: Varying, interface: u32) -> Result<(), Miss> {
-        let same = packet.masked(self.mask) == self.varying && interface == self.interface;
-        if same && epoch == self.epoch {
-            return Ok(());
+    pub(crate) fn has_more(&self) -> bool {
+        self.ingress & MORE != 0
+    }
+
+    /// Whether a packet that came in by an interface may take the decision; `packet` gives its fields that vary.
+    #[inline(always)]
+    pub(crate) fn check(&self, epoch: u32, interface: u32, packet: impl FnOnce() -> Varying) -> Result<(), Miss> {
+        if self.ingress & !MORE != interface || self.has_more() && self.differs(packet()) {
+            return Err(Miss::Differs);
         }
-        Err(if same { Miss::Changed } else { Miss::Differs })
+        if epoch == self.epoch { Ok(()) } else { Err(Miss::Changed) }
+    }
+
+    #[inline(never)]
+    fn differs(&self, packet: Varying) -> bool {
+        packet.masked(self.mask).0.to_ne_bytes() != self.varying
     }
 }

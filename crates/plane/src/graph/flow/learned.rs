@@ -1,7 +1,7 @@
 //! The decisions about flows without sessions.
 
 use weir_base::clock::Time;
-use weir_table::flow::{Place, Secret, Table};
+use weir_table::flow::{Lines, Place, Secret, Table};
 
 use super::decision::Decision;
 use crate::graph::counters::FlowCounters;
@@ -24,10 +24,14 @@ const GROUPS: usize = 4;
 
 /// A decision, and when it was last taken: in units of 2^20 nanoseconds, about a millisecond.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 pub(crate) struct Kept {
-    pub(crate) decision: Decision,
     last: u32,
+    pub(crate) decision: Decision,
 }
+
+// With a key of IPv4, an entry is one cache line; with one of IPv6, the first line has what a usual hit reads.
+const _: () = assert!(size_of::<Kept>() == 44);
 
 fn units(time: Time) -> u32 {
     // It wraps after 52 days: a flow idle for just that long keeps its decision a while longer.
@@ -36,7 +40,7 @@ fn units(time: Time) -> u32 {
 
 /// The decisions about flows of one family.
 pub(crate) struct OfFamily<K: Family> {
-    table: Table<K::FlowKey, Kept>,
+    table: Table<K::FlowKey, Kept, Lines>,
     /// The group that is visited next.
     next: usize,
 }
@@ -58,22 +62,22 @@ impl<K: Family> OfFamily<K> {
         self.table.value(place).map(|kept| &kept.decision)
     }
 
-    /// The decision at a place is taken.
-    #[inline]
-    pub(crate) fn touch(&mut self, place: Place, now: Time) {
-        if let Some(kept) = self.table.value_mut(place) {
-            kept.last = units(now);
-        }
+    /// The decision at a place, which is not idle.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, place: Place, now: Time) -> Option<&Decision> {
+        let kept = self.table.value_mut(place)?;
+        kept.last = units(now);
+        Some(&kept.decision)
     }
 
-    /// Learns a decision; `false` if there is no room.
-    pub(crate) fn learn(&mut self, key: K::FlowKey, decision: Decision, now: Time) -> bool {
+    /// Learns a decision in the place of an older one, or in a new place; `false` if there is no room.
+    pub(crate) fn learn(&mut self, place: Place, key: K::FlowKey, decision: Decision, now: Time) -> bool {
         let kept = Kept { decision, last: units(now) };
-        match self.table.find(&key) {
-            Some(place) => {
-                if let Some(old) = self.table.value_mut(place) {
-                    *old = kept;
-                }
+        // An earlier packet of the vector may have learned it.
+        let place = if place == Place::NONE { self.table.find(&key).unwrap_or(place) } else { place };
+        match self.table.value_mut(place) {
+            Some(old) => {
+                *old = kept;
                 true
             }
             None => self.table.insert(key, kept).is_ok(),

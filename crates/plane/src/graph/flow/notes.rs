@@ -2,8 +2,9 @@
 
 use weir_packet::vector::VECTOR;
 use weir_table::classify::Consulted;
+use weir_table::flow::Place;
 
-use super::decision::{Decision, Varying};
+use super::decision::{Decision, Mask, Varying};
 
 /// Decisions of nodes, by place of the packet. Only packets that missed are noted; nodes look at [`Notes::is_on`] once for a frame.
 pub(crate) struct Notes {
@@ -13,8 +14,9 @@ pub(crate) struct Notes {
     /// By direction: a session permits the packet.
     permitted: [[bool; VECTOR]; 2],
     flows: [u32; VECTOR],
+    found: [Place; VECTOR],
     packets: [Varying; VECTOR],
-    masks: [Varying; VECTOR],
+    masks: [Mask; VECTOR],
     decisions: [Decision; VECTOR],
 }
 
@@ -26,8 +28,9 @@ impl Default for Notes {
             wanted: [false; VECTOR],
             permitted: [[false; VECTOR]; 2],
             flows: [0; VECTOR],
+            found: [Place::NONE; VECTOR],
             packets: [Varying::NONE; VECTOR],
-            masks: [Varying::NONE; VECTOR],
+            masks: [Mask::NONE; VECTOR],
             decisions: [Decision::NONE; VECTOR],
         }
     }
@@ -58,13 +61,14 @@ impl Notes {
         self.bypassed = false;
     }
 
-    /// Begins the notes of a packet that missed, with its session's.
-    pub(crate) fn begin(&mut self, place: u8, packet: Varying, flow: u32) {
+    /// Begins the notes of a packet that missed, with its session's, and the place of an older decision.
+    pub(crate) fn begin(&mut self, place: u8, packet: Varying, flow: u32, found: Place) {
         let at = usize::from(place);
         self.on = true;
         self.wanted[at] = true;
         self.permitted.iter_mut().for_each(|permitted| permitted[at] = false);
-        (self.flows[at], self.packets[at], self.masks[at]) = (flow, packet, Varying::NONE);
+        (self.flows[at], self.packets[at], self.masks[at]) = (flow, packet, Mask::NONE);
+        self.found[at] = found;
         self.decisions[at] = Decision::NONE;
     }
 
@@ -91,14 +95,14 @@ impl Notes {
         let asks = if self.permitted[usize::from(output)][at] { Consulted::NONE } else { asks };
         let decision = &mut self.decisions[at];
         *(if output { &mut decision.acl_out } else { &mut decision.acl_in }) = found;
-        self.masks[at] = self.masks[at].and(Varying::of_rules(asks));
+        self.masks[at] = self.masks[at].and(Mask::of_rules(asks));
     }
 
     /// The verdict of bindings, which depends on the source's hardware address.
     pub(crate) fn bound(&mut self, place: u8, verdict: u32) {
         let at = usize::from(place);
         self.decisions[at].bound = verdict;
-        self.masks[at] = self.masks[at].and(Varying::MAC);
+        self.masks[at] = self.masks[at].and(Mask::MAC);
     }
 
     /// The row of a validator's table.
@@ -106,12 +110,13 @@ impl Notes {
         self.decisions[usize::from(place)].row = row;
     }
 
-    /// The decision about a packet, if it is one for its flow; it is given once.
-    pub(crate) fn take(&mut self, place: u8, epoch: u64, interface: u32, adjacency: u32) -> Option<Decision> {
+    /// The decision about a packet and the place of the older one, if it is one for its flow; it is given once.
+    pub(crate) fn take(&mut self, place: u8, epoch: u32, interface: u32, adjacency: u32) -> Option<(Decision, Place)> {
         let at = usize::from(place);
         std::mem::take(&mut self.wanted[at]).then(|| {
             let mask = self.masks[at];
-            Decision { epoch, varying: self.packets[at].masked(mask), mask, interface, adjacency, ..self.decisions[at] }
+            let decision = self.decisions[at].about((epoch, adjacency), interface, self.packets[at], mask);
+            (decision, self.found[at])
         })
     }
 
