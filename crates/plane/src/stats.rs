@@ -247,6 +247,8 @@ pub struct Flows {
 pub struct FlowRow {
     /// The worker that owns it.
     pub worker: usize,
+    /// The number of its zone, and the name: that of a VRF, unless interfaces name a zone.
+    pub zone: (u16, String),
     /// The protocol.
     pub protocol: u8,
     /// Its state.

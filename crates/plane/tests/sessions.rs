@@ -5,7 +5,7 @@ mod kit;
 use kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
-use weir_plane::model::FlowTable;
+use weir_plane::model::{FastPath, FlowTable};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 
@@ -94,6 +94,29 @@ fn a_held_packet_confirms_its_session_and_counts_once() {
 }
 
 #[test]
+fn a_held_packet_opens_a_session_in_the_zone_that_it_leaves_by() {
+    let mut build = Build::new().port("lan", &["10.0.0.1/24"]).port("wan", &["192.0.2.1/24"]);
+    build = build.acl("out", &["permit+reflect udp"]).acl("none", &["deny udp"]).acl_in("lan", &["out"]);
+    build = build.acl_out("wan", &["out"]).acl_in("wan", &["none"]).acl_out("lan", &["none"]);
+    build = build.neighbor("lan", "10.0.0.2", mac(1));
+    build.0.interfaces[0].zone = Some("inside".into());
+    let known = Build(build.0.clone()).neighbor("wan", "192.0.2.9", mac(2)).0;
+    let mut rig = build.rig();
+    rig.harness.listen();
+    let passage = rig.send("lan", "udp from 10.0.0.2 port 1 to 192.0.2.9 port 2");
+    assert!(passage.outcome.verdict == weir_plane::harness::Verdict::Held, "{:?}", passage.outcome);
+    assert_eq!(count(&rig), (1, 1));
+    rig.harness.reload(known).unwrap();
+    assert_eq!(rig.idle().1.len(), 1);
+    assert_eq!(count(&rig), (2, 2));
+    rig.forwards("wan", "udp from 192.0.2.9 port 2 to 10.0.0.2 port 1");
+    assert_eq!(count(&rig), (2, 0));
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    let zones: Vec<(&str, [u64; 2])> = flows.rows.iter().map(|row| (&*row.zone.1, row.packets)).collect();
+    assert!(zones.contains(&("inside", [1, 1])) && zones.contains(&("default", [1, 1])), "{zones:?}");
+}
+
+#[test]
 fn a_flood_takes_no_session_from_others() {
     let mut build = stateful(&["permit+reflect any"]);
     build.0.flow_table = FlowTable { sessions: 1000, half_open: 100, ..FlowTable::default() };
@@ -122,7 +145,9 @@ fn a_flood_takes_no_session_from_others() {
 
 #[test]
 fn interfaces_of_zones_without_such_rules_visit_nothing_more() {
-    let mut rig = two_ports().acl("all", &["permit any"]).acl_in("lan", &["all"]).rig();
+    let mut build = two_ports().acl("all", &["permit any"]).acl_in("lan", &["all"]);
+    build.0.flow_table.enabled = FastPath::Off;
+    let mut rig = build.rig();
     rig.forwards("lan", ASK);
     assert_eq!((count(&rig), rig.harness.visits(Node::FlowAge)), ((0, 0), 0));
 }

@@ -141,8 +141,14 @@ fn row<K: Family>(
     let [source_port, destination_port] = tuple.words;
     let has_ports = protocol::has_ports(tuple.protocol);
     let timeout = session.timeout(settings);
+    let zone = root.interfaces.iter().zip(0u32..).find(|(own, _)| own.present && own.zone == tuple.zone);
+    let zone = zone.and_then(|(own, _)| model.interfaces.iter().find(|declared| *declared.name == *own.name));
+    let zone = zone.map_or_else(String::new, |own| {
+        own.zone.clone().unwrap_or_else(|| model.vrfs[usize::from(own.vrf.0)].name.clone())
+    });
     FlowRow {
         worker,
+        zone: (tuple.zone, zone),
         protocol: tuple.protocol,
         state: session.progress.state().name(),
         half_open: session.progress.is_half_open(),

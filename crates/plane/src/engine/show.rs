@@ -239,7 +239,9 @@ pub(crate) fn decision(
         model.interfaces.get(index)
     };
     let found = match decided.fate {
-        Fate::Filtered { found, .. } => compiler.acl_decision(found).map(TraceDecision::Acl),
+        Fate::Filtered { found, session, .. } => {
+            compiler.acl_decision(found).map(|decision| TraceDecision::Acl(decision, session))
+        }
         Fate::Bound { interface, mac, number, permit, .. } => of(interface)
             .and_then(|_| compiler.binding_decision((model, map), interface, mac, number, permit))
             .map(TraceDecision::Bindings),

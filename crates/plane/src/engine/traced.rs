@@ -1,7 +1,7 @@
 //! Traced packets as values, with what decided about each.
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::Miss;
+use crate::graph::record::{Miss, Role};
 use crate::model::Origin;
 
 /// A traced packet, as `show trace` shows it.
@@ -35,8 +35,8 @@ pub struct TraceStep {
 /// A decision about a traced packet, and what decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceDecision {
-    /// A rule of an access list, or its default.
-    Acl(AclDecision),
+    /// A rule of an access list, or its default; and the packet's part in the session that the rule opened, if it has one.
+    Acl(AclDecision, Option<Role>),
     /// A rule of bindings, or that none matches.
     Bindings(BindingDecision),
     /// An allowlist.

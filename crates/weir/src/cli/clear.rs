@@ -18,6 +18,9 @@ pub struct Clear {
     /// For flows: a rule of an access list without its action, to end only the sessions that it matches
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
+    /// Write JSON: how many sessions ended
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -27,6 +30,9 @@ impl Clear {
         let filter = (!self.filter.is_empty()).then(|| self.filter.join(" "));
         let client = self.connection.client();
         let answer = client.post("/v1/clear", &ClearRequest { what: self.what, filter })?;
+        if self.json && !answer.is_empty() {
+            return print(&answer);
+        }
         if self.what == What::Flows {
             print(&client.read::<Cleared>(&answer)?.text())?;
         }

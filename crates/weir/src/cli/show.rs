@@ -105,9 +105,9 @@ enum What {
         /// The order of sessions
         #[arg(long, value_enum, default_value = "age")]
         sort: Sort,
-        /// Only the first so many
-        #[arg(long, value_name = "N", default_value = "1000")]
-        limit: usize,
+        /// Only the first so many; 1000 unless given, and all for conntrack
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
         /// How to write them
         #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
         format: Format,
@@ -186,6 +186,7 @@ impl Show {
                     Sort::Packets => "packets",
                     Sort::Bytes => "bytes",
                 };
+                let limit = limit.unwrap_or(if *format == Format::Conntrack { usize::MAX } else { 1000 });
                 let query = [("filter", filter), ("sort", Some(sort.to_owned())), ("limit", Some(limit.to_string()))];
                 let target = target("/v1/show/flows", query);
                 match format {

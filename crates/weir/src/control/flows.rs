@@ -17,13 +17,7 @@ const ACTION: &str = "permit ";
 /// When the filter is no rule, or names what the gateway does not have.
 pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<FlowFilter, Box<Refusal>> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(FlowFilter::default()) };
-    let has = |word: &str| text.split_whitespace().any(|own| own == word);
-    let rest = match (has("from"), has("to")) {
-        (true, true) => "",
-        (true, false) => " to any",
-        (false, _) => " from any to any",
-    };
-    let rule = format!("{ACTION}{text}{rest}");
+    let rule = format!("{ACTION}{}", completed(text));
     let wrong = |finding: &Finding| {
         // The action was not written; an error at the end is one of the filter's end.
         let column = (finding.column as usize).saturating_sub(ACTION.len()).clamp(1, text.chars().count() + 1);
@@ -45,6 +39,22 @@ pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<Flo
     Ok(FlowFilter { rule: Some(rule) })
 }
 
+/// A filter with the protocol and the endpoints that it leaves out.
+fn completed(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let at = |word: &str| words.iter().position(|own| *own == word);
+    let protocol = if at("from") == Some(0) || at("to") == Some(0) { "ip " } else { "" };
+    match (at("from"), at("to")) {
+        (Some(_), Some(_)) => format!("{protocol}{text}"),
+        (Some(_), None) => format!("{protocol}{text} to any"),
+        (None, Some(to)) => {
+            let (before, after) = words.split_at(to);
+            format!("{protocol}{} from any {}", before.join(" "), after.join(" ")).trim_start().replace("  ", " ")
+        }
+        (None, None) => format!("{text} from any to any"),
+    }
+}
+
 /// The order of a listing that has this name.
 ///
 /// # Errors
@@ -60,4 +70,23 @@ pub(super) fn order(name: Option<&str>) -> Result<FlowOrder, Box<Refusal>> {
             return Err(Box::new(Refusal::new(Kind::BadRequest, message)));
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::completed;
+
+    #[test]
+    fn filters_leave_out_what_may_be_anything() {
+        for (filter, rule) in [
+            ("tcp", "tcp from any to any"),
+            ("tcp from 192.0.2.1", "tcp from 192.0.2.1 to any"),
+            ("tcp to any port 443", "tcp from any to any port 443"),
+            ("to 192.0.2.1", "ip from any to 192.0.2.1"),
+            ("from 192.0.2.1 to any", "ip from 192.0.2.1 to any"),
+            ("udp from any port 53 to any", "udp from any port 53 to any"),
+        ] {
+            assert_eq!(completed(filter), rule);
+        }
+    }
 }

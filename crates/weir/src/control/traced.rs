@@ -2,7 +2,7 @@
 
 use weir_plane::compile::Named;
 use weir_plane::engine::TraceDecision;
-use weir_plane::graph::record::Miss;
+use weir_plane::graph::record::{Miss, Role};
 use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
@@ -17,7 +17,16 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
     };
     let at = |text: &str, origin: Origin| rule(&Named { text: text.to_owned(), origin, said: None });
     match decision {
-        TraceDecision::Acl(decision) => format!("{}, {}", decision.list, rule(&acl_rule(model, decision))),
+        TraceDecision::Acl(decision, role) => {
+            let session = match role {
+                None => "",
+                Some(Role::Opens) => "opens a session: ",
+                Some(Role::Original) => "of a session, opened by ",
+                Some(Role::Reply) => "a session's reply, opened by ",
+                Some(Role::Error) => "an error about a session, opened by ",
+            };
+            format!("{session}{}, {}", decision.list, rule(&acl_rule(model, decision)))
+        }
         TraceDecision::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
             Some(list) => {
                 let rule = decision.rule.and_then(|rule| list.rules.get(rule));

@@ -72,16 +72,20 @@ impl FastPath {
             return String::new();
         }
         let mut parts = vec![
-            format!("{} of new flows", plural(*new, "packet")),
+            format!("{new} of new flows"),
             format!("{changed} after a change"),
-            format!("{differs} that differ"),
-            format!("{excluded} that take none"),
+            format!("{differs} that differ in a compared field"),
+            format!("{excluded} that take no decision"),
         ];
         if *refused > 0 {
-            parts.push(format!("{refused} without room"));
+            parts.push(format!("{refused} found no room"));
         }
-        let decisions = plural(*learned, "learned decision");
-        format!("{decisions}; {} took one; walked: {}\n", plural(*hits, "packet"), parts.join(", "))
+        let decisions = plural(*learned, "decision");
+        format!(
+            "fast path: {} took a decision; checked: {}; {decisions} beside those of sessions\n",
+            plural(*hits, "packet"),
+            parts.join(", ")
+        )
     }
 }
 
@@ -91,6 +95,10 @@ impl FastPath {
 pub struct Flow {
     /// The name of its protocol, or its number.
     pub protocol: String,
+    /// Its zone: the name of one, or of a VRF.
+    pub zone: String,
+    /// The number of its zone.
+    pub zone_number: u16,
     /// The number of its protocol.
     pub protocol_number: u8,
     /// Its state.
@@ -173,6 +181,8 @@ impl Flow {
         // A millisecond is the least that is shown.
         let seconds = |time: std::time::Duration| (time.as_secs_f64() * 1000.0).round() / 1000.0;
         Flow {
+            zone: row.zone.1,
+            zone_number: row.zone.0,
             protocol: name,
             protocol_number: row.protocol,
             state: row.state.to_owned(),
@@ -223,6 +233,7 @@ impl Flow {
             };
             let _ = write!(line, " {state}");
         }
+        let (mut is_first, unreplied) = (true, self.reply_packets == 0);
         let mut tuple =
             |source: IpAddr, destination: IpAddr, ports: [Option<u16>; 2], kind: Option<u8>, packets, bytes| {
                 let _ = write!(line, " src={source} dst={destination}");
@@ -233,19 +244,20 @@ impl Flow {
                     let _ = write!(line, " type={kind} code=0 id={identifier}");
                 }
                 let _ = write!(line, " packets={packets} bytes={bytes}");
+                if is_first && unreplied {
+                    line.push_str(" [UNREPLIED]");
+                }
+                is_first = false;
             };
         let (source, destination) = (self.source_port, self.destination_port);
         tuple(self.source, self.destination, [source, destination], self.icmp_type, self.packets, self.bytes);
         let queries: &[(u8, u8)] = if self.source.is_ipv4() { &icmpv4::QUERIES } else { &icmpv6::QUERIES };
         let reply = queries.iter().find(|(request, _)| Some(*request) == self.icmp_type).map(|&(_, reply)| reply);
-        let unreplied = self.reply_packets == 0;
         tuple(self.destination, self.source, [destination, source], reply, self.reply_packets, self.reply_bytes);
-        line.push_str(match (unreplied, self.half_open) {
-            (true, _) => " [UNREPLIED]",
-            (false, true) => "",
-            (false, false) => " [ASSURED]",
-        });
-        line.push_str(" mark=0 zone=0 use=1\n");
+        if !unreplied && !self.half_open {
+            line.push_str(" [ASSURED]");
+        }
+        let _ = writeln!(line, " mark=0 zone={} use=1", self.zone_number);
         line
     }
 }
@@ -284,7 +296,7 @@ impl Report for Flows {
             let opened = flow.opened_by.iter().map(|by| {
                 let rule = match (&by.list, by.id) {
                     (Some(list), Some(id)) => format!("{list} #{id}"),
-                    _ => "a rule that is gone".to_owned(),
+                    _ => "no rule any more,".to_owned(),
                 };
                 format!("{rule} {} {}", by.direction, by.interface)
             });
@@ -341,6 +353,7 @@ mod tests {
             "\
 Protocol  State        From            To               In by   Age   Idle  Expires  Packets  Replies  Opened by
 tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600  0.250    86400      100       99  to-outside #3 out wan
+fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change, 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);

@@ -19,6 +19,7 @@ pub(crate) fn flows() -> Flows {
     };
     let row = FlowRow {
         worker: 0,
+        zone: (2, "inside".into()),
         protocol: 6,
         state: "established",
         half_open: false,

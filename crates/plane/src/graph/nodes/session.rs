@@ -13,13 +13,16 @@ use crate::root::family::Family;
 /// A packet leaves, or has arrived.
 #[inline]
 pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
-    if packet.flow().max(packet.flow_out()) <= 1 || packet.state().contains(COUNTED) {
+    if packet.flow().max(packet.flow_out()) <= 1 {
         return;
     }
+    // A packet that was held counts for its session already; not for one of the zone that it leaves by.
+    let zones =
+        if packet.state().contains(COUNTED) { &[ZoneOf::Egress][..] } else { &[ZoneOf::Ingress, ZoneOf::Egress] };
     if packet.flags().contains(ParseFlags::IP4) {
-        context.sessions.pass::<u32>(packet, context.now);
+        context.sessions.pass::<u32>(packet, zones, context.now);
     } else {
-        context.sessions.pass::<u128>(packet, context.now);
+        context.sessions.pass::<u128>(packet, zones, context.now);
     }
 }
 
@@ -27,7 +30,7 @@ pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 pub(super) fn hold(context: &mut Context<'_>, packet: &mut Packet) {
     pass(context, packet);
-    if packet.flow().max(packet.flow_out()) > 1 {
+    if packet.flow() > 1 {
         packet.add_state(COUNTED);
     }
     Carried::clear(packet);

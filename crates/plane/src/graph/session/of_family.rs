@@ -118,6 +118,14 @@ impl<K: Family> OfFamily<K> {
         self.table.find_each(keys, places);
     }
 
+    /// Fetches the session at a place of the table.
+    #[inline]
+    pub(crate) fn prefetch(&self, place: Place) {
+        if let Some(value) = self.table.value(place) {
+            self.sessions.prefetch(value >> 1);
+        }
+    }
+
     /// The session at a place of the table, if it has not ended.
     #[inline]
     pub(crate) fn membership(&self, place: Place, bounds: &Bounds, now: Time) -> Option<Membership> {

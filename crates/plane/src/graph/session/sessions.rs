@@ -150,11 +150,11 @@ impl Sessions {
         true
     }
 
-    /// A packet has left, was delivered or is held: its sessions go on.
+    /// A packet has left, was delivered or is held: its sessions of these zones go on.
     #[inline]
-    pub(crate) fn pass<K: Family>(&mut self, packet: &Packet, now: Time) {
-        for zone in [ZoneOf::Ingress, ZoneOf::Egress] {
-            if let Carried::Session(member) = Carried::of(packet, zone) {
+    pub(crate) fn pass<K: Family>(&mut self, packet: &Packet, zones: &[ZoneOf], now: Time) {
+        for zone in zones {
+            if let Carried::Session(member) = Carried::of(packet, *zone) {
                 K::of_mut(self).pass(packet, member, now);
             }
         }

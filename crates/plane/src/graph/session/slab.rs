@@ -1,5 +1,7 @@
 //! Sessions by number, in chunks, so that growing moves none of them.
 
+use weir_base::prefetch;
+
 /// Sessions of a chunk.
 const CHUNK: usize = 256;
 
@@ -67,6 +69,15 @@ impl<T> Slab<T> {
     #[inline]
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.chunks.get_mut(number as usize / CHUNK)?.get_mut(number as usize % CHUNK)?.as_mut()
+    }
+
+    /// Fetches all cache lines of a place.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        let place = self.chunks.get(number as usize / CHUNK).and_then(|chunk| chunk.get(number as usize % CHUNK));
+        let Some(place) = place else { return };
+        let first = std::ptr::from_ref(place).cast::<u8>();
+        (0..size_of::<Option<T>>()).step_by(64).for_each(|line| prefetch::read(first.wrapping_add(line)));
     }
 
     /// Takes a value out.

@@ -1,0 +1,39 @@
+//! Learning decisions.
+
+use weir_packet::vector::{Indices, Vector};
+
+use super::super::Context;
+use super::tuple::{key_of, tuple};
+use crate::graph::session::{Carried, ZoneOf};
+use crate::root::family::Family;
+
+/// Learns what was decided about packets that leave. They are not rewritten yet.
+#[cold]
+#[inline(never)]
+pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices) {
+    let Some(epoch) = context.epoch else { return };
+    let (mut decided, mut refused) = (0, 0);
+    for &place in frame.places() {
+        let packet = &vector[place];
+        // An answer may lie where the packet was that it answers.
+        let Some((decision, at)) = context.notes.take(place, epoch, packet.interface(), packet.forwarding()) else {
+            continue;
+        };
+        // Sessions of another zone than that of the ingress decide about each packet. Of a packet that came to its
+        // session on its way, not all was decided as for a packet of the session.
+        if packet.flow_out() != 0 || packet.flow() != context.notes.flow(place) {
+            continue;
+        }
+        let learned = match Carried::of(packet, ZoneOf::Ingress) {
+            Carried::Session(member) => K::of_mut(context.sessions).learn(member, decision),
+            _ => {
+                let Some(tuple) = tuple::<K>(packet, 0) else { continue };
+                let key = key_of(tuple, packet.interface());
+                K::of_mut(context.flows).learn(at, key, decision, context.now)
+            }
+        };
+        *(if learned { &mut decided } else { &mut refused }) += 1;
+    }
+    context.counters.flows.decided.add(decided);
+    context.counters.flows.refused.add(refused);
+}

@@ -1,0 +1,38 @@
+//! The interface that packets come in by.
+
+use super::super::stage;
+use crate::root::family::Family;
+use crate::root::sav::{NONE, Validator};
+use crate::root::{Interface, Root};
+
+/// An interface, as the loops hold it: looked up once for each run of its packets.
+pub(super) struct Own<'a, K: Family> {
+    pub(super) number: u32,
+    pub(super) interface: Option<&'a Interface>,
+    /// The zone whose sessions permit packets, if it has some.
+    pub(super) zone: Option<u16>,
+    /// Its flows are learned.
+    pub(super) is_learned: bool,
+    family: std::marker::PhantomData<K>,
+}
+
+impl<'a, K: Family> Own<'a, K> {
+    pub(super) fn of(root: &'a Root, number: u32) -> Self {
+        let interface = root.interfaces.get(number as usize);
+        let zone = interface.map(|interface| interface.zone).filter(|&zone| root.acl.reflects(zone));
+        let is_learned = interface.is_some_and(|interface| stage::is_learned(root, interface, K::IS_V4));
+        Own { number, interface, zone, is_learned, family: std::marker::PhantomData }
+    }
+
+    /// Counts packets that took decisions, where the nodes would have.
+    pub(super) fn count(&self, root: &Root, worker: usize, hits: u64) {
+        let Some(interface) = self.interface.filter(|_| hits > 0) else { return };
+        if *K::of(&interface.sav) != NONE {
+            Validator::<K>::counters(interface, worker).checked.add(hits);
+        }
+        if let Some(sequence) = K::of(&root.allow).get(usize::from(*K::of(&interface.allow))) {
+            let of_worker = sequence.0.iter().filter_map(|list| list.counters.get(worker));
+            of_worker.for_each(|counters| counters.passed.add(hits));
+        }
+    }
+}

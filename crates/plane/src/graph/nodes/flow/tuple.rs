@@ -1,0 +1,90 @@
+//! The tuples of packets: those that may take decisions, and those that walk.
+
+use weir_packet::packet::{Packet, State};
+use weir_packet::parse::ParseFlags;
+use weir_packet::wire::tcp::{self, Flags};
+use weir_packet::wire::{ethernet, protocol};
+use weir_table::classify::Fields;
+
+use super::super::fields;
+use crate::graph::flow::Varying;
+use crate::graph::session::{self, Tuple};
+use crate::root::family::Family;
+
+/// Flags of packets that walk.
+const UNUSUAL: ParseFlags =
+    ParseFlags::from_bits(ParseFlags::FRAGMENT.bits() | ParseFlags::OPTIONS.bits() | ParseFlags::L2_GROUP.bits());
+
+/// The flags of TCP that decide whether a packet walks.
+const SYN_FIN_RST_ACK: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
+
+/// The tuple of a packet that may take a decision. `None`: it walks.
+#[inline(always)]
+pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
+    let flags = packet.flags();
+    let usual = flags.contains(ParseFlags::L4_HEADER)
+        & !flags.intersects(UNUSUAL)
+        & (packet.state() == State::EMPTY)
+        & (packet.l3_offset() >= ethernet::LENGTH);
+    if !usual {
+        return None;
+    }
+    let header = K::matched(packet)?;
+    let protocol = packet.protocol();
+    let &[a, b, c, d] = packet.l4_header()?;
+    let (words, query) = if protocol == protocol::UDP {
+        ([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0)
+    } else if protocol == protocol::TCP {
+        if packet.l4_header::<{ tcp::LENGTH }>()?[tcp::FLAGS] & SYN_FIN_RST_ACK != Flags::ACK.0 {
+            return None;
+        }
+        ([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0)
+    } else {
+        other::<K>(packet, protocol)?
+    };
+    let (source, destination) = (header.source, header.destination);
+    Some(Tuple { source, destination, words, protocol, query, zone })
+}
+
+/// The fields of a packet that may take a decision which vary.
+#[inline(always)]
+pub(super) fn varying<K: Family>(packet: &Packet) -> Varying {
+    let dscp = K::matched(packet).map_or(0, |header| header.dscp);
+    Varying::of_packet(packet, packet.protocol() == protocol::TCP, dscp)
+}
+
+/// Words and query of a packet that is neither of TCP nor of UDP.
+#[cold]
+fn other<K: Family>(packet: &Packet, protocol: u8) -> Option<([u16; 2], u8)> {
+    let message = packet.parsed();
+    let message = message.transport(packet.data());
+    let &[kind, code, ..] = message.first_chunk::<4>()?;
+    if protocol::has_ports(protocol) {
+        let &[a, b, c, d] = message.first_chunk()?;
+        return Some(([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0));
+    }
+    // Codes are no part of a tuple, and others than 0 are rare.
+    let icmp = if K::IS_V4 { protocol::ICMP } else { protocol::ICMPV6 };
+    if protocol != icmp || code != 0 {
+        return None;
+    }
+    session::query::<K>(protocol, || Some((kind, session::identifier(message)?)))
+}
+
+/// The tuple of a packet, whether it may take a decision or walks.
+#[cold]
+pub(super) fn any_tuple<K: Family>(packet: &Packet) -> Option<Tuple<K>> {
+    if packet.flags().contains(ParseFlags::LATER_FRAGMENT) {
+        return None;
+    }
+    let mut own = Fields::default();
+    fields::of::<K>(packet, &mut own);
+    Tuple::of(packet, &own, 0)
+}
+
+/// The key of a flow without a session: as the session's, with the interface in the place of the zone.
+#[inline(always)]
+pub(super) fn key_of<K: Family>(tuple: Tuple<K>, interface: u32) -> K::FlowKey {
+    // Interfaces whose numbers differ by 2^16 would share entries, which name the whole number.
+    Tuple { zone: interface as u16, ..tuple }.key()
+}
