@@ -212,9 +212,7 @@ impl Drop for Operation<'_> {
     fn drop(&mut self) {
         if !thread::panicking() {
             let mut compiler = self.write();
-            // A change that is none has no flow decided anew.
-            let is_ahead = self.control.state().is_ahead();
-            let published = is_ahead && self.control.tell(&mut self.control.state(), &mut compiler);
+            let published = self.control.tell(&mut self.control.state(), &mut compiler);
             compiler.quietly().collect();
             let rubbish = compiler.quietly().take_rubbish();
             drop(compiler);

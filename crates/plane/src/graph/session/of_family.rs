@@ -78,7 +78,7 @@ impl<K: Family> OfFamily<K> {
         (0..STEPS).any(|_| self.table.prepare(2 * more));
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 

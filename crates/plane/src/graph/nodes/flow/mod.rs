@@ -36,6 +36,9 @@ use tally::Tally;
 use tuple::{any_tuple, key_of, tuple, varying};
 use walking::part;
 
+/// Sessions that a cache holds: to fetch them before they are looked at costs more than it saves.
+const NEAR: usize = 20_000;
+
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let root = context.root;
     let mut walk = Indices::new();
@@ -152,7 +155,9 @@ fn find_sessions<K: Family>(
     let mut found = [Place::NONE; VECTOR];
     let sessions = K::of(&*context.sessions);
     sessions.find_each(of_sessions.keys(), &mut found[..of_sessions.count]);
-    found[..of_sessions.count].iter().for_each(|&found| sessions.prefetch(found));
+    if sessions.len() > NEAR {
+        found[..of_sessions.count].iter().for_each(|&found| sessions.prefetch(found));
+    }
     for (&place, &found) in of_sessions.places().iter().zip(&found) {
         let packet = &mut vector[place];
         match sessions.membership(found, context.sessions.bounds(), context.now) {

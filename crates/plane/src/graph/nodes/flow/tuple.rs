@@ -1,4 +1,4 @@
-//! The tuples of packets: those that may take decisions, and those that walk.
+//! The tuples of packets that may take decisions, and of packets that walk.
 
 use weir_packet::packet::{Packet, State};
 use weir_packet::parse::ParseFlags;
