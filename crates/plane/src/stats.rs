@@ -231,6 +231,19 @@ pub struct FastPath {
     pub expired: u64,
 }
 
+/// Counters of sessions, since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionsCounted {
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that ended by age.
+    pub expired: u64,
+    /// Half-open sessions that ended for a newer one.
+    pub replaced: u64,
+    /// Sessions that ended because the lists permit them no longer.
+    pub revoked: u64,
+}
+
 /// Sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flows {
@@ -238,6 +251,8 @@ pub struct Flows {
     pub rows: Vec<FlowRow>,
     /// All that match.
     pub total: usize,
+    /// Counters of all sessions.
+    pub counted: SessionsCounted,
     /// Learned decisions.
     pub fast_path: FastPath,
 }

@@ -16,7 +16,7 @@ use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef};
 use crate::model::{AclRule, FlowTable, Gateway};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::stats::{FastPath, FlowRow, FlowRule, Flows};
+use crate::stats::{FastPath, FlowRow, FlowRule, Flows, SessionsCounted};
 
 /// The order of sessions in a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,14 +111,14 @@ impl First {
         self,
         (model, compiler, root): (&Gateway, &Compiler, &Root),
         settings: &FlowTable,
-        fast_path: FastPath,
+        (counted, fast_path): (SessionsCounted, FastPath),
         now: Time,
     ) -> Flows {
         let row = |(worker, session): (usize, AnySession)| match session {
             AnySession::V4(session) => row(worker, &session, (model, compiler, root), settings, now),
             AnySession::V6(session) => row(worker, &session, (model, compiler, root), settings, now),
         };
-        Flows { rows: self.rows.into_values().map(row).collect(), total: self.total, fast_path }
+        Flows { rows: self.rows.into_values().map(row).collect(), total: self.total, counted, fast_path }
     }
 }
 

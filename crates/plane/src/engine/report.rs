@@ -7,7 +7,7 @@ use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
 use crate::compile::rib::Rib;
 use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
-use crate::graph::counters::FlowCounters;
+use crate::graph::counters::{FlowCounters, SessionCounters};
 use crate::graph::fragments::{self, Fragments};
 use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
@@ -231,6 +231,16 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
         }
     }
     rows
+}
+
+/// Sums up the counters of sessions.
+pub(crate) fn sessions_counted<'c>(counters: impl Iterator<Item = &'c SessionCounters>) -> stats::SessionsCounted {
+    counters.fold(stats::SessionsCounted::default(), |all, own| stats::SessionsCounted {
+        opened: all.opened + own.opened.value(),
+        expired: all.expired + own.expired.value(),
+        replaced: all.replaced + own.replaced.value(),
+        revoked: all.revoked + own.revoked.value(),
+    })
 }
 
 /// Sums up the counters of learned decisions.

@@ -651,8 +651,9 @@ impl Engine {
             );
         }
         let (compiler, model, _) = self.control.look();
-        let fast_path = self.fast_path();
-        Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, fast_path, now)))
+        let counted = report::sessions_counted(self.workers.iter().map(|worker| &worker.counters.sessions));
+        let counted = (counted, self.fast_path());
+        Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, counted, now)))
     }
 
     /// Ends the sessions that a filter matches; gives how many.

@@ -19,8 +19,37 @@ pub struct Flows {
     pub sessions: Vec<Flow>,
     /// How many match in all.
     pub total: u64,
+    /// Counters of all sessions, since the start.
+    pub counted: Counted,
     /// Learned decisions.
     pub fast_path: FastPath,
+}
+
+/// Counters of sessions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Counted {
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that ended by age.
+    pub expired: u64,
+    /// Half-open sessions that ended for a newer one.
+    pub replaced: u64,
+    /// Sessions that ended because the lists permit them no longer.
+    pub revoked: u64,
+}
+
+impl Counted {
+    /// A line; none if no session was opened.
+    fn text(&self) -> String {
+        let Counted { opened, expired, replaced, revoked } = self;
+        if *opened == 0 {
+            return String::new();
+        }
+        format!(
+            "sessions: {opened} opened, {expired} expired, {replaced} half-open ended for newer ones, {revoked} ended by lists\n"
+        )
+    }
 }
 
 /// Counters of learned decisions.
@@ -159,7 +188,14 @@ impl Flows {
     /// Of the gateway's sessions.
     pub fn new(flows: stats::Flows) -> Self {
         let fast_path = FastPath::new(flows.fast_path);
-        Flows { sessions: flows.rows.into_iter().map(Flow::new).collect(), total: flows.total as u64, fast_path }
+        let stats::SessionsCounted { opened, expired, replaced, revoked } = flows.counted;
+        let counted = Counted { opened, expired, replaced, revoked };
+        Flows {
+            counted,
+            sessions: flows.rows.into_iter().map(Flow::new).collect(),
+            total: flows.total as u64,
+            fast_path,
+        }
     }
 
     /// A line for each session as `conntrack -L` writes it.
@@ -276,7 +312,7 @@ impl Report for Flows {
 
     fn text(&self) -> String {
         if self.total == 0 {
-            return format!("there are no sessions\n{}", self.fast_path.text());
+            return format!("there are no sessions\n{}{}", self.counted.text(), self.fast_path.text());
         }
         let columns = [
             ("Protocol", Align::Left),
@@ -320,6 +356,7 @@ impl Report for Flows {
         if shown < self.total {
             text.push_str(&format!("{shown} of {}\n", plural(self.total, "session")));
         }
+        text.push_str(&self.counted.text());
         text.push_str(&self.fast_path.text());
         text
     }
@@ -353,6 +390,7 @@ mod tests {
             "\
 Protocol  State        From            To               In by   Age   Idle  Expires  Packets  Replies  Opened by
 tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600  0.250    86400      100       99  to-outside #3 out wan
+sessions: 40 opened, 30 expired, 9 half-open ended for newer ones, 0 ended by lists
 fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change, 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
 "
         );

@@ -37,7 +37,12 @@ pub(crate) fn flows() -> Flows {
     };
     let fast_path =
         FastPath { learned: 3, octets: 4096, hits: 1200, new: 5, changed: 2, excluded: 7, ..FastPath::default() };
-    Flows { rows: vec![row], total: 1, fast_path }
+    Flows {
+        rows: vec![row],
+        total: 1,
+        counted: SessionsCounted { opened: 40, expired: 30, replaced: 9, revoked: 0 },
+        fast_path,
+    }
 }
 
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {

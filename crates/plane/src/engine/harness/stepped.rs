@@ -289,7 +289,9 @@ impl Harness {
             }
         });
         let at = (&self.model, &*self.compiler);
-        self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, self.fast_path(), now))
+        let counted = crate::engine::report::sessions_counted(std::iter::once(&self.counters.sessions));
+        let counted = (counted, self.fast_path());
+        self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, counted, now))
     }
 
     /// Ends the sessions that a filter matches; gives how many.
