@@ -28,8 +28,8 @@ impl Mask {
     const DSCP: Mask = Mask(4);
 
     /// The fields that vary, as far as rules match on them.
-    pub(crate) fn of_rules(asks: Consulted) -> Mask {
-        let of = |field, mask: Mask| if asks.contains(field) { mask.0 } else { 0 };
+    pub(crate) fn of_rules(consulted: Consulted) -> Mask {
+        let of = |field, mask: Mask| if consulted.contains(field) { mask.0 } else { 0 };
         Mask(of(Consulted::FLAGS, Mask::FLAGS) | of(Consulted::DSCP, Mask::DSCP))
     }
 

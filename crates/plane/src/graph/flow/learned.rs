@@ -1,6 +1,7 @@
 //! The decisions about flows without sessions.
 
 use weir_base::clock::Time;
+use weir_packet::vector::VECTOR;
 use weir_table::flow::{Lines, Place, Secret, Table};
 
 use super::decision::Decision;
@@ -9,8 +10,6 @@ use crate::model::FastPath;
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
 
-/// Flows that one vector may add.
-const VECTOR: usize = 256;
 /// Steps in which a table grows between two vectors, at most.
 const STEPS: usize = 16;
 /// Nanoseconds after its last packet at which a decision is forgotten.

@@ -90,12 +90,13 @@ impl Notes {
     }
 
     /// The rule that lists found, and the fields that their rules match on.
-    pub(crate) fn filtered(&mut self, place: u8, output: bool, found: u32, asks: Consulted) {
+    pub(crate) fn filtered(&mut self, place: u8, output: bool, found: u32, consulted: Consulted) {
         let at = usize::from(place);
-        let asks = if self.permitted[usize::from(output)][at] { Consulted::NONE } else { asks };
+        let is_permitted = self.permitted[usize::from(output)][at];
+        let consulted = if is_permitted { Consulted::NONE } else { consulted };
         let decision = &mut self.decisions[at];
         *(if output { &mut decision.acl_out } else { &mut decision.acl_in }) = found;
-        self.masks[at] = self.masks[at].and(Mask::of_rules(asks));
+        self.masks[at] = self.masks[at].and(Mask::of_rules(consulted));
     }
 
     /// The verdict of bindings, which depends on the source's hardware address.

@@ -4,6 +4,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
+use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
 use weir_table::flow::{Place, Secret, Table};
@@ -20,8 +21,6 @@ use crate::root::acl::{Action, Found, MOST_NUMBERS};
 use crate::root::family::Family;
 use crate::root::{Interface, Root};
 
-/// Sessions that one vector may open.
-const VECTOR: usize = 256;
 /// Steps in which the table grows between two vectors, at most.
 const STEPS: usize = 16;
 

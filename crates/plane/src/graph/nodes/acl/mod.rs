@@ -72,7 +72,8 @@ fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices)
     runs.map(of).min().unwrap_or((acl::NONE, None))
 }
 
-/// Asks about the packets that have the same chain and zone, those of the first; gives the others.
+/// Applies the lists to the packets that have the same chain and zone: those of the first packet, or the least where zones have
+/// sessions. Gives the others.
 #[inline(always)]
 fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;

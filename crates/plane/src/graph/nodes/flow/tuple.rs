@@ -32,15 +32,14 @@ pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
     let header = K::matched(packet)?;
     let protocol = packet.protocol();
     let &[a, b, c, d] = packet.l4_header()?;
-    let (words, query) = if protocol == protocol::UDP {
-        ([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0)
-    } else if protocol == protocol::TCP {
-        if packet.l4_header::<{ tcp::LENGTH }>()?[tcp::FLAGS] & SYN_FIN_RST_ACK != Flags::ACK.0 {
-            return None;
-        }
+    if protocol == protocol::TCP && packet.l4_header::<{ tcp::LENGTH }>()?[tcp::FLAGS] & SYN_FIN_RST_ACK != Flags::ACK.0
+    {
+        return None;
+    }
+    let (words, query) = if protocol::has_ports(protocol) {
         ([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0)
     } else {
-        other::<K>(packet, protocol)?
+        icmp::<K>(packet, protocol, [a, b])?
     };
     let (source, destination) = (header.source, header.destination);
     Some(Tuple { source, destination, words, protocol, query, zone })
@@ -53,22 +52,16 @@ pub(super) fn varying<K: Family>(packet: &Packet) -> Varying {
     Varying::of_packet(packet, packet.protocol() == protocol::TCP, dscp)
 }
 
-/// Words and query of a packet that is neither of TCP nor of UDP.
+/// Words and query of a packet of ICMP, with this type and code; `None` for a packet of another protocol.
 #[cold]
-fn other<K: Family>(packet: &Packet, protocol: u8) -> Option<([u16; 2], u8)> {
-    let message = packet.parsed();
-    let message = message.transport(packet.data());
-    let &[kind, code, ..] = message.first_chunk::<4>()?;
-    if protocol::has_ports(protocol) {
-        let &[a, b, c, d] = message.first_chunk()?;
-        return Some(([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0));
-    }
+fn icmp<K: Family>(packet: &Packet, protocol: u8, [kind, code]: [u8; 2]) -> Option<([u16; 2], u8)> {
     // Codes are no part of a tuple, and others than 0 are rare.
-    let icmp = if K::IS_V4 { protocol::ICMP } else { protocol::ICMPV6 };
-    if protocol != icmp || code != 0 {
+    let own = if K::IS_V4 { protocol::ICMP } else { protocol::ICMPV6 };
+    if protocol != own || code != 0 {
         return None;
     }
-    session::query::<K>(protocol, || Some((kind, session::identifier(message)?)))
+    let parsed = packet.parsed();
+    session::query::<K>(protocol, || Some((kind, session::identifier(parsed.transport(packet.data()))?)))
 }
 
 /// The tuple of a packet, whether it may take a decision or walks.
