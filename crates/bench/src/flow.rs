@@ -13,9 +13,6 @@ use weir_plane::model::{
     PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf, UrpfMode,
 };
 use weir_plane::node::Node;
-use weir_port::spec::{
-    GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport as Payload,
-};
 
 use crate::report::figure::{Figure, Target};
 use crate::report::table::Table;
@@ -198,32 +195,10 @@ impl Plan {
 
     /// Two interfaces that each send to the other's network.
     fn gateway(&self, flows: u32) -> Gateway {
-        let last = |net: IpNet| match net.addr() {
-            IpAddr::V4(address) => IpAddr::V4((address.to_bits() + 0xffff).into()),
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() + 0xffff).into()),
-        };
         let interface = |number: usize| -> Interface {
             let (from, to) = (self.networks[number], self.networks[1 - number]);
-            let stream = StreamSpec {
-                source: StreamSource::Template(TemplateSpec {
-                    source: (from.addr(), last(from)),
-                    destination: (to.addr(), last(to)),
-                    protocol: Payload::Udp,
-                    source_port: (1024, u16::MAX),
-                    destination_port: (1024, u16::MAX),
-                    size: SizeSpec::Fixed(if self.v4 { 60 } else { 78 }),
-                    flows: flows / 2,
-                    ttl: 64,
-                    dont_fragment: true,
-                    vlan: Vec::new(),
-                    source_mac: None,
-                    destination_mac: None,
-                    seed: 1 + number as u64,
-                }),
-                rate: None,
-                count: None,
-            };
-            let port = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
+            let (from, to) = (model::range(from, 0xffff), model::range(to, 0xffff));
+            let port = model::udp(from, to, if self.v4 { 60 } else { 78 }, flows / 2, 1 + number as u64);
             model::interface(["a", "b"][number], port, self.links[number].0)
         };
         let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());

@@ -8,7 +8,9 @@ use weir_plane::model::{
     Access, Address, Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor,
     NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
 };
-use weir_port::spec::{Middleware, PortSpec};
+use weir_port::spec::{
+    GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
+};
 
 /// Returns a gateway with the default VRF, few buffers and nothing else.
 pub(crate) fn empty() -> Gateway {
@@ -67,4 +69,34 @@ pub(crate) fn hop(interface: u32, address: IpAddr) -> NextHop {
 /// Returns a route of the default VRF with metric 0.
 pub(crate) fn route(prefix: IpNet, target: RouteTarget) -> Route {
     Route { vrf: VrfIndex(0), prefix, metric: 0, target, origin: Origin(0) }
+}
+
+/// Returns a port that makes UDP packets of a size with random ports from 1024 on, between addresses of two ranges.
+pub(crate) fn udp(from: (IpAddr, IpAddr), to: (IpAddr, IpAddr), size: u32, flows: u32, seed: u64) -> PortSpec {
+    let template = TemplateSpec {
+        source: from,
+        destination: to,
+        protocol: Transport::Udp,
+        source_port: (1024, u16::MAX),
+        destination_port: (1024, u16::MAX),
+        size: SizeSpec::Fixed(size),
+        flows,
+        ttl: 64,
+        dont_fragment: true,
+        vlan: Vec::new(),
+        source_mac: None,
+        destination_mac: None,
+        seed,
+    };
+    let stream = StreamSpec { source: StreamSource::Template(template), rate: None, count: None };
+    PortSpec::Generator(GeneratorSpec { streams: vec![stream] })
+}
+
+/// Returns the first address of a network and the one so many behind it.
+pub(crate) fn range(net: IpNet, last: u16) -> (IpAddr, IpAddr) {
+    let last = match net.addr() {
+        IpAddr::V4(address) => IpAddr::V4((address.to_bits() + u32::from(last)).into()),
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() + u128::from(last)).into()),
+    };
+    (net.addr(), last)
 }

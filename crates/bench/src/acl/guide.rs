@@ -11,9 +11,6 @@ use weir_plane::model::{
     Interface, Origin, PerFamily, Ports, RouteTarget, Transport,
 };
 use weir_plane::node::Node;
-use weir_port::spec::{
-    GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport as Payload,
-};
 
 use super::Effort;
 use super::packet::Ip;
@@ -355,30 +352,8 @@ fn gateway<K: Ip>() -> Gateway {
     let interface = |number: usize| -> Interface {
         let (from, to) = (plan.networks[number], plan.networks[1 - number]);
         // The first 256 addresses of each.
-        let last = |net: IpNet| match net.addr() {
-            IpAddr::V4(address) => IpAddr::V4((address.to_bits() + 255).into()),
-            IpAddr::V6(address) => IpAddr::V6((address.to_bits() + 255).into()),
-        };
-        let stream = StreamSpec {
-            source: StreamSource::Template(TemplateSpec {
-                source: (from.addr(), last(from)),
-                destination: (to.addr(), last(to)),
-                protocol: Payload::Udp,
-                source_port: (1024, u16::MAX),
-                destination_port: (1024, u16::MAX),
-                size: SizeSpec::Fixed(K::SIZE as u32),
-                flows: FLOWS / 2,
-                ttl: 64,
-                dont_fragment: true,
-                vlan: Vec::new(),
-                source_mac: None,
-                destination_mac: None,
-                seed: 1 + number as u64,
-            }),
-            rate: None,
-            count: None,
-        };
-        let port = PortSpec::Generator(GeneratorSpec { streams: vec![stream] });
+        let (from, to) = (model::range(from, 255), model::range(to, 255));
+        let port = model::udp(from, to, K::SIZE as u32, FLOWS / 2, 1 + number as u64);
         model::interface(["a", "b"][number], port, plan.links[number].0)
     };
     let list = |name: &str, rules: Arc<[AclRule]>| AclList {
