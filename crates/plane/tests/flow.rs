@@ -5,7 +5,7 @@ mod kit;
 use kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
-use weir_plane::model::{FastPath, FlowTable};
+use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Mechanism, RouteTarget, Urpf, UrpfMode};
 use weir_plane::stats;
 
 const ASK: &str = "udp from 10.0.0.2 port 9 to 198.51.100.9 port 53";
@@ -58,6 +58,138 @@ fn a_change_has_flows_decided_anew() {
     put(&mut rig, "lan", &[ASK]);
     assert_eq!(counted(&rig), (2, 1, 2));
     assert_eq!(rig.acl_hits("in")[0], 4);
+}
+
+/// Flows from `lan` to two destinations, and one from `wan`.
+const FLOWS: [(&str, &str); 3] = [
+    ("lan", ASK),
+    ("lan", "udp from 10.0.0.2 port 9 to 203.0.113.9 port 53"),
+    ("wan", "udp from 203.0.113.5 port 9 to 10.0.0.2 port 53"),
+];
+
+/// Routes to both destinations, lists both ways, strict uRPF and an allowlist.
+fn with_policies() -> Build {
+    let mut build = two_ports();
+    build.0.flow_table.enabled = FastPath::On;
+    build
+        .via("198.51.100.0/24", &["wan 192.0.2.2"])
+        .via("203.0.113.0/24", &["wan 192.0.2.2"])
+        .allowlist("known", &["10.0.0.0/8"])
+        .allow("lan", &["known"])
+        .policy("strict", Mechanism::Urpf(Urpf { mode: UrpfMode::Strict, vrf: None, default_route: false }))
+        .validate(&["lan", "wan"], "strict")
+        .acl("in", &["permit any"])
+        .acl("out", &["permit any"])
+        .acl_in("lan", &["in"])
+        .acl_out("wan", &["out"])
+}
+
+/// Which of [`FLOWS`] are decided anew behind a change.
+fn decided_anew(rig: &mut Rig, change: impl FnOnce(&mut Rig)) -> [bool; 3] {
+    let mut walks = || {
+        FLOWS.map(|(interface, packet)| {
+            let (hits, new, changed) = counted(rig);
+            put(rig, interface, &[packet]);
+            let now = counted(rig);
+            assert_eq!((now.0 + now.2, now.1), (hits + changed + 1, new), "{packet}");
+            now.2 > changed
+        })
+    };
+    walks();
+    assert_eq!(walks(), [false; 3]);
+    change(rig);
+    let walked = FLOWS.map(|(interface, packet)| {
+        let before = counted(rig).2;
+        put(rig, interface, &[packet]);
+        counted(rig).2 > before
+    });
+    put(rig, "lan", &[ASK]);
+    walked
+}
+
+/// A change, and which of [`FLOWS`] it concerns.
+type Case = (&'static str, fn(&mut Rig), [bool; 3]);
+
+#[test]
+fn a_change_has_the_flows_decided_anew_that_it_concerns() {
+    fn insert(rig: &mut Rig, list: &str, rule: &str) {
+        let rules = vec![two_ports().acl_rule(rule)];
+        rig.harness.edit_acl(list, AclEdit::Insert { at: At::Index(0), rules }, &said()).unwrap();
+    }
+    let cases: &[Case] = &[
+        ("nothing", |_| {}, [false; 3]),
+        ("the same model", |rig| rig.reload(with_policies()), [false; 3]),
+        (
+            "another limit of ICMP errors",
+            |rig| rig.reload(with_policies().icmp(IcmpLimits { error_rate: 1, ..IcmpLimits::default() })),
+            [false; 3],
+        ),
+        (
+            "a route to a destination",
+            |rig| rig.reload(with_policies().via("198.51.100.8/29", &["wan 192.0.2.2"])),
+            [true, false, false],
+        ),
+        (
+            "a route to a source and a destination",
+            |rig| rig.reload(with_policies().via("203.0.113.0/28", &["wan 192.0.2.2"])),
+            [false, true, true],
+        ),
+        ("a route elsewhere", |rig| rig.reload(with_policies().via("192.88.99.0/24", &["wan 192.0.2.2"])), [false; 3]),
+        (
+            "a route of the other family",
+            |rig| rig.reload(with_policies().via("2001:db8:c::/48", &["wan 2001:db8:b::2"])),
+            [false; 3],
+        ),
+        (
+            "a route around all",
+            |rig| rig.reload(with_policies().route("128.0.0.0/1", RouteTarget::Blackhole)),
+            [true; 3],
+        ),
+        (
+            "a rule about a destination",
+            |rig| insert(rig, "in", "permit udp from any to 198.51.100.9"),
+            [true, false, false],
+        ),
+        ("a rule about all, for egress", |rig| insert(rig, "out", "permit udp port 53"), [true; 3]),
+        ("a rule about others", |rig| insert(rig, "in", "deny udp from 10.9.0.0/16 to any"), [false; 3]),
+        (
+            "another allowlist on lan",
+            |rig| {
+                rig.reload(with_policies().allowlist("also", &["10.0.0.0/8"]).allow("lan", &["known", "also"]));
+            },
+            [true; 3],
+        ),
+        ("an interface", |rig| rig.reload(with_policies().port("dmz", &["172.16.0.1/24"])), [false; 3]),
+        (
+            "the link of wan",
+            |rig| {
+                rig.harness.set_link(1, false).unwrap();
+                rig.harness.set_link(1, true).unwrap();
+            },
+            [true; 3],
+        ),
+    ];
+    for (name, change, concerned) in cases {
+        let mut rig = learning(with_policies());
+        FLOWS.iter().for_each(|(interface, packet)| put(&mut rig, interface, &[packet]));
+        assert_eq!(decided_anew(&mut rig, change), *concerned, "{name}");
+    }
+}
+
+#[test]
+fn a_rule_that_goes_in_and_out_leaves_other_flows_alone() {
+    let mut rig = learning(with_policies());
+    put(&mut rig, "lan", &[ASK, FLOWS[1].1]);
+    for round in 0..10_000 {
+        let rules = vec![two_ports().acl_rule("deny udp from any to 203.0.113.0/24")];
+        let edited = rig.harness.edit_acl("in", AclEdit::Insert { at: At::Index(0), rules }, &said()).unwrap();
+        put(&mut rig, "lan", &[ASK, FLOWS[1].1]);
+        rig.harness.edit_acl("in", AclEdit::Delete { rules: edited.added }, &said()).unwrap();
+        put(&mut rig, "lan", &[ASK, FLOWS[1].1]);
+        let (hits, _, changed) = counted(&rig);
+        // A denied flow is not learned, and its decision is not forgotten.
+        assert_eq!((hits, changed), (2 * (round + 1), 2 * (round + 1)), "{round}");
+    }
 }
 
 #[test]

@@ -152,6 +152,7 @@ impl Compiler {
     /// Writes routes in one transaction for each table; gives how many found no room.
     fn write_edits(&mut self, edits: Edits) -> usize {
         let mut refused = Vec::new();
+        edits.keys().for_each(|&(_, prefix)| self.concerns.noted().prefix(prefix));
         let mut edits = edits.into_iter().peekable();
         while let Some(&((vrf, first), _)) = edits.peek() {
             let v4 = matches!(first, IpNet::V4(_));

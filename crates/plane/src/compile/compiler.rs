@@ -13,7 +13,9 @@ use weir_table::sav::NoRoom;
 use super::acl;
 use super::allow;
 use super::bindings;
+use super::concerns::Concerns;
 use super::map::{Map, Places, PortPlace, Settings};
+use super::noted::Noted;
 use super::numbers::{Numbers, assign};
 use super::pass::{Pass, Routing};
 use super::prefix::{is_link_local, prefix_v4, prefix_v6};
@@ -26,7 +28,7 @@ use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, InterfaceKind,
 use crate::root::acl::Access;
 use crate::root::sampler::Sampler;
 use crate::root::{
-    Adjacency, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, Tables, derived_mac,
+    Adjacency, Changes, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, Tables, derived_mac,
 };
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
@@ -77,6 +79,7 @@ pub struct Compiler {
     pub(super) generation: u64,
     pub(super) models: u64,
     pub(super) rubbish: Rubbish,
+    pub(super) concerns: Concerns,
 }
 
 /// A model that was compiled beside the one in force, for [`Compiler::commit`].
@@ -96,6 +99,8 @@ pub struct Prepared {
     allow: allow::Prepared,
     bindings: bindings::Prepared,
     tables: Vec<Tables>,
+    /// The prefixes of routes that differ.
+    differing: Noted,
 }
 
 impl Compiler {
@@ -131,6 +136,7 @@ impl Compiler {
             generation: 0,
             models: 0,
             rubbish: Rubbish::default(),
+            concerns: Concerns::default(),
         }
     }
 
@@ -211,8 +217,8 @@ impl Compiler {
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
-        let tables = match written {
-            Ok(tables) => tables,
+        let (tables, differing) = match written {
+            Ok(written) => written,
             Err(full) => {
                 self.acl.abandon(acl);
                 return Err(full);
@@ -237,6 +243,7 @@ impl Compiler {
             allow,
             bindings,
             tables,
+            differing,
         })
     }
 
@@ -280,6 +287,7 @@ impl Compiler {
         self.flow_table = gateway.flow_table;
         self.samplers = self.samplers(gateway, &map).into();
         self.models += u64::from(counts);
+        self.concerns.noted().append(prepared.differing);
         self.count();
         (self.root(), map)
     }
@@ -307,7 +315,8 @@ impl Compiler {
         if std::mem::take(&mut self.changed) {
             self.shown = self.interfaces.clone().into();
         }
-        Root {
+        self.concerns.noted().append(self.acl.take_noted());
+        let mut root = Root {
             generation: self.generation,
             model: self.models,
             ports: Arc::clone(&self.ports),
@@ -325,7 +334,10 @@ impl Compiler {
             icmp: self.icmp,
             flow_table: self.flow_table,
             invent_neighbors: self.settings.invent_neighbors,
-        }
+            changes: Changes::default(),
+        };
+        root.changes = self.concerns.next(&self.domain, &root);
+        root
     }
 
     /// The access lists. Sessions that go on in any case are looked for wherever there are lists.
@@ -440,7 +452,7 @@ impl Compiler {
     }
 }
 
-/// Writes what differs into the tables; all or nothing.
+/// Writes what differs into the tables; all or nothing. Gives the prefixes of routes that differ beside the tables.
 fn write(
     domain: &Domain,
     limit: usize,
@@ -449,7 +461,7 @@ fn write(
     gateway: &Gateway,
     map: &Map,
     ribs: &[Rib],
-) -> Result<Vec<Tables>, TableFull> {
+) -> Result<(Vec<Tables>, Noted), TableFull> {
     let limits = lpm::Limits { max_routes: limit, max_bytes: most_bytes(limit) };
     while all.len() < ribs.len() {
         let number = all.len();
@@ -467,6 +479,7 @@ fn write(
         all.push(Writers { v4, v6 });
     }
     let none = Rib::default();
+    let mut differing = Noted::default();
     let mut v4 = Vec::new();
     let mut v6 = Vec::new();
     for (number, (writers, rib)) in all.iter_mut().zip(ribs).enumerate() {
@@ -475,12 +488,12 @@ fn write(
             let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
             index.map_or_else(String::new, |index| gateway.vrfs[index].name.clone())
         };
-        v4.push(change(&mut writers.v4, &old.v4, &rib.v4, prefix_v4, name)?);
-        v6.push(change(&mut writers.v6, &old.v6, &rib.v6, prefix_v6, name)?);
+        v4.push(change(&mut writers.v4, (&old.v4, &rib.v4), prefix_v4, name, &mut differing)?);
+        v6.push(change(&mut writers.v6, (&old.v6, &rib.v6), prefix_v6, name, &mut differing)?);
     }
     // Nothing can fail from here on.
     let commit = |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
-    Ok(v4.into_iter().zip(v6).map(commit).collect())
+    Ok((v4.into_iter().zip(v6).map(commit).collect(), differing))
 }
 
 /// The adjacencies and the interfaces of each multipath set, by its number.
@@ -496,23 +509,25 @@ fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, Vec<Vec<u32>
 }
 
 /// Writes the differences between two sets of routes into a draft of their table.
-fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display>(
+fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + Into<IpNet>>(
     writer: &'w mut Writer<K>,
-    old: &HashMap<N, Entry>,
-    new: &HashMap<N, Entry>,
+    (old, new): (&HashMap<N, Entry>, &HashMap<N, Entry>),
     prefix: impl Fn(N) -> Prefix<K>,
     vrf: impl Fn() -> String,
+    differing: &mut Noted,
 ) -> Result<Transaction<'w, K>, TableFull> {
     let mut draft = writer.transaction();
     // Removals first: what they free may be needed.
     for net in old.keys().filter(|net| !new.contains_key(net)) {
         draft.remove(&prefix(*net));
+        differing.prefix((*net).into());
     }
     for (&net, entry) in new {
         if old.get(&net).is_some_and(|old| old.forwarding == entry.forwarding) {
             continue;
         }
         let Some(value) = Value::new(entry.forwarding) else { continue };
+        differing.prefix(net.into());
         draft.insert(prefix(net), value).map_err(|full| TableFull {
             table: format!("vrf {}", vrf()),
             prefix: net.to_string(),

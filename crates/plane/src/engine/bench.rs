@@ -21,7 +21,7 @@ use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, Worker};
 use crate::model::{self, InterfaceKind, PerFamily};
 use crate::node::Node;
-use crate::root::{Changes, Root, derived_mac};
+use crate::root::{Root, derived_mac};
 use crate::stats::Conservation;
 
 /// Why a bench could not be set up.
@@ -52,7 +52,6 @@ pub struct Bench {
     places: Places,
     domain: Domain,
     root: Arc<Published<Root>>,
-    changes: Arc<Changes>,
     // Keeps the worker's mailbox open.
     _commands: mpsc::Sender<Command>,
 }
@@ -100,11 +99,9 @@ impl Bench {
         let places = Places { ports, ..Places::default() };
         let (root, _) = compiler.compile(model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
-        let changes = Arc::<Changes>::default();
         let counters = Arc::<WorkerCounters>::default();
         let shared = Shared {
             root: Arc::clone(&root),
-            changes: Arc::clone(&changes),
             tracer: Arc::<Tracer>::default(),
             counters: Arc::clone(&counters),
             clock: Clock::monotonic(),
@@ -112,7 +109,7 @@ impl Bench {
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        Ok(Bench { worker, counters, compiler, places, domain, root, changes, _commands: commands })
+        Ok(Bench { worker, counters, compiler, places, domain, root, _commands: commands })
     }
 
     /// Compiles another model of the same interfaces, beside those that were compiled: tables that mean the same in all of
@@ -126,9 +123,7 @@ impl Bench {
 
     /// Puts a version into force, from the next round on.
     pub fn enforce(&self, version: &Root) {
-        self.changes.begin();
         self.root.publish(version.clone());
-        self.changes.end();
         self.domain.collect();
     }
 

@@ -14,7 +14,6 @@
 //! earlier. Objects that readers have passed are freed by operations, and by who finds that there is none.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ops::{Deref, DerefMut};
 use std::sync::{
     Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
@@ -36,7 +35,7 @@ use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind};
 use crate::neighbor;
 use crate::neighbor::control::{self, Keeper, News, Work};
-use crate::root::{Changes, Root};
+use crate::root::Root;
 use crate::stats::TableStats;
 
 /// News that nobody has asked for yet, at most: older ones are forgotten.
@@ -64,7 +63,6 @@ pub(super) struct Control {
     pub(super) links: Signal,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
-    changes: Arc<Changes>,
     pub(super) clock: Clock,
     pub(super) senders: Vec<Arc<CommandSender>>,
     keeper: Waker,
@@ -85,6 +83,11 @@ pub(super) struct State {
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
     down: HashSet<u32>,
+    /// The root in force has what the compiler was not told of.
+    was_ahead: bool,
+    /// Changes of the root beside those of the compiler, and the number of the last among all.
+    beside: u32,
+    last_beside: u32,
     /// Of the root in force.
     generation: u64,
     /// What happened and was not asked for yet.
@@ -128,53 +131,9 @@ pub(super) struct Parts {
     pub(super) ports: Vec<Option<OpenPort>>,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
-    pub(super) changes: Arc<Changes>,
     pub(super) clock: Clock,
     pub(super) senders: Vec<Arc<CommandSender>>,
     pub(super) waker: Waker,
-}
-
-/// The compiler, to be changed. The first change is announced before it is made; all are in force when this is dropped.
-pub(super) struct Changing<'c> {
-    compiler: RwLockWriteGuard<'c, Compiler>,
-    changes: &'c Changes,
-    begun: bool,
-}
-
-impl<'c> Changing<'c> {
-    fn new(compiler: RwLockWriteGuard<'c, Compiler>, changes: &'c Changes) -> Self {
-        Changing { compiler, changes, begun: false }
-    }
-
-    /// The compiler, for changes that no worker can see.
-    pub(super) fn quietly(&mut self) -> &mut Compiler {
-        &mut self.compiler
-    }
-}
-
-impl Deref for Changing<'_> {
-    type Target = Compiler;
-
-    fn deref(&self) -> &Compiler {
-        &self.compiler
-    }
-}
-
-impl DerefMut for Changing<'_> {
-    fn deref_mut(&mut self) -> &mut Compiler {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.changes.begin();
-        }
-        &mut self.compiler
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        if self.begun {
-            self.changes.end();
-        }
-    }
 }
 
 /// The right to change what the compiler knows. Dropping it tells the compiler what was learned meanwhile.
@@ -190,11 +149,7 @@ impl Operation<'_> {
     }
 
     /// The compiler, to be changed: those who look at it wait.
-    pub(super) fn write(&self) -> Changing<'_> {
-        Changing::new(self.lock(), &self.control.changes)
-    }
-
-    fn lock(&self) -> RwLockWriteGuard<'_, Compiler> {
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Compiler> {
         let since = Instant::now();
         // Who waits for the lock keeps readers out. So it is tried, and long listings hold up nobody but this operation.
         while since.elapsed() < PATIENCE {
@@ -213,8 +168,8 @@ impl Drop for Operation<'_> {
         if !thread::panicking() {
             let mut compiler = self.write();
             let published = self.control.tell(&mut self.control.state(), &mut compiler);
-            compiler.quietly().collect();
-            let rubbish = compiler.quietly().take_rubbish();
+            compiler.collect();
+            let rubbish = compiler.take_rubbish();
             drop(compiler);
             drop(rubbish);
             if published {
@@ -235,21 +190,8 @@ impl Drop for Operation<'_> {
 
 impl Control {
     pub(super) fn new(parts: Parts) -> Control {
-        let Parts {
-            model,
-            map,
-            places,
-            keeper,
-            compiled,
-            compiler,
-            ports,
-            domain,
-            root,
-            changes,
-            clock,
-            senders,
-            waker,
-        } = parts;
+        let Parts { model, map, places, keeper, compiled, compiler, ports, domain, root, clock, senders, waker } =
+            parts;
         let state = State {
             model: Arc::new(model),
             map: Arc::new(map),
@@ -260,6 +202,9 @@ impl Control {
             compiled,
             unknown: Unknown::default(),
             down: HashSet::new(),
+            was_ahead: false,
+            beside: 0,
+            last_beside: 0,
             news: VecDeque::new(),
             baseline: Arc::new(Baseline { since: clock.now().0, ..Baseline::default() }),
             told: HashSet::new(),
@@ -274,7 +219,6 @@ impl Control {
             links: Signal::default(),
             domain,
             root,
-            changes,
             clock,
             senders,
             keeper: waker,
@@ -306,15 +250,15 @@ impl Control {
     }
 
     /// The compiler, to be changed, if nobody is at work and nobody looks at it.
-    fn idle(&self) -> Option<(MutexGuard<'_, ()>, Changing<'_>)> {
+    fn idle(&self) -> Option<(MutexGuard<'_, ()>, RwLockWriteGuard<'_, Compiler>)> {
         let alone = match self.operating.try_lock() {
             Ok(alone) => alone,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         match self.compiler.try_write() {
-            Ok(compiler) => Some((alone, Changing::new(compiler, &self.changes))),
-            Err(TryLockError::Poisoned(poisoned)) => Some((alone, Changing::new(poisoned.into_inner(), &self.changes))),
+            Ok(compiler) => Some((alone, compiler)),
+            Err(TryLockError::Poisoned(poisoned)) => Some((alone, poisoned.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -341,7 +285,7 @@ impl Control {
     /// Frees what readers have passed, unless an operation is under way, which does so itself.
     pub(super) fn collect(&self) {
         if let Some((_alone, mut compiler)) = self.idle() {
-            compiler.quietly().collect();
+            compiler.collect();
             self.domain.collect();
         }
     }
@@ -399,10 +343,16 @@ impl Control {
     /// Publishes the root that follows from what is known.
     fn publish(&self, state: &mut State) {
         state.generation += 1;
-        let root = state.compiled.with(&state.unknown, &state.down);
-        self.changes.begin();
+        let mut root = state.compiled.with(&state.unknown, &state.down);
+        // What the compiler does not know concerns all flows, when it comes and when it goes.
+        let is_ahead = !state.unknown.is_empty() || !state.down.is_empty();
+        if is_ahead || state.was_ahead {
+            state.beside = state.beside.wrapping_add(1);
+            state.last_beside = root.changes.made.wrapping_add(state.beside);
+        }
+        state.was_ahead = is_ahead;
+        root.changes.set_beside(state.beside, state.last_beside);
         self.root.replace(Root { generation: state.generation, ..root });
-        self.changes.end();
     }
 
     /// Does what is to be done. Who is at work gives the compiler. Gives whether there is a new version of the root.

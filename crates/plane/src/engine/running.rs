@@ -25,8 +25,8 @@ use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
+use crate::root::Root;
 use crate::root::counters::Counter;
-use crate::root::{Changes, Root};
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
@@ -149,7 +149,6 @@ impl Engine {
         let root = Arc::new(Published::new(compiled.clone(), &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
-        let changes = Arc::<Changes>::default();
         before_threads().map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
@@ -161,7 +160,6 @@ impl Engine {
             pool: &pool,
             clock: &clock,
             busy: &busy,
-            changes: &changes,
             keeper: &waker,
             sampler: &wakers.1,
         };
@@ -186,7 +184,6 @@ impl Engine {
             ports,
             domain: domain.clone(),
             root: Arc::clone(&root),
-            changes,
             clock: clock.clone(),
             senders,
             waker: waker.clone(),

@@ -28,7 +28,7 @@ use crate::graph::session::{Ended, Page};
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Round, Shared, Worker};
 use crate::model;
-use crate::root::{Changes, Root};
+use crate::root::Root;
 
 /// Packets that a ring between two workers holds.
 const RING: usize = 4096;
@@ -44,7 +44,6 @@ pub(super) struct Parts<'a> {
     pub(super) pool: &'a Pool,
     pub(super) clock: &'a Clock,
     pub(super) busy: &'a Arc<AtomicUsize>,
-    pub(super) changes: &'a Arc<Changes>,
     /// Wakes whoever reads what workers tell.
     pub(super) keeper: &'a Waker,
     /// Wakes whoever reads the samples that workers take.
@@ -84,7 +83,6 @@ impl Workers {
             let counters = Arc::<WorkerCounters>::default();
             let shared = Shared {
                 root: Arc::clone(parts.root),
-                changes: Arc::clone(parts.changes),
                 tracer: Arc::clone(parts.tracer),
                 counters: Arc::clone(&counters),
                 clock: parts.clock.clone(),

@@ -36,7 +36,7 @@ use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{Changes, Root};
+use crate::root::Root;
 
 /// The number, for the recorder, of packets that no input packet led to.
 pub(crate) const UNASKED: u32 = u32::MAX;
@@ -71,7 +71,6 @@ pub(crate) enum Command {
 /// What a worker shares with the control thread and the other workers.
 pub(crate) struct Shared {
     pub(crate) root: Arc<Published<Root>>,
-    pub(crate) changes: Arc<Changes>,
     pub(crate) tracer: Arc<Tracer>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) clock: Clock,
@@ -468,9 +467,7 @@ impl Worker {
             ..
         } = self;
         let guard = reader.pin();
-        let settled = shared.changes.settled();
         let root = shared.root.load(&guard);
-        let epoch = settled.filter(|_| shared.changes.settled() == settled).map(|changes| changes as u32);
         sessions.adopt(root, self.workers);
         flows.adopt(root, self.workers);
         let mut context = Context {
@@ -489,7 +486,6 @@ impl Worker {
             sessions,
             flows,
             notes,
-            epoch,
             rules: root.acl.version(),
             random,
             events,

@@ -29,7 +29,8 @@ use crate::model::{FlowTable, IcmpLimits};
 pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, View};
 use allow::Allowlists;
 use bindings::Bindings;
-pub use changes::{Announced, Changes};
+pub use changes::Changes;
+pub(crate) use changes::Decided;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};
 pub use pending::Pending;
@@ -74,6 +75,8 @@ pub struct Root {
     pub flow_table: FlowTable,
     /// Unresolved neighbours get a made-up hardware address (replay).
     pub invent_neighbors: bool,
+    /// The flows that changes up to this version concerned.
+    pub changes: Changes,
 }
 
 /// Which interface a port's frames belong to.

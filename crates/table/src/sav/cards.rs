@@ -263,6 +263,11 @@ impl<K: Key> std::fmt::Debug for Cards<K> {
 }
 
 impl<K: Key> CardReading<K> {
+    /// Returns whether both are views of the same tables, and always equal.
+    pub fn is_same(&self, other: &CardReading<K>) -> bool {
+        self.matching == other.matching && self.local.is_same(&other.local) && Arc::ptr_eq(&self.global, &other.global)
+    }
+
     /// Returns the result of the rules for a source and an interface of this line card.
     pub fn check(&self, guard: &Guard<'_>, source: K, interface: u32) -> Verdict {
         let (mut rows, mut lengths) = ([0], [0]);

@@ -121,6 +121,8 @@ impl Store {
             if gone {
                 self.numbers.release(vec![own]);
             }
+            // Packets may have matched it meanwhile.
+            self.count_edit(number, boxes.both());
             self.show();
             return Err(AclError::NoRoom { list: self.name(number), full });
         }
@@ -132,7 +134,7 @@ impl Store {
         self.rules += 1;
         let rules = list.order.len();
         self.room.take(number);
-        self.count_edit();
+        self.count_edit(number, boxes.both());
         Ok((AclEdited { added: vec![own], rules, ..AclEdited::default() }, false))
     }
 
@@ -171,7 +173,7 @@ impl Store {
         list.edited = true;
         self.rules -= 1;
         self.room.give_back(number);
-        self.count_edit();
+        self.count_edit(number, boxes.both());
         self.numbers.release(vec![own]);
         let mut tell = false;
         for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
@@ -193,6 +195,8 @@ impl Store {
         for section in &mut self.sections {
             section.restore(input.means(), number, at, &boxes, identity);
         }
+        // Packets may not have matched it meanwhile.
+        self.count_edit(number, boxes.both());
     }
 }
 
@@ -205,6 +209,10 @@ struct Boxes {
 impl Boxes {
     fn of(means: Means<'_>, rule: &AclRule) -> Boxes {
         Boxes { v4: means.boxes(rule), v6: means.boxes(rule) }
+    }
+
+    fn both(&self) -> (&[Rule<u32>], &[Rule<u128>]) {
+        (&self.v4, &self.v6)
     }
 }
 

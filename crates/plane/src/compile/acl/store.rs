@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_base::reclaim::Domain;
+use weir_table::classify::Rule;
 
 use super::dropped::LostEdits;
 use super::list::List;
@@ -14,6 +15,7 @@ use super::resolve::All;
 use super::section::{self, Link, Means, Section, Sequence};
 use super::sharing::{self, Room};
 use crate::compile::map::Map;
+use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
 use crate::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclRule, Gateway, Groups, RateLimit, RatePer, Rejection,
@@ -52,6 +54,8 @@ pub(in crate::compile) struct Store {
     pub(super) lost: Vec<LostEdits>,
     /// What ran before, to be freed when nobody waits.
     pub(in crate::compile) rubbish: Rubbish,
+    /// The packets that rules match which went in or out in place since the last root.
+    noted: Noted,
 }
 
 /// The lists of an interface.
@@ -108,6 +112,7 @@ impl Store {
             live_groups: Live::default(),
             lost: Vec::new(),
             rubbish: Rubbish::default(),
+            noted: Noted::default(),
         }
     }
 
@@ -148,9 +153,22 @@ impl Store {
         self.access.changes += 1;
     }
 
-    /// Rules have changed, and readers see it.
-    pub(super) fn count_edit(&mut self) {
+    /// Some rules of a list have gone in or out, and readers see it.
+    pub(super) fn count_edit(&mut self, list: u32, (v4, v6): (&[Rule<u32>], &[Rule<u128>])) {
         self.access.edits.fetch_add(1, Ordering::Release);
+        let has = |of: &&Attached| of.lists.iter().flatten().any(|lists| lists.contains(&list));
+        let interfaces: Vec<u32> = self.attached.iter().filter(has).map(|of| of.interface).collect();
+        self.noted.rules(v4, v6, &interfaces);
+    }
+
+    /// Some rules went in or out in place since the last root.
+    pub(in crate::compile) fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// The packets that these match, for the next root.
+    pub(in crate::compile) fn take_noted(&mut self) -> Noted {
+        std::mem::take(&mut self.noted)
     }
 
     pub(super) fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {

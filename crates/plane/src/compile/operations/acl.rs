@@ -13,8 +13,8 @@ use crate::stats::{AclListStats, AclRuleRow, AclSectionStats};
 
 impl Compiler {
     /// Changes an access list, at once for all packets; `said` is who says so, and when. `gateway` is the model in force, and
-    /// `map` its numbers. `publish` puts a root into force: it is called once, twice, or not at all where no root has to
-    /// know; the caller is no reader.
+    /// `map` its numbers. `publish` puts a root into force, once or more often; it is not called where nothing
+    /// changes. The caller is no reader.
     ///
     /// # Errors
     /// When there is no such list, rule or place, a rule can not be had, or there is no room. Then nothing has changed.
@@ -57,6 +57,21 @@ impl Compiler {
         plan: AclPlan,
         said: &Said,
         mut publish: impl FnMut(Root),
+    ) -> Result<AclEdited, AclError> {
+        let done = self.take_step((gateway, map), plan, said, &mut publish);
+        // Decisions of packets that these rules match hold no longer, also where all is as it was in the end.
+        if self.acl.has_noted() {
+            publish(self.root());
+        }
+        done
+    }
+
+    fn take_step(
+        &mut self,
+        (gateway, map): (&Gateway, &Map),
+        plan: AclPlan,
+        said: &Said,
+        publish: &mut impl FnMut(Root),
     ) -> Result<AclEdited, AclError> {
         let domain = self.domain.clone();
         let input = Input { domain: &domain, gateway, map };

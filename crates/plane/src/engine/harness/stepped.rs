@@ -31,7 +31,7 @@ use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{Adjacency, Announced, Changes, Kind, NONE, Root};
+use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
@@ -64,7 +64,7 @@ pub struct Harness {
     pub(super) worker: Worker,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
-    pub(super) compiler: Announced<Compiler>,
+    pub(super) compiler: Compiler,
     pub(super) map: Map,
     pub(super) model: model::Gateway,
     clock: ManualClock,
@@ -101,8 +101,7 @@ impl Harness {
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
-        let changes = Arc::<Changes>::default();
-        let mut compiler = Announced::new(Compiler::new(&domain, settings, model.limits), Arc::clone(&changes));
+        let mut compiler = Compiler::new(&domain, settings, model.limits);
         let places = places(&model);
         let (root, map) = compiler.compile(&model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
@@ -111,7 +110,6 @@ impl Harness {
         let (clock, counters, tracer) = (ManualClock::new(), Arc::new(WorkerCounters::default()), Arc::default());
         let shared = Shared {
             root: Arc::clone(&root),
-            changes: Arc::clone(&changes),
             tracer: Arc::clone(&tracer),
             counters: Arc::clone(&counters),
             clock: clock.clone().into(),
@@ -288,7 +286,7 @@ impl Harness {
                 first.add(0, session, now)
             }
         });
-        let at = (&self.model, &*self.compiler);
+        let at = (&self.model, &self.compiler);
         let counted = crate::engine::report::sessions_counted(std::iter::once(&self.counters.sessions));
         let counted = (counted, self.fast_path());
         self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, counted, now))

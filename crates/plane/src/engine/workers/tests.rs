@@ -81,7 +81,6 @@ fn rig(workers: u16, clock: Clock) -> Rig {
     let pool = Pool::new(PoolSize { small: 4096, large: 0 }).unwrap();
     let (tracer, busy) = (Arc::default(), Arc::new(AtomicUsize::new(usize::from(workers))));
     let ((_, keeper), (_, sampler)) = (wake::pair().unwrap(), wake::pair().unwrap());
-    let changes = Arc::default();
     let parts = Parts {
         domain: &domain,
         root: &root,
@@ -89,7 +88,6 @@ fn rig(workers: u16, clock: Clock) -> Rig {
         pool: &pool,
         clock: &clock,
         busy: &busy,
-        changes: &changes,
         keeper: &keeper,
         sampler: &sampler,
     };

@@ -65,7 +65,7 @@ impl Varying {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Decision {
-    /// The number of changes at which it was made.
+    /// The number of changes at which it was made, or found to hold on.
     epoch: u32,
     /// The interface that packets come in by, and in the highest bit whether there is more than the first five words.
     ingress: u32,
@@ -111,6 +111,16 @@ impl Decision {
         let ingress = interface & !MORE | if more { MORE } else { 0 };
         let varying = packet.masked(mask).0.to_ne_bytes();
         Decision { epoch, adjacency, ingress, varying, mask, ..self }
+    }
+
+    /// The number of changes at which it was made, or found to hold on.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// It holds on: no change up to this number concerns it.
+    pub(crate) fn hold_on(&mut self, epoch: u32) {
+        self.epoch = epoch;
     }
 
     /// It counts for bindings or a validator's row, or depends on fields that vary.

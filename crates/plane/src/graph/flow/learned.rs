@@ -61,12 +61,18 @@ impl<K: Family> OfFamily<K> {
         self.table.value(place).map(|kept| &kept.decision)
     }
 
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut Decision> {
+        self.table.value_mut(place).map(|kept| &mut kept.decision)
+    }
+
     /// The decision at a place, which is not idle.
     #[inline(always)]
-    pub(crate) fn take(&mut self, place: Place, now: Time) -> Option<&Decision> {
+    pub(crate) fn take(&mut self, place: Place, now: Time) -> Option<&mut Decision> {
         let kept = self.table.value_mut(place)?;
         kept.last = units(now);
-        Some(&kept.decision)
+        Some(&mut kept.decision)
     }
 
     /// Learns a decision in the place of an older one, or in a new place; `false` if there is no room.

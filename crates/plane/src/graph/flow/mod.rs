@@ -7,8 +7,9 @@
 //!
 //! - `ip4-flow` and `ip6-flow` find decisions ([`crate::graph::nodes`]).
 //! - On a miss, the nodes behind note what they decide ([`Notes`]), and the rewrite learns it.
-//! - A decision holds for the number of changes at which it was made ([`crate::root::Changes`]): after any change of what
-//!   nodes read, the flow's next packet walks, and is decided again.
+//! - A decision has the number of changes at which it was made ([`crate::root::Changes`]). At the first packet after a change,
+//!   the flow node finds out whether a change since concerns the flow: the decision holds on, or the packet walks and its flow is
+//!   decided again.
 
 mod decision;
 mod learned;

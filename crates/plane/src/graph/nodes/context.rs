@@ -47,8 +47,6 @@ pub(crate) struct Context<'a> {
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) flows: &'a mut Learned,
     pub(crate) notes: &'a mut Notes,
-    /// The number of changes that the root is of, modulo 2^32; `None`: a change is under way, and no packet takes a learned decision.
-    pub(crate) epoch: Option<u32>,
     /// The version of the access lists; see [`Access::version`](crate::root::acl::Access::version).
     pub(crate) rules: u64,
     pub(crate) random: &'a mut SecureRandom,

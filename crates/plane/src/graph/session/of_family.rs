@@ -260,6 +260,12 @@ impl<K: Family> OfFamily<K> {
         self.sessions.get(member.number)?.learned[usize::from(member.way == Way::Reply)].as_ref()
     }
 
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn learned_mut(&mut self, member: Membership) -> Option<&mut Decision> {
+        self.sessions.get_mut(member.number)?.learned[usize::from(member.way == Way::Reply)].as_mut()
+    }
+
     /// Learns the decision about a packet of a session; `false` if the session has ended, or permits such packets
     /// by another rule now.
     pub(crate) fn learn(&mut self, member: Membership, decision: Decision) -> bool {

@@ -25,6 +25,12 @@ impl Reverse {
         Reverse { width, words: words.into() }
     }
 
+    /// Returns whether the sets that two versions have both have paths over the same interfaces.
+    pub fn agrees(&self, other: &Reverse) -> bool {
+        let common = self.words.len().min(other.words.len());
+        self.width == other.width && self.words[..common] == other.words[..common]
+    }
+
     /// A set has a path over an interface.
     #[inline(always)]
     pub fn has(&self, set: u32, interface: u32) -> bool {

@@ -11,7 +11,7 @@ use crate::root::family::Family;
 #[cold]
 #[inline(never)]
 pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices) {
-    let Some(epoch) = context.epoch else { return };
+    let epoch = context.root.changes.count();
     let (mut decided, mut refused) = (0, 0);
     for &place in frame.places() {
         let packet = &vector[place];

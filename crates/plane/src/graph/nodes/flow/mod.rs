@@ -15,6 +15,7 @@ mod tally;
 mod tuple;
 mod walking;
 
+use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
@@ -27,7 +28,7 @@ use crate::graph::record::{Fate, Miss};
 use crate::graph::session::{Carried, Tuple, ZoneOf};
 use crate::node::Node;
 use crate::root::family::Family;
-use crate::root::{Kind, Root};
+use crate::root::{Decided, Kind, Root};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
@@ -69,16 +70,14 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
         return choose::<K>(context, vector, frame, &of_flows, &found, walk);
     }
     // In the usual case all packets are flows without sessions, and one pass does all.
-    let Some(epoch) = context.epoch else {
-        return miss_all::<K>(context, vector, frame, &of_flows, walk);
-    };
+    let (guard, epoch) = (context.guard, root.changes.count());
     let mut hits = Indices::new();
     let mut tally = Tally::<K>::new(context);
     for (&place, &at) in of_flows.places().iter().zip(&found) {
         let packet = &mut vector[place];
         let missed = match K::of_mut(context.flows).take(at, context.now) {
             None => Miss::New,
-            Some(decision) => match check::<K>(root, decision, epoch, packet) {
+            Some(decision) => match check::<K>(root, guard, decision, epoch, packet) {
                 Ok(()) => {
                     tally.add(packet, decision);
                     packet.set_forwarding(decision.adjacency);
@@ -98,20 +97,6 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
         walk.sort();
         stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
     }
-}
-
-/// While a change is under way, no decision holds, and none is learned.
-#[cold]
-fn miss_all<K: Family>(
-    context: &mut Context<'_>,
-    vector: &Vector,
-    frame: &Indices,
-    of_flows: &Candidates<K>,
-    walk: Indices,
-) {
-    debug_assert_eq!(walk.len() + of_flows.count, frame.len());
-    context.counters.flows.misses[Miss::Changed as usize].add(of_flows.count as u64);
-    stage::onward(context, vector, frame, None, Stage::Sav, K::IS_V4);
 }
 
 /// Finds the sessions of all packets, and notes them. Packets without a session that may take decisions are flows to be looked
@@ -177,8 +162,17 @@ fn find_sessions<K: Family>(
 
 /// Whether a packet may take a decision.
 #[inline(always)]
-fn check<K: Family>(root: &Root, decision: &Decision, epoch: u32, packet: &Packet) -> Result<(), Miss> {
-    decision.check(epoch, packet.interface(), || varying::<K>(packet))?;
+fn check<K: Family>(
+    root: &Root,
+    guard: &Guard<'_>,
+    decision: &mut Decision,
+    epoch: u32,
+    packet: &Packet,
+) -> Result<(), Miss> {
+    match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
+        Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet) => decision.hold_on(epoch),
+        checked => checked?,
+    }
     match root.adjacencies.view().get(decision.adjacency).map(|adjacency| adjacency.kind) {
         Some(Kind::Rewrite | Kind::RewriteStale) => Ok(()),
         Some(Kind::Neighbor) if root.invent_neighbors => Ok(()),
@@ -186,16 +180,40 @@ fn check<K: Family>(root: &Root, decision: &Decision, epoch: u32, packet: &Packe
     }
 }
 
-/// The decision that was found for a packet.
+/// Whether no change since a decision was made concerns its flow.
+#[inline(never)]
+fn holds_on<K: Family>(root: &Root, guard: &Guard<'_>, decision: &Decision, packet: &Packet) -> bool {
+    let adjacency = root.adjacencies.view().get(decision.adjacency);
+    let Some((adjacency, header)) = adjacency.zip(K::matched(packet)) else { return false };
+    let interfaces = [packet.interface(), adjacency.interface];
+    let addresses = [header.source, header.destination];
+    !root.changes.concern::<K>(guard, Decided { at: decision.epoch(), interfaces, addresses })
+}
+
+/// The decision that was found for a packet, which may take it if it holds.
+#[inline(always)]
+fn decision_to_check<'c, K: Family>(
+    context: &'c mut Context<'_>,
+    packet: &Packet,
+    at: Place,
+) -> Option<&'c mut Decision> {
+    match Carried::of(packet, ZoneOf::Ingress) {
+        Carried::Session(member) => {
+            let has_room = context.sessions.has_room_for_vector();
+            let sessions = K::of_mut(context.sessions);
+            // It may end in this vector, for a newer one.
+            let may_end = !has_room && sessions.is_half_open(member);
+            if may_end { None } else { sessions.learned_mut(member) }
+        }
+        _ => K::of_mut(context.flows).at_mut(at),
+    }
+}
+
+/// The decision that a packet takes.
 #[inline(always)]
 fn decision_of<'c, K: Family>(context: &'c Context<'_>, packet: &Packet, at: Place) -> Option<&'c Decision> {
     match Carried::of(packet, ZoneOf::Ingress) {
-        Carried::Session(member) => {
-            let sessions = K::of(&*context.sessions);
-            // It may end in this vector, for a newer one.
-            let may_end = !context.sessions.has_room_for_vector() && sessions.is_half_open(member);
-            if may_end { None } else { sessions.learned(member) }
-        }
+        Carried::Session(member) => K::of(&*context.sessions).learned(member),
         _ => K::of(&*context.flows).at(at),
     }
 }
@@ -211,6 +229,7 @@ fn choose<K: Family>(
     excluded: Indices,
 ) {
     let (root, recording) = (context.root, context.recorder.is_on());
+    let epoch = root.changes.count();
     let (mut at, mut walks) = ([Place::NONE; VECTOR], [false; VECTOR]);
     excluded.places().iter().for_each(|&place| walks[usize::from(place)] = true);
     for (&place, &found) in of_flows.places().iter().zip(found) {
@@ -221,10 +240,10 @@ fn choose<K: Family>(
     for &place in frame.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         if !walks[index] {
-            let checked = match (decision_of::<K>(context, packet, at[index]), context.epoch) {
-                (None, _) => Err(Miss::New),
-                (Some(_), None) => Err(Miss::Changed),
-                (Some(decision), Some(epoch)) => check::<K>(root, decision, epoch, packet),
+            let guard = context.guard;
+            let checked = match decision_to_check::<K>(context, packet, at[index]) {
+                None => Err(Miss::New),
+                Some(decision) => check::<K>(root, guard, decision, epoch, packet),
             };
             if recording {
                 let interface = packet.interface();
@@ -239,10 +258,7 @@ fn choose<K: Family>(
                 Ok(()) => {}
                 Err(miss) => {
                     misses[miss as usize] += 1;
-                    if context.epoch.is_some() {
-                        let flow = packet.flow();
-                        context.notes.begin(place, varying::<K>(packet), flow, at[index]);
-                    }
+                    context.notes.begin(place, varying::<K>(packet), packet.flow(), at[index]);
                 }
             }
         }
