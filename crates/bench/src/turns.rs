@@ -95,7 +95,7 @@ fn rounds(bench: &mut Bench, version: &Version) -> Vec<NodeWindow> {
     let mut all: Vec<NodeWindow> = Vec::new();
     let mut left = WINDOW;
     while left > 0 {
-        bench.enforce(&version.root);
+        bench.change_all(&version.root);
         let now = changes.clamp(1, left);
         left -= now;
         let nodes = bench.window(now);

@@ -52,6 +52,8 @@ pub struct Bench {
     places: Places,
     domain: Domain,
     root: Arc<Published<Root>>,
+    /// Changes that concerned all flows, beside those of the compiler.
+    beside: u32,
     // Keeps the worker's mailbox open.
     _commands: mpsc::Sender<Command>,
 }
@@ -109,7 +111,7 @@ impl Bench {
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        Ok(Bench { worker, counters, compiler, places, domain, root, _commands: commands })
+        Ok(Bench { worker, counters, compiler, places, domain, root, beside: 0, _commands: commands })
     }
 
     /// Compiles another model of the same interfaces, beside those that were compiled: tables that mean the same in all of
@@ -124,6 +126,15 @@ impl Bench {
     /// Puts a version into force, from the next round on.
     pub fn enforce(&self, version: &Root) {
         self.root.publish(version.clone());
+        self.domain.collect();
+    }
+
+    /// Puts a version into force as a change that concerns all flows.
+    pub fn change_all(&mut self, version: &Root) {
+        self.beside = self.beside.wrapping_add(1);
+        let mut root = version.clone();
+        root.changes.set_beside(self.beside, root.changes.made.wrapping_add(self.beside));
+        self.root.publish(root);
         self.domain.collect();
     }
 
