@@ -256,6 +256,12 @@ fn explain_refuses_what_it_cannot_read() {
     let column = |mark| caret.lines().find_map(|line| line.find(mark));
     assert_eq!(column("port x to").map(|place| place + 5), column("^"), "{caret}");
     fails(&bench.weir(&["explain", "gate.toml", "--in", "lan.7", "icmp from 10.0.0.9 to 10.0.0.1"]), 2, "is a VLAN of");
+    let after = |packet: &str| {
+        bench.weir(&["explain", "gate.toml", "--after", packet, "--in", "wan", "icmp from 10.0.0.9 to 10.0.0.1"])
+    };
+    fails(&after("wan"), 2, "a packet behind the interface");
+    fails(&after("wan upd from 10.0.0.1 port 1 to 10.0.0.2 port 2"), 2, "did you mean `udp`?");
+    fails(&after("wann icmp from 10.0.0.1 to 10.0.0.2"), 2, "wann");
     fails(&bench.weir(&["explain", "none.toml", "--in", "wan", "icmp from 10.0.0.9 to 10.0.0.1"]), 3, "none.toml");
 }
 

@@ -24,6 +24,9 @@ pub struct Explain {
     /// The packet: `udp from 10.0.0.1 port 1000 to 192.0.2.9 port 53`, or a frame in hexadecimal: `0x…`
     #[arg(required = true, num_args = 1..)]
     packet: Vec<String>,
+    /// A packet that comes before, as `IF PACKET`: it may open a session. May be given several times
+    #[arg(long, value_name = "IF PACKET")]
+    after: Vec<String>,
     /// Write the explanation as JSON
     #[arg(long)]
     json: bool,
@@ -36,9 +39,14 @@ impl Explain {
     pub(super) fn run(&self) -> Result<(), Error> {
         let text = self.packet.join(" ");
         let packet: PacketText = text.parse().map_err(|error| misread(&text, &error))?;
+        let before = self.after.iter().map(|text| {
+            let (input, packet) = text.split_once(char::is_whitespace).ok_or_else(|| missing(text))?;
+            Ok((input, packet.parse().map_err(|error| misread(packet, &error))?))
+        });
+        let before = before.collect::<Result<Vec<_>, Error>>()?;
         let gateway = configuration::load(&self.config, self.json)?;
         let options = Options { strict_neighbors: self.strict_neighbors, ..Options::default() };
-        let explanation = explain(gateway, &self.input, &packet, options)?;
+        let explanation = explain(gateway, &before, (&self.input, &packet), options)?;
         print(&if self.json {
             // Strings, numbers and lists: none of these can fail.
             serde_json::to_string(&explanation).expect("an explanation serialises") + "\n"
@@ -46,6 +54,12 @@ impl Explain {
             explanation.to_string()
         })
     }
+}
+
+/// An interface without a packet.
+fn missing(text: &str) -> Error {
+    let expected = "a packet behind the interface, as `lan udp from 10.0.0.1 port 7 to 10.0.1.1 port 7`".to_owned();
+    misread(text, &TextError { span: text.len()..text.len(), found: String::new(), expected, suggestion: None })
 }
 
 /// What is wrong with a packet's text, with a caret at the place.

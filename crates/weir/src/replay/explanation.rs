@@ -144,25 +144,37 @@ pub struct Out {
     pub answer: bool,
 }
 
-/// Sends a packet through a gateway that has done nothing before.
+/// Sends a packet through a gateway that has only seen the packets `before`, each with the name of its interface.
 ///
 /// # Errors
-/// When it cannot come in by `input`, or there is no room for the gateway.
+/// When a packet cannot come in by its interface, or there is no room for the gateway.
 pub fn explain(
     gateway: Gateway,
-    input: &str,
-    packet: &PacketText,
+    before: &[(&str, PacketText)],
+    (input, packet): (&str, &PacketText),
     options: Options,
 ) -> Result<Explanation, ReplayError> {
+    let earlier = before.iter().map(|(input, packet)| Ok((port(&gateway, input)?, packet)));
+    let earlier = earlier.collect::<Result<Vec<_>, ReplayError>>()?;
     let port = port(&gateway, input)?;
     let mut harness = harness(gateway, options)?;
     let memory = Memory::default();
     sink::connect(&mut harness, &memory);
-    let to = MacAddress(harness.interface_mac(port).unwrap_or_default());
-    let frame = packet.frame(Macs { from: NEIGHBOR, to });
+    let frame = |harness: &Harness, port, packet: &PacketText| {
+        let to = MacAddress(harness.interface_mac(port).unwrap_or_default());
+        packet.frame(Macs { from: NEIGHBOR, to })
+    };
+    let mut ordinal = 1;
+    for (port, packet) in earlier {
+        harness.inject(port, &frame(&harness, port, packet), Time(0), ordinal);
+        harness.run();
+        ordinal += 1;
+    }
+    drop(memory.take());
+    let frame = frame(&harness, port, packet);
     harness.trace(Node::EthernetInput, 1);
     // An empty vector takes a packet.
-    harness.inject(port, &frame, Time(0), 1);
+    harness.inject(port, &frame, Time(0), ordinal);
     let outcome = harness.run().pop();
     Ok(Teller { harness: &harness, names: names(&harness), frame: &frame }.tell(input, outcome, memory.take()))
 }
