@@ -24,6 +24,16 @@ pub fn pin(cpu: usize) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
+/// Lets the calling thread run on all CPUs that the process may use.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn unpin() -> std::io::Result<()> {
+    let mut set = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -33,6 +43,8 @@ mod tests {
             super::pin(allowed[0]).unwrap();
             assert_eq!(super::allowed().unwrap(), [allowed[0]]);
             assert!(super::pin(100_000).is_err());
+            super::unpin().unwrap();
+            assert!(super::allowed().unwrap().len() >= allowed.len());
         })
         .join()
         .unwrap();

@@ -11,5 +11,6 @@ pub mod random;
 pub mod reclaim;
 pub mod region;
 pub mod ring;
+pub mod supply;
 pub mod tsc;
 pub mod wake;

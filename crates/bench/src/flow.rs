@@ -51,9 +51,9 @@ pub struct Case {
     pub total: Figure,
     /// By the same of forwarding alone.
     pub ratio: Figure,
-    /// Ticks per packet of `ip4-flow` or `ip6-flow`; `None`: it did not run.
+    /// Ticks per packet of `ip4-flow` or `ip6-flow`, which rewrites packets that take decisions; `None`: it did not run.
     pub node: Option<Figure>,
-    /// The same with the rewrite.
+    /// The same with the rewrite, where that ran.
     pub hit: Option<Figure>,
     /// Packets per second of one worker, the ports' work included.
     pub rate: f64,
@@ -157,7 +157,7 @@ fn measure(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Vec<Cas
             case: version.name.to_owned(),
             total: own.graph(),
             node,
-            hit: node.is_some().then(|| own.sum(&[first, rewrite])),
+            hit: node.map(|node| if own.nodes().contains(&rewrite) { own.sum(&[first, rewrite]) } else { node }),
             rate: own.rate(),
             target: most.map(|most| Target::at_most(most, ratio.median)),
             ratio,

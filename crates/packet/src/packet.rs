@@ -302,6 +302,21 @@ impl Packet {
         Some(unsafe { &*self.first().add(l4).cast::<[u8; N]>().as_ptr() })
     }
 
+    /// The first `N` octets from the network-layer header on and the first `M` from the transport header on, if that lies behind
+    /// them and the frame has them.
+    #[inline(always)]
+    pub fn headers<const N: usize, const M: usize>(&self) -> Option<(&[u8; N], &[u8; M])> {
+        let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
+        if l4 < l3 + N || l4 + M > self.len as usize {
+            return None;
+        }
+        // SAFETY: l3 + N ≤ l4 and l4 + M octets of the frame are there, as was checked, and the packet owns them (see `data`).
+        unsafe {
+            let first = self.first();
+            Some((&*first.add(l3).cast::<[u8; N]>().as_ptr(), &*first.add(l4).cast::<[u8; M]>().as_ptr()))
+        }
+    }
+
     /// Octets in front of the network-layer header.
     #[inline(always)]
     pub fn l3_offset(&self) -> usize {

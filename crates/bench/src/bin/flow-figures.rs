@@ -1,4 +1,5 @@
-//! Figures of the flow table: ticks per lookup, insertion and removal, steps of growth, octets per entry.
+//! Figures of the flow table: ticks per lookup, insertion and removal, octets per entry, and the time of steps of growth and of
+//! ageing. Beside them stands the time of the steps of an idle loop, which is what other work of the machine adds.
 //!
 //!     cargo run --release -p weir-bench --bin flow-figures -- [--most N] [--repeats R]
 //!
@@ -12,6 +13,8 @@ use weir_base::random::Random;
 use weir_base::tsc;
 use weir_table::flow::{Key, Place, Secret, Table, VECTOR};
 
+/// Turns of a step of the idle loop: some microseconds.
+const IDLE: u32 = 10_000;
 /// Lookups that are timed together.
 const WINDOW: usize = 1 << 16;
 
@@ -36,7 +39,10 @@ fn run() -> Result<(), Box<dyn Error>> {
             _ => return Err(format!("no option {name}").into()),
         }
     }
-    println!("family    entries      hit  (min)     miss   insert   remove  octets  growth p99.9 µs  longest µs");
+    println!(
+        "family    entries      hit  (min)     miss   insert   remove  octets   growth µs   ageing µs     idle µs"
+    );
+    println!("{:>89} {:>11} {:>11}", "p99.9, most", "p99.9, most", "p99.9, most");
     for entries in [10_000, 100_000, 1_000_000, 4_000_000].into_iter().filter(|&entries| entries <= most) {
         measure::<[u64; 2]>("IPv4", entries, repeats, |random| [random.next(), random.next()]);
         measure::<[u64; 5]>("IPv6", entries, repeats, |random| std::array::from_fn(|_| random.next()));
@@ -101,13 +107,31 @@ fn measure<K: Key>(name: &str, entries: usize, repeats: usize, mut key: impl FnM
         black_box(table.remove(key));
     }
     let remove = (tsc::ticks() - start) as f64 / removed.len() as f64;
+    let mut ages = timed(0..table.groups(), |group| table.retain_in(group, |_, value| black_box(*value) != u32::MAX));
+    let mut idle = timed(0..table.groups(), |_| (0..IDLE).for_each(|turn| drop(black_box(turn))));
+    println!(
+        "{name} {entries:>12} {hit:>8.1} {least:>6.1} {miss:>8.1} {:>8.1} {remove:>8.1} {octets:>7.0} {} {} {}",
+        median(&mut inserts),
+        late(&mut steps),
+        late(&mut ages),
+        late(&mut idle),
+    );
+}
+
+/// Ticks of steps.
+fn timed(steps: std::ops::Range<usize>, mut step: impl FnMut(usize)) -> Vec<f64> {
+    let ticks = |number| {
+        let start = tsc::ticks();
+        step(number);
+        (tsc::ticks() - start) as f64
+    };
+    steps.map(ticks).collect()
+}
+
+/// The time that 99.9 % of steps do not exceed, and the longest: in microseconds.
+fn late(steps: &mut [f64]) -> String {
     let microseconds = |ticks: f64| ticks * 1e6 / tsc::frequency();
     steps.sort_by(f64::total_cmp);
     let (late, longest) = (steps[steps.len() * 999 / 1000], steps[steps.len() - 1]);
-    println!(
-        "{name} {entries:>12} {hit:>8.1} {least:>6.1} {miss:>8.1} {:>8.1} {remove:>8.1} {octets:>7.0} {:>16.1} {:>11.1}",
-        median(&mut inserts),
-        microseconds(late),
-        microseconds(longest),
-    );
+    format!("{:>5.1},{:>5.0}", microseconds(late), microseconds(longest))
 }

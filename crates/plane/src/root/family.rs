@@ -86,6 +86,9 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     fn of_mut<B: BothMut>(both: &mut B) -> &mut B::Part<Self>;
     /// Addresses and 64 bits more, as a key of the flow table.
     fn flow_key(source: Self, destination: Self, rest: u64) -> Self::FlowKey;
+    /// The key of the flow table with the addresses and the ports of a packet, above 32 bits more. `None` if the headers are not
+    /// whole, or the transport header does not follow behind the IP header.
+    fn flow_of(packet: &Packet, rest: u32) -> Option<Self::FlowKey>;
     /// Source and destination of a packet that begins with its IP header, if the header is whole.
     fn endpoints(packet: &[u8]) -> Option<(Self, Self)>;
     /// The hash that names the owner of a flow between two endpoints; see [`parse::symmetric_hash`].
@@ -126,6 +129,13 @@ impl Family for u32 {
     #[inline(always)]
     fn flow_key(source: u32, destination: u32, rest: u64) -> [u64; 2] {
         [u64::from(source) << 32 | u64::from(destination), rest]
+    }
+
+    #[inline(always)]
+    fn flow_of(packet: &Packet, rest: u32) -> Option<[u64; 2]> {
+        let (header, ports) = packet.headers::<{ ipv4::LENGTH }, 4>()?;
+        let addresses = header.last_chunk::<8>()?;
+        Some([u64::from_be_bytes(*addresses), u64::from(u32::from_be_bytes(*ports)) << 32 | u64::from(rest)])
     }
 
     fn endpoints(packet: &[u8]) -> Option<(u32, u32)> {
@@ -191,6 +201,15 @@ impl Family for u128 {
     #[inline(always)]
     fn flow_key(source: u128, destination: u128, rest: u64) -> [u64; 5] {
         [(source >> 64) as u64, source as u64, (destination >> 64) as u64, destination as u64, rest]
+    }
+
+    #[inline(always)]
+    fn flow_of(packet: &Packet, rest: u32) -> Option<[u64; 5]> {
+        let (header, ports) = packet.headers::<{ ipv6::LENGTH }, 4>()?;
+        let word =
+            |at: usize| header[ipv6::SOURCE + at..].first_chunk().map_or(0, |octets| u64::from_be_bytes(*octets));
+        let rest = u64::from(u32::from_be_bytes(*ports)) << 32 | u64::from(rest);
+        Some([word(0), word(8), word(16), word(24), rest])
     }
 
     fn endpoints(packet: &[u8]) -> Option<(u128, u128)> {

@@ -15,6 +15,12 @@ pub(super) struct Tags {
 
 const _: () = assert!(size_of::<Tags>() == 64);
 
+impl Default for Tags {
+    fn default() -> Tags {
+        Tags::EMPTY
+    }
+}
+
 impl Tags {
     pub(super) const EMPTY: Tags = Tags { lanes: [0; LANES], away: 0 };
 
@@ -74,8 +80,19 @@ impl Tags {
         self.lanes[lane] = tag;
     }
 
+    /// The lanes in use, as bits.
+    #[inline]
+    pub(super) fn lanes_in_use(&self) -> u32 {
+        !self.matching(0) & ((1 << LANES) - 1)
+    }
+
     /// The lanes in use.
     pub(super) fn taken(&self) -> impl Iterator<Item = usize> {
-        self.lanes.iter().enumerate().filter(|(_, tag)| **tag != 0).map(|(lane, _)| lane)
+        let mut left = self.lanes_in_use();
+        std::iter::from_fn(move || {
+            let lane = (left != 0).then(|| left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            lane
+        })
     }
 }

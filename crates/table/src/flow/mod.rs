@@ -6,33 +6,45 @@
 //! another bucket of the group, and a bit of the home says in which. So a lookup reads a line of tags and one entry, seldom
 //! more, and no index in between.
 //!
+//! Groups lie one behind another in regions of up to 2 MiB, in huge pages if the kernel has them. A thread of its own makes the
+//! next region ready while one fills, so that growth does not wait for memory.
+//!
 //! # Growth
 //! The table grows by a group at a time (linear hashing: W. Litwin, 1980): the group that is next in turn is split in two, by
 //! one more bit of the hashes. No step touches more than the 496 entries of a group, and none copies the table. Memory is
-//! allocated by [`Table::prepare`] only. Groups that have not been split yet are twice as full as the others, so groups
+//! taken by [`Table::prepare`] only. Groups that have not been split yet are twice as full as the others, so groups
 //! hold 190 of 496 entries on average: a group that is full refuses an entry ([`Full::Crowded`]), and with keys that
 //! nobody chose by their hashes, 380 expected in the fullest groups, this is six standard deviations away.
 //!
 //! # Hash
 //! Folded multiplication under a [`Secret`] (as the hash of workers): without the secret, nobody can choose keys that meet.
 
+mod batch;
 mod bucket;
 mod group;
 mod key;
+mod memory;
 pub mod naive;
 #[cfg(test)]
 mod tests;
 
 use weir_base::prefetch;
 
-use group::{BUCKETS, Group};
+pub use batch::Lookup;
+use group::BUCKETS;
 pub use key::{Key, Secret};
+use memory::Buckets;
 
 /// Keys of a lookup by the vector, at most.
 pub const VECTOR: usize = 256;
+/// Keys of a [`Lookup`] at a time, at most: so many that their cache lines arrive in time, and so few that all of them stay in the cache
+/// that is nearest.
+pub const BATCH: usize = 64;
 
 /// Entries of a group, on average, when the table grows.
 const USUAL: usize = 190;
+/// Buckets of a table, at most: a [`Place`] has 32 bits.
+const MOST_BUCKETS: usize = 1 << 26;
 /// Groups that a step of growth splits, at most.
 const SPLITS: usize = 4;
 
@@ -44,13 +56,15 @@ impl Place {
     /// Nowhere.
     pub const NONE: Place = Place(u32::MAX);
 
-    fn new(group: usize, bucket: usize, lane: usize) -> Place {
-        Place((group << 9 | bucket << 5 | lane) as u32)
+    #[inline(always)]
+    fn new(bucket: usize, lane: usize) -> Place {
+        Place((bucket << 5 | lane) as u32)
     }
 
-    fn parts(self) -> (usize, usize, usize) {
-        let place = self.0 as usize;
-        (place >> 9, place >> 5 & (BUCKETS - 1), place & 31)
+    /// Bucket and lane.
+    #[inline(always)]
+    fn parts(self) -> (usize, usize) {
+        (self.0 as usize >> 5, self.0 as usize & 31)
     }
 }
 
@@ -68,9 +82,15 @@ pub enum Full {
 /// Where a hash leads.
 #[derive(Clone, Copy)]
 struct Target {
-    group: usize,
-    bucket: usize,
+    /// The key's home bucket.
+    home: u32,
     tag: u16,
+}
+
+/// The bits of a hash that name the home bucket in its group; further bits name the group.
+#[inline(always)]
+fn home_in_group(hash: u64) -> usize {
+    hash as usize & (BUCKETS - 1)
 }
 
 /// Entries follow one another without gaps.
@@ -85,10 +105,10 @@ pub struct Lines;
 /// Values by keys of flows. `A` is [`Packed`] or [`Lines`].
 pub struct Table<K, V, A = Packed> {
     secret: Secret,
-    groups: Vec<Group<K, V, A>>,
-    /// The group that is split next; it is below `1 << level`.
-    next: usize,
-    level: u32,
+    buckets: Buckets<K, V, A>,
+    /// Bits that name any bucket: the least mask of ones that has the numbers of all. Buckets whose number has its highest bit
+    /// came from those without it; the groups that such ones are still to come from are those behind the last.
+    wide: u32,
     len: usize,
     most: usize,
     /// The entries of a group while it is split.
@@ -98,7 +118,7 @@ pub struct Table<K, V, A = Packed> {
 impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
     /// Creates a table for up to `most` entries. It has room for none until it is prepared.
     pub fn new(most: usize, secret: Secret) -> Self {
-        Table { secret, groups: Vec::new(), next: 0, level: 0, len: 0, most, moving: Vec::new() }
+        Table { secret, buckets: Buckets::new(), wide: BUCKETS as u32 - 1, len: 0, most, moving: Vec::new() }
     }
 
     /// Sets the bound. Entries beyond a smaller one stay.
@@ -123,25 +143,22 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
 
     /// Returns the octets of memory.
     pub fn octets(&self) -> usize {
-        self.groups.len() * Group::<K, V, A>::OCTETS + self.groups.capacity() * size_of::<Group<K, V, A>>()
+        self.buckets.octets()
     }
 
+    /// Where a hash leads; there are buckets.
     #[inline(always)]
     fn target(&self, hash: u64) -> Target {
-        let low = (1usize << self.level) - 1;
-        let mut group = hash as usize & low;
-        if group < self.next {
-            group = hash as usize & (low << 1 | 1);
-        }
+        let home = hash as u32 & self.wide;
+        let home = if home < self.buckets.len() as u32 { home } else { home & self.wide >> 1 };
         // The lowest bit keeps tags apart from those of vacant lanes.
-        Target { group, bucket: (hash >> 44) as usize & (BUCKETS - 1), tag: (hash >> 48) as u16 | 1 }
+        Target { home, tag: (hash >> 48) as u16 | 1 }
     }
 
     #[inline]
-    fn look(&self, Target { group: number, bucket, tag }: Target, key: &K) -> Option<Place> {
-        let group = self.groups.get(number)?;
-        let (bucket, lane) = group.find(bucket, tag, key)?;
-        Some(Place::new(number, bucket, lane))
+    fn look(&self, Target { home, tag }: Target, key: &K) -> Option<Place> {
+        let (bucket, lane) = self.buckets.find(home as usize, tag, key)?;
+        Some(Place::new(bucket, lane))
     }
 
     /// Finds a key.
@@ -149,59 +166,24 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         self.look(self.target(key.hash(&self.secret)), key)
     }
 
-    /// Finds up to [`VECTOR`] keys: the place of each, or [`Place::NONE`].
-    #[inline]
-    pub fn find_each(&self, keys: &[K], places: &mut [Place]) {
-        // The home of each key, and its tag: in as little memory as can be, as it is written and read for each vector.
-        let (mut homes, mut tags, mut lanes) = ([0u32; VECTOR], [0u16; VECTOR], [0u8; VECTOR]);
-        if self.len == 0 {
-            return places.iter_mut().take(keys.len()).for_each(|place| *place = Place::NONE);
-        }
-        for ((key, home), tag) in keys.iter().zip(&mut homes).zip(&mut tags) {
-            let target = self.target(key.hash(&self.secret));
-            (*home, *tag) = ((target.group * BUCKETS + target.bucket) as u32, target.tag);
-            if let Some(group) = self.groups.get(target.group) {
-                prefetch::read(group.tags(target.bucket));
-            }
-        }
-        let split = |home: u32| (home as usize / BUCKETS, home as usize % BUCKETS);
-        for ((&home, &tag), lane) in homes.iter().zip(&tags).zip(&mut lanes).take(keys.len()) {
-            let (group, bucket) = split(home);
-            if let Some(group) = self.groups.get(group) {
-                *lane = group.tags(bucket).matching(tag).trailing_zeros() as u8;
-                if let Some(entry) = group.entry(bucket, usize::from(*lane)) {
-                    prefetch::read(entry);
-                }
-            }
-        }
-        for ((((key, &home), &tag), &lane), place) in keys.iter().zip(&homes).zip(&tags).zip(&lanes).zip(places) {
-            let ((group, bucket), lane) = (split(home), usize::from(lane));
-            let usual = self.groups.get(group).and_then(|group| group.entry(bucket, lane));
-            *place = match usual {
-                Some(own) if own.key == *key => Place::new(group, bucket, lane),
-                _ => self.look(Target { group, bucket, tag }, key).unwrap_or(Place::NONE),
-            };
-        }
-    }
-
     /// Returns the value at a place that was found.
     #[inline]
     pub fn value(&self, place: Place) -> Option<&V> {
-        let (group, bucket, lane) = place.parts();
-        self.groups.get(group)?.taken(bucket, lane).map(|own| &own.value)
+        let (bucket, lane) = place.parts();
+        self.buckets.taken(bucket, lane).map(|own| &own.value)
     }
 
     /// Returns the value at a place that was found, to be changed.
     #[inline]
     pub fn value_mut(&mut self, place: Place) -> Option<&mut V> {
-        let (group, bucket, lane) = place.parts();
-        self.groups.get_mut(group)?.taken_mut(bucket, lane)
+        let (bucket, lane) = place.parts();
+        self.buckets.taken_mut(bucket, lane).map(|own| &mut own.value)
     }
 
     /// Returns the key at a place that was found.
     pub fn key(&self, place: Place) -> Option<&K> {
-        let (group, bucket, lane) = place.parts();
-        self.groups.get(group)?.taken(bucket, lane).map(|own| &own.key)
+        let (bucket, lane) = place.parts();
+        self.buckets.taken(bucket, lane).map(|own| &own.key)
     }
 
     /// Inserts a key that is not in the table. Never allocates.
@@ -213,35 +195,33 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         if self.len >= self.most {
             return Err(Full::Bound);
         }
-        let Target { group: number, bucket, tag } = self.target(key.hash(&self.secret));
-        let group = self.groups.get_mut(number).ok_or(Full::Crowded)?;
-        let (bucket, lane) = group.insert(bucket, tag, key, value).ok_or(Full::Crowded)?;
+        let Target { home, tag } = self.target(key.hash(&self.secret));
+        let (bucket, lane) = self.buckets.insert(home as usize, tag, key, value).ok_or(Full::Crowded)?;
         self.len += 1;
-        Ok(Place::new(number, bucket, lane))
+        Ok(Place::new(bucket, lane))
     }
 
     /// Removes a key; returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let target = self.target(key.hash(&self.secret));
-        let (group, bucket, lane) = self.look(target, key)?.parts();
+        let (bucket, lane) = self.look(target, key)?.parts();
         let secret = &self.secret;
-        let home = |key: &K| (key.hash(secret) >> 44) as usize & (BUCKETS - 1);
-        let value = self.groups[group].remove(bucket, lane, target.bucket, home)?;
+        let home = |key: &K| home_in_group(key.hash(secret));
+        let value = self.buckets.remove(bucket, lane, target.home as usize, home)?;
         self.len -= 1;
         Some(value)
     }
 
     /// Returns the number of groups.
     pub fn groups(&self) -> usize {
-        self.groups.len()
+        self.buckets.len() / BUCKETS
     }
 
     /// Removes the entries of a group that are not to be kept: 496 at most are visited.
     pub fn retain_in(&mut self, group: usize, mut keep: impl FnMut(&K, &V) -> bool) {
         let secret = &self.secret;
-        let Some(own) = self.groups.get_mut(group) else { return };
-        let home = |key: &K| (key.hash(secret) >> 44) as usize & (BUCKETS - 1);
-        self.len -= own.retain(home, |key, value| keep(key, value));
+        let home = |key: &K| home_in_group(key.hash(secret));
+        self.len -= self.buckets.retain(group, home, |key, value| keep(key, value));
     }
 
     /// Takes a step towards room for so many more entries, as far as the bound allows: splits four groups at most. Returns
@@ -249,33 +229,32 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
     pub fn prepare(&mut self, entries: usize) -> bool {
         let wanted = self.len.saturating_add(entries).min(self.most.max(self.len)).div_ceil(USUAL);
         for _ in 0..SPLITS {
-            if self.groups.len() >= wanted {
+            if self.groups() >= wanted || self.buckets.len() >= MOST_BUCKETS || self.grow().is_err() {
                 break;
             }
-            self.grow();
         }
-        self.groups.len() >= wanted
+        self.groups() >= wanted
     }
 
     /// Adds a group.
-    fn grow(&mut self) {
-        self.groups.push(Group::new());
-        if self.groups.len() == 1 {
-            self.moving.reserve(group::ENTRIES);
-            return;
+    fn grow(&mut self) -> std::io::Result<()> {
+        let new = self.buckets.len() as u32;
+        self.buckets.add_group()?;
+        if new == 0 {
+            self.moving.reserve(BUCKETS * bucket::LANES);
+            return Ok(());
         }
-        let from = self.next;
-        self.next += 1;
-        if self.next == 1 << self.level {
-            self.next = 0;
-            self.level += 1;
+        if new > self.wide {
+            self.wide = self.wide << 1 | 1;
         }
-        self.groups[from].drain(&mut self.moving);
+        let from = (new & self.wide >> 1) as usize / BUCKETS;
+        self.buckets.drain(from, &mut self.moving);
         while let Some((key, value)) = self.moving.pop() {
-            let Target { group, bucket, tag } = self.target(key.hash(&self.secret));
+            let Target { home, tag } = self.target(key.hash(&self.secret));
             // The old group or the new one, which have room for the entries of one.
-            let moved = self.groups[group].insert(bucket, tag, key, value);
+            let moved = self.buckets.insert(home as usize, tag, key, value);
             debug_assert!(moved.is_some());
         }
+        Ok(())
     }
 }

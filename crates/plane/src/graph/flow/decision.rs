@@ -129,6 +129,14 @@ impl Decision {
         self.ingress & MORE != 0
     }
 
+    /// Whether any packet of the flow that came in by an interface may take the decision, and it counts for the first words only:
+    /// the usual case of [`Decision::check`].
+    #[inline(always)]
+    pub(crate) fn is_plain(&self, epoch: u32, interface: u32) -> bool {
+        let pair = |epoch: u32, ingress: u32| u64::from(epoch) | u64::from(ingress) << 32;
+        pair(self.epoch, self.ingress) == pair(epoch, interface)
+    }
+
     /// Whether a packet that came in by an interface may take the decision; `packet` gives its fields that vary.
     #[inline(always)]
     pub(crate) fn check(&self, epoch: u32, interface: u32, packet: impl FnOnce() -> Varying) -> Result<(), Miss> {

@@ -2,7 +2,7 @@
 
 use weir_base::clock::Time;
 use weir_packet::vector::VECTOR;
-use weir_table::flow::{Lines, Place, Secret, Table};
+use weir_table::flow::{Lines, Lookup, Place, Secret, Table};
 
 use super::decision::Decision;
 use crate::graph::counters::FlowCounters;
@@ -31,6 +31,15 @@ pub(crate) struct Kept {
 
 // With a key of IPv4, an entry is one cache line; with one of IPv6, the first line has what a usual hit reads.
 const _: () = assert!(size_of::<Kept>() == 44);
+
+impl Kept {
+    /// The decision, which is not idle.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: Time) -> &mut Decision {
+        self.last = units(now);
+        &mut self.decision
+    }
+}
 
 fn units(time: Time) -> u32 {
     // It wraps after 52 days: a flow idle for just that long keeps its decision a while longer.
@@ -67,12 +76,18 @@ impl<K: Family> OfFamily<K> {
         self.table.value_mut(place).map(|kept| &mut kept.decision)
     }
 
-    /// The decision at a place, which is not idle.
+    /// Begins a lookup of decisions.
     #[inline(always)]
-    pub(crate) fn take(&mut self, place: Place, now: Time) -> Option<&mut Decision> {
-        let kept = self.table.value_mut(place)?;
-        kept.last = units(now);
-        Some(&mut kept.decision)
+    pub(crate) fn lookup(&mut self) -> Lookup<'_, K::FlowKey, Kept, Lines> {
+        self.table.lookup()
+    }
+
+    /// Notes that the decision at a place is not idle.
+    #[inline]
+    pub(crate) fn touch(&mut self, place: Place, now: Time) {
+        if let Some(kept) = self.table.value_mut(place) {
+            kept.last = units(now);
+        }
     }
 
     /// Learns a decision in the place of an older one, or in a new place; `false` if there is no room.

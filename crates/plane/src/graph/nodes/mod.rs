@@ -24,6 +24,7 @@ mod neighbor;
 mod next_hop;
 mod options;
 mod output;
+mod plain;
 mod punt;
 mod rewrite;
 mod route;

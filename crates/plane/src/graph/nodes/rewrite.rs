@@ -3,9 +3,9 @@
 use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::{ethernet, ipv4, ipv6, udp};
+use weir_packet::wire::{ipv4, ipv6, udp};
 
-use super::{Context, flow, next_hop};
+use super::{Context, flow, next_hop, plain};
 use crate::graph::events::Event;
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::hold::Key;
@@ -50,29 +50,11 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        if usual::<K>(packet, adjacency) || any::<K>(context, packet, place, adjacency) {
+        if plain::rewrite::<K>(packet, adjacency) || any::<K>(context, packet, place, adjacency) {
             out.push(place);
         }
     }
     context.next.extend(Node::Output, &out);
-}
-
-/// Rewrites a packet that is forwarded over plain Ethernet and fits; false, with nothing changed, for any other.
-#[inline(always)]
-fn usual<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
-    let length = packet.len() - packet.l3_offset();
-    let plain = (packet.l3_offset() == ethernet::LENGTH)
-        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
-        & (adjacency.kind == Kind::Rewrite)
-        & (length <= adjacency.mtu as usize)
-        & !packet.state().contains(ORIGINATED);
-    if !plain || !K::decrement_above_one(packet) {
-        return false;
-    }
-    let Some(header) = packet.data_mut().first_chunk_mut::<{ ethernet::LENGTH }>() else { return false };
-    header[..12].copy_from_slice(&adjacency.l2[..12]);
-    header[12..].copy_from_slice(&K::ETHERTYPE.to_be_bytes());
-    true
 }
 
 /// Tells the control side that a neighbour is in use that was not confirmed lately.

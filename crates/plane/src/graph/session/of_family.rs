@@ -7,11 +7,11 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{Place, Secret, Table};
+use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
 
 use super::bounds::Bounds;
 use super::membership::Membership;
-use super::record::{NONE, OpenedBy, Opener, Session};
+use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
 use super::slab::Slab;
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
@@ -111,27 +111,22 @@ impl<K: Family> OfFamily<K> {
         self.membership(place, bounds, now)
     }
 
+    /// Begins a lookup of the sessions of a vector's tuples.
+    #[inline(always)]
+    pub(crate) fn lookup(&mut self) -> Lookup<'_, K> {
+        Lookup { table: self.table.lookup(), sessions: &self.sessions, numbers: [NONE; BATCH] }
+    }
+
     /// Finds the sessions of a vector's tuples.
     #[inline]
     pub(crate) fn find_each(&self, keys: &[K::FlowKey], places: &mut [Place]) {
         self.table.find_each(keys, places);
     }
 
-    /// Fetches the session at a place of the table.
-    #[inline]
-    pub(crate) fn prefetch(&self, place: Place) {
-        if let Some(value) = self.table.value(place) {
-            self.sessions.prefetch(value >> 1);
-        }
-    }
-
     /// The session at a place of the table, if it has not ended.
     #[inline]
     pub(crate) fn membership(&self, place: Place, bounds: &Bounds, now: Time) -> Option<Membership> {
-        let value = *self.table.value(place)?;
-        let (number, way) = (value >> 1, if value & 1 == 0 { Way::Original } else { Way::Reply });
-        let session = self.sessions.get(number)?;
-        (session.left(bounds, now) > 0).then_some(Membership { number, way, is_error: false })
+        member(&self.sessions, *self.table.value(place)?, bounds, now)
     }
 
     /// The rule by which a session permits a packet; `None`: lists decide about it. A session that was matched by an older
@@ -223,7 +218,9 @@ impl<K: Family> OfFamily<K> {
             version,
             packets: [0; 2],
             octets: [0; 2],
-            learned: [None; 2],
+            original: None,
+            reply: None,
+            protocol: tuple.protocol,
             confirmed: false,
             older: NONE,
             newer: NONE,
@@ -257,13 +254,14 @@ impl<K: Family> OfFamily<K> {
     /// The learned decision about a packet of a session.
     #[inline]
     pub(crate) fn learned(&self, member: Membership) -> Option<&Decision> {
-        self.sessions.get(member.number)?.learned[usize::from(member.way == Way::Reply)].as_ref()
+        let session = self.sessions.get(member.number)?;
+        if member.way == Way::Original { session.original.as_ref() } else { session.reply.as_ref() }
     }
 
     /// The same, to be changed.
     #[inline]
     pub(crate) fn learned_mut(&mut self, member: Membership) -> Option<&mut Decision> {
-        self.sessions.get_mut(member.number)?.learned[usize::from(member.way == Way::Reply)].as_mut()
+        self.sessions.get_mut(member.number)?.learned(member.way).as_mut()
     }
 
     /// Learns the decision about a packet of a session; `false` if the session has ended, or permits such packets
@@ -278,7 +276,7 @@ impl<K: Family> OfFamily<K> {
         if ![(false, decision.acl_in), (true, decision.acl_out)].into_iter().all(is_its) {
             return false;
         }
-        session.learned[usize::from(member.way == Way::Reply)] = Some(decision);
+        *session.learned(member.way) = Some(decision);
         true
     }
 
@@ -286,7 +284,7 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
-            session.learned = [None; 2];
+            (session.original, session.reply) = (None, None);
         }
     }
 
@@ -297,7 +295,7 @@ impl<K: Family> OfFamily<K> {
             return;
         }
         let Some(session) = self.sessions.get_mut(member.number) else { return };
-        let is_tcp = session.tuple.protocol == protocol::TCP;
+        let is_tcp = session.protocol == protocol::TCP;
         let has_header = is_tcp && !packet.flags().contains(ParseFlags::LATER_FRAGMENT);
         let header = packet.l4_header::<{ tcp::LENGTH }>().filter(|_| has_header);
         let flags = header.map(|header| header[tcp::FLAGS]);
@@ -383,6 +381,48 @@ impl<K: Family> OfFamily<K> {
             None => self.newest = older,
         }
         self.half_open -= 1;
+    }
+}
+
+/// The session of a value of the table, if it has not ended.
+#[inline(always)]
+fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, now: Time) -> Option<Membership> {
+    let (number, way) = (value >> 1, if value & 1 == 0 { Way::Original } else { Way::Reply });
+    let session = sessions.get(number)?;
+    (session.left(bounds, now) > 0).then_some(Membership { number, way, is_error: false })
+}
+
+/// A lookup of several sessions, as that of the [table](flow::Lookup).
+pub(crate) struct Lookup<'s, K: Family> {
+    table: flow::Lookup<'s, K::FlowKey, u32, Packed>,
+    sessions: &'s Slab<Session<K>>,
+    /// The values of the table for the keys that were compared, [`NONE`] for those that it has not.
+    numbers: [u32; BATCH],
+}
+
+impl<K: Family> Lookup<'_, K> {
+    /// Adds a tuple.
+    #[inline(always)]
+    pub(crate) fn seek(&mut self, key: K::FlowKey) {
+        self.table.seek(key);
+    }
+
+    /// Looks up so many tuples, which are all that were added, and fetches what their packets read of sessions.
+    #[inline(always)]
+    pub(crate) fn compare(&mut self, count: usize) {
+        self.table.compare();
+        for (slot, number) in self.numbers.iter_mut().enumerate().take(count) {
+            *number = self.table.value(slot).map_or(NONE, |value| *value);
+            let decision = if *number & 1 == 0 { ORIGINAL } else { REPLY };
+            self.sessions.prefetch(*number >> 1, [0, decision]);
+        }
+    }
+
+    /// The session of a tuple, if it has not ended.
+    #[inline(always)]
+    pub(crate) fn membership(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<Membership> {
+        let value = *self.numbers.get(slot).filter(|&&value| value != NONE)?;
+        member(self.sessions, value, bounds, now)
     }
 }
 

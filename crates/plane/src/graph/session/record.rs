@@ -66,30 +66,44 @@ pub(crate) struct OpenedBy {
     pub(crate) found: Found,
 }
 
-/// A session.
+/// A session. An established packet reads and writes its first cache line, and reads the one with the decision about its
+/// direction.
 #[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
 pub(crate) struct Session<K> {
-    /// The tuple of its original direction.
-    pub(crate) tuple: Tuple<K>,
-    pub(crate) opener: Opener,
-    /// The rules that opened it, of an ingress and of an egress list.
-    pub(crate) rules: [Option<OpenedBy>; 2],
-    pub(crate) progress: Progress,
-    pub(crate) created: Time,
     /// When its last packet passed.
     pub(crate) last: Time,
-    /// The version of the access lists that it was matched by.
-    pub(crate) version: u64,
     /// Packets, and octets from the IP header on, by direction.
     pub(crate) packets: [u64; 2],
     pub(crate) octets: [u64; 2],
-    /// The learned decisions about its packets, by direction.
-    pub(super) learned: [Option<Decision>; 2],
+    /// The version of the access lists that it was matched by.
+    pub(crate) version: u64,
+    pub(crate) progress: Progress,
     pub(super) confirmed: bool,
-    /// Neighbours in the list of half-open sessions.
+    /// The protocol of the tuple, which lies on another line.
+    pub(super) protocol: u8,
+    /// Neighbours in the list of half-open sessions: this one and `newer`.
     pub(super) older: u32,
+    /// The learned decision about packets of the original direction.
+    pub(super) original: Option<Decision>,
+    pub(crate) opener: Opener,
+    pub(crate) created: Time,
+    /// The learned decision about replies.
+    pub(super) reply: Option<Decision>,
     pub(super) newer: u32,
+    /// The rules that opened it, of an ingress and of an egress list.
+    pub(crate) rules: [Option<OpenedBy>; 2],
+    /// The tuple of its original direction.
+    pub(crate) tuple: Tuple<K>,
 }
+
+/// Octets in front of the decision about a direction. Decisions lie on lines of their own.
+pub(super) const ORIGINAL: usize = std::mem::offset_of!(Session<u32>, original);
+/// The same for replies.
+pub(super) const REPLY: usize = std::mem::offset_of!(Session<u32>, reply);
+
+const _: () = assert!(ORIGINAL % 64 + size_of::<Option<Decision>>() <= 64 && ORIGINAL >= 64);
+const _: () = assert!(REPLY % 64 + size_of::<Option<Decision>>() <= 64);
 
 impl<K: Family> Session<K> {
     /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
@@ -101,7 +115,16 @@ impl<K: Family> Session<K> {
     /// Nanoseconds that it lasts after its last packet.
     #[inline]
     pub(crate) fn timeout(&self, settings: &FlowTable) -> u64 {
-        self.progress.timeout(self.tuple.protocol, &settings.timeouts)
+        self.progress.timeout(self.protocol, &settings.timeouts)
+    }
+
+    /// The learned decision about packets of a direction.
+    #[inline]
+    pub(super) fn learned(&mut self, way: Way) -> &mut Option<Decision> {
+        match way {
+            Way::Original => &mut self.original,
+            Way::Reply => &mut self.reply,
+        }
     }
 
     /// The fields of the packet that opened it.

@@ -71,13 +71,13 @@ impl<T> Slab<T> {
         self.chunks.get_mut(number as usize / CHUNK)?.get_mut(number as usize % CHUNK)?.as_mut()
     }
 
-    /// Fetches all cache lines of a place.
+    /// Fetches the cache lines of a place that have these octets.
     #[inline]
-    pub(super) fn prefetch(&self, number: u32) {
+    pub(super) fn prefetch<const N: usize>(&self, number: u32, octets: [usize; N]) {
         let place = self.chunks.get(number as usize / CHUNK).and_then(|chunk| chunk.get(number as usize % CHUNK));
         let Some(place) = place else { return };
         let first = std::ptr::from_ref(place).cast::<u8>();
-        (0..size_of::<Option<T>>()).step_by(64).for_each(|line| prefetch::read(first.wrapping_add(line)));
+        octets.into_iter().for_each(|octet| prefetch::read(first.wrapping_add(octet)));
     }
 
     /// Takes a value out.

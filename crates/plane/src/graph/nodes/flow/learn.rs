@@ -3,7 +3,7 @@
 use weir_packet::vector::{Indices, Vector};
 
 use super::super::Context;
-use super::tuple::{key_of, tuple};
+use super::tuple::{key, of_interface};
 use crate::graph::session::{Carried, ZoneOf};
 use crate::root::family::Family;
 
@@ -27,8 +27,7 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         let learned = match Carried::of(packet, ZoneOf::Ingress) {
             Carried::Session(member) => K::of_mut(context.sessions).learn(member, decision),
             _ => {
-                let Some(tuple) = tuple::<K>(packet, 0) else { continue };
-                let key = key_of(tuple, packet.interface());
+                let Some(key) = key::<K>(packet, of_interface(packet.interface())) else { continue };
                 K::of_mut(context.flows).learn(at, key, decision, context.now)
             }
         };

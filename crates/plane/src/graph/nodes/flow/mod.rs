@@ -1,9 +1,9 @@
 //! `ip4-flow`, `ip6-flow`: packets of flows that were decided before take the decision, and leave; others walk.
 //!
-//! A packet that takes a decision counts for everything that the nodes would have counted it for, in the same order. It goes
-//! to the rewrite, which looks at its TTL and its length as at any other's. Only whole packets take decisions: fragments,
-//! packets with options, TCP packets without ACK or with SYN, FIN or RST, and ICMP messages other than echo walk, each for
-//! itself.
+//! A packet that takes a decision counts for everything that the nodes would have counted it for, in the same order, and is
+//! rewritten here. Where its TTL, its length or its adjacency is not the usual one, it goes to the rewrite. Only whole
+//! packets take decisions: fragments, packets with options, TCP packets without ACK or with SYN, FIN or RST, and ICMP messages
+//! other than echo walk, each for itself.
 //!
 //! Where a zone has sessions, the nodes find the session of each packet, also of one that walks. So the packets of a session keep
 //! it alive on all interfaces of its zone, with lists or without.
@@ -19,84 +19,152 @@ use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::flow::Place;
+use weir_table::flow::{BATCH, Place};
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, plain};
 use crate::graph::flow::Decision;
 use crate::graph::record::{Fate, Miss};
 use crate::graph::session::{Carried, Tuple, ZoneOf};
 use crate::node::Node;
 use crate::root::family::Family;
-use crate::root::{Decided, Kind, Root};
+use crate::root::{Adjacency, Decided, Kind, Root, View};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
 use own::Own;
-use tally::Tally;
-use tuple::{any_tuple, key_of, tuple, varying};
+use tally::{Rules, Sum, Tally, octets};
+use tuple::{any_tuple, key, of_interface, varying};
 use walking::part;
 
-/// Sessions that a cache holds: to fetch them before they are looked at costs more than it saves.
-const NEAR: usize = 20_000;
-
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let root = context.root;
-    let mut walk = Indices::new();
+    if context.root.acl.reflects_anywhere() || context.recorder.is_on() {
+        return choose::<K>(context, vector, frame);
+    }
+    take_each::<K>(context, vector, frame);
+}
+
+/// Lets packets of flows without sessions take decisions and rewrites them; sends on the others. This is the usual case.
+#[inline(never)]
+fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let (root, guard, now) = (context.root, context.guard, context.now);
+    let epoch = root.changes.count();
+    let adjacencies = root.adjacencies.view();
+    let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
     let mut excluded = 0;
-    let mut of_flows = Candidates::<K>::new();
-    if root.acl.reflects_anywhere() {
-        excluded += find_sessions::<K>(context, vector, frame, &mut of_flows, &mut walk);
-    } else {
-        let mut own = Own::<K>::of(root, crate::root::NONE);
-        for &place in frame.places() {
+    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut tally = Tally::<K>::new(context);
+    let (mut rules, mut sum) = (Rules::NONE, Sum::default());
+    let mut lookup = K::of_mut(context.flows).lookup();
+    for some in frame.places().chunks(BATCH) {
+        let (mut places, mut count) = ([0; BATCH], 0);
+        for &place in some {
             let packet = &vector[place];
             if packet.interface() != own.number {
                 own = Own::of(root, packet.interface());
             }
-            match tuple::<K>(packet, 0) {
-                Some(tuple) if own.is_learned => of_flows.push(place, key_of(tuple, own.number)),
+            match key::<K>(packet, of_interface(own.number)) {
+                Some(key) if own.is_learned => {
+                    places[count] = place;
+                    count += 1;
+                    lookup.seek(key);
+                }
                 _ => {
                     walk.push(place);
                     excluded += u64::from(own.is_learned);
                 }
             }
         }
-    }
-    context.counters.flows.excluded.add(excluded);
-    let mut found = [Place::NONE; VECTOR];
-    K::of(&*context.flows).find_each(of_flows.keys(), &mut found[..of_flows.count]);
-    if root.acl.reflects_anywhere() || context.recorder.is_on() {
-        return choose::<K>(context, vector, frame, &of_flows, &found, walk);
-    }
-    // In the usual case all packets are flows without sessions, and one pass does all.
-    let (guard, epoch) = (context.guard, root.changes.count());
-    let mut hits = Indices::new();
-    let mut tally = Tally::<K>::new(context);
-    for (&place, &at) in of_flows.places().iter().zip(&found) {
-        let packet = &mut vector[place];
-        let missed = match K::of_mut(context.flows).take(at, context.now) {
-            None => Miss::New,
-            Some(decision) => match check::<K>(root, guard, decision, epoch, packet) {
-                Ok(()) => {
-                    tally.add(packet, decision);
-                    packet.set_forwarding(decision.adjacency);
-                    hits.push(place);
-                    continue;
+        lookup.compare();
+        for (slot, &place) in places[..count].iter().enumerate() {
+            let packet = &mut vector[place];
+            let missed = match lookup.value(slot).map(|kept| kept.take(now)) {
+                None => Miss::New,
+                Some(decision) => {
+                    let checked = match decision.is_plain(epoch, packet.interface()) {
+                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed),
+                        false => check::<K>(root, guard, adjacencies, decision, packet),
+                    };
+                    match checked {
+                        Ok(adjacency) if plain::rewrite::<K>(packet, adjacency) => {
+                            packet.set_forwarding(decision.adjacency);
+                            let own = Rules::of(decision, packet);
+                            if !own.is(&rules) {
+                                tally.add(rules, std::mem::take(&mut sum));
+                                rules = own;
+                            }
+                            sum.add(octets(packet));
+                            if decision.has_more() {
+                                tally.add_others(packet, decision);
+                            }
+                            out.push(place);
+                            continue;
+                        }
+                        Ok(adjacency) if may_leave(root, adjacency) => {
+                            packet.set_forwarding(decision.adjacency);
+                            let mut one = Sum::default();
+                            one.add(octets(packet));
+                            tally.add(Rules::of(decision, packet), one);
+                            if decision.has_more() {
+                                tally.add_others(packet, decision);
+                            }
+                            unusual.push(place);
+                            continue;
+                        }
+                        Ok(_) => Miss::Changed,
+                        Err(miss) => miss,
+                    }
                 }
-                Err(miss) => miss,
-            },
-        };
-        tally.misses[missed as usize] += 1;
-        context.notes.begin(place, varying::<K>(packet), packet.flow(), at);
-        walk.push(place);
+            };
+            tally.misses[missed as usize] += 1;
+            let at = if missed == Miss::New { Place::NONE } else { lookup.place(slot) };
+            context.notes.begin(place, varying::<K>(packet), packet.flow(), at);
+            walk.push(place);
+        }
     }
-    tally.end(context, hits.len());
-    context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, &hits);
+    tally.add(rules, sum);
+    context.counters.flows.excluded.add(excluded);
+    tally.end(context, out.len() + unusual.len());
+    leave::<K>(context, &out, &unusual);
     if !walk.is_empty() {
         walk.sort();
         stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
     }
+}
+
+/// Sends on the packets that took decisions: those that are rewritten, and others.
+#[inline(always)]
+fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices) {
+    context.next.extend(Node::Output, out);
+    context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, unusual);
+}
+
+/// Finds the flows of packets that may take decisions; the others walk. Gives how many of these are of interfaces whose flows are
+/// learned.
+#[cold]
+fn gather<K: Family>(
+    root: &Root,
+    vector: &Vector,
+    frame: &Indices,
+    of_flows: &mut Candidates<K>,
+    walk: &mut Indices,
+) -> u64 {
+    let mut excluded = 0;
+    let mut own = Own::<K>::of(root, crate::root::NONE);
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if packet.interface() != own.number {
+            own = Own::of(root, packet.interface());
+        }
+        match key::<K>(packet, of_interface(own.number)) {
+            Some(key) if own.is_learned => of_flows.push(place, key),
+            _ => {
+                walk.push(place);
+                excluded += u64::from(own.is_learned);
+            }
+        }
+    }
+    excluded
 }
 
 /// Finds the sessions of all packets, and notes them. Packets without a session that may take decisions are flows to be looked
@@ -109,74 +177,79 @@ fn find_sessions<K: Family>(
     of_flows: &mut Candidates<K>,
     walk: &mut Indices,
 ) -> u64 {
-    let root = context.root;
-    let mut of_sessions = Candidates::<K>::new();
-    let mut may_take = [false; VECTOR];
+    let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, crate::root::NONE);
-    for &place in frame.places() {
-        let packet = &vector[place];
-        if packet.interface() != own.number {
-            own = Own::of(root, packet.interface());
-        }
-        match (tuple::<K>(packet, own.zone.unwrap_or(0)).filter(|_| own.is_learned), own.zone) {
-            (Some(tuple), Some(_)) => {
-                may_take[usize::from(place)] = true;
-                of_sessions.push(place, tuple.key());
+    let mut sessions = K::of_mut(context.sessions).lookup();
+    for some in frame.places().chunks(BATCH) {
+        let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
+        for &place in some {
+            let packet = &vector[place];
+            if packet.interface() != own.number {
+                own = Own::of(root, packet.interface());
             }
-            (Some(tuple), None) => of_flows.push(place, key_of(tuple, own.number)),
-            (None, zone) => {
-                walk.push(place);
-                excluded += u64::from(own.is_learned);
-                // Access lists look for the sessions of fragments.
-                if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
-                    && let Some(tuple) = any_tuple::<K>(packet)
-                {
-                    of_sessions.push(place, Tuple { zone, ..tuple }.key());
+            let in_place_of_zone = own.zone.unwrap_or(of_interface(own.number));
+            match (key::<K>(packet, in_place_of_zone).filter(|_| own.is_learned), own.zone) {
+                (Some(key), Some(_)) => {
+                    (places[count], may_take[count]) = (place, true);
+                    count += 1;
+                    sessions.seek(key);
+                }
+                (Some(key), None) => of_flows.push(place, key),
+                (None, zone) => {
+                    walk.push(place);
+                    excluded += u64::from(own.is_learned);
+                    // Access lists look for the sessions of fragments.
+                    if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
+                        && let Some(tuple) = any_tuple::<K>(packet)
+                    {
+                        places[count] = place;
+                        count += 1;
+                        sessions.seek(Tuple { zone, ..tuple }.key());
+                    }
                 }
             }
         }
-    }
-    let mut found = [Place::NONE; VECTOR];
-    let sessions = K::of(&*context.sessions);
-    sessions.find_each(of_sessions.keys(), &mut found[..of_sessions.count]);
-    if sessions.len() > NEAR {
-        found[..of_sessions.count].iter().for_each(|&found| sessions.prefetch(found));
-    }
-    for (&place, &found) in of_sessions.places().iter().zip(&found) {
-        let packet = &mut vector[place];
-        match sessions.membership(found, context.sessions.bounds(), context.now) {
-            Some(member) => Carried::Session(member).set(packet, ZoneOf::Ingress),
-            None => {
-                Carried::None.set(packet, ZoneOf::Ingress);
-                if may_take[usize::from(place)]
-                    && let Some(tuple) = tuple::<K>(packet, 0)
-                {
-                    of_flows.push(place, key_of(tuple, packet.interface()));
-                }
+        sessions.compare(count);
+        for (slot, &place) in places[..count].iter().enumerate() {
+            let packet = &mut vector[place];
+            let member = sessions.membership(slot, &bounds, now);
+            member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
+            if member.is_none()
+                && may_take[slot]
+                && let Some(key) = key::<K>(packet, of_interface(packet.interface()))
+            {
+                of_flows.push(place, key);
             }
         }
     }
     excluded
 }
 
-/// Whether a packet may take a decision.
+/// Whether a packet may take a decision: gives the adjacency that it leaves by.
 #[inline(always)]
-fn check<K: Family>(
+fn check<'r, K: Family>(
     root: &Root,
     guard: &Guard<'_>,
+    adjacencies: View<'r>,
     decision: &mut Decision,
-    epoch: u32,
     packet: &Packet,
-) -> Result<(), Miss> {
+) -> Result<&'r Adjacency, Miss> {
+    let epoch = root.changes.count();
     match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
         Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet) => decision.hold_on(epoch),
         checked => checked?,
     }
-    match root.adjacencies.view().get(decision.adjacency).map(|adjacency| adjacency.kind) {
-        Some(Kind::Rewrite | Kind::RewriteStale) => Ok(()),
-        Some(Kind::Neighbor) if root.invent_neighbors => Ok(()),
-        _ => Err(Miss::Changed),
+    adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency)).ok_or(Miss::Changed)
+}
+
+/// Whether packets that take decisions leave by an adjacency.
+#[inline(always)]
+fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
+    match adjacency.kind {
+        Kind::Rewrite | Kind::RewriteStale => true,
+        Kind::Neighbor => root.invent_neighbors,
+        _ => false,
     }
 }
 
@@ -220,19 +293,20 @@ fn decision_of<'c, K: Family>(context: &'c Context<'_>, packet: &Packet, at: Pla
 
 /// Lets packets take decisions where zones have sessions, or fates are recorded; sends on the others.
 #[inline(never)]
-fn choose<K: Family>(
-    context: &mut Context<'_>,
-    vector: &mut Vector,
-    frame: &Indices,
-    of_flows: &Candidates<K>,
-    found: &[Place; VECTOR],
-    excluded: Indices,
-) {
+fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let (root, recording) = (context.root, context.recorder.is_on());
-    let epoch = root.changes.count();
+    let adjacencies = root.adjacencies.view();
+    let (mut of_flows, mut excluded) = (Candidates::<K>::new(), Indices::new());
+    let count = match root.acl.reflects_anywhere() {
+        true => find_sessions::<K>(context, vector, frame, &mut of_flows, &mut excluded),
+        false => gather(root, vector, frame, &mut of_flows, &mut excluded),
+    };
+    context.counters.flows.excluded.add(count);
+    let mut found = [Place::NONE; VECTOR];
+    K::of(&*context.flows).find_each(of_flows.keys(), &mut found[..of_flows.count]);
     let (mut at, mut walks) = ([Place::NONE; VECTOR], [false; VECTOR]);
     excluded.places().iter().for_each(|&place| walks[usize::from(place)] = true);
-    for (&place, &found) in of_flows.places().iter().zip(found) {
+    for (&place, &found) in of_flows.places().iter().zip(&found) {
         at[usize::from(place)] = found;
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
@@ -243,7 +317,7 @@ fn choose<K: Family>(
             let guard = context.guard;
             let checked = match decision_to_check::<K>(context, packet, at[index]) {
                 None => Err(Miss::New),
-                Some(decision) => check::<K>(root, guard, decision, epoch, packet),
+                Some(decision) => check::<K>(root, guard, adjacencies, decision, packet).map(drop),
             };
             if recording {
                 let interface = packet.interface();
@@ -270,15 +344,31 @@ fn choose<K: Family>(
     }
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
+    let (mut rules, mut sum) = (Rules::NONE, Sum::default());
+    let (mut out, mut unusual) = (Indices::new(), Indices::new());
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
-        if let Some(decision) = decision_of::<K>(context, packet, at[index]) {
-            tally.add(packet, decision);
-            packet.set_forwarding(decision.adjacency);
+        let Some(decision) = decision_of::<K>(context, packet, at[index]) else { continue };
+        packet.set_forwarding(decision.adjacency);
+        let own = Rules::of(decision, packet);
+        if !own.is(&rules) {
+            tally.add(rules, std::mem::take(&mut sum));
+            rules = own;
         }
-        K::of_mut(context.flows).take(at[index], context.now);
+        sum.add(octets(packet));
+        if decision.has_more() {
+            tally.add_others(packet, decision);
+        }
+        let is_done = adjacencies.get(packet.forwarding()).is_some_and(|own| plain::rewrite::<K>(packet, own));
+        if is_done {
+            out.push(place)
+        } else {
+            unusual.push(place)
+        }
+        K::of_mut(context.flows).touch(at[index], context.now);
     }
+    tally.add(rules, sum);
     tally.end(context, hits.len());
-    context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, &hits);
+    leave::<K>(context, &out, &unusual);
     stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
 }

@@ -5,84 +5,105 @@ use weir_packet::packet::Packet;
 use super::super::Context;
 use super::own::Own;
 use crate::graph::flow::{Decision, UNASKED};
-use crate::root::Root;
 use crate::root::acl::Found;
 use crate::root::bindings::Verdict;
 use crate::root::family::Family;
+use crate::root::{NONE, Root};
 
-/// Packets and octets that a rule is to count.
-#[derive(Clone, Copy)]
-struct Sum {
-    found: u32,
-    packets: u64,
-    octets: u64,
+/// Packets and octets of a run of packets.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sum {
+    pub(super) packets: u64,
+    pub(super) octets: u64,
 }
 
-/// Counts packets for what their decisions name: added up as long as packets name the same.
+impl Sum {
+    #[inline(always)]
+    pub(super) fn add(&mut self, octets: u64) {
+        self.packets += 1;
+        self.octets += octets;
+    }
+}
+
+/// The rules of the ingress and the egress lists that decided about a packet, and the interface that it came in by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rules {
+    found: [u32; 2],
+    interface: u32,
+}
+
+impl Rules {
+    /// Of no packet.
+    pub(super) const NONE: Rules = Rules { found: [UNASKED; 2], interface: NONE };
+
+    #[inline(always)]
+    pub(super) fn of(decision: &Decision, packet: &Packet) -> Rules {
+        Rules { found: [decision.acl_in, decision.acl_out], interface: packet.interface() }
+    }
+
+    /// Equality with one branch.
+    #[inline(always)]
+    pub(super) fn is(&self, other: &Rules) -> bool {
+        let word = |rules: &Rules| u64::from(rules.found[0]) | u64::from(rules.found[1]) << 32;
+        (word(self) ^ word(other)) | u64::from(self.interface ^ other.interface) == 0
+    }
+}
+
+/// Octets of a packet from its IP header on.
+#[inline(always)]
+pub(super) fn octets(packet: &Packet) -> u64 {
+    (packet.len() - packet.l3_offset()) as u64
+}
+
+/// Counts packets for what their decisions name: runs of packets with the same rules that came in by the same interface.
 pub(super) struct Tally<'r, K: Family> {
     root: &'r Root,
     worker: usize,
     own: Own<'r, K>,
     hits: u64,
-    /// For the ingress and the egress lists.
-    sums: [Sum; 2],
     pub(super) misses: [u64; 3],
 }
 
 impl<'r, K: Family> Tally<'r, K> {
     pub(super) fn new(context: &Context<'r>) -> Self {
-        let none = Sum { found: UNASKED, packets: 0, octets: 0 };
         let (root, worker) = (context.root, context.worker);
-        Tally { root, worker, own: Own::of(root, crate::root::NONE), hits: 0, sums: [none; 2], misses: [0; 3] }
+        Tally { root, worker, own: Own::of(root, NONE), hits: 0, misses: [0; 3] }
     }
 
-    #[inline(always)]
-    pub(super) fn add(&mut self, packet: &Packet, decision: &Decision) {
-        if packet.interface() != self.own.number {
-            self.change(packet.interface());
+    /// Counts a run.
+    #[inline(never)]
+    pub(super) fn add(&mut self, rules: Rules, sum: Sum) {
+        if sum.packets == 0 {
+            return;
         }
-        self.hits += 1;
-        let octets = (packet.len() - packet.l3_offset()) as u64;
-        for (index, found) in [decision.acl_in, decision.acl_out].into_iter().enumerate() {
-            if self.sums[index].found != found {
-                self.flush(index, found);
+        self.enter(rules.interface);
+        self.hits += sum.packets;
+        for found in rules.found.into_iter().filter(|&found| found != UNASKED) {
+            if let Some(rule) = self.root.acl.pages.counter(self.worker, Found::of(found).number()) {
+                rule.packets.add(sum.packets);
+                rule.octets.add(sum.octets);
             }
-            self.sums[index].packets += 1;
-            self.sums[index].octets += octets;
-        }
-        if decision.has_more() {
-            self.add_others(decision, octets);
         }
     }
 
-    #[inline(never)]
-    fn change(&mut self, interface: u32) {
-        self.own.count(self.root, self.worker, self.hits);
-        self.hits = 0;
-        self.own = Own::of(self.root, interface);
-    }
-
-    /// Counts what was added up for a rule, and begins anew for another.
-    #[inline(never)]
-    fn flush(&mut self, index: usize, next: u32) {
-        let Sum { found, packets, octets } =
-            std::mem::replace(&mut self.sums[index], Sum { found: next, packets: 0, octets: 0 });
-        if found != UNASKED
-            && let Some(rule) = self.root.acl.pages.counter(self.worker, Found::of(found).number())
-        {
-            rule.packets.add(packets);
-            rule.octets.add(octets);
+    /// Looks up the interface of the next packets, if it is another one.
+    #[inline]
+    fn enter(&mut self, interface: u32) {
+        if interface != self.own.number {
+            self.own.count(self.root, self.worker, std::mem::take(&mut self.hits));
+            self.own = Own::of(self.root, interface);
         }
     }
 
     /// Counts a packet for bindings and for the row of a validator.
     #[inline(never)]
-    fn add_others(&self, decision: &Decision, octets: u64) {
+    pub(super) fn add_others(&mut self, packet: &Packet, decision: &Decision) {
+        self.enter(packet.interface());
         if decision.bound != UNASKED
             && let Some(rule) = self.root.bindings.pages.counter(self.worker, Verdict(decision.bound).number())
         {
             rule.packets.add(1);
-            rule.octets.add(octets);
+            rule.octets.add(octets(packet));
         }
         if decision.row != UNASKED
             && let Some(interface) = self.own.interface
@@ -92,8 +113,8 @@ impl<'r, K: Family> Tally<'r, K> {
         }
     }
 
-    pub(super) fn end(mut self, context: &Context<'_>, hits: usize) {
-        (0..2).for_each(|index| self.flush(index, UNASKED));
+    /// Counts for the interfaces, and all packets.
+    pub(super) fn end(self, context: &Context<'_>, hits: usize) {
         self.own.count(self.root, self.worker, self.hits);
         let counters = &context.counters.flows;
         counters.hits.add(hits as u64);

@@ -18,22 +18,25 @@ const UNUSUAL: ParseFlags =
 /// The flags of TCP that decide whether a packet walks.
 const SYN_FIN_RST_ACK: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
 
+/// A packet may take a decision, as far as its flags and notes say.
+#[inline(always)]
+fn is_usual(packet: &Packet) -> bool {
+    packet.flags().contains(ParseFlags::L4_HEADER)
+        & !packet.flags().intersects(UNUSUAL)
+        & (packet.state() == State::EMPTY)
+        & (packet.l3_offset() >= ethernet::LENGTH)
+}
+
 /// The tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
 pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
-    let flags = packet.flags();
-    let usual = flags.contains(ParseFlags::L4_HEADER)
-        & !flags.intersects(UNUSUAL)
-        & (packet.state() == State::EMPTY)
-        & (packet.l3_offset() >= ethernet::LENGTH);
-    if !usual {
+    if !is_usual(packet) {
         return None;
     }
     let header = K::matched(packet)?;
     let protocol = packet.protocol();
     let &[a, b, c, d] = packet.l4_header()?;
-    if protocol == protocol::TCP && packet.l4_header::<{ tcp::LENGTH }>()?[tcp::FLAGS] & SYN_FIN_RST_ACK != Flags::ACK.0
-    {
+    if protocol == protocol::TCP && !is_between(packet) {
         return None;
     }
     let (words, query) = if protocol::has_ports(protocol) {
@@ -43,6 +46,39 @@ pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
     };
     let (source, destination) = (header.source, header.destination);
     Some(Tuple { source, destination, words, protocol, query, zone })
+}
+
+/// A packet of TCP neither begins nor ends a connection.
+#[inline(always)]
+fn is_between(packet: &Packet) -> bool {
+    let header = packet.l4_header::<{ tcp::LENGTH }>();
+    header.is_some_and(|header| header[tcp::FLAGS] & SYN_FIN_RST_ACK == Flags::ACK.0)
+}
+
+/// The key of the tuple of a packet that may take a decision. `None`: it walks.
+#[inline(always)]
+pub(super) fn key<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+    let protocol = packet.protocol();
+    let is_plain = protocol == protocol::UDP || protocol == protocol::TCP && is_between(packet);
+    let key = match is_plain && is_usual(packet) {
+        true => K::flow_of(packet, u32::from(zone) << 16 | u32::from(protocol) << 8),
+        false => key_of_any::<K>(packet, zone),
+    };
+    debug_assert!(key == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
+    key
+}
+
+#[cold]
+#[inline(never)]
+fn key_of_any<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+    tuple::<K>(packet, zone).map(|tuple| tuple.key())
+}
+
+/// What stands in the place of the zone in the key of a flow without a session: the interface. Interfaces whose numbers differ
+/// by 2^16 share entries, which name the whole number.
+#[inline(always)]
+pub(super) fn of_interface(interface: u32) -> u16 {
+    interface as u16
 }
 
 /// The fields of a packet that may take a decision which vary.
@@ -73,11 +109,4 @@ pub(super) fn any_tuple<K: Family>(packet: &Packet) -> Option<Tuple<K>> {
     let mut own = Fields::default();
     fields::of::<K>(packet, &mut own);
     Tuple::of(packet, &own, 0)
-}
-
-/// The key of a flow without a session: as the session's, with the interface in the place of the zone.
-#[inline(always)]
-pub(super) fn key_of<K: Family>(tuple: Tuple<K>, interface: u32) -> K::FlowKey {
-    // Interfaces whose numbers differ by 2^16 would share entries, which name the whole number.
-    Tuple { zone: interface as u16, ..tuple }.key()
 }

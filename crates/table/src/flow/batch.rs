@@ -1,0 +1,187 @@
+//! Lookups of several keys at a time, in three passes, so that memory is fetched while other keys are dealt with: the hash of each
+//! key, and its line of tags is fetched; the tags, and the first entry with the key's tag is fetched; the entry.
+
+use std::ptr::NonNull;
+
+use super::bucket::{LANES, Tags};
+use super::group::Entry;
+use super::memory::Buckets;
+use super::{BATCH, Key, Place, Table, Target, prefetch};
+
+/// Keys that are looked up together, by slot.
+struct Slots<K, V, A> {
+    keys: [K; BATCH],
+    homes: [u32; BATCH],
+    tags: [u16; BATCH],
+    /// The tags of the home.
+    lines: [NonNull<Tags>; BATCH],
+    /// The entries of the home; later the first one whose tag is the key's.
+    entries: [*mut Entry<K, V, A>; BATCH],
+    /// The lane of that one; 31 or 32 if there is none.
+    lanes: [u8; BATCH],
+    /// The slots in front of this one were compared.
+    compared: usize,
+}
+
+impl<K: Key, V: Copy + Default, A: Copy> Slots<K, V, A> {
+    fn new() -> Self {
+        Slots {
+            keys: [K::default(); BATCH],
+            homes: [0; BATCH],
+            tags: [0; BATCH],
+            lines: [NonNull::dangling(); BATCH],
+            entries: [std::ptr::null_mut(); BATCH],
+            lanes: [LANES as u8; BATCH],
+            compared: 0,
+        }
+    }
+
+    /// Puts a key into a slot, and fetches the tags of its home. There are buckets.
+    #[inline(always)]
+    fn seek(&mut self, buckets: &Buckets<K, V, A>, slot: usize, key: K, Target { home, tag }: Target) {
+        let at = slot % BATCH;
+        let (line, entries) = buckets.addresses(home as usize);
+        prefetch::read(line.as_ptr());
+        self.compared = 0;
+        (self.keys[at], self.homes[at], self.tags[at]) = (key, home, tag);
+        (self.lines[at], self.entries[at]) = (line, entries.as_ptr());
+    }
+
+    /// Compares the tags of the first slots, and fetches the first entry of each that may be the key's.
+    ///
+    /// # Safety
+    /// A key was put into each of these slots since they were last compared, and the buckets are still there.
+    #[inline(always)]
+    unsafe fn compare(&mut self, len: usize) {
+        let len = len.min(BATCH);
+        let slots = self.lines[..len].iter().zip(&self.tags[..len]).zip(&mut self.entries[..len]);
+        for (((line, &tag), entry), lane) in slots.zip(&mut self.lanes[..len]) {
+            // SAFETY: the line is that of a bucket.
+            let first = unsafe { line.as_ref() }.matching(tag).trailing_zeros();
+            *lane = first as u8;
+            // Without such a tag, this is behind the bucket's entries, and nobody reads it.
+            *entry = entry.wrapping_add(first as usize);
+            prefetch::read(*entry);
+        }
+        self.compared = len;
+    }
+
+    /// The entry with the key of a slot that was compared, if it is the first one with its tag in its home.
+    ///
+    /// # Safety
+    /// The buckets did not change since.
+    #[inline(always)]
+    unsafe fn usual(&self, slot: usize) -> Option<*mut Entry<K, V, A>> {
+        if slot >= self.compared || usize::from(self.lanes[slot]) >= LANES {
+            return None;
+        }
+        // SAFETY: the lane is one of the bucket's.
+        let is_own = unsafe { (*self.entries[slot]).key == self.keys[slot] };
+        is_own.then_some(self.entries[slot])
+    }
+
+    /// The place of a key that is not the usual one.
+    #[inline(always)]
+    fn elsewhere(&self, table: &Table<K, V, A>, slot: usize) -> Place {
+        let at = slot % BATCH;
+        let (home, has_lane) = (self.homes[at], usize::from(self.lanes[at]) < LANES);
+        // Most keys that are not in the table have no entry with their tag, and no bucket beside their home.
+        if slot >= self.compared || !has_lane && table.buckets.tags(home as usize).is_none_or(|tags| tags.away == 0) {
+            return Place::NONE;
+        }
+        self.look_again(table, at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_again(&self, table: &Table<K, V, A>, at: usize) -> Place {
+        table.look(Target { home: self.homes[at], tag: self.tags[at] }, &self.keys[at]).unwrap_or(Place::NONE)
+    }
+
+    /// The place of the key in a slot that was compared.
+    ///
+    /// # Safety
+    /// As for [`Slots::usual`].
+    #[inline(always)]
+    unsafe fn place(&self, table: &Table<K, V, A>, slot: usize) -> Place {
+        // SAFETY: the caller's promise.
+        match unsafe { self.usual(slot) } {
+            Some(_) => Place::new(self.homes[slot] as usize, usize::from(self.lanes[slot])),
+            None => self.elsewhere(table, slot),
+        }
+    }
+}
+
+/// A lookup of several keys: [`Lookup::seek`] for each, [`Lookup::compare`] once, then [`Lookup::value`]. The table does not
+/// change meanwhile, but for its values.
+pub struct Lookup<'t, K, V, A> {
+    table: &'t mut Table<K, V, A>,
+    slots: Slots<K, V, A>,
+    /// The slots in front of this one have keys that were not compared yet.
+    sought: usize,
+}
+
+impl<K: Key, V: Copy + Default, A: Copy> Lookup<'_, K, V, A> {
+    /// Puts a key into the next slot, from 0 on and below [`BATCH`], and fetches memory for it.
+    #[inline(always)]
+    pub fn seek(&mut self, key: K) {
+        if self.table.buckets.len() > 0 && self.sought < BATCH {
+            let target = self.table.target(key.hash(&self.table.secret));
+            self.slots.seek(&self.table.buckets, self.sought, key, target);
+            self.sought += 1;
+        }
+    }
+
+    /// Compares the tags of all keys, and fetches more memory. The next key begins a new batch.
+    #[inline(always)]
+    pub fn compare(&mut self) {
+        // SAFETY: `seek` put keys into these slots, and the table is borrowed since.
+        unsafe { self.slots.compare(std::mem::take(&mut self.sought)) };
+    }
+
+    /// Returns the value of the key in a slot.
+    #[inline(always)]
+    pub fn value(&mut self, slot: usize) -> Option<&mut V> {
+        // SAFETY: the table is borrowed, and nothing but values was changed since the slots were compared.
+        match unsafe { self.slots.usual(slot) } {
+            // SAFETY: the entry is the table's, which is borrowed exclusively as long as the value.
+            Some(entry) => Some(unsafe { &mut (*entry).value }),
+            None => self.table.value_mut(self.slots.elsewhere(self.table, slot)),
+        }
+    }
+
+    /// Returns the place of the key in a slot; [`Place::NONE`] if it is not in the table.
+    #[inline]
+    pub fn place(&self, slot: usize) -> Place {
+        // SAFETY: as above.
+        unsafe { self.slots.place(self.table, slot) }
+    }
+}
+
+impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
+    /// Begins a lookup of several keys.
+    #[inline(always)]
+    pub fn lookup(&mut self) -> Lookup<'_, K, V, A> {
+        Lookup { table: self, slots: Slots::new(), sought: 0 }
+    }
+
+    /// Finds keys: the place of each, or [`Place::NONE`].
+    #[inline]
+    pub fn find_each(&self, keys: &[K], places: &mut [Place]) {
+        if self.buckets.len() == 0 {
+            return places.iter_mut().take(keys.len()).for_each(|place| *place = Place::NONE);
+        }
+        let mut slots = Slots::new();
+        for (keys, places) in keys.chunks(BATCH).zip(places.chunks_mut(BATCH)) {
+            for (slot, key) in keys.iter().enumerate() {
+                slots.seek(&self.buckets, slot, *key, self.target(key.hash(&self.secret)));
+            }
+            // SAFETY: the slots have keys, and the table is borrowed.
+            unsafe { slots.compare(keys.len()) };
+            for (slot, place) in places.iter_mut().enumerate().take(keys.len()) {
+                // SAFETY: as above.
+                *place = unsafe { slots.place(self, slot) };
+            }
+        }
+    }
+}
