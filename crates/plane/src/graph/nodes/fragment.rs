@@ -103,6 +103,8 @@ fn allow(packet: &mut Packet, random: &mut SecureRandom) {
 fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
     let (mut waiting, mut earlier, mut later) = (Indices::new(), Indices::new(), Indices::new());
     context.next.take(Node::Output, &mut waiting);
+    // Packets come there from several nodes.
+    waiting.sort();
     for &other in waiting.places() {
         if other < place { earlier.push(other) } else { later.push(other) }
     }
