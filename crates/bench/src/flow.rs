@@ -1,6 +1,8 @@
 //! `weir bench flow`: established flows under all policies, with the fast path and without, beside forwarding alone; and packets
 //! whose flows are all decided anew.
 
+mod routes;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ use crate::report::{Page, Report, machine};
 use crate::turns::{Outcome, Run, Samples};
 use crate::{Error, machine as cpu, model};
 
+pub use routes::Routes;
+
 /// Rules of each list.
 const RULES: u32 = 1000;
 
@@ -36,6 +40,8 @@ pub struct Flow {
     pub rules: u32,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Hits while routes change.
+    pub routes: Vec<Routes>,
 }
 
 /// The cost of a case.
@@ -82,6 +88,16 @@ impl Report for Flow {
                 self.turns, self.rules
             ))
             .table(table)
+            .line("")
+            .line(format!("hits while {} routes a second come or go, to hosts of the flows", 2 * routes::RATE as u32))
+            .table(
+                Table::of(&self.routes)
+                    .words("Family", |own| own.family.clone())
+                    .number("Flows", 0, |own| Some(f64::from(own.flows)))
+                    .number("Hits_%", 2, |own| Some(own.hits))
+                    .number("Flow_node", 1, |own| Some(own.ticks))
+                    .target(|own| Some(own.target)),
+            )
     }
 }
 
@@ -115,17 +131,20 @@ impl Flow {
         cpu::pin(cpu)?;
         let (turns, windows) = if quick { (3, 5) } else { (15, 40) };
         let sizes: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000] };
-        let mut cases = Vec::new();
+        let changes = if quick { 50 } else { 1000 };
+        let (mut cases, mut routes) = (Vec::new(), Vec::new());
         for v4 in [true, false] {
             for &flows in sizes {
-                cases.extend(measure(v4, flows, turns, windows)?);
+                let (own, while_routes_change) = measure(v4, flows, turns, windows, changes)?;
+                cases.extend(own);
+                routes.push(while_routes_change);
             }
         }
-        Ok(Flow { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, rules: RULES, cases })
+        Ok(Flow { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, rules: RULES, cases, routes })
     }
 }
 
-fn measure(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Vec<Case>, Error> {
+fn measure(v4: bool, flows: u32, turns: usize, windows: usize, changes: usize) -> Result<(Vec<Case>, Routes), Error> {
     let plan = Plan::of(v4);
     let plain = plan.gateway(flows);
     let mut run = Run::new(&plain)?;
@@ -163,7 +182,13 @@ fn measure(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Vec<Cas
             ratio,
         }
     };
-    Ok(VERSIONS.iter().zip(&samples).map(case).collect())
+    let cases: Vec<Case> = VERSIONS.iter().zip(&samples).map(case).collect();
+    let at = VERSIONS.iter().position(|version| version.name == "policies, fast path").unwrap_or_default();
+    let mut model = plain.clone();
+    plan.apply(&mut model, &VERSIONS[at]);
+    let hop = RouteTarget::Via([model::hop(0, plan.links[0].1)].into());
+    let routes = Routes::measure(&mut run.bench, model, (plan.networks[0], hop), (flows, cases[at].rate, changes))?;
+    Ok((cases, routes))
 }
 
 /// The networks of a family, each behind a neighbour on a link.
@@ -255,12 +280,15 @@ mod tests {
 
     #[test]
     fn every_case_is_measured_and_read_back() {
-        let cases: Vec<Case> = [true, false].into_iter().flat_map(|v4| measure(v4, 2_000, 1, 1).unwrap()).collect();
+        let measured = [true, false].map(|v4| measure(v4, 2_000, 1, 1, 20).unwrap());
+        let routes: Vec<Routes> = measured.iter().map(|(_, routes)| routes.clone()).collect();
+        let cases: Vec<Case> = measured.into_iter().flat_map(|(cases, _)| cases).collect();
+        assert!(routes.iter().all(|own| own.hits > 90.0 && own.hits <= 100.0), "{routes:?}");
         assert_eq!(cases.len(), 2 * VERSIONS.len());
         assert!(cases.iter().all(|case| case.total.median > 0.0 && case.rate > 0.0));
         let ran = |case: &Case| (case.case.contains("fast path") || case.case == "sessions") == case.node.is_some();
         assert!(cases.iter().all(ran), "{cases:?}");
-        let report = Flow { tick_frequency: 1e9, cpu: "none".into(), turns: 1, rules: RULES, cases };
+        let report = Flow { tick_frequency: 1e9, cpu: "none".into(), turns: 1, rules: RULES, cases, routes };
         assert_eq!(serde_json::from_str::<Flow>(&report.json()).unwrap(), report);
         assert!(report.text().contains("sessions, fast path"), "{}", report.text());
     }

@@ -108,7 +108,11 @@ fn measure<K: Key>(name: &str, entries: usize, repeats: usize, mut key: impl FnM
     }
     let remove = (tsc::ticks() - start) as f64 / removed.len() as f64;
     let mut ages = timed(0..table.groups(), |group| table.retain_in(group, |_, value| black_box(*value) != u32::MAX));
-    let mut idle = timed(0..table.groups(), |_| (0..IDLE).for_each(|turn| drop(black_box(turn))));
+    let mut idle = timed(0..table.groups(), |_| {
+        (0..IDLE).for_each(|turn| {
+            black_box(turn);
+        })
+    });
     println!(
         "{name} {entries:>12} {hit:>8.1} {least:>6.1} {miss:>8.1} {:>8.1} {remove:>8.1} {octets:>7.0} {} {} {}",
         median(&mut inserts),

@@ -14,15 +14,15 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::OpenError;
 
 use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull};
-use crate::engine::collect;
 use crate::engine::ports::context;
+use crate::engine::{collect, report};
 use crate::graph::counters::WorkerCounters;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, Worker};
 use crate::model::{self, InterfaceKind, PerFamily};
 use crate::node::Node;
 use crate::root::{Root, derived_mac};
-use crate::stats::Conservation;
+use crate::stats::{Conservation, FastPath};
 
 /// Why a bench could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +166,11 @@ impl Bench {
     /// Where all packets went.
     pub fn conservation(&self) -> Conservation {
         collect::conservation(std::iter::once(&*self.counters))
+    }
+
+    /// Counters of learned decisions.
+    pub fn fast_path(&self) -> FastPath {
+        report::fast_path(std::iter::once(&self.counters.flows))
     }
 
     /// Octets of the forwarding tables, IPv4 and IPv6.
