@@ -3,10 +3,12 @@
 
 use std::ptr::NonNull;
 
-use super::bucket::{LANES, Tags};
-use super::group::Entry;
+use weir_base::prefetch;
+
+use super::bucket::{Entry, LANES, Tags};
+use super::key::Key;
 use super::memory::Buckets;
-use super::{BATCH, Key, Place, Table, Target, prefetch};
+use super::table::{BATCH, Place, Table, Target};
 
 /// Keys that are looked up together, by slot.
 struct Slots<K, V, A> {

@@ -1,7 +1,28 @@
-//! The tags of a bucket.
+//! A bucket: its tags, and its entries.
 
 /// Entries of a bucket.
 pub(super) const LANES: usize = 31;
+
+/// Buckets of a group.
+pub(super) const BUCKETS: usize = 16;
+/// Entries of a group.
+#[cfg(test)]
+pub(super) const ENTRIES: usize = BUCKETS * LANES;
+
+/// An entry, aligned as `A` is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Entry<K, V, A> {
+    aligned: [A; 0],
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+impl<K, V, A> Entry<K, V, A> {
+    pub(super) fn new(key: K, value: V) -> Self {
+        Entry { aligned: [], key, value }
+    }
+}
 
 /// The tags of the entries of a bucket, and the buckets that have entries at home here.
 #[derive(Clone, Copy)]

@@ -1,30 +1,8 @@
 //! Groups of buckets: a key lies in a bucket of its group.
 
-#[cfg(test)]
-use super::bucket::LANES;
+use super::bucket::{BUCKETS, Entry};
 use super::key::Key;
 use super::memory::Buckets;
-
-/// Buckets of a group.
-pub(super) const BUCKETS: usize = 16;
-/// Entries of a group.
-#[cfg(test)]
-pub(super) const ENTRIES: usize = BUCKETS * LANES;
-
-/// An entry, aligned as `A` is.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Entry<K, V, A> {
-    aligned: [A; 0],
-    pub(super) key: K,
-    pub(super) value: V,
-}
-
-impl<K, V, A> Entry<K, V, A> {
-    pub(super) fn new(key: K, value: V) -> Self {
-        Entry { aligned: [], key, value }
-    }
-}
 
 /// A bucket of the same group, by its number in the group.
 #[inline(always)]

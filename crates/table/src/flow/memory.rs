@@ -8,8 +8,7 @@ use std::ptr::NonNull;
 use weir_base::region::Region;
 use weir_base::supply::Supply;
 
-use super::bucket::{LANES, Tags};
-use super::group::{BUCKETS, Entry};
+use super::bucket::{BUCKETS, Entry, LANES, Tags};
 
 /// The buckets of a table. Their number grows by groups.
 pub(super) struct Buckets<K, V, A> {

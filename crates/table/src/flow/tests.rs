@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use weir_base::random::Random;
 
-use super::bucket::Tags;
-use super::group::ENTRIES;
+use super::bucket::{ENTRIES, Tags};
 use super::naive::Naive;
+use super::table::{SPLITS, USUAL};
 use super::*;
 
 /// A key whose hash has few values, so that buckets and groups are full.
@@ -57,8 +57,19 @@ impl<K: Key + std::hash::Hash> Twins<K, u64> {
         }
     }
 
-    fn check(&self, keys: &[K]) {
+    fn check(&mut self, keys: &[K]) {
         assert_eq!(self.table.len(), self.naive.len());
+        let mut lookup = self.table.lookup();
+        for keys in keys.chunks(BATCH) {
+            keys.iter().for_each(|key| lookup.seek(*key));
+            lookup.compare();
+            for (slot, key) in keys.iter().enumerate() {
+                assert_eq!(lookup.value(slot).map(|value| *value), self.naive.value(key).copied());
+                let place = lookup.place(slot);
+                assert_eq!(place == Place::NONE, self.naive.value(key).is_none());
+            }
+            assert_eq!(lookup.value(keys.len()), None);
+        }
         for keys in keys.chunks(VECTOR) {
             let mut places = [Place::NONE; VECTOR];
             self.table.find_each(keys, &mut places);

@@ -396,7 +396,7 @@ fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, n
 pub(crate) struct Lookup<'s, K: Family> {
     table: flow::Lookup<'s, K::FlowKey, u32, Packed>,
     sessions: &'s Slab<Session<K>>,
-    /// The values of the table for the keys that were compared, [`NONE`] for those that it has not.
+    /// The values of the table for the keys that were compared; [`NONE`] for a key that is not there.
     numbers: [u32; BATCH],
 }
 

@@ -132,7 +132,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     }
 }
 
-/// Sends on the packets that took decisions: those that are rewritten, and others.
+/// Sends on the packets that took decisions: rewritten ones, and others.
 #[inline(always)]
 fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices) {
     context.next.extend(Node::Output, out);

@@ -74,8 +74,8 @@ fn key_of_any<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
     tuple::<K>(packet, zone).map(|tuple| tuple.key())
 }
 
-/// What stands in the place of the zone in the key of a flow without a session: the interface. Interfaces whose numbers differ
-/// by 2^16 share entries, which name the whole number.
+/// The interface in the place of the zone, in the key of a flow without a session. Interfaces whose numbers differ by 2^16 share
+/// entries, which name the whole number.
 #[inline(always)]
 pub(super) fn of_interface(interface: u32) -> u16 {
     interface as u16
