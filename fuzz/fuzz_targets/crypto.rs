@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_crypto::{Algorithm, Failure, Job, Key, Secret, engine};
+use weir_crypto::{Algorithm, Failure, Job, Key, Secret, engines};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[choice, header, options, place], rest)) = data.split_first_chunk::<4>() else { return };
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let high = (options & 1 == 1).then_some(u32::from(options) << 8 | u32::from(place));
     let header = if high.is_some() { 8 } else { u32::from(header) };
     let (mut sealed, mut opened): (Option<Done>, Option<Done>) = (None, None);
-    for engine in engine::all().iter().filter(|engine| engine.supports(algorithm)) {
+    for engine in engines::all().iter().filter(|engine| engine.supports(algorithm)) {
         let key = engine.key(algorithm, &secret).expect("a secret of the right length");
         let work = |packet: &[u8], work: fn(&mut [Job<'_>])| run(&key, packet, header, high, work);
         let one = work(rest, weir_crypto::seal);

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 pub use weir_crypto::Algorithm;
-use weir_crypto::engine::Engine;
-use weir_crypto::{AesKey, Hmac, Icv, Job, Key, Secret, engine};
+use weir_crypto::{AesKey, Engine, Hmac, Icv, Job, Key, Secret, engines};
 
 use crate::report::figure::Figure;
 use crate::report::table::Table;
@@ -139,7 +138,7 @@ fn measure(algorithms: &[Algorithm], effort: Effort) -> Result<Crypto, Error> {
     Ok(Crypto {
         tick_frequency: tsc::frequency(),
         cpu: cpu::cpu_name(),
-        engines: engine::all().iter().map(named).collect(),
+        engines: engines::all().iter().map(named).collect(),
         batches: effort.batches,
         cases,
     })
@@ -147,8 +146,8 @@ fn measure(algorithms: &[Algorithm], effort: Effort) -> Result<Crypto, Error> {
 
 /// Measures all engines that have an algorithm, batch by batch in turns.
 fn by_engine(algorithm: Algorithm, keys: usize, batches: usize) -> Result<Vec<Case>, Error> {
-    let engines = engine::all().iter().filter(|engine| engine.supports(algorithm));
-    let mut runs = engines.map(|&engine| Run::new(engine, algorithm, keys)).collect::<Result<Vec<_>, _>>()?;
+    let able = engines::all().iter().filter(|engine| engine.supports(algorithm));
+    let mut runs = able.map(|&engine| Run::new(engine, algorithm, keys)).collect::<Result<Vec<_>, _>>()?;
     for octets in SIZES {
         let octets = octets / algorithm.block_octets() * algorithm.block_octets();
         let samples = sizes(&mut runs, algorithm, octets, batches)?;
@@ -258,7 +257,7 @@ mod tests {
         let report = measure(&usual(), Effort { batches: 3, keys: 300 }).unwrap();
         let engines = |name: &str| {
             let algorithm: Algorithm = name.parse().unwrap();
-            engine::all().iter().filter(|engine| engine.supports(algorithm)).count()
+            engines::all().iter().filter(|engine| engine.supports(algorithm)).count()
         };
         for name in ["aes128gcm16", "aes256ccm16", "null-sha512"] {
             let cases: Vec<&Case> = report.cases.iter().filter(|case| case.algorithm == name).collect();

@@ -66,7 +66,7 @@ impl<'a> Job<'a> {
     /// Returns the result: of a job that is done, whether the packet was sealed or opened.
     ///
     /// # Errors
-    /// Those of [`Failure`].
+    /// If the packet was refused, or nothing has worked on it.
     pub fn result(&self) -> Result<(), Failure> {
         self.result
     }

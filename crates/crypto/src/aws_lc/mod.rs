@@ -7,71 +7,26 @@
 mod ccm;
 mod ffi;
 mod hmac;
+mod key;
 
 use std::cell::RefCell;
 
 use crate::algorithm::Algorithm;
 use crate::engine::Engine;
 use crate::job::{Failure, Job, Parts};
-use crate::key::{self, KeyError, Secret, State};
-use ffi::{Aead, Aes, Cipher, Direction};
+use crate::key::{self as any, State};
+use crate::secret::{KeyError, Secret};
+use ffi::Direction;
+use key::Kind;
+pub(crate) use key::{Key, NAME};
 
 /// The engine.
 #[derive(Debug)]
 pub(crate) struct AwsLc;
 
-/// An expanded key.
-pub(crate) struct Key(Kind);
-
-/// The parts of a key, by the way in which the engine works.
-enum Kind {
-    Aead { aead: Aead, salt: [u8; 4] },
-    Gmac { aead: Aead, salt: [u8; 4] },
-    Ccm(ccm::Key),
-    Cbc { encrypt: Aes, decrypt: Aes, hmac: hmac::Key },
-    Counter { aes: Aes, salt: [u8; 4], hmac: hmac::Key },
-    Null(hmac::Key),
-}
-
-impl Kind {
-    fn new(algorithm: Algorithm, cipher: &[u8], integrity: &[u8]) -> Option<Kind> {
-        let salted = || cipher.split_last_chunk::<4>();
-        let aead = |kind| {
-            let (key, salt) = salted()?;
-            Some((Aead::new(kind, key, algorithm.icv_octets())?, *salt))
-        };
-        Some(match algorithm {
-            Algorithm::AesGcm(size, _) => {
-                let (aead, salt) = aead(Cipher::Gcm(size))?;
-                Kind::Aead { aead, salt }
-            }
-            Algorithm::ChaCha20Poly1305 => {
-                let (aead, salt) = aead(Cipher::ChaCha20Poly1305)?;
-                Kind::Aead { aead, salt }
-            }
-            Algorithm::AesGmac(size) => {
-                let (aead, salt) = aead(Cipher::Gcm(size))?;
-                Kind::Gmac { aead, salt }
-            }
-            Algorithm::AesCcm(_, icv) => Kind::Ccm(ccm::Key::new(cipher, icv.octets())?),
-            Algorithm::AesCbc(_, hmac) => Kind::Cbc {
-                encrypt: Aes::new(cipher, Direction::Encrypt)?,
-                decrypt: Aes::new(cipher, Direction::Decrypt)?,
-                hmac: hmac::Key::new(hmac, integrity),
-            },
-            Algorithm::AesCtr(_, hmac) => {
-                let (key, salt) = salted()?;
-                let aes = Aes::new(key, Direction::Encrypt)?;
-                Kind::Counter { aes, salt: *salt, hmac: hmac::Key::new(hmac, integrity) }
-            }
-            Algorithm::Null(hmac) => Kind::Null(hmac::Key::new(hmac, integrity)),
-        })
-    }
-}
-
 impl Engine for AwsLc {
     fn name(&self) -> &'static str {
-        "aws-lc"
+        NAME
     }
 
     fn about(&self) -> &'static str {
@@ -82,11 +37,11 @@ impl Engine for AwsLc {
         true
     }
 
-    fn key(&self, algorithm: Algorithm, secret: &Secret) -> Result<key::Key, KeyError> {
+    fn key(&self, algorithm: Algorithm, secret: &Secret) -> Result<any::Key, KeyError> {
         let (cipher, integrity) = secret.fit(algorithm)?;
         let refused = KeyError::Refused { engine: self.name(), algorithm };
         let kind = Kind::new(algorithm, cipher, integrity).ok_or(refused)?;
-        Ok(key::Key::with(algorithm, State::AwsLc(Box::new(Key(kind)))))
+        Ok(any::Key::with(algorithm, State::AwsLc(Box::new(Key(kind)))))
     }
 
     fn seal(&self, jobs: &mut [Job<'_>]) {
@@ -160,16 +115,6 @@ fn open(job: &mut Job<'_>) -> Result<(), Failure> {
         }
     };
     matches.then_some(()).ok_or(Failure::Forged)
-}
-
-impl Kind {
-    /// Returns the key of the integrity algorithm beside the cipher.
-    fn hmac(&self) -> Option<&hmac::Key> {
-        match self {
-            Kind::Cbc { hmac, .. } | Kind::Counter { hmac, .. } | Kind::Null(hmac) => Some(hmac),
-            Kind::Aead { .. } | Kind::Gmac { .. } | Kind::Ccm(_) => None,
-        }
-    }
 }
 
 /// Returns the job's key, if it is one of this engine.

@@ -13,6 +13,7 @@
 
 use core::arch::x86_64::*;
 
+use super::block::{multiply, reduce};
 use super::schedule::Schedule;
 use super::wide::{Wide, swap};
 
@@ -30,55 +31,6 @@ pub(super) struct Message {
     pub(super) open: bool,
     /// Octets of authenticated data.
     pub(super) authenticated: usize,
-}
-
-/// Encrypts a block.
-///
-/// # Safety
-/// The CPU has AES-NI.
-#[inline(always)]
-pub(super) unsafe fn encrypt_block(schedule: &Schedule, rounds: usize, block: __m128i) -> __m128i {
-    // SAFETY: The CPU has AES-NI, and round keys have 16 octets.
-    unsafe {
-        let key = |number| _mm_loadu_si128(schedule.round_key(number).cast());
-        let mut block = _mm_xor_si128(block, key(0));
-        for number in 1..rounds {
-            block = _mm_aesenc_si128(block, key(number));
-        }
-        _mm_aesenclast_si128(block, key(rounds))
-    }
-}
-
-/// Multiplies two blocks, of which one contains the factor x.
-///
-/// # Safety
-/// The CPU has PCLMULQDQ.
-#[inline(always)]
-pub(super) unsafe fn multiply(one: __m128i, other: __m128i) -> __m128i {
-    // SAFETY: The CPU has PCLMULQDQ.
-    unsafe {
-        let low = _mm_clmulepi64_si128::<0x00>(one, other);
-        let middle = _mm_xor_si128(_mm_clmulepi64_si128::<0x01>(one, other), _mm_clmulepi64_si128::<0x10>(one, other));
-        let high = _mm_clmulepi64_si128::<0x11>(one, other);
-        reduce(low, middle, high)
-    }
-}
-
-/// Reduces a sum of products: `low + middle * x^64 + high * x^128`.
-///
-/// # Safety
-/// The CPU has PCLMULQDQ.
-#[inline(always)]
-unsafe fn reduce(low: __m128i, middle: __m128i, high: __m128i) -> __m128i {
-    // SAFETY: The CPU has PCLMULQDQ.
-    unsafe {
-        let polynomial = _mm_set_epi64x(0, 0xc200_0000_0000_0000_u64 as i64);
-        let fold = |lower: __m128i, upper: __m128i| {
-            let product = _mm_clmulepi64_si128::<0x00>(lower, polynomial);
-            _mm_xor_si128(_mm_xor_si128(upper, product), _mm_shuffle_epi32::<0x4e>(lower))
-        };
-        fold(fold(low, middle), high)
-    }
 }
 
 /// A sum of products that is to be reduced.

@@ -5,7 +5,9 @@
 
 #![allow(unsafe_code)]
 
+mod block;
 mod gcm;
+mod key;
 #[cfg(test)]
 mod naive;
 mod schedule;
@@ -23,26 +25,26 @@ use crate::algorithm::{AesKey, Algorithm, Icv};
 use crate::aws_lc::AwsLc;
 use crate::engine::Engine;
 use crate::job::{Failure, Job};
-use crate::key::{self, KeyError, Secret, State};
+use crate::key::{self as any, State};
+use crate::secret::{KeyError, Secret};
 use gcm::Message;
-use schedule::{POWERS, Schedule};
+pub(crate) use key::{Key, Native};
+use schedule::Schedule;
 use wide::{Four, Two, Wide};
 
 /// The octets of an IV.
 const IV: usize = 8;
 
-/// A width of the engine. A value proves that the CPU has its instructions, as none is made otherwise but in tests of
-/// detection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Native {
-    /// Four blocks at once.
-    Avx512,
-    /// Two blocks at once.
-    Avx2,
-}
-
 static AVX512: Native = Native::Avx512;
 static AVX2: Native = Native::Avx2;
+
+/// Returns the engine of a width.
+pub(crate) fn engine(native: Native) -> &'static Native {
+    match native {
+        Native::Avx512 => &AVX512,
+        Native::Avx2 => &AVX2,
+    }
+}
 
 /// Returns the widths that the CPU has, the wider first. Each has sealed and opened packets as `aws-lc` does.
 pub(crate) fn detected() -> impl Iterator<Item = &'static Native> {
@@ -50,24 +52,6 @@ pub(crate) fn detected() -> impl Iterator<Item = &'static Native> {
 }
 
 impl Native {
-    /// Returns true if the CPU and the system support all instructions.
-    fn has_instructions(self) -> bool {
-        let both = is_x86_feature_detected!("sse4.1")
-            && is_x86_feature_detected!("aes")
-            && is_x86_feature_detected!("pclmulqdq")
-            && is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("vaes")
-            && is_x86_feature_detected!("vpclmulqdq");
-        match self {
-            Native::Avx2 => both,
-            Native::Avx512 => {
-                both && is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-        }
-    }
-
     /// Seals packets, compares them with those of `aws-lc`, and opens them. False if anything differs: then the CPU, a
     /// hypervisor or the compiler does not do what this code needs, and the engine is not offered.
     fn agrees(&'static self) -> bool {
@@ -97,55 +81,9 @@ impl Native {
     }
 }
 
-/// An expanded key. The schedule lies elsewhere, the rest beside the other data of an SA.
-pub(crate) struct Key {
-    schedule: Box<Schedule>,
-    salt: u32,
-    rounds: u8,
-    icv: u8,
-    /// Integrity without encryption.
-    gmac: bool,
-    native: Native,
-}
-
-impl Key {
-    /// Returns the engine of the key.
-    pub(crate) fn engine(&self) -> &'static Native {
-        match self.native {
-            Native::Avx512 => &AVX512,
-            Native::Avx2 => &AVX2,
-        }
-    }
-
-    /// Returns true if both keys belong to one width.
-    #[inline]
-    pub(crate) fn same_engine(&self, other: &Key) -> bool {
-        self.native == other.native
-    }
-
-    /// Prefetches the lines of the schedule that a packet with so many octets of text needs.
-    #[inline]
-    pub(crate) fn prefetch(&self, text: usize) {
-        let most = match self.native {
-            Native::Avx512 => POWERS,
-            Native::Avx2 => POWERS / 2,
-        };
-        let begin = self.schedule.power((text / 16 + 3).min(most));
-        let end = self.schedule.round_key(usize::from(self.rounds));
-        let mut line = begin;
-        while line <= end {
-            prefetch::read(line);
-            line = line.wrapping_add(64);
-        }
-    }
-}
-
 impl Engine for Native {
     fn name(&self) -> &'static str {
-        match self {
-            Native::Avx512 => "native-avx512",
-            Native::Avx2 => "native-avx2",
-        }
+        Native::name(*self)
     }
 
     fn about(&self) -> &'static str {
@@ -159,24 +97,12 @@ impl Engine for Native {
         matches!(algorithm, Algorithm::AesGcm(..) | Algorithm::AesGmac(_))
     }
 
-    fn key(&self, algorithm: Algorithm, secret: &Secret) -> Result<key::Key, KeyError> {
-        let (size, gmac) = match algorithm {
-            Algorithm::AesGcm(size, _) => (size, false),
-            Algorithm::AesGmac(size) => (size, true),
-            _ => return Err(KeyError::Unsupported { engine: self.name(), algorithm }),
-        };
-        let (cipher, _) = secret.fit(algorithm)?;
-        let (key, salt) = cipher.split_at(size.octets());
-        let key = Key {
-            // SAFETY: A value of `Native` proves that the CPU has the instructions.
-            schedule: unsafe { Schedule::new(size, key) },
-            salt: u32::from_le_bytes(salt.try_into().expect("the lengths fit, and a salt has 4 octets")),
-            rounds: size.rounds() as u8,
-            icv: algorithm.icv_octets() as u8,
-            gmac,
-            native: *self,
-        };
-        Ok(key::Key::with(algorithm, State::Native(key)))
+    fn key(&self, algorithm: Algorithm, secret: &Secret) -> Result<any::Key, KeyError> {
+        if !self.supports(algorithm) {
+            return Err(KeyError::Unsupported { engine: self.name(), algorithm });
+        }
+        let key = Key::new(*self, algorithm, secret)?;
+        Ok(any::Key::with(algorithm, State::Native(key)))
     }
 
     fn seal(&self, jobs: &mut [Job<'_>]) {
@@ -375,7 +301,7 @@ unsafe fn authenticated_only(key: &Key, counter: __m128i, job: &Job<'_>, end: us
         // SPI, high half, low half, and the first half of the IV; the rest follows as it is.
         let word = |at: usize| i32::from_le_bytes(octets[at..at + 4].try_into().expect("4 octets"));
         let first = wide::swap(_mm_set_epi32(word(8), word(4), high.swap_bytes() as i32, word(0)));
-        let before = gcm::multiply(first, _mm_loadu_si128(key.schedule.power(1).cast()));
+        let before = block::multiply(first, _mm_loadu_si128(key.schedule.power(1).cast()));
         let hash = hash_rest(key, before, octets, 12);
         Message { counter, hash, open: false, authenticated: end + 4 }
     }

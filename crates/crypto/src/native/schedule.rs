@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 
 use zeroize::Zeroize as _;
 
-use super::gcm;
+use super::block;
 use super::wide::swap;
 use crate::algorithm::AesKey;
 
@@ -39,13 +39,13 @@ impl Schedule {
         expand(size, key, &mut schedule.round_keys);
         // SAFETY: The CPU has these instructions. Each block has 16 octets.
         unsafe {
-            let store = |to: &mut [u8; 16], block| _mm_storeu_si128(to.as_mut_ptr().cast(), block);
-            let hash = swap(gcm::encrypt_block(&schedule, size.rounds(), _mm_setzero_si128()));
+            let store = |to: &mut [u8; 16], power| _mm_storeu_si128(to.as_mut_ptr().cast(), power);
+            let hash = swap(block::encrypt(&schedule.round_keys[..=size.rounds()], _mm_setzero_si128()));
             let first = times_x(hash);
             let mut power = first;
             for place in schedule.powers.iter_mut().rev() {
                 store(place, power);
-                power = gcm::multiply(power, first);
+                power = block::multiply(power, first);
             }
         }
         schedule

@@ -1,6 +1,7 @@
 //! The engines against their naive twin. Miri runs these, also for a width that the CPU lacks.
 
 use super::naive::Naive;
+use super::schedule::POWERS;
 use super::*;
 
 fn octets(seed: usize, octets: usize) -> Vec<u8> {
@@ -16,7 +17,7 @@ fn widths() -> impl Iterator<Item = &'static Native> {
     [&AVX512, &AVX2].into_iter().filter(|native| native.has_instructions())
 }
 
-fn job<'a>(key: &'a key::Key, packet: &'a mut [u8], header: usize, high: Option<u32>) -> Job<'a> {
+fn job<'a>(key: &'a any::Key, packet: &'a mut [u8], header: usize, high: Option<u32>) -> Job<'a> {
     Job { high, ..Job::with_header(key, packet, header as u32) }
 }
 

@@ -1,7 +1,6 @@
 //! Packets and keys for tests of engines.
 
-use weir_crypto::engine::Engine;
-use weir_crypto::{Algorithm, Failure, Job, Key, Secret};
+use weir_crypto::{Algorithm, Engine, Failure, Job, Key, Secret};
 
 /// Octets that follow from a seed (splitmix64).
 pub(crate) struct Octets(pub(crate) u64);
@@ -45,5 +44,5 @@ pub(crate) fn open_one(key: &Key, packet: &mut [u8], high: Option<u32>) -> Resul
 
 /// The engines that have an algorithm.
 pub(crate) fn engines(algorithm: Algorithm) -> impl Iterator<Item = &'static dyn Engine> {
-    weir_crypto::engine::all().iter().copied().filter(move |engine| engine.supports(algorithm))
+    weir_crypto::engines::all().iter().copied().filter(move |engine| engine.supports(algorithm))
 }
