@@ -13,10 +13,16 @@ fn times(mut one: u8, mut other: u8) -> u8 {
     product
 }
 
-/// The substitution of FIPS 197, section 5.1.1: the inverse, which is the power of 254, and an affine map.
-fn substitute(octet: u8) -> u8 {
-    let inverse = (0..254).fold(1, |power, _| times(power, octet));
-    (1..5).fold(inverse ^ 0x63, |sum, by| sum ^ inverse.rotate_left(by))
+/// The substitutions of FIPS 197, section 5.1.1: the inverse, and an affine map.
+fn substitutes() -> [u8; 256] {
+    let affine = |inverse: u8| (1..5).fold(inverse ^ 0x63, |sum, by| sum ^ inverse.rotate_left(by));
+    let mut substitutes = [affine(0); 256];
+    // 3 generates the field without 0, and the inverse of its power n is that of 255 - n.
+    let powers: Vec<u8> = std::iter::successors(Some(1), |&power| Some(times(power, 3))).take(255).collect();
+    for (exponent, &power) in powers.iter().enumerate() {
+        substitutes[power as usize] = affine(powers[(255 - exponent) % 255]);
+    }
+    substitutes
 }
 
 pub(super) struct Naive {
@@ -29,12 +35,8 @@ pub(super) struct Naive {
 impl Naive {
     pub(super) fn new(size: AesKey, key_and_salt: &[u8], icv: usize) -> Naive {
         let (key, salt) = key_and_salt.split_at(size.octets());
-        let mut naive = Naive {
-            substitutes: std::array::from_fn(|octet| substitute(octet as u8)),
-            round_keys: Vec::new(),
-            salt: salt.try_into().unwrap(),
-            icv,
-        };
+        let mut naive =
+            Naive { substitutes: substitutes(), round_keys: Vec::new(), salt: salt.try_into().unwrap(), icv };
         let mut words: Vec<[u8; 4]> = key.chunks(4).map(|word| word.try_into().unwrap()).collect();
         let length = words.len();
         let mut constant = 1;
@@ -105,7 +107,7 @@ fn product(one: u128, mut other: u128) -> u128 {
         if one >> bit & 1 == 1 {
             sum ^= other;
         }
-        other = (other >> 1) ^ (0xe1 << 120) * (other & 1);
+        other = (other >> 1) ^ ((0xe1 << 120) * (other & 1));
     }
     sum
 }

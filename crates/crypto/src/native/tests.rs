@@ -56,7 +56,7 @@ fn compare(native: &'static Native, size: AesKey, icv: Icv, header: usize, lengt
 fn packets_are_sealed_as_the_standard_says() {
     let lengths: Vec<usize> = match cfg!(miri) {
         false => (0..=1100).chain([1400, 2047, 2049]).collect(),
-        true => vec![0, 1, 16, 31, 33, 64, 65, 68, 127, 255, 256, 260, 512, 513, 600, 1030, 1600],
+        true => vec![0, 1, 16, 31, 33, 64, 65, 68, 127, 255, 256, 260, 512, 513, 600, 1030, 1100],
     };
     for native in widths() {
         for &length in &lengths {
@@ -70,11 +70,11 @@ fn packets_are_sealed_as_the_standard_says() {
 fn headers_of_any_length_are_authenticated() {
     let headers: Vec<usize> = match cfg!(miri) {
         false => (0..=40).chain([63, 64, 65, 250, 256, 511, 512, 530, 1100]).collect(),
-        true => vec![0, 7, 16, 17, 40, 300, 530],
+        true => vec![0, 7, 16, 17, 300],
     };
     for native in widths() {
         for &header in &headers {
-            for length in [0, 1, 5, 15, 20] {
+            for length in [1, 15, 20] {
                 compare(native, AesKey::Aes128, Icv::Octets16, header, length, None);
             }
         }
@@ -83,7 +83,7 @@ fn headers_of_any_length_are_authenticated() {
 
 #[test]
 fn gmac_authenticates_header_and_iv_and_text() {
-    let lengths: Vec<usize> = if cfg!(miri) { vec![0, 1, 15, 64, 300, 600] } else { (0..=600).collect() };
+    let lengths: Vec<usize> = if cfg!(miri) { vec![1, 15, 64, 300] } else { (0..=600).collect() };
     for native in widths() {
         for &length in &lengths {
             let size = AesKey::ALL[length % 3];
