@@ -197,23 +197,23 @@ impl Run {
 /// Ticks per packet of each batch, to seal and to open.
 type Samples = (Vec<f64>, Vec<f64>);
 
-/// Seals batches of all engines in turns, and then opens them, so that each key has rested by then.
+/// Seals and opens batches. Engines take turns, each with a lap: as many batches as go through all keys once. A lap that is
+/// not measured comes first, so that caches hold what they would hold if the engine worked alone.
 fn sizes(runs: &mut [Run], algorithm: Algorithm, octets: usize, batches: usize) -> Result<Vec<Samples>, Error> {
     let length = 8 + algorithm.iv_octets() + octets + algorithm.icv_octets();
     let mut packets: Vec<Vec<u8>> = (0..BATCH).map(|number| vec![number as u8; length]).collect();
     let mut samples = vec![Samples::default(); runs.len()];
-    // As many batches as go through all keys once.
     let keys = runs.first().map_or(1, |run| run.keys.len());
     let lap = keys.div_ceil(BATCH).clamp(1, batches);
     for begin in (0..batches).step_by(lap) {
         let lap = begin..batches.min(begin + lap);
         let mut sealed: Vec<Vec<Vec<u8>>> = Vec::new();
-        for number in lap.clone() {
-            for (which, run) in runs.iter().enumerate() {
+        for (run, samples) in runs.iter().zip(&mut samples) {
+            let mut seal = |number: usize| {
                 for (at, packet) in packets.iter_mut().enumerate() {
                     packet.fill((number + at) as u8);
                 }
-                samples[which].0.push(timed(&mut packets, &run.batch(number), weir_crypto::seal)?);
+                let ticks = timed(&mut packets, &run.batch(number), weir_crypto::seal)?;
                 match sealed.get(number - begin) {
                     None => sealed.push(packets.clone()),
                     Some(others) if *others != packets => {
@@ -222,12 +222,17 @@ fn sizes(runs: &mut [Run], algorithm: Algorithm, octets: usize, batches: usize) 
                     }
                     Some(_) => {}
                 }
+                Ok(ticks)
+            };
+            for number in lap.clone() {
+                seal(number)?;
             }
-        }
-        for (number, sealed) in lap.zip(&sealed) {
-            for (which, run) in runs.iter().enumerate() {
+            for number in lap.clone() {
+                samples.0.push(seal(number)?);
+            }
+            for (number, sealed) in lap.clone().zip(&sealed) {
                 packets.clone_from(sealed);
-                samples[which].1.push(timed(&mut packets, &run.batch(number), weir_crypto::open)?);
+                samples.1.push(timed(&mut packets, &run.batch(number), weir_crypto::open)?);
             }
         }
     }
