@@ -8,6 +8,7 @@ use super::error::Error;
 use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
+use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::flow::Flow;
 use weir_bench::forward::Forward;
 use weir_bench::report::Report;
@@ -31,6 +32,8 @@ enum What {
     Acl(AclArgs),
     /// Established flows under all policies, with the fast path and without, beside forwarding alone
     Flow(FlowArgs),
+    /// The engines of IPsec, side by side: every cipher, with one key and with many
+    Crypto(CryptoArgs),
 }
 
 #[derive(Debug, Args)]
@@ -128,6 +131,22 @@ struct FlowArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct CryptoArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// The CPU to run on; else the last one that may be used
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+    /// Measure this algorithm, such as aes128gcm8; may be repeated
+    #[arg(long, value_name = "NAME")]
+    algorithm: Vec<Algorithm>,
+    /// A small part of the effort, and few keys: shows that it works
+    #[arg(long)]
+    quick: bool,
+}
+
 impl Bench {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
@@ -135,6 +154,7 @@ impl Bench {
             What::Sav(args) => args.run(),
             What::Acl(args) => args.run(),
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
+            What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }
 }

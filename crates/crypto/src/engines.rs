@@ -1,0 +1,69 @@
+//! The list of engines that this CPU has, the choice among them, and batches for several.
+
+use std::sync::OnceLock;
+
+use crate::algorithm::Algorithm;
+use crate::aws_lc::AwsLc;
+use crate::engine::Engine;
+use crate::job::Job;
+use crate::key::{Key, State};
+#[cfg(target_arch = "x86_64")]
+use crate::native;
+
+/// Returns the engines of this CPU, the fastest first. The last one, `aws-lc`, supports all algorithms.
+///
+/// The first call detects the CPU's instructions, and checks each native engine against `aws-lc`.
+pub fn all() -> &'static [&'static dyn Engine] {
+    static ENGINES: OnceLock<Vec<&'static dyn Engine>> = OnceLock::new();
+    ENGINES.get_or_init(|| {
+        let mut engines: Vec<&'static dyn Engine> = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        engines.extend(native::detected().map(|native| native as &dyn Engine));
+        engines.push(&AwsLc);
+        engines
+    })
+}
+
+/// Returns an engine by name. `native` is the fastest of the native ones.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static dyn Engine> {
+    let fits =
+        |engine: &&&dyn Engine| engine.name() == name || name == "native" && engine.name().starts_with("native-");
+    all().iter().find(fits).copied()
+}
+
+/// Returns the first engine of [`all`] that supports the algorithm.
+#[must_use]
+pub fn best(algorithm: Algorithm) -> &'static dyn Engine {
+    all().iter().find(|engine| engine.supports(algorithm)).copied().unwrap_or(&AwsLc)
+}
+
+/// Returns the engine that works with a key.
+#[must_use]
+pub fn of(key: &Key) -> &'static dyn Engine {
+    match &key.state {
+        #[cfg(target_arch = "x86_64")]
+        State::Native(key) => native::engine(key.native()),
+        State::AwsLc(_) => &AwsLc,
+    }
+}
+
+/// Seals packets in place, each with the engine of its key.
+pub fn seal(jobs: &mut [Job<'_>]) {
+    for run in jobs.chunk_by_mut(same_engine) {
+        of(run[0].key).seal(run);
+    }
+}
+
+/// Opens packets in place, each with the engine of its key.
+///
+/// No plaintext of a job that failed is left in its packet.
+pub fn open(jobs: &mut [Job<'_>]) {
+    for run in jobs.chunk_by_mut(same_engine) {
+        of(run[0].key).open(run);
+    }
+}
+
+fn same_engine(one: &Job<'_>, other: &Job<'_>) -> bool {
+    one.key.same_engine(other.key)
+}

@@ -1,0 +1,135 @@
+//! The engines against their naive twin. Miri runs these, also for a width that the CPU lacks.
+
+use super::naive::Naive;
+use super::schedule::POWERS;
+use super::*;
+
+fn octets(seed: usize, octets: usize) -> Vec<u8> {
+    let mut value = seed as u64 + 1;
+    let next = |_| {
+        value = value.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (value >> 33) as u8
+    };
+    (0..octets).map(next).collect()
+}
+
+fn widths() -> impl Iterator<Item = &'static Native> {
+    [&AVX512, &AVX2].into_iter().filter(|native| native.has_instructions())
+}
+
+fn job<'a>(key: &'a any::Key, packet: &'a mut [u8], header: usize, high: Option<u32>) -> Job<'a> {
+    Job { high, ..Job::with_header(key, packet, header as u32) }
+}
+
+/// Seals a packet in both ways, and opens it.
+fn compare(native: &'static Native, size: AesKey, icv: Icv, header: usize, length: usize, high: Option<u32>) {
+    let what = format!("{native:?} {size:?} {icv:?}, header {header}, text {length}, high {high:?}");
+    let algorithm = Algorithm::AesGcm(size, icv);
+    let secret = octets(length + header, algorithm.cipher_key_octets());
+    let plain = octets(length * 3 + header, header + IV + length + icv.octets());
+    let (begin, end) = (header + IV, header + IV + length);
+    let mut aad = plain[..header].to_vec();
+    if let Some(high) = high {
+        aad.splice(4..4, high.to_be_bytes());
+    }
+    let naive = Naive::new(size, &secret, icv.octets());
+    let expected = naive.seal(&plain[header..begin], &aad, &plain[begin..end]);
+
+    let key = native.key(algorithm, &Secret::new(&secret, &[])).unwrap();
+    // The packet fills an allocation of its own, so that Miri sees every access beyond it.
+    let mut packet = plain.clone().into_boxed_slice();
+    native.seal(&mut [job(&key, &mut packet, header, high)]);
+    assert_eq!(packet[..begin], plain[..begin], "{what}: header and IV");
+    assert_eq!(packet[begin..], expected, "{what}: sealed");
+    let mut jobs = [job(&key, &mut packet, header, high)];
+    native.open(&mut jobs);
+    assert_eq!(jobs[0].result(), Ok(()), "{what}");
+    assert_eq!(packet[..end], plain[..end], "{what}: opened");
+    packet[end] ^= 1;
+    let mut jobs = [job(&key, &mut packet, header, high)];
+    native.open(&mut jobs);
+    assert_eq!(jobs[0].result(), Err(Failure::Forged), "{what}");
+    assert!(packet[begin..end].iter().all(|octet| *octet == 0), "{what}: wiped");
+}
+
+#[test]
+fn packets_are_sealed_as_the_standard_says() {
+    let lengths: Vec<usize> = match cfg!(miri) {
+        false => (0..=1100).chain([1400, 2047, 2049]).collect(),
+        true => vec![0, 1, 16, 31, 33, 64, 65, 68, 127, 255, 256, 260, 512, 513, 600, 1030, 1100],
+    };
+    for native in widths() {
+        for &length in &lengths {
+            let (size, icv) = (AesKey::ALL[length % 3], Icv::ALL[length / 3 % 3]);
+            compare(native, size, icv, 8, length, (length % 2 == 1).then_some(length as u32 * 77));
+        }
+    }
+}
+
+#[test]
+fn headers_of_any_length_are_authenticated() {
+    let headers: Vec<usize> = match cfg!(miri) {
+        false => (0..=40).chain([63, 64, 65, 250, 256, 511, 512, 530, 1100]).collect(),
+        true => vec![0, 7, 16, 17, 300],
+    };
+    for native in widths() {
+        for &header in &headers {
+            for length in [1, 15, 20] {
+                compare(native, AesKey::Aes128, Icv::Octets16, header, length, None);
+            }
+        }
+    }
+}
+
+#[test]
+fn gmac_authenticates_header_and_iv_and_text() {
+    let lengths: Vec<usize> = if cfg!(miri) { vec![1, 15, 64, 300] } else { (0..=600).collect() };
+    for native in widths() {
+        for &length in &lengths {
+            let size = AesKey::ALL[length % 3];
+            let algorithm = Algorithm::AesGmac(size);
+            let secret = octets(length, algorithm.cipher_key_octets());
+            let plain = octets(length + 1, 8 + IV + length + 16);
+            let end = 8 + IV + length;
+            let high = (length % 2 == 1).then_some(length as u32 ^ 0x0102_0304);
+            let mut aad = plain[..end].to_vec();
+            if let Some(high) = high {
+                aad.splice(4..4, high.to_be_bytes());
+            }
+            let expected = Naive::new(size, &secret, 16).seal(&plain[8..16], &aad, &[]);
+            let key = native.key(algorithm, &Secret::new(&secret, &[])).unwrap();
+            let mut packet = plain.clone().into_boxed_slice();
+            native.seal(&mut [Job::esp(&key, &mut packet, high)]);
+            assert_eq!((&packet[..end], &packet[end..]), (&plain[..end], &expected[..]), "{native:?} {length}");
+            let mut jobs = [Job::esp(&key, &mut packet, high)];
+            native.open(&mut jobs);
+            assert_eq!(jobs[0].result(), Ok(()), "{native:?} {length}");
+        }
+    }
+}
+
+/// A width whose instructions are there is offered: its check against `aws-lc` succeeds.
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot call AWS-LC")]
+fn widths_with_instructions_are_offered() {
+    assert!(detected().eq(widths()));
+}
+
+#[test]
+fn a_dropped_schedule_is_wiped() {
+    for native in widths() {
+        let secret = Secret::new(&[0x5a; 20], &[]);
+        let key = native.key(Algorithm::AesGcm(AesKey::Aes128, Icv::Octets16), &secret).unwrap();
+        let State::Native(key) = key.state else { panic!("a native key") };
+        let mut schedule = std::mem::ManuallyDrop::new(key.schedule);
+        let (at, length) = ((&raw const **schedule).cast::<u8>(), size_of::<Schedule>());
+        // SAFETY: The schedule is not freed here, so its octets stay readable behind the run of its destructor.
+        let octets = unsafe {
+            assert!(std::slice::from_raw_parts(at, 16 * POWERS).iter().any(|octet| *octet != 0));
+            ptr::drop_in_place(&raw mut **schedule);
+            std::slice::from_raw_parts(at, length)
+        };
+        let used = 16 * (POWERS + 15);
+        assert!(octets[..used].iter().all(|octet| *octet == 0));
+    }
+}
