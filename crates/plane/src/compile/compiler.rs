@@ -14,6 +14,7 @@ use super::acl;
 use super::allow;
 use super::bindings;
 use super::map::{Map, Places, PortPlace, Settings};
+use super::nat;
 use super::numbers::{Numbers, assign};
 use super::pass::{Pass, Routing};
 use super::prefix::{is_link_local, prefix_v4, prefix_v6};
@@ -71,6 +72,7 @@ pub struct Compiler {
     pub(super) acl: acl::Store,
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
+    pub(super) nat: nat::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -95,6 +97,7 @@ pub struct Prepared {
     acl: acl::Staged,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
+    nat: nat::Prepared,
     tables: Vec<Tables>,
 }
 
@@ -126,6 +129,7 @@ impl Compiler {
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
+            nat: nat::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -208,6 +212,7 @@ impl Compiler {
         };
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
+        let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
@@ -236,6 +241,7 @@ impl Compiler {
             acl,
             allow,
             bindings,
+            nat,
             tables,
         })
     }
@@ -261,6 +267,7 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -320,6 +327,7 @@ impl Compiler {
             acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
+            nat: self.nat.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -425,6 +433,7 @@ impl Compiler {
                 acl_out: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
                 allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
                 bindings: crate::root::bindings::NONE,
+                nat: crate::root::nat::OfInterface::NONE,
                 ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 broadcasts: Arc::default(),
@@ -565,6 +574,18 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
                 let name = interface.zone.as_ref().map_or_else(|| format!("vrf {vrf}"), |zone| format!("zone {zone}"));
                 // The number of a 65,537th zone is that of the first, whose sessions have long ended.
                 assign(&mut numbers.zones, &name) as u16
+            })
+            .collect(),
+        nat_zones: gateway
+            .vrfs
+            .iter()
+            .zip(0..)
+            .map(|(vrf, index)| {
+                let has = |own: &model::Interface| own.nat.is_some() && own.vrf.0 == index;
+                match gateway.interfaces.iter().any(has) {
+                    true => assign(&mut numbers.zones, &format!("nat {}", vrf.name)) as u16,
+                    false => crate::root::nat::NONE,
+                }
             })
             .collect(),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),

@@ -14,6 +14,7 @@ pub mod boxes;
 mod change;
 mod compiler;
 mod map;
+mod nat;
 mod numbers;
 mod operations;
 mod pass;

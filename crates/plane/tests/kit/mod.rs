@@ -84,6 +84,7 @@ impl Build {
             acls: Vec::new(),
             allowlists: Vec::new(),
             bindings: Vec::new(),
+            nat: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -123,6 +124,7 @@ impl Build {
             router_advertisement,
             sav: PerFamily::default(),
             access: Access::default(),
+            nat: None,
             origin,
         });
         self

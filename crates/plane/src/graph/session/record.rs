@@ -6,6 +6,7 @@ use weir_table::classify::{Fields, Fragment};
 
 use super::bounds::Bounds;
 use super::state::{Progress, Way};
+use super::translation::Translation;
 use super::tuple::Tuple;
 use crate::graph::flow::Decision;
 use crate::model::FlowTable;
@@ -72,6 +73,8 @@ pub(crate) struct Session<K> {
     /// The tuple of its original direction.
     pub(crate) tuple: Tuple<K>,
     pub(crate) opener: Opener,
+    /// Its other tuple and the rule that gave it, if it is a translation.
+    pub(crate) translation: Option<Translation<K>>,
     /// The rules that opened it, of an ingress and of an egress list.
     pub(crate) rules: [Option<OpenedBy>; 2],
     pub(crate) progress: Progress,
@@ -92,6 +95,26 @@ pub(crate) struct Session<K> {
 }
 
 impl<K: Family> Session<K> {
+    /// A session that its first packet opens now, by no rule of a list.
+    pub(super) fn new(tuple: Tuple<K>, progress: Progress, opener: Opener, (version, now): (u64, Time)) -> Session<K> {
+        Session {
+            tuple,
+            opener,
+            translation: None,
+            rules: [None; 2],
+            progress,
+            created: now,
+            last: now,
+            version,
+            packets: [0; 2],
+            octets: [0; 2],
+            learned: [None; 2],
+            confirmed: false,
+            older: NONE,
+            newer: NONE,
+        }
+    }
+
     /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
     #[inline]
     pub(crate) fn left(&self, bounds: &Bounds, now: Time) -> u64 {
@@ -104,9 +127,20 @@ impl<K: Family> Session<K> {
         self.progress.timeout(self.tuple.protocol, &settings.timeouts)
     }
 
+    /// The tuple of its replies, as they come in.
+    #[inline]
+    pub(crate) fn reply(&self) -> Tuple<K> {
+        self.translation.map_or_else(|| self.tuple.reversed(), |own| own.reply)
+    }
+
     /// The fields of the packet that opened it.
     pub(crate) fn fields(&self) -> Fields<K> {
         self.opener.fields(&self.tuple)
+    }
+
+    /// The same with another tuple.
+    pub(crate) fn fields_with(&self, tuple: &Tuple<K>) -> Fields<K> {
+        self.opener.fields(tuple)
     }
 
     /// No packet of it has left yet.
