@@ -312,7 +312,7 @@ pub struct FlowRule {
 /// Some translations, and how many there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Translations {
-    /// Those that are shown.
+    /// The first of them.
     pub rows: Vec<TranslationRow>,
     /// How many match.
     pub total: usize,

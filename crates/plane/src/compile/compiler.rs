@@ -576,18 +576,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
                 assign(&mut numbers.zones, &name) as u16
             })
             .collect(),
-        nat_zones: gateway
-            .vrfs
-            .iter()
-            .zip(0..)
-            .map(|(vrf, index)| {
-                let has = |own: &model::Interface| own.nat.is_some() && own.vrf.0 == index;
-                match gateway.interfaces.iter().any(has) {
-                    true => assign(&mut numbers.zones, &format!("nat {}", vrf.name)) as u16,
-                    false => crate::root::nat::NONE,
-                }
-            })
-            .collect(),
+        nat_zones: nat::zones(&mut numbers.zones, gateway),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
     }
 }

@@ -1,5 +1,5 @@
-//! Rules that translate become chains: one for what comes in by any interface of a routing domain, and one for what leaves by
-//! each outside interface. A rule stands in them once for each interface that names its list.
+//! Rules that translate become chains: one for packets that come in by any interface of a routing domain, and one for packets
+//! that leave by each outside interface. A rule stands in them once for each interface that names its list.
 //!
 //! Chains are built anew when a rule, or an address that one stands for, is another one than before; else the old ones
 //! stay. Rules that stay keep their counters.
@@ -9,15 +9,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{Limits, Rule as Box_, Writer};
+use weir_table::classify::{self, Limits, Writer};
 use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, boxes};
 use super::map::Map;
+use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    AclRule, Addresses, Gateway, Group, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
+    self as model, AclRule, Addresses, Gateway, Group, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
+    Vrf,
 };
 use crate::root::Interface;
 use crate::root::nat::{NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
@@ -39,7 +41,7 @@ struct Instance {
     inside: Spans,
     source: Option<Target>,
     destination: Option<Target>,
-    /// The rules of access lists that match what comes in, and what leaves.
+    /// The rules of access lists that match packets as they come in, and as they leave.
     matches_in: Option<AclRule>,
     matches_out: Option<AclRule>,
 }
@@ -88,8 +90,10 @@ impl Store {
         for (range, output) in ranges(&instances) {
             chains.push(chain(domain, gateway, &instances[range.clone()], range.start, output)?);
         }
-        let mut before: HashMap<(String, String, usize), Arc<[RuleCounters]>> =
-            counted(&self.instances).into_iter().zip(self.current.rules.iter().map(|rule| rule.counters.clone())).collect();
+        let mut before: HashMap<(String, String, usize), Arc<[RuleCounters]>> = counted(&self.instances)
+            .into_iter()
+            .zip(self.current.rules.iter().map(|rule| rule.counters.clone()))
+            .collect();
         let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| Rule {
             list: instance.list,
             place: instance.place,
@@ -100,9 +104,7 @@ impl Store {
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
             preserve: instance.rule.preserve,
-            counters: before
-                .remove(&key)
-                .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
+            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
         });
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
@@ -142,8 +144,11 @@ impl Store {
                 let input = of(false, &|instance| instance.vrf == vrf);
                 let output = of(true, &|instance| instance.interface == number);
                 let is_outside = interface.nat.is_some();
-                // Only rules about what comes in have packets translated that both come from inside and stay there.
-                let inwards = self.instances.iter().any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                // Without rules about ingress no packet is translated that comes from inside and stays there.
+                let inwards = self
+                    .instances
+                    .iter()
+                    .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
                 OfInterface {
                     zone,
                     input: if inwards { input } else { NONE },
@@ -157,13 +162,13 @@ impl Store {
         }
     }
 
-    /// What the root is to have.
+    /// The chains of the next root.
     pub(super) fn current(&self) -> &Translators {
         &self.current
     }
 }
 
-/// What counters are kept by: the interface, the rule, and how many before it are the same.
+/// Keys of counters: the interface, the rule, and how many before it are the same.
 fn counted(instances: &[Instance]) -> Vec<(String, String, usize)> {
     let mut seen: HashMap<(String, String), usize> = HashMap::new();
     let of = |instance: &Instance| {
@@ -177,7 +182,7 @@ fn counted(instances: &[Instance]) -> Vec<(String, String, usize)> {
     instances.iter().map(of).collect()
 }
 
-/// The rules of each chain, and whether it is about what leaves. Rules of a routing domain stand together, and among them
+/// The rules of each chain, and whether it is about egress. Rules of a routing domain stand together, and among them
 /// those of an interface.
 fn ranges(instances: &[Instance]) -> Vec<(std::ops::Range<usize>, bool)> {
     let mut all = Vec::new();
@@ -312,7 +317,7 @@ fn placed<K: Bits>(
     instances: &[Instance],
     base: usize,
     output: bool,
-) -> impl Iterator<Item = (u64, Box_<K>, u32)> {
+) -> impl Iterator<Item = (u64, classify::Rule<K>, u32)> {
     let has = |target: &Option<Target>| target.as_ref().is_none_or(|target| !K::of(&target.spans).is_empty());
     let about = move |(at, instance): (usize, &Instance)| {
         let matches = if output { &instance.matches_out } else { &instance.matches_in };
@@ -322,7 +327,9 @@ fn placed<K: Bits>(
         };
         boxes.into_iter().map(move |own| (own, (base + at) as u32))
     };
-    (0..).zip(instances.iter().enumerate().flat_map(about).collect::<Vec<_>>()).map(|(place, (own, number))| (place, own, number))
+    (0..)
+        .zip(instances.iter().enumerate().flat_map(about).collect::<Vec<_>>())
+        .map(|(place, (own, number))| (place, own, number))
 }
 
 fn chain(
@@ -341,7 +348,7 @@ fn chain(
 fn classifier<K: Bits>(
     domain: &Domain,
     gateway: &Gateway,
-    rules: Vec<(u64, Box_<K>, u32)>,
+    rules: Vec<(u64, classify::Rule<K>, u32)>,
     first: &Instance,
 ) -> Result<Writer<K>, TableFull> {
     let full = |full| TableFull {
@@ -355,6 +362,18 @@ fn classifier<K: Bits>(
     let mut writer = Writer::new(domain, limits).map_err(full)?;
     writer.load(rules).map_err(full)?;
     Ok(writer)
+}
+
+/// The zones of the translations of a model's routing domains, by index of the domain.
+pub(super) fn zones(numbers: &mut HashMap<String, u32>, gateway: &Gateway) -> Vec<u16> {
+    let zone = |(vrf, index): (&Vrf, u16)| {
+        let has = |own: &model::Interface| own.nat.is_some() && own.vrf.0 == index;
+        match gateway.interfaces.iter().any(has) {
+            true => assign(numbers, &format!("nat {}", vrf.name)) as u16,
+            false => NONE,
+        }
+    };
+    gateway.vrfs.iter().zip(0..).map(zone).collect()
 }
 
 /// How the packets of a routing domain are spread over workers.
@@ -376,10 +395,8 @@ fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
             is_single |= rule.to == Addresses::Any;
         }
     }
-    for spans in [&mut spread.own.v4] {
-        spans.sort_unstable();
-        spans.dedup();
-    }
+    spread.own.v4.sort_unstable();
+    spread.own.v4.dedup();
     spread.own.v6.sort_unstable();
     spread.own.v6.dedup();
     Some(Spread { is_single, ..spread })

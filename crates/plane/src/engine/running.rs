@@ -33,7 +33,6 @@ use super::control::{self, Control, State, look_at};
 use super::error::{EngineError, UnknownNode};
 use super::workers::{Parts, Workers};
 
-use super::translations;
 use super::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use super::keeper;
 use super::ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
@@ -41,6 +40,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
+use super::translations;
 
 /// How a gateway is to run.
 pub struct Options {

@@ -103,7 +103,8 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
 
 /// The outside addresses that rules give to sources, with the translations that have them now.
 pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPool> {
-    let mut used: Vec<(usize, std::collections::HashMap<std::net::IpAddr, usize>)> = vec![Default::default(); root.nat.rules.len()];
+    let mut used: Vec<(usize, std::collections::HashMap<std::net::IpAddr, usize>)> =
+        vec![Default::default(); root.nat.rules.len()];
     let mut count = |number: u32, version: u64, address: std::net::IpAddr| {
         if let Some(own) = used.get_mut(number as usize).filter(|_| version == root.nat.version) {
             own.0 += 1;
@@ -116,27 +117,31 @@ pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPo
             AnySession::V6(own) => by_source(&own).into_iter().for_each(|(rule, to)| count(rule, own.version, to)),
         }
     }
-    let pool = |(rule, (translations, addresses)): (&Rule, (usize, std::collections::HashMap<std::net::IpAddr, usize>))| {
-        let target: &Target = rule.source.as_ref()?;
-        let list = model.nat.get(usize::from(rule.list.0))?;
-        let size = |first: u128, last: u128| last - first + 1;
-        let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
-        let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
-        let mut greatest: Vec<(std::net::IpAddr, usize)> = addresses.into_iter().collect();
-        greatest.sort_by_key(|&(address, count)| (std::cmp::Reverse(count), address));
-        Some(NatPool {
-            list: list.name.clone(),
-            rule: rule.place as usize,
-            interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
-            addresses: v4.chain(v6).fold(0, u128::saturating_add),
-            ports: target.ports.clone(),
-            translations,
-            addresses_used: greatest.len(),
-            greatest: greatest.into_iter().take(3).collect(),
-            exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
-            origin: origin(model, list, rule.place as usize).unwrap_or_default(),
-        })
-    };
+    let pool =
+        |(rule, (translations, addresses)): (&Rule, (usize, std::collections::HashMap<std::net::IpAddr, usize>))| {
+            let target: &Target = rule.source.as_ref()?;
+            let list = model.nat.get(usize::from(rule.list.0))?;
+            let size = |first: u128, last: u128| last - first + 1;
+            let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
+            let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
+            let mut greatest: Vec<(std::net::IpAddr, usize)> = addresses.into_iter().collect();
+            greatest.sort_by_key(|&(address, count)| (std::cmp::Reverse(count), address));
+            Some(NatPool {
+                list: list.name.clone(),
+                rule: rule.place as usize,
+                interface: root
+                    .interfaces
+                    .get(rule.interface as usize)
+                    .map_or_else(String::new, |own| own.name.to_string()),
+                addresses: v4.chain(v6).fold(0, u128::saturating_add),
+                ports: target.ports.clone(),
+                translations,
+                addresses_used: greatest.len(),
+                greatest: greatest.into_iter().take(3).collect(),
+                exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
+                origin: origin(model, list, rule.place as usize).unwrap_or_default(),
+            })
+        };
     root.nat.rules.iter().zip(used).filter_map(pool).collect()
 }
 

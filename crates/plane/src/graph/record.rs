@@ -184,7 +184,7 @@ pub enum Fate {
         list: NatIndex,
         /// Its place there.
         place: u32,
-        /// What became of the packet's endpoints.
+        /// The effect on the packet's endpoints.
         effect: NatEffect,
     },
     /// A route was looked up for it: in this VRF, for this destination.
@@ -228,7 +228,11 @@ impl Fate {
             ),
             Fate::Nat { effect: NatEffect::Dropped, .. } => matches!(
                 reason,
-                Reason::NatExhausted | Reason::NatUntranslated | Reason::NatWorker | Reason::SessionLimit | Reason::SessionPickup
+                Reason::NatExhausted
+                    | Reason::NatUntranslated
+                    | Reason::NatWorker
+                    | Reason::SessionLimit
+                    | Reason::SessionPickup
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),

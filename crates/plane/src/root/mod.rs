@@ -65,7 +65,7 @@ pub struct Root {
     pub allow: Allowlists,
     /// What they ask of hardware addresses.
     pub bindings: Bindings,
-    /// What translates addresses.
+    /// Rules that translate addresses.
     pub nat: nat::Translators,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,

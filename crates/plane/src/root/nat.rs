@@ -38,7 +38,7 @@ impl Translators {
         !self.rules.is_empty()
     }
 
-    /// Adds a packet to what a rule has translated.
+    /// Adds a packet to the counters of a rule.
     #[inline]
     pub(crate) fn count(&self, worker: usize, rule: u32, octets: u64) {
         if let Some(counters) = self.counters(worker, rule) {
@@ -97,9 +97,9 @@ impl OfInterface {
 /// Addresses, from the first to the last, of each family.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spans {
-    /// Those of IPv4.
+    /// Spans of IPv4.
     pub v4: Vec<(u32, u32)>,
-    /// Those of IPv6.
+    /// Spans of IPv6.
     pub v6: Vec<(u128, u128)>,
 }
 
@@ -157,11 +157,11 @@ pub struct Rule {
     pub first_port: u16,
     /// The source port stays if it can.
     pub preserve: bool,
-    /// What it has done, by worker.
+    /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
 }
 
-/// What a rule has done, on one worker.
+/// Counters of a rule, on one worker.
 #[derive(Debug, Default)]
 pub struct RuleCounters {
     /// Packets that it translated, or kept, in both directions.

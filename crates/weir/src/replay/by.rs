@@ -17,16 +17,18 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         // Rules of the same prefix decide together: the first that has a place stands for them.
         return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
     }
-    let translated = |reason: Reason| nat::not_translated_by(harness, outcome).filter(|_| {
-        matches!(
-            reason,
-            Reason::NatExhausted
-                | Reason::NatUntranslated
-                | Reason::NatWorker
-                | Reason::SessionLimit
-                | Reason::SessionPickup
-        )
-    });
+    let translated = |reason: Reason| {
+        nat::not_translated_by(harness, outcome).filter(|_| {
+            matches!(
+                reason,
+                Reason::NatExhausted
+                    | Reason::NatUntranslated
+                    | Reason::NatWorker
+                    | Reason::SessionLimit
+                    | Reason::SessionPickup
+            )
+        })
+    };
     match outcome.verdict {
         Verdict::Drop(reason) if let Some(place) = translated(reason) => return Some(place),
         Verdict::Drop(

@@ -59,7 +59,7 @@ pub struct Explanation {
     /// What the allowlists of its interface say of its source, up to the one that refuses it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
-    /// What rules that translate do to it.
+    /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
     /// The route that is looked up for it.

@@ -40,7 +40,7 @@ pub struct Line<'a> {
     /// What the allowlists of its interface say of its source, up to the one that refused it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
-    /// What rules that translate did to it.
+    /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
     /// Its timestamp.

@@ -1,16 +1,16 @@
-//! What rules that translate did to a packet, and which.
+//! Rules that translated a packet, and their effects.
 
 use serde::Serialize;
 use weir_plane::compile::Named;
 use weir_plane::engine::endpoint;
-use weir_plane::record::NatEffect;
 use weir_plane::harness::{Harness, Outcome};
 use weir_plane::model::{Gateway, NatIndex, Place};
+use weir_plane::record::NatEffect;
 
 use super::validation::Rule;
 use crate::rules::nat;
 
-/// What a rule did.
+/// The effect of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Translated {
@@ -35,7 +35,7 @@ pub struct Translated {
 }
 
 impl Translated {
-    /// What the rule did, in words.
+    /// The effect in words.
     pub(super) fn sentence(&self) -> String {
         let Translated { list, effect, source, destination, .. } = self;
         match (*effect, source, destination) {
@@ -74,7 +74,7 @@ pub(crate) fn effect_words(effect: &NatEffect) -> String {
     }
 }
 
-/// What rules did to a packet.
+/// The effects of rules on a packet.
 pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated> {
     let of = |&(list, place, effect): &(NatIndex, u32, NatEffect)| {
         let (list, named) = nat(harness.model(), list, place)?;

@@ -36,8 +36,8 @@ use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
-use crate::engine::translations;
 use crate::engine::traced::TraceRow;
+use crate::engine::translations;
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,7 @@
 use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 
+use super::bounds::Bounds;
 use super::nat::again;
 use super::of_family::{Admission, OfFamily, value};
 use super::record::{Opener, Session};
@@ -15,7 +16,7 @@ use crate::root::Root;
 use crate::root::family::Family;
 
 impl<K: Family> OfFamily<K> {
-    /// Opens a translation, for which there is room.
+    /// Opens a translation, for which there is room, and whose tuples are free.
     pub(crate) fn open_translation(
         &mut self,
         tuple: Tuple<K>,
@@ -24,6 +25,7 @@ impl<K: Family> OfFamily<K> {
         opener: Opener,
         at: (u64, Time),
     ) -> Admission {
+        self.end_tuple(&translation.reply);
         self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
     }
 
@@ -34,10 +36,13 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
-    /// No session has a tuple, nor does one that has ended and was not visited yet.
+    /// No session has a tuple, but for one whose time is over.
     #[inline]
-    pub(crate) fn is_free(&self, tuple: &Tuple<K>) -> bool {
-        self.table.find(&tuple.key()).is_none()
+    pub(crate) fn is_free(&self, tuple: &Tuple<K>, bounds: &Bounds, now: Time) -> bool {
+        match self.table.find(&tuple.key()) {
+            None => true,
+            Some(place) => self.membership(place, bounds, now).is_none(),
+        }
     }
 
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.
@@ -52,10 +57,13 @@ impl<K: Family> OfFamily<K> {
         if before.key() != tuple.key() {
             self.table.remove(&before.key());
         }
+        self.end_tuple(&reply);
         if self.table.insert(reply.key(), value(number, Way::Reply)).is_err() {
             return false;
         }
-        translation.reply = reply;
+        if let Some(translation) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
+            translation.reply = reply;
+        }
         true
     }
 

@@ -56,8 +56,8 @@ pub use limit::Limit;
 pub(crate) use limit::default_burst;
 pub(in crate::rules) use parser::without_replies;
 pub use vocabulary::{Members, Vocabulary, understand};
-pub(crate) use vocabulary::{Role, Wrong};
 pub(in crate::rules) use vocabulary::{Resolving, has};
+pub(crate) use vocabulary::{Role, Wrong};
 pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};
 pub(crate) use words::protocol_name;
 

@@ -281,7 +281,11 @@ pub(in crate::rules) fn end_of<'l>(line: &mut Line<'l, '_, '_>, is: &mut Is<'l>)
     Ok(addresses)
 }
 
-pub(in crate::rules) fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Result<Addresses, Failure> {
+pub(in crate::rules) fn addresses(
+    line: &mut Line<'_, '_, '_>,
+    word: &str,
+    place: Range<usize>,
+) -> Result<Addresses, Failure> {
     if word == ANY {
         return Ok(Addresses::Any);
     }

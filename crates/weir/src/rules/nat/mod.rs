@@ -23,8 +23,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use weir_plane::model::{self, InterfaceIndex, Origin};
 pub use weir_plane::model::NatVerb as Verb;
+use weir_plane::model::{self, InterfaceIndex, Origin};
 
 use super::acl::{self, Addresses, GROUP, Resolving, Role, Vocabulary, Wrong, has};
 use super::findings::{Kind, Sink};
@@ -103,8 +103,7 @@ impl Rule {
             addresses: target.addresses.as_ref().map(|addresses| resolving.addresses(addresses)),
             ports: target.ports.clone(),
         };
-        let (source, destination) =
-            (self.source.as_ref().map(&mut target), self.destination.as_ref().map(&mut target));
+        let (source, destination) = (self.source.as_ref().map(&mut target), self.destination.as_ref().map(&mut target));
         if resolving.lost {
             return Err(resolving.wrong);
         }

@@ -8,8 +8,8 @@ use weir_packet::wire::protocol::{self as numbers, has_ports};
 
 use super::super::ANY;
 use super::super::acl::parser::{Is, Line, addresses, end_of, ports, span, what};
-use super::super::acl::{Action, Addresses, Ports, Rule as Matches, Transport, family_of, family_of_protocol};
 use super::super::acl::protocol_name;
+use super::super::acl::{Action, Addresses, Ports, Rule as Matches, Transport, family_of, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::What;
 use super::super::names::Names;
@@ -119,7 +119,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     Ok(Rule { verb, matches, to_interface, source, destination, preserve, comment })
 }
 
-/// What stands behind `as`: the source and the destination that packets get.
+/// Reads behind `as` the source and the destination that packets get.
 fn targets<'l>(
     text: &'l str,
     line: &mut Line<'l, '_, '_>,
@@ -217,12 +217,20 @@ fn check_destination(target: &Target, place: &Range<usize>, matched: &Ports) -> 
                 format!("{} ports cannot stand for {}: the ranges differ in length", count(ports), count(matched));
             wrong(place, message, "give both as many ports, or the target one port")
         }
-        _ => wrong(place, "a range of target ports needs a range of ports that the rule matches", "write `port` and a range behind its destination"),
+        _ => wrong(
+            place,
+            "a range of target ports needs a range of ports that the rule matches",
+            "write `port` and a range behind its destination",
+        ),
     }
 }
 
 /// The two prefixes of a map are as long.
-fn check_map((from, from_at): (&Addresses, &Range<usize>), target: &Target, place: &Range<usize>) -> Result<(), Failure> {
+fn check_map(
+    (from, from_at): (&Addresses, &Range<usize>),
+    target: &Target,
+    place: &Range<usize>,
+) -> Result<(), Failure> {
     let Addresses::Net(from) = from else {
         return wrong(from_at, "a map is from one prefix or address", "write a rule for each prefix");
     };
@@ -243,7 +251,7 @@ fn check_map((from, from_at): (&Addresses, &Range<usize>), target: &Target, plac
     }
 }
 
-/// What stands behind the targets, to the end.
+/// Reads the options behind the targets, to the end.
 fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<(bool, Option<Box<str>>), Failure> {
     let mut preserve = false;
     loop {

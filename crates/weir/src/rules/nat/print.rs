@@ -40,7 +40,9 @@ impl fmt::Display for Rule {
             write_end(f, &matches.to, to)?;
         }
         match (self.verb, &self.source, &self.destination) {
-            (Verb::Both, Some(source), Some(destination)) => write!(f, " as source {source} destination {destination}")?,
+            (Verb::Both, Some(source), Some(destination)) => {
+                write!(f, " as source {source} destination {destination}")?
+            }
             (_, Some(target), _) | (_, None, Some(target)) => write!(f, " as {target}")?,
             (_, None, None) => {}
         }

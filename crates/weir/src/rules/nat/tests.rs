@@ -36,7 +36,11 @@ fn rules_print_as_they_were_read() {
 #[test]
 fn errors_name_their_place() {
     for (text, message, place) in [
-        ("surce ip4 from any to any as interface", "expected `source`, `destination`, `both`, `map` or `keep`", "surce"),
+        (
+            "surce ip4 from any to any as interface",
+            "expected `source`, `destination`, `both`, `map` or `keep`",
+            "surce",
+        ),
         ("source ip4 from any to any", "expected `as`, found the end", ""),
         ("source ip4 from any to any as any", "`any` is no target", "any"),
         ("source ip4 from any to interface as 192.0.2.1", "a `source` rule has no `interface`", "interface"),
@@ -50,7 +54,11 @@ fn errors_name_their_place() {
         ("destination tcp from any to interface port 80 as interface", "is one address", "interface"),
         ("destination tcp from any to interface port 80 as 10.0.0.0/24", "is one address", "10.0.0.0/24"),
         ("destination tcp from any to interface as 10.0.0.1 port 1-9", "needs a range of ports", "10.0.0.1 port 1-9"),
-        ("destination tcp from any to interface port 1-8 as 10.0.0.1 port 1-9", "9 ports cannot stand for 8", "10.0.0.1 port 1-9"),
+        (
+            "destination tcp from any to interface port 1-8 as 10.0.0.1 port 1-9",
+            "9 ports cannot stand for 8",
+            "10.0.0.1 port 1-9",
+        ),
         ("destination ip4 from any to interface as 10.0.0.1 port 5", "give a destination port", "port"),
         ("destination icmp from any to interface as 10.0.0.1 port 5", "packets of icmp have no ports", "port"),
         ("destination tcp from any to interface as 10.0.0.1 preserve", "draws no ports", "preserve"),

@@ -25,8 +25,8 @@ use crate::root::family::Family;
 
 use batch::Batch;
 use direction::Direction;
-use fragments::At;
 pub(super) use direction::{Input, Output};
+use fragments::At;
 
 pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut others = group::<K, D>(context, vector, frame);

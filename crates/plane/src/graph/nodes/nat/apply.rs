@@ -109,8 +109,7 @@ pub(super) fn endpoints_of(packet: &Packet) -> (End, End) {
     } else {
         u128::endpoints(packet.l3()).map(|(from, to)| (from.address(), to.address()))
     };
-    let (source, destination) =
-        addresses.unwrap_or((IpAddr::V4([0; 4].into()), IpAddr::V4([0; 4].into())));
+    let (source, destination) = addresses.unwrap_or((IpAddr::V4([0; 4].into()), IpAddr::V4([0; 4].into())));
     let ports = packet.parsed().ports(packet.data());
     ((source, ports.map(|(from, _)| from)), (destination, ports.map(|(_, to)| to)))
 }

@@ -10,12 +10,15 @@ use weir_table::flow::Place;
 use super::super::acl::fragments::{self, At};
 use super::super::stage::Stage;
 use super::super::{Context, fields};
-use super::{Found, apply};
+use super::apply;
 use crate::graph::flags::{FOR_HOST, NAT_HELD, NAT_NONE, ORIGINATED};
-use crate::graph::session::{self, Membership, Tuple, Way, nat, translated};
+use crate::graph::session::{self, Membership, Tuple, nat, translated};
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::nat::OfInterface;
+
+/// The rules that packets of a batch match, by place in the batch.
+pub(super) type Found = [u32; VECTOR];
 
 /// The translation of a packet.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +47,7 @@ pub(super) fn egress(context: &Context<'_>, packet: &Packet) -> u32 {
     context.root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |adjacency| adjacency.interface)
 }
 
-/// Takes the packets that may be translated; those that are not go to `onward`.
+/// Takes the packets that may be translated; the others go to `onward`.
 pub(super) fn gather<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
@@ -96,8 +99,7 @@ fn tuple<K: Family>(packet: &Packet, fields: &Fields<K>, zone: u16) -> Option<Tu
 }
 
 /// The translation of a tuple, as long as the rules in force give it.
-pub(super) fn find_one<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tuple<K>) -> Option<Membership> {
-    let _ = packet;
+pub(super) fn find_one<K: Family>(context: &mut Context<'_>, tuple: &Tuple<K>) -> Option<Membership> {
     let member = K::of(&*context.sessions).find(tuple, context.sessions.bounds(), context.now)?;
     current::<K>(context, member)
 }
@@ -144,7 +146,7 @@ impl<K: Family> Batch<K> {
     }
 
     /// Finds the rules that packets without a translation match.
-    pub(super) fn look_up(&self, context: &Context<'_>, _: &Vector, output: bool) -> Found {
+    pub(super) fn look_up(&self, context: &Context<'_>, output: bool) -> Found {
         let mut found = [NO_RULE; VECTOR];
         let chain = |index: usize| match self.members[index] {
             // The rules of a translation may have changed: then it is a new one's first packet.
@@ -193,6 +195,5 @@ fn noted<K: Family>(context: &Context<'_>, packet: &Packet, member: Membership) 
 fn about<K: Family>(context: &Context<'_>, packet: &Packet, zone: u16) -> Option<Membership> {
     let quoted = session::quoted::<K>(packet, zone)?.reversed();
     let member = K::of(&*context.sessions).find(&quoted, context.sessions.bounds(), context.now)?;
-    debug_assert!(matches!(member.way, Way::Original | Way::Reply));
     Some(Membership { is_error: true, ..member })
 }

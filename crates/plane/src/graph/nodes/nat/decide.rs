@@ -3,7 +3,8 @@
 use weir_table::classify::Fields;
 
 use super::super::Context;
-use super::{is_own, open};
+use super::open;
+use super::owner::is_own;
 use crate::graph::session::{Membership, SourceBy, Way, nat};
 use crate::model::NatVerb;
 use crate::reason::Reason;
@@ -34,9 +35,8 @@ pub(super) fn source<K: Family>(
         // A packet from outside keeps its source on its way in.
         let is_inwards = is_hairpin && is_outside(translation.interface);
         let found = if is_inwards { None } else { nat::look_up(context.root, context.guard, chain, &seen) };
-        let translates = |number: &u32| {
-            context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep)
-        };
+        let translates =
+            |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
         let found = found.filter(translates);
         if let Some(number) = found {
             reply = open::drawn(context, number, &translation.out())?.reversed();

@@ -10,16 +10,18 @@ mod apply;
 mod batch;
 mod decide;
 mod open;
+mod owner;
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
 
 use super::Context;
 use super::stage::{self, Stage};
 use crate::graph::flags::{NAT_NONE, TRANSLATED};
 use crate::graph::record::{Fate, NatEffect};
-use crate::graph::session::{Membership, Session, Way, nat, set_translated, translated};
+use crate::graph::session::{Membership, Session, Way, set_translated, translated};
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -32,10 +34,10 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
     let mut onward = Indices::new();
     let mut batch = gather::<K>(context, vector, frame, false, &mut onward);
     batch.find(context, vector, false);
-    let found = batch.look_up(context, vector, false);
+    let found = batch.look_up(context, false);
     for (index, &place) in batch.places.places().iter().enumerate() {
         let packet = &mut vector[place];
-        let member = batch.member(context, packet, index).or_else(|reason| match (reason, found[index]) {
+        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
             (None, NO_RULE) => Ok(None),
             (None, rule) if is_keep(context, rule) => {
@@ -73,12 +75,12 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
     let mut onward = Indices::new();
     let mut batch = gather::<K>(context, vector, frame, true, &mut onward);
     batch.find(context, vector, true);
-    let found = batch.look_up(context, vector, true);
+    let found = batch.look_up(context, true);
     for (index, &place) in batch.places.places().iter().enumerate() {
         let packet = &mut vector[place];
         let egress = batch::egress(context, packet);
         let is_new = translated(packet).is_none();
-        let member = batch.member(context, packet, index).or_else(|reason| match (reason, found[index]) {
+        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
             (None, NO_RULE) => Ok(None),
             (None, rule) if is_keep(context, rule) => {
@@ -114,9 +116,6 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
     stage::leave_translated(context, vector, &onward, K::IS_V4);
 }
 
-/// The rules that packets of a batch match, by place in the batch.
-type Found = [u32; VECTOR];
-
 fn is_keep(context: &Context<'_>, rule: u32) -> bool {
     context.root.nat.rules.get(rule as usize).is_some_and(|rule| rule.verb == NatVerb::Keep)
 }
@@ -144,11 +143,11 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membe
     }
 }
 
-/// Drops a packet; that no port is free counts for its rule.
+/// Drops a packet, and counts it for its rule if no port is free.
 #[cold]
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
     let of_session = translated(packet).and_then(|member| {
-        let v4 = packet.flags().contains(weir_packet::parse::ParseFlags::IP4);
+        let v4 = packet.flags().contains(ParseFlags::IP4);
         if v4 { rule_of::<u32>(context, member) } else { rule_of::<u128>(context, member) }
     });
     let rule = of_session.unwrap_or(rule);
@@ -184,35 +183,15 @@ fn record<K: Family>(
     context.record(packet, Fate::Nat { list, place, effect: NatEffect::To { output, reply, source, destination } });
 }
 
-/// Whether the worker of a packet's replies is this one.
-fn is_own<K: Family>(context: &Context<'_>, session: &Session<K>, egress: u32) -> bool {
-    let workers = context.peers.len();
-    if workers < 2 {
-        return true;
-    }
-    let reply = session.reply();
-    let arrival = nat::Arrival { interface: egress, source: reply.source, destination: reply.destination };
-    let hash = nat::owner(context.root, context.guard, context.seed, arrival).unwrap_or_else(|| {
-        let words = if nat::has_words(&reply) { reply.words } else { [0; 2] };
-        K::owner_hash(context.seed, reply.protocol, (reply.source, words[0]), (reply.destination, words[1]))
-    });
-    nat::worker(hash, workers) == context.worker
-}
-
 impl<K: Family> Batch<K> {
     /// The translation that a packet belongs to. An error without a reason: to none.
-    fn member(
-        &self,
-        context: &mut Context<'_>,
-        packet: &Packet,
-        index: usize,
-    ) -> Result<Option<Membership>, Option<Reason>> {
+    fn member(&self, context: &mut Context<'_>, index: usize) -> Result<Option<Membership>, Option<Reason>> {
         match self.members[index] {
             Member::Of(member) => batch::current::<K>(context, member).map(Some).ok_or(None),
             Member::Lost => Err(Some(Reason::NatUntranslated)),
             // A packet before it in the vector may have opened it.
             Member::None if K::of(&*context.sessions).has_opened() => {
-                let found = self.tuples[index].and_then(|tuple| batch::find_one(context, packet, &tuple));
+                let found = self.tuples[index].and_then(|tuple| batch::find_one(context, &tuple));
                 found.map(Some).ok_or(None)
             }
             Member::None => Err(None),

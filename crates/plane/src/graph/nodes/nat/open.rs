@@ -6,9 +6,7 @@ use weir_table::classify::Fields;
 
 use super::super::Context;
 use crate::graph::session::nat::{self, Draw};
-use crate::graph::session::{
-    Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
-};
+use crate::graph::session::{Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way};
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -26,7 +24,7 @@ pub(super) fn input<K: Family>(
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
     let out = match rule.verb {
         NatVerb::Both => drawn(context, number, &wanted)?,
-        _ if K::of(&*context.sessions).is_free(&wanted.reversed()) => wanted,
+        _ if K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) => wanted,
         _ => return Err(Reason::NatExhausted),
     };
     let translation = Translation {
@@ -65,7 +63,8 @@ pub(super) fn output<K: Family>(
 /// The tuple with a source that a rule gives.
 pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &Tuple<K>) -> Result<Tuple<K>, Reason> {
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
-    match nat::draw(K::of(&*context.sessions), (context.seed, context.random), rule, tuple) {
+    let sessions = (K::of(&*context.sessions), context.sessions.bounds(), context.now);
+    match nat::draw(sessions, (context.seed, context.random), rule, tuple) {
         Draw::Found(tuple) => Ok(tuple),
         Draw::Exhausted => Err(Reason::NatExhausted),
     }

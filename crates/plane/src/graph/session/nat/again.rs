@@ -1,4 +1,4 @@
-//! A translation under other rules than those that gave it.
+//! A translation under other rules than its own.
 
 use weir_base::reclaim::Guard;
 
@@ -8,9 +8,9 @@ use crate::graph::session::record::Session;
 use crate::graph::session::translation::{SourceBy, Translation};
 use crate::graph::session::tuple::Tuple;
 use crate::model::NatVerb;
+use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::{OfInterface, Rule};
-use crate::root::Root;
 
 /// The translation as the rules in force give it to its first packet; `None` if they give another one, or none.
 pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session<K>) -> Option<Translation<K>> {
@@ -24,7 +24,8 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     let chain = if own.input { nat.input } else { nat.output };
     let (rule, by) = find(root, guard, chain, session, &tuple)?;
     if !own.input {
-        return (out.destination == tuple.destination && gives(by, &tuple, &out)).then_some(Translation { rule, ..own });
+        return (out.destination == tuple.destination && gives(by, &tuple, &out))
+            .then_some(Translation { rule, ..own });
     }
     let wanted = destination(by, &tuple)?;
     let is_same = wanted.destination == out.destination && (tuple.query != 0 || wanted.words[1] == out.words[1]);

@@ -5,10 +5,12 @@
 
 use std::ops::RangeInclusive;
 
+use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_packet::parse::Seed;
 
 use super::target::{has_words, mapped};
+use crate::graph::session::bounds::Bounds;
 use crate::graph::session::of_family::OfFamily;
 use crate::graph::session::tuple::Tuple;
 use crate::model::NatVerb;
@@ -43,12 +45,12 @@ pub(crate) enum Draw<K> {
 
 /// Chooses the source of a tuple. `tuple` has the destination that its packets leave with.
 pub(crate) fn draw<K: Family>(
-    sessions: &OfFamily<K>,
+    (sessions, bounds, now): (&OfFamily<K>, &Bounds, Time),
     (seed, random): (&Seed, &mut SecureRandom),
     rule: &Rule,
     tuple: &Tuple<K>,
 ) -> Draw<K> {
-    let is_free = |own: &Tuple<K>| sessions.is_free(&own.reversed());
+    let is_free = |own: &Tuple<K>| sessions.is_free(&own.reversed(), bounds, now);
     let found = |own: Option<Tuple<K>>| own.map_or(Draw::Exhausted, Draw::Found);
     if rule.verb == NatVerb::Map {
         let own = mapped(rule, tuple.source).map(|source| Tuple { source, ..*tuple });
@@ -61,7 +63,7 @@ pub(crate) fn draw<K: Family>(
     if total == 0 {
         return Draw::Exhausted;
     }
-    // The same for all packets of an inside address, and not to be told from outside.
+    // The same for all packets of an inside address, and not to be guessed.
     let paired = K::owner_hash(seed, u8::MAX, (tuple.source, 0), (tuple.source, 0));
     let start = (u128::from(paired).saturating_mul(total.min(1 << 32)) >> 32) % total;
     let address = |mut at: u128| {

@@ -89,8 +89,7 @@ impl Resolver<'_> {
                     Some(IpFamily::V6) => "IPv6 address",
                     None => "address",
                 };
-                let message =
-                    format!("the interface `{}` has no {family} for `interface`", interface.name.value);
+                let message = format!("the interface `{}` has no {family} for `interface`", interface.name.value);
                 let found = Diagnostic::error(Code::InvalidRule, span, message);
                 let found = found.related(interface.name.span, "the interface");
                 self.report(found.help("give it one, or name addresses in the rule"));
@@ -132,8 +131,13 @@ impl Resolver<'_> {
                 if !about(&rules[at]) {
                     continue;
                 }
-                let found = Diagnostic::warning(Code::ShadowedRule, places[at], "the rule never matches: earlier rules match its packets");
-                let found = finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "this one"));
+                let found = Diagnostic::warning(
+                    Code::ShadowedRule,
+                    places[at],
+                    "the rule never matches: earlier rules match its packets",
+                );
+                let found =
+                    finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "this one"));
                 self.report(found.help("move it before them, or leave it out"));
             }
         }
