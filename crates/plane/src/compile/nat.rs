@@ -395,9 +395,5 @@ fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
             is_single |= rule.to == Addresses::Any;
         }
     }
-    spread.own.v4.sort_unstable();
-    spread.own.v4.dedup();
-    spread.own.v6.sort_unstable();
-    spread.own.v6.dedup();
-    Some(Spread { is_single, ..spread })
+    Some(Spread { own: spread.own.merged(), is_single })
 }

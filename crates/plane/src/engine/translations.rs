@@ -1,5 +1,8 @@
 //! Translations as people want to see them, and the rules that give them.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_base::clock::Time;
@@ -7,10 +10,10 @@ use weir_packet::wire::protocol;
 
 use crate::engine::flows::First;
 use crate::graph::session::{AnySession, Session, Tuple};
-use crate::model::{FlowTable, Gateway, NatIndex, NatList};
+use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::{Rule, Target};
+use crate::root::nat::Rule;
 use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, TranslationRow, Translations};
 
 /// The translations that were gathered.
@@ -69,84 +72,85 @@ fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
     Some(model.origins.place(list.rules.get(place)?.origin())?.to_string())
 }
 
-/// The lists of rules, in the order of the configuration, with what each rule has done at all interfaces that name its list.
+/// Sums of a rule's counters: packets, octets, translations, packets without a port.
+type Sums = [u64; 4];
+
+/// The lists of rules, in the order of the configuration, with the counters of each rule at all interfaces that name its list.
 pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
+    let mut counted: HashMap<(u16, u32), Sums> = HashMap::new();
+    for rule in root.nat.rules.iter() {
+        let sums = counted.entry((rule.list.0, rule.place)).or_default();
+        for counters in rule.counters.iter() {
+            let own = [&counters.packets, &counters.octets, &counters.opened, &counters.exhausted];
+            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
+        }
+    }
     let list = |(index, list): (u16, &NatList)| {
         let named = model.interfaces.iter().filter(|own| own.nat == Some(NatIndex(index)));
-        let rule = |place: usize| {
-            let is_its = |rule: &&Rule| rule.list == NatIndex(index) && rule.place as usize == place;
-            let mut row = NatRuleRow {
-                rule: list.rules[place].clone(),
-                packets: 0,
-                bytes: 0,
-                opened: 0,
-                exhausted: 0,
-                origin: origin(model, list, place).unwrap_or_default(),
-            };
-            for counters in root.nat.rules.iter().filter(is_its).flat_map(|rule| rule.counters.iter()) {
-                row.packets += counters.packets.value();
-                row.bytes += counters.octets.value();
-                row.opened += counters.opened.value();
-                row.exhausted += counters.exhausted.value();
-            }
-            row
+        let row = |(place, rule): (u32, &NatRule)| {
+            let [packets, bytes, opened, exhausted] = counted.get(&(index, place)).copied().unwrap_or_default();
+            let origin = origin(model, list, place as usize).unwrap_or_default();
+            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, origin }
         };
         NatStats {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
-            rules: (0..list.rules.len()).map(rule).collect(),
+            rules: (0..).zip(list.rules.iter()).map(row).collect(),
             origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
         }
     };
     (0..).zip(&model.nat).map(list).collect()
 }
 
+/// The addresses of a rule that translations have.
+#[derive(Default, Clone)]
+struct Used {
+    translations: usize,
+    addresses: HashMap<IpAddr, usize>,
+}
+
 /// The outside addresses that rules give to sources, with the translations that have them now.
 pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPool> {
-    let mut used: Vec<(usize, std::collections::HashMap<std::net::IpAddr, usize>)> =
-        vec![Default::default(); root.nat.rules.len()];
-    let mut count = |number: u32, version: u64, address: std::net::IpAddr| {
-        if let Some(own) = used.get_mut(number as usize).filter(|_| version == root.nat.version) {
-            own.0 += 1;
-            *own.1.entry(address).or_default() += 1;
-        }
-    };
+    let mut used = vec![Used::default(); root.nat.rules.len()];
     for (_, session) in first.sessions() {
-        match session {
-            AnySession::V4(own) => by_source(&own).into_iter().for_each(|(rule, to)| count(rule, own.version, to)),
-            AnySession::V6(own) => by_source(&own).into_iter().for_each(|(rule, to)| count(rule, own.version, to)),
+        let (version, found) = match session {
+            AnySession::V4(own) => (own.version, by_source(&own)),
+            AnySession::V6(own) => (own.version, by_source(&own)),
+        };
+        if let Some((rule, address)) = found
+            && let Some(own) = used.get_mut(rule as usize).filter(|_| version == root.nat.version)
+        {
+            own.translations += 1;
+            *own.addresses.entry(address).or_default() += 1;
         }
     }
-    let pool =
-        |(rule, (translations, addresses)): (&Rule, (usize, std::collections::HashMap<std::net::IpAddr, usize>))| {
-            let target: &Target = rule.source.as_ref()?;
-            let list = model.nat.get(usize::from(rule.list.0))?;
-            let size = |first: u128, last: u128| last - first + 1;
-            let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
-            let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
-            let mut greatest: Vec<(std::net::IpAddr, usize)> = addresses.into_iter().collect();
-            greatest.sort_by_key(|&(address, count)| (std::cmp::Reverse(count), address));
-            Some(NatPool {
-                list: list.name.clone(),
-                rule: rule.place as usize,
-                interface: root
-                    .interfaces
-                    .get(rule.interface as usize)
-                    .map_or_else(String::new, |own| own.name.to_string()),
-                addresses: v4.chain(v6).fold(0, u128::saturating_add),
-                ports: target.ports.clone(),
-                translations,
-                addresses_used: greatest.len(),
-                greatest: greatest.into_iter().take(3).collect(),
-                exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
-                origin: origin(model, list, rule.place as usize).unwrap_or_default(),
-            })
-        };
-    root.nat.rules.iter().zip(used).filter_map(pool).collect()
+    root.nat.rules.iter().zip(used).filter_map(|(rule, used)| pool(rule, used, (model, root))).collect()
+}
+
+fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<NatPool> {
+    let target = rule.source.as_ref()?;
+    let list = model.nat.get(usize::from(rule.list.0))?;
+    let size = |first: u128, last: u128| (last - first).saturating_add(1);
+    let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
+    let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
+    let mut greatest: Vec<(IpAddr, usize)> = used.addresses.into_iter().collect();
+    greatest.sort_by_key(|&(address, count)| (Reverse(count), address));
+    Some(NatPool {
+        list: list.name.clone(),
+        rule: rule.place as usize,
+        interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
+        addresses: v4.chain(v6).fold(0, u128::saturating_add),
+        ports: target.ports.clone(),
+        translations: used.translations,
+        addresses_used: greatest.len(),
+        greatest: greatest.into_iter().take(3).collect(),
+        exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
+        origin: origin(model, list, rule.place as usize).unwrap_or_default(),
+    })
 }
 
 /// The rule that gave a translation its source, and the source.
-fn by_source<K: Family>(session: &Session<K>) -> Option<(u32, std::net::IpAddr)> {
+fn by_source<K: Family>(session: &Session<K>) -> Option<(u32, IpAddr)> {
     let translation = session.translation?;
     let rule = match translation.source_by {
         Some(by) => by.rule?,

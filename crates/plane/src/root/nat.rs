@@ -121,6 +121,30 @@ impl Spans {
         K::of(self).iter().any(|&(first, last)| first <= address && address <= last)
     }
 
+    /// The same spans in their order, without overlaps.
+    #[must_use]
+    pub fn merged(self) -> Spans {
+        fn of<K: Family>(mut spans: Vec<(K, K)>) -> Vec<(K, K)> {
+            spans.sort_unstable();
+            let mut merged: Vec<(K, K)> = Vec::with_capacity(spans.len());
+            for (first, last) in spans {
+                match merged.last_mut() {
+                    Some(before) if first <= before.1 => before.1 = before.1.max(last),
+                    _ => merged.push((first, last)),
+                }
+            }
+            merged
+        }
+        Spans { v4: of(self.v4), v6: of(self.v6) }
+    }
+
+    /// An address is one of spans that were merged.
+    pub fn hold<K: Family>(&self, address: K) -> bool {
+        let spans = K::of(self);
+        let behind = spans.partition_point(|&(first, _)| first <= address);
+        behind.checked_sub(1).is_some_and(|at| address <= spans[at].1)
+    }
+
     /// The first address of a family.
     pub fn first<K: Family>(&self) -> Option<K> {
         K::of(self).first().map(|&(first, _)| first)
@@ -177,8 +201,22 @@ pub struct RuleCounters {
 /// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spread {
-    /// Outside addresses of the gateway that stand for inside ones.
+    /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
     /// All packets go to one worker: a rule translates destinations whatever they are.
     pub is_single: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_spans_hold_what_spans_contain() {
+        let spans = Spans { v4: vec![(20, 30), (5, 9), (7, 12), (25, 26), (40, 40)], v6: vec![(1 << 100, 1 << 101)] };
+        let merged = spans.clone().merged();
+        assert_eq!(merged.v4, [(5, 12), (20, 30), (40, 40)]);
+        assert!((0..50u32).all(|address| merged.hold(address) == spans.contain(address)));
+        assert!(merged.hold(1u128 << 100) && !merged.hold(0u128));
+    }
 }

@@ -51,7 +51,10 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         match member {
             Ok(Some(member)) => {
                 note::<K>(context, packet, member);
-                let Some(session) = K::of(&*context.sessions).get(member.number) else { continue };
+                let Some(session) = K::of(&*context.sessions).get(member.number) else {
+                    refuse(context, packet, place, Reason::NatUntranslated, found[index]);
+                    continue;
+                };
                 if apply::input(packet, session, member) {
                     packet.add_state(TRANSLATED);
                     let session = *session;
@@ -100,7 +103,10 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                 if is_new {
                     note::<K>(context, packet, member);
                 }
-                let Some(session) = K::of(&*context.sessions).get(member.number) else { continue };
+                let Some(session) = K::of(&*context.sessions).get(member.number) else {
+                    refuse(context, packet, place, Reason::NatUntranslated, found[index]);
+                    continue;
+                };
                 if apply::output(packet, session, member) {
                     packet.add_state(TRANSLATED);
                     let session = *session;

@@ -58,7 +58,8 @@ pub(crate) fn draw<K: Family>(
     }
     let Some(target) = &rule.source else { return found(Some(*tuple).filter(is_free)) };
     let spans = K::of(&target.spans);
-    let size = |&(first, last): &(K, K)| -> u128 { Into::<u128>::into(last) - Into::<u128>::into(first) + 1 };
+    let size =
+        |&(first, last): &(K, K)| -> u128 { (Into::<u128>::into(last) - Into::<u128>::into(first)).saturating_add(1) };
     let total = spans.iter().map(size).fold(0u128, u128::saturating_add);
     if total == 0 {
         return Draw::Exhausted;

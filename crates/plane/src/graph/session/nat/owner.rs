@@ -32,7 +32,7 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     if ingress.nat.is_outside() {
         return hash(arrival.source);
     }
-    if spread.own.contain(arrival.destination) {
+    if spread.own.hold(arrival.destination) {
         return hash(K::from(0));
     }
     let value = K::of(root.vrfs.get(usize::from(ingress.vrf))?).lookup(guard, arrival.destination);
