@@ -26,6 +26,7 @@ mod iperf;
 mod lab;
 mod links;
 mod mtu;
+mod nat;
 mod ping;
 mod reload;
 mod sav;

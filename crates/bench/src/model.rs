@@ -26,6 +26,7 @@ pub(crate) fn empty() -> Gateway {
         acls: Vec::new(),
         allowlists: Vec::new(),
         bindings: Vec::new(),
+        nat: Vec::new(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
@@ -52,6 +53,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         router_advertisement: None,
         sav: PerFamily::default(),
         access: Access::default(),
+        nat: None,
         origin: Origin(0),
     }
 }

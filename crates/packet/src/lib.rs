@@ -13,5 +13,6 @@ pub mod parse;
 pub mod reassembly;
 pub mod reset;
 pub mod text;
+pub mod translate;
 pub mod vector;
 pub mod wire;

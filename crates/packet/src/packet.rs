@@ -36,8 +36,8 @@ pub struct Packet {
     offload: Offload,
     /// What the chunk's scratch holds, and the chunk's class.
     kept: u8,
-    /// Room for a mark and a VRF.
-    _room: [u8; 3],
+    /// The note about its translation, 24 bits.
+    translation: [u8; 3],
     shown: Shown,
 }
 
@@ -149,7 +149,7 @@ impl Packet {
         },
         kept: 0,
         shown: Shown::EMPTY,
-        _room: [0; 3],
+        translation: [0; 3],
     };
 
     /// A frame of `len` octets behind the usual headroom. Its octets are whatever the buffer held before: for a
@@ -500,6 +500,21 @@ impl Packet {
     #[inline(always)]
     pub fn set_flow_out(&mut self, flow: u32) {
         self.flow_out = flow;
+    }
+
+    /// The note about its translation, below 2^24; 0: none. The graph defines the other values.
+    #[inline(always)]
+    pub fn translation(&self) -> u32 {
+        let [a, b, c] = self.translation;
+        u32::from_le_bytes([a, b, c, 0])
+    }
+
+    /// Notes its translation, in 24 bits.
+    #[inline(always)]
+    pub fn set_translation(&mut self, note: u32) {
+        let [a, b, c, upper] = note.to_le_bytes();
+        debug_assert_eq!(upper, 0);
+        self.translation = [a, b, c];
     }
 
     /// The transport header in the first fragment of its packet, as the graph noted it.

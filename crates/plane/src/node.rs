@@ -46,9 +46,13 @@ nodes! {
     Ip6AclIn "ip6-acl-in" "Applies ingress access lists to IPv6 packets.";
     Ip4Allow "ip4-allow" "Checks the sources of IPv4 packets against the allowlists.";
     Ip6Allow "ip6-allow" "Checks the sources of IPv6 packets against the allowlists.";
+    Ip4NatIn "ip4-nat-in" "Translates destinations of IPv4 packets.";
+    Ip6NatIn "ip6-nat-in" "Translates destinations of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";
+    Ip4NatOut "ip4-nat-out" "Translates sources of IPv4 packets.";
+    Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
     Ip4AclOut "ip4-acl-out" "Applies egress access lists to IPv4 packets.";
     Ip6AclOut "ip6-acl-out" "Applies egress access lists to IPv6 packets.";
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";

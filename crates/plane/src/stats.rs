@@ -309,6 +309,118 @@ pub struct FlowRule {
     pub origin: Option<String>,
 }
 
+/// Some translations, and how many there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translations {
+    /// The first of them.
+    pub rows: Vec<TranslationRow>,
+    /// How many match.
+    pub total: usize,
+}
+
+/// A translation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TranslationRow {
+    /// The worker that owns it.
+    pub worker: usize,
+    /// The protocol.
+    pub protocol: u8,
+    /// Its state.
+    pub state: &'static str,
+    /// No reply has passed; of TCP, it was never established.
+    pub half_open: bool,
+    /// The endpoints of its first packet, as it came in.
+    pub before: NatEnds,
+    /// The endpoints of its first packet, as it left.
+    pub after: NatEnds,
+    /// The interface that its first packet came in by.
+    pub received_on: String,
+    /// The list of the rule that gave it; `None`: the rules are others now, and no packet has passed since.
+    pub list: Option<String>,
+    /// The place of the rule in the list.
+    pub rule: Option<usize>,
+    /// Where the rule was declared.
+    pub origin: Option<String>,
+    /// Time since it was opened.
+    pub age: Duration,
+    /// Time since its last packet.
+    pub idle: Duration,
+    /// Time until it ends, if no packet passes before.
+    pub expires: Duration,
+    /// Packets, in its original direction and in the other.
+    pub packets: [u64; 2],
+    /// Octets from the IP header on, likewise.
+    pub bytes: [u64; 2],
+}
+
+/// The endpoints of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NatEnds {
+    /// Source address.
+    pub source: std::net::IpAddr,
+    /// Destination address.
+    pub destination: std::net::IpAddr,
+    /// Ports, if the protocol has some.
+    pub ports: Option<(u16, u16)>,
+    /// The identifier of an ICMP request.
+    pub identifier: Option<u16>,
+}
+
+/// A list of rules that translate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NatStats {
+    /// Its name.
+    pub name: String,
+    /// The interfaces that name it.
+    pub interfaces: Vec<String>,
+    /// Its rules, in order.
+    pub rules: Vec<NatRuleRow>,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// A rule that translates, and what it has done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NatRuleRow {
+    /// The rule.
+    pub rule: crate::model::NatRule,
+    /// Packets that it translated or kept.
+    pub packets: u64,
+    /// Their octets from the IP header on.
+    pub bytes: u64,
+    /// Translations that it began.
+    pub opened: u64,
+    /// Packets that found no free port or address.
+    pub exhausted: u64,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// The outside addresses of a rule at an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatPool {
+    /// The rule's list.
+    pub list: String,
+    /// Its place there.
+    pub rule: usize,
+    /// The interface.
+    pub interface: String,
+    /// How many addresses there are.
+    pub addresses: u128,
+    /// The ports that the rule names.
+    pub ports: Option<std::ops::RangeInclusive<u16>>,
+    /// Translations that have one of them now.
+    pub translations: usize,
+    /// Addresses that have translations.
+    pub addresses_used: usize,
+    /// The addresses with the most translations.
+    pub greatest: Vec<(std::net::IpAddr, usize)>,
+    /// Packets that found no free port or address.
+    pub exhausted: u64,
+    /// Where the rule was declared.
+    pub origin: String,
+}
+
 /// A route, as `show routes` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteRow {

@@ -23,8 +23,8 @@ use weir_port::Transmitter;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
 /// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/workers`); buffers
-/// leave more headroom than any link-layer header takes.
-const NOT_FORCED: [Reason; 3] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NoHeadroom];
+/// leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come.
+const NOT_FORCED: [Reason; 4] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::NoHeadroom];
 
 fn rig() -> Rig {
     let mut build = two_ports()
@@ -112,6 +112,15 @@ fn without_sessions() -> Vec<Reason> {
     rig.send("wan", "udp from 198.51.100.9 port 1 to 10.0.0.2 port 9");
     rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 2");
     rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 2 flags ack");
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
+/// Reasons of packets that are not translated.
+fn untranslated() -> Vec<Reason> {
+    let mut rig = two_ports().masquerade("wan", 5000..=5000).rig();
+    rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
+    rig.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
+    rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 2 flags rst");
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
@@ -298,6 +307,7 @@ fn every_reason_is_produced() {
     seen.extend(spoofed());
     seen.extend(listed());
     seen.extend(without_sessions());
+    seen.extend(untranslated());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

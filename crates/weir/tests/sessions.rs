@@ -1,5 +1,5 @@
-//! Scenarios of sessions, one in each file of `tests/sessions/`: a configuration, packets with their times, and the verdict on
-//! each. Those in `read/` were written from the documentation and the RFCs, without the code.
+//! Scenarios of sessions and of translation, one in each file of `tests/sessions/` and `tests/nat/`: a configuration, packets with
+//! their times, and the verdict on each. Those in `read/` were written from the documentation and the RFCs, without the code.
 //!
 //! ```text
 //! # a remark
@@ -7,13 +7,22 @@
 //! reload … end                       another one, put into force
 //! at SECONDS INTERFACE PACKET -> INTERFACE | local | drop REASON
 //! at SECONDS INTERFACE icmp-error TYPE CODE from ADDRESS to ADDRESS about { PACKET } -> …
+//! at … -> INTERFACE as PACKET        also the packet that leaves, but for its TTL
+//! at … -> drop REASON answer INTERFACE as PACKET      the ICMP error about it
 //! together … end                     the packets between are in one vector
 //! flows SESSIONS HALF-OPEN           how many there are now
 //! clear [RULE]                       sessions that a rule without its action matches end
+//! translations N                     how many translations there are now
+//! check $a = 5 | check $a != $b | check $a in 1024-65535
 //! ```
+//!
+//! `$NAME` stands for a port or an identifier. In a packet behind `as` that is no `icmp-error`, a name that was not seen before
+//! takes the value that the packet has there.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use weir::config;
 use weir_base::clock::Time;
@@ -33,7 +42,13 @@ struct Rig {
     file: String,
     line: usize,
     ordinal: u32,
+    /// The frames that left, each with the number of its packet and of its interface.
+    left: Left,
+    /// The values of names.
+    names: HashMap<String, u16>,
 }
+
+type Left = Arc<Mutex<Vec<(u32, u32, Vec<u8>)>>>;
 
 /// A packet of a scenario.
 struct Sent<'t> {
@@ -44,10 +59,16 @@ struct Sent<'t> {
     expected: &'t str,
 }
 
-struct Sink;
+struct Sink {
+    interface: u32,
+    left: Left,
+}
 
 impl Transmitter for Sink {
-    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
+    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
+        let packets = frame.places().iter().map(|&place| &vector[place]);
+        let frames = packets.map(|packet| (packet.ordinal(), self.interface, packet.data().to_vec()));
+        self.left.lock().unwrap().extend(frames);
         frame.len()
     }
 }
@@ -61,14 +82,16 @@ fn model(file: &str, text: &str) -> Gateway {
 impl Rig {
     fn new(file: &str, model: Gateway) -> Rig {
         let options = Options { seed: 1, invent_neighbors: true };
-        let mut rig = Rig { harness: Harness::new(model, options).unwrap(), file: file.into(), line: 0, ordinal: 0 };
+        let harness = Harness::new(model, options).unwrap();
+        let (left, names) = (Left::default(), HashMap::new());
+        let mut rig = Rig { harness, file: file.into(), line: 0, ordinal: 0, left, names };
         rig.connect();
         rig
     }
 
     fn connect(&mut self) {
         for index in 0..self.harness.model().interfaces.len() as u32 {
-            self.harness.connect(index, Box::new(Sink));
+            self.harness.connect(index, Box::new(Sink { interface: index, left: self.left.clone() }));
         }
     }
 
@@ -91,10 +114,8 @@ impl Rig {
         let interface = self.interface(interface);
         let mac = self.harness.interface_mac(interface).unwrap_or_else(|| wrong("no hardware address"));
         let macs = Macs { from: MacAddress([2, 0, 0, 0, 9, interface as u8]), to: MacAddress(mac) };
-        let frame = match packet.strip_prefix("icmp-error ") {
-            Some(error) => icmp_error(error, macs).unwrap_or_else(|| wrong("no ICMP error")),
-            None => described(packet, macs).unwrap_or_else(|| wrong("no packet")),
-        };
+        let packet = self.named(packet).unwrap_or_else(|name| wrong(&format!("no value of ${name}")));
+        let frame = frame(&packet, macs).unwrap_or_else(|| wrong("no packet"));
         Sent { line: self.line, time, interface, frame, expected: expected.trim() }
     }
 
@@ -106,6 +127,7 @@ impl Rig {
             assert!(self.harness.inject(sent.interface, &sent.frame, sent.time, self.ordinal));
             self.ordinal += 1;
         }
+        self.left.lock().unwrap().clear();
         let outcomes = self.harness.run();
         for (ordinal, sent) in (first..).zip(packets) {
             let outcome = outcomes.iter().find(|outcome| outcome.ordinal == ordinal);
@@ -116,8 +138,88 @@ impl Rig {
                 Verdict::Local => "local".into(),
                 Verdict::Held => "held".into(),
             };
-            assert_eq!(found, sent.expected, "{}:{}: {:?}", self.file, sent.line, outcome.acl);
+            let (expected, packet) = match sent.expected.split_once(" as ") {
+                Some((expected, packet)) => (expected, Some(packet)),
+                None => (sent.expected, None),
+            };
+            let (expected, answer) = match expected.split_once(" answer ") {
+                Some((expected, answer)) => (expected, Some(answer)),
+                None => (expected, None),
+            };
+            assert_eq!(found, expected, "{}:{}: {:?} {:?}", self.file, sent.line, outcome.acl, outcome.nat);
+            if let Some(packet) = packet {
+                let interface = answer.unwrap_or(expected);
+                let numbers = if answer.is_some() { &outcome.answers } else { &outcome.out };
+                let names: Vec<String> = numbers.iter().map(|&out| self.harness.interface_name(out)).collect();
+                assert!(names.iter().any(|name| name == interface), "{}:{}: {names:?}", self.file, sent.line);
+                self.line = sent.line;
+                self.compare(ordinal, packet, answer.is_some());
+            }
         }
+    }
+
+    /// A text of packets with the values of its names, or the first name that has none.
+    fn named(&self, text: &str) -> Result<String, String> {
+        let words = text.split(' ').map(|word| match word.strip_prefix('$') {
+            Some(name) => self.names.get(name).map(u16::to_string).ok_or_else(|| name.to_owned()),
+            None => Ok(word.to_owned()),
+        });
+        Ok(words.collect::<Result<Vec<String>, String>>()?.join(" "))
+    }
+
+    /// Compares the packet that left, or an ICMP error about it, with a text, in which names may be new.
+    fn compare(&mut self, ordinal: u32, text: &str, is_answer: bool) {
+        let left = self.left.lock().unwrap().clone();
+        let at = format!("{}:{}", self.file, self.line);
+        let (_, _, found) = left.iter().find(|(of, ..)| *of == ordinal).unwrap_or_else(|| panic!("{at}: nothing left"));
+        let found = &found[14..];
+        // From the port or identifier of the first name on, of the packet that has left.
+        let l4 = if found[0] >> 4 == 4 { usize::from(found[0] & 0xf) * 4 } else { 40 };
+        let word = |at: usize| u16::from_be_bytes([found[l4 + at], found[l4 + at + 1]]);
+        let words: Vec<&str> = text.split(' ').collect();
+        let to = words.iter().position(|word| *word == "to").unwrap_or(words.len());
+        for (place, name) in words.iter().enumerate().filter_map(|(at, word)| Some((at, word.strip_prefix('$')?))) {
+            let value = match words[place - 1] {
+                "id" => word(4),
+                _ if place < to => word(0),
+                _ => word(2),
+            };
+            self.names.entry(name.to_owned()).or_insert(value);
+        }
+        let text = self.named(text).unwrap_or_else(|name| panic!("{at}: no value of ${name}"));
+        let macs = Macs { from: MacAddress([2; 6]), to: MacAddress([4; 6]) };
+        let mut expected = frame(&text, macs).unwrap_or_else(|| panic!("{at}: no packet: {text}")).split_off(14);
+        // Errors of the gateway have a precedence, and may not be fragmented.
+        let free = if is_answer { [1..2, 4..8] } else { [0..0, 0..0] };
+        free.into_iter().for_each(|range| expected[range.clone()].copy_from_slice(&found[range]));
+        if found[0] >> 4 == 4 {
+            assert!(checksum::is_valid(&found[..l4]), "{at}: the checksum of the header: {found:x?}");
+            expected[8] = found[8];
+            expected[10..12].copy_from_slice(&found[10..12]);
+        } else {
+            expected[7] = found[7];
+        }
+        assert_eq!(found, expected, "{at}: {}", weir_packet::text::packet_summary(found));
+    }
+
+    /// Checks a statement about names.
+    fn check(&self, text: &str) {
+        let at = format!("{}:{}", self.file, self.line);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let value = |word: &str| -> u16 {
+            let known = word.strip_prefix('$').map(|name| self.names.get(name).copied());
+            known.unwrap_or_else(|| word.parse().ok()).unwrap_or_else(|| panic!("{at}: no value of {word}"))
+        };
+        let holds = match words[..] {
+            [one, "=", other] => value(one) == value(other),
+            [one, "!=", other] => value(one) != value(other),
+            [one, "in", range] => {
+                let (first, last) = range.split_once('-').unwrap_or_else(|| panic!("{at}: no range"));
+                (value(first)..=value(last)).contains(&value(one))
+            }
+            _ => panic!("{at}: {text}"),
+        };
+        assert!(holds, "{at}: {text}: {:?}", self.names);
     }
 
     fn run(&mut self, rest: &[&str]) {
@@ -147,6 +249,11 @@ impl Rig {
                     let found = format!("{} {half_open}", flows.total);
                     assert_eq!(found, rest.trim(), "{}:{number}: {:#?}", self.file, flows.rows);
                 }
+                "translations" => {
+                    let found = self.harness.translations(&FlowFilter::default(), usize::MAX);
+                    assert_eq!(found.total.to_string(), rest.trim(), "{}:{number}: {:#?}", self.file, found.rows);
+                }
+                "check" => self.check(rest),
                 "clear" => {
                     self.harness.clear_flows(&filter(rest));
                 }
@@ -170,7 +277,15 @@ fn filter(rule: &str) -> FlowFilter {
         let text = format!("version = 1\n[acl.filter]\nrules = [\"permit {rule}\"]\n");
         model("filter", &text).acls[0].rules[0].clone()
     });
-    FlowFilter { rule }
+    FlowFilter { rule, ..FlowFilter::default() }
+}
+
+/// A frame as text says, of a packet or an `icmp-error`.
+fn frame(text: &str, macs: Macs) -> Option<Vec<u8>> {
+    match text.strip_prefix("icmp-error ") {
+        Some(error) => icmp_error(error, macs),
+        None => described(text, macs),
+    }
 }
 
 /// A frame as text says; `bad-checksum` before it spoils the checksum of its IPv4 header.
@@ -225,13 +340,29 @@ fn scenario(path: &Path) {
 
 #[test]
 fn scenarios() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/sessions");
-    let list = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    run_all("tests/sessions");
+}
+
+#[test]
+fn scenarios_of_translation() {
+    run_all("tests/nat");
+}
+
+/// Runs the scenarios of a folder.
+fn run_all(folder: &str) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
     let mut files = list(&folder);
     files.extend(list(&folder.join("read")));
+    if let Ok(only) = std::env::var("WEIR_TEST_SCENARIO") {
+        files.retain(|path| path.to_string_lossy().contains(&only));
+    }
     files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
-    assert!(files.len() > 3, "scenarios");
+    assert!(!files.is_empty(), "scenarios");
     let mut failed = Vec::new();
     for file in files {
         if std::panic::catch_unwind(|| scenario(&file)).is_err() {

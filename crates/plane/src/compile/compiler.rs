@@ -15,6 +15,7 @@ use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
 use super::map::{Map, Places, PortPlace, Settings};
+use super::nat;
 use super::noted::Noted;
 use super::numbers::{Numbers, assign};
 use super::pass::{Pass, Routing};
@@ -73,6 +74,7 @@ pub struct Compiler {
     pub(super) acl: acl::Store,
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
+    pub(super) nat: nat::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -98,6 +100,7 @@ pub struct Prepared {
     acl: acl::Staged,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
+    nat: nat::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -131,6 +134,7 @@ impl Compiler {
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
+            nat: nat::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -214,6 +218,7 @@ impl Compiler {
         };
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
+        let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
@@ -242,6 +247,7 @@ impl Compiler {
             acl,
             allow,
             bindings,
+            nat,
             tables,
             differing,
         })
@@ -268,6 +274,7 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -329,6 +336,7 @@ impl Compiler {
             acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
+            nat: self.nat.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -437,6 +445,7 @@ impl Compiler {
                 acl_out: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
                 allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
                 bindings: crate::root::bindings::NONE,
+                nat: crate::root::nat::OfInterface::NONE,
                 ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 broadcasts: Arc::default(),
@@ -582,6 +591,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
                 assign(&mut numbers.zones, &name) as u16
             })
             .collect(),
+        nat_zones: nat::zones(&mut numbers.zones, gateway),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
     }
 }

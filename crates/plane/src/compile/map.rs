@@ -47,4 +47,6 @@ pub struct Map {
     pub samplers: Vec<u32>,
     /// By the model's index of an interface: the number of its zone.
     pub zones: Vec<u16>,
+    /// By the model's index of a VRF: the number of the zone of its translations.
+    pub nat_zones: Vec<u16>,
 }

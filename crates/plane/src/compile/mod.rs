@@ -16,6 +16,7 @@ mod compared;
 mod compiler;
 mod concerns;
 mod map;
+mod nat;
 mod noted;
 mod numbers;
 mod operations;

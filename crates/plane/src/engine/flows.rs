@@ -37,12 +37,15 @@ pub enum FlowOrder {
 pub struct FlowFilter {
     /// A rule that matches the packet that opened the session; its action means nothing. `None`: all sessions.
     pub rule: Option<AclRule>,
+    /// Translations are meant, not the sessions of access lists.
+    pub translations: bool,
 }
 
 /// A filter, for both families.
 pub(super) struct Compiled {
     v4: Option<Vec<Rule<u32>>>,
     v6: Option<Vec<Rule<u128>>>,
+    translations: bool,
 }
 
 impl Compiled {
@@ -52,16 +55,17 @@ impl Compiled {
             let number = |index: crate::model::InterfaceIndex| map.interfaces[index.0 as usize];
             filter.rule.as_ref().map(|rule| boxes(rule, number))
         }
-        Compiled { v4: of(filter, map), v6: of(filter, map) }
+        Compiled { v4: of(filter, map), v6: of(filter, map), translations: filter.translations }
     }
 
     pub(super) fn matches(&self, session: &AnySession) -> bool {
-        fn any<K: Family>(rules: Option<&[Rule<K>]>, session: &Session<K>) -> bool {
-            rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
+        fn any<K: Family>(rules: Option<&[Rule<K>]>, translations: bool, session: &Session<K>) -> bool {
+            session.translation.is_some() == translations
+                && rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
         }
         match session {
-            AnySession::V4(session) => any(self.v4.as_deref(), session),
-            AnySession::V6(session) => any(self.v6.as_deref(), session),
+            AnySession::V4(session) => any(self.v4.as_deref(), self.translations, session),
+            AnySession::V6(session) => any(self.v6.as_deref(), self.translations, session),
         }
     }
 }
@@ -105,6 +109,11 @@ impl First {
         if self.rows.len() > self.most {
             self.rows.pop_last();
         }
+    }
+
+    /// The sessions, each with its worker.
+    pub(super) fn sessions(self) -> impl Iterator<Item = (usize, AnySession)> {
+        self.rows.into_values()
     }
 
     pub(super) fn rows(

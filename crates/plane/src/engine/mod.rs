@@ -19,6 +19,7 @@ mod samples;
 mod show;
 mod stuck;
 mod traced;
+mod translations;
 mod why;
 mod workers;
 

@@ -40,6 +40,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
+use super::translations;
 
 /// How a gateway is to run.
 pub struct Options {
@@ -651,6 +652,50 @@ impl Engine {
         let counted = report::sessions_counted(self.workers.iter().map(|worker| &worker.counters.sessions));
         let counted = (counted, self.fast_path());
         Ok(self.root.with(|root| first.rows((&model, &compiler, root), &model.flow_table, counted, now)))
+    }
+
+    /// Translations, at most so many, the oldest first.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn translations<E>(
+        &self,
+        filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>,
+        most: usize,
+    ) -> Result<stats::Translations, E> {
+        let (model, map) = self.control.in_force();
+        let (now, first) = (self.clock.now(), self.gathered(&filter(&model)?, &map, most));
+        Ok(self.root.with(|root| translations::rows(first, (&model, root), &model.flow_table, now)))
+    }
+
+    /// The lists of rules that translate.
+    pub fn nat_lists(&self) -> Vec<stats::NatStats> {
+        let (model, _) = self.control.in_force();
+        self.root.with(|root| translations::lists(&model, root))
+    }
+
+    /// The outside addresses of rules that translate sources.
+    pub fn nat_pools(&self) -> Vec<stats::NatPool> {
+        let (model, map) = self.control.in_force();
+        let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
+        self.root.with(|root| translations::pools(first, (&model, root)))
+    }
+
+    /// The translations that a filter matches.
+    fn gathered(&self, filter: &FlowFilter, map: &crate::compile::Map, most: usize) -> First {
+        let filter = Compiled::new(&FlowFilter { translations: true, ..filter.clone() }, map);
+        let (now, mut first) = (self.clock.now(), First::new(FlowOrder::Age, most));
+        for (number, worker) in self.workers.iter().enumerate() {
+            flows::each(
+                |from| worker.flows(from),
+                |_, session| {
+                    if filter.matches(&session) {
+                        first.add(number, session, now);
+                    }
+                },
+            );
+        }
+        first
     }
 
     /// Ends the sessions that a filter matches; gives how many.

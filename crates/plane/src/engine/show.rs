@@ -260,7 +260,8 @@ pub(crate) fn decision(
                     .flatten(),
             })
         }
-        Fate::Validated { .. } => None,
+        Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
+        Fate::Validated { .. } | Fate::Nat { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -1,8 +1,8 @@
 //! Traced packets as values, with what decided about each.
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Miss, Role};
-use crate::model::Origin;
+use crate::graph::record::{Miss, NatEffect, Role};
+use crate::model::{NatIndex, Origin};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub enum TraceDecision {
     Ethertypes(Origin),
     /// The learned decision about its flow, or why it takes none.
     Flow(Option<Miss>),
+    /// A rule that translates: its list, its place there, and its effect.
+    Nat(NatIndex, u32, NatEffect),
     /// It is not in force any more.
     Gone,
 }

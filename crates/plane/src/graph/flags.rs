@@ -17,5 +17,20 @@ pub(crate) const RESET: State = State::from_bits(1 << 2);
 /// The packet counts for its session already: it was held.
 pub(crate) const COUNTED: State = State::from_bits(1 << 4);
 
+/// An address or a port of the packet was translated.
+pub(crate) const TRANSLATED: State = State::from_bits(1 << 6);
+
+/// The packet is one of the replies of its translation.
+pub(crate) const NAT_REPLY: State = State::from_bits(1 << 7);
+
+/// The packet is an ICMP error about a packet of its translation.
+pub(crate) const NAT_ERROR: State = State::from_bits(1 << 8);
+
+/// The packet belonged to no translation when it came in.
+pub(crate) const NAT_NONE: State = State::from_bits(1 << 9);
+
+/// The packet counts for its translation already: it was held.
+pub(crate) const NAT_HELD: State = State::from_bits(1 << 10);
+
 /// The fragment came from the worker that knows its first fragment.
 pub(crate) const HANDED: State = State::from_bits(1 << 5);

@@ -8,7 +8,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 pub use crate::graph::fragments::Upper;
-use crate::model::SpecialAction;
+use crate::model::{NatIndex, SpecialAction};
 use crate::reason::Reason;
 use crate::root::acl::Found;
 use crate::root::sav::Class;
@@ -82,6 +82,26 @@ impl Role {
             Role::Error => "error",
         }
     }
+}
+
+/// The effect of a rule that translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NatEffect {
+    /// The packet has these endpoints now.
+    To {
+        /// It was leaving, not coming in.
+        output: bool,
+        /// It goes in the other direction than the first packet of its translation.
+        reply: bool,
+        /// Its source, and the port.
+        source: (IpAddr, Option<u16>),
+        /// Its destination, and the port.
+        destination: (IpAddr, Option<u16>),
+    },
+    /// It keeps its endpoints.
+    Kept,
+    /// It is dropped.
+    Dropped,
 }
 
 /// Something that happened to the packet with a number.
@@ -158,6 +178,15 @@ pub enum Fate {
         /// The place in the model of the list that does not contain it; `None`: they all do.
         refused_by: Option<u16>,
     },
+    /// A rule that translates matched it, or gave the translation that it belongs to.
+    Nat {
+        /// The rule's list.
+        list: NatIndex,
+        /// Its place there.
+        place: u32,
+        /// The effect on the packet's endpoints.
+        effect: NatEffect,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -194,6 +223,14 @@ impl Fate {
                 Reason::AclDeny
                     | Reason::AclReject
                     | Reason::AclRateLimit
+                    | Reason::SessionLimit
+                    | Reason::SessionPickup
+            ),
+            Fate::Nat { effect: NatEffect::Dropped, .. } => matches!(
+                reason,
+                Reason::NatExhausted
+                    | Reason::NatUntranslated
+                    | Reason::NatWorker
                     | Reason::SessionLimit
                     | Reason::SessionPickup
             ),

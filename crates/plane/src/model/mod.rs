@@ -5,6 +5,7 @@
 mod acl;
 mod flow_table;
 mod index;
+mod nat;
 mod origin;
 mod rate;
 mod route;
@@ -25,6 +26,7 @@ pub use acl::{
 };
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
+pub use nat::{NatIndex, NatList, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
 pub use route::{NextHop, Route, RouteTarget};
@@ -55,6 +57,8 @@ pub struct Gateway {
     pub allowlists: Vec<Allowlist>,
     /// Bindings of hardware addresses to those of IP.
     pub bindings: Vec<Bindings>,
+    /// Lists of rules that translate addresses.
+    pub nat: Vec<NatList>,
     /// Where samples of packets go.
     pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
@@ -111,6 +115,8 @@ pub struct Interface {
     pub sav: PerFamily<Option<SavIndex>>,
     /// What comes in here, and what leaves here, is asked of by these.
     pub access: Access,
+    /// The rules that translate packets between it, as the outside, and the other interfaces of its routing domain.
+    pub nat: Option<NatIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }

@@ -97,6 +97,8 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     fn is_group(self) -> bool;
     /// The number as an address.
     fn address(self) -> IpAddr;
+    /// The address with this number, if there is one.
+    fn of_number(number: u128) -> Option<Self>;
     /// The address as a number, if it is of this family.
     fn of_address(address: IpAddr) -> Option<Self>;
     /// The source of a parsed packet, whose header is whole.
@@ -154,6 +156,10 @@ impl Family for u32 {
 
     fn address(self) -> IpAddr {
         IpAddr::V4(self.into())
+    }
+
+    fn of_number(number: u128) -> Option<u32> {
+        number.try_into().ok()
     }
 
     fn of_address(address: IpAddr) -> Option<u32> {
@@ -229,6 +235,10 @@ impl Family for u128 {
 
     fn address(self) -> IpAddr {
         IpAddr::V6(self.into())
+    }
+
+    fn of_number(number: u128) -> Option<u128> {
+        Some(number)
     }
 
     fn of_address(address: IpAddr) -> Option<u128> {

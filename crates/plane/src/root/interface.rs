@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use crate::model::{Address, PerFamily};
 use crate::root::counters::{Counter, TrafficCounter};
+use crate::root::nat;
 use crate::root::sav::{Broadcasts, SavCounters};
 
 /// An interface.
@@ -53,6 +54,8 @@ pub struct Interface {
     pub allow: PerFamily<u16>,
     /// Which of the root's bindings its packets' hardware addresses pass; [`crate::root::bindings::NONE`] without one.
     pub bindings: u16,
+    /// Its part in translation.
+    pub nat: nat::OfInterface,
     /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
     pub ethertypes_in: Option<Arc<[u16]>>,
     /// Those of what may leave.

@@ -14,6 +14,7 @@ pub mod ecmp;
 pub mod family;
 mod forwarding;
 mod interface;
+pub mod nat;
 mod pending;
 pub mod sampler;
 pub mod sav;
@@ -65,6 +66,8 @@ pub struct Root {
     pub allow: Allowlists,
     /// What they ask of hardware addresses.
     pub bindings: Bindings,
+    /// Rules that translate addresses.
+    pub nat: nat::Translators,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.

@@ -180,7 +180,7 @@ impl Change {
             29 => {
                 let mut filter = rule(random, links, &Default::default());
                 filter.received_on = None;
-                Change::ClearFlows(FlowFilter { rule: random.chance(0.7).then_some(filter) })
+                Change::ClearFlows(FlowFilter { rule: random.chance(0.7).then_some(filter), ..FlowFilter::default() })
             }
             30 => Change::ShareAcls(pick(random, &[0, 20, 4096])),
             31 => Change::Record(true),

@@ -21,9 +21,10 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind, Limits, LineCard, Match,
-    Mechanism, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
-    SavPolicy, SavRule, SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
+    Access, AclAction, AclRule, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
+    Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor, NextHop, Origin,
+    Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, Tag, Vrf,
+    VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -84,6 +85,7 @@ impl Build {
             acls: Vec::new(),
             allowlists: Vec::new(),
             bindings: Vec::new(),
+            nat: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -123,6 +125,7 @@ impl Build {
             router_advertisement,
             sav: PerFamily::default(),
             access: Access::default(),
+            nat: None,
             origin,
         });
         self
@@ -176,6 +179,24 @@ impl Build {
             self.0.vrfs.len() - 1
         });
         VrfIndex(index as u16)
+    }
+
+    /// Translates the sources of packets that leave by an interface into its address and these ports.
+    pub fn masquerade(mut self, interface: &str, ports: std::ops::RangeInclusive<u16>) -> Build {
+        let rule = NatRule {
+            verb: NatVerb::Source,
+            matches: AclRule::all(AclAction::Permit, Origin::default()),
+            to_interface: false,
+            source: Some(NatTarget { addresses: None, ports: Some(ports) }),
+            destination: None,
+            preserve: false,
+            comment: None,
+        };
+        let index = NatIndex(self.0.nat.len() as u16);
+        self.0.nat.push(NatList { name: interface.into(), rules: vec![rule].into(), origin: Origin::default() });
+        let at = self.interface(interface).0 as usize;
+        self.0.interfaces[at].nat = Some(index);
+        self
     }
 
     pub fn route(self, prefix: &str, target: RouteTarget) -> Build {

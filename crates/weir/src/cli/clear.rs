@@ -1,4 +1,4 @@
-//! `weir clear`: counters back to zero, and the end of sessions.
+//! `weir clear`: counters back to zero, and the end of sessions and translations.
 
 use clap::Args;
 
@@ -9,13 +9,14 @@ use crate::control::{Clear as What, ClearRequest};
 use crate::render::Report;
 use crate::render::flows::Cleared;
 
-/// Clears the counters of a running gateway, or ends sessions
+/// Clears the counters of a running gateway, or ends sessions or translations
 #[derive(Debug, Args)]
 pub struct Clear {
     /// What to clear
     #[arg(value_enum)]
     what: What,
-    /// For flows: a rule of an access list without its action, to end only the sessions that it matches
+    /// For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it
+    /// matches
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// Write JSON: how many sessions ended
@@ -33,7 +34,7 @@ impl Clear {
         if self.json && !answer.is_empty() {
             return print(&answer);
         }
-        if self.what == What::Flows {
+        if matches!(self.what, What::Flows | What::Nat) {
             print(&client.read::<Cleared>(&answer)?.text())?;
         }
         Ok(())

@@ -19,6 +19,7 @@ use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
+use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
@@ -112,6 +113,18 @@ enum What {
         #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
         format: Format,
     },
+    /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
+    Nat {
+        /// The part to show
+        #[arg(value_enum, default_value = "rules")]
+        what: Nat,
+        /// For translations: a rule of an access list without its action, which matches their first packets
+        #[arg(value_name = "FILTER")]
+        filter: Vec<String>,
+        /// For translations: only the first so many; 1000 unless given
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
     /// Samplers: samples taken, written and lost
     Samplers,
     /// Alarms for invalid packets, by interface, and their history
@@ -124,6 +137,17 @@ enum What {
     Tables,
     /// Version, process and configuration of the gateway
     Version,
+}
+
+/// A part of translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Nat {
+    /// The rules, and what they have translated
+    Rules,
+    /// The translations that there are
+    Translations,
+    /// Outside addresses, and how many translations have them
+    Pools,
 }
 
 /// An order of sessions.
@@ -193,6 +217,13 @@ impl Show {
                     Format::Table => asker.show::<Flows>(&target),
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
+            }
+            What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
+            What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
+            What::Nat { what: Nat::Translations, filter, limit } => {
+                let filter = (!filter.is_empty()).then(|| filter.join(" "));
+                let limit = limit.map(|limit| limit.to_string());
+                asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
             }
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),

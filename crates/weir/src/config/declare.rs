@@ -47,6 +47,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "group",
     "allowlist",
     "mac-ip",
+    "nat",
 ];
 
 /// Everything that the files declare.

@@ -113,6 +113,8 @@ codes! {
     UnknownAllowlist = "unknown-allowlist",
     /// Bindings of hardware addresses that are not declared.
     UnknownBindings = "unknown-bindings",
+    /// A list of NAT rules that is not declared.
+    UnknownNat = "unknown-nat",
     /// A group that is in itself, directly or by others.
     GroupCycle = "group-cycle",
     /// A zone with interfaces of several VRFs.
@@ -217,6 +219,8 @@ codes! {
     UnusedAllowlist = "unused-allowlist",
     /// Warning: bindings that no interface names.
     UnusedBindings = "unused-bindings",
+    /// Warning: a list of NAT rules that no interface names.
+    UnusedNat = "unused-nat",
     /// Warning: a list that is never reached, because one before it decides about all packets.
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.

@@ -65,6 +65,7 @@ pub(super) fn resolve(
     let routes = resolver.routes();
     let neighbors = resolver.neighbors(&routes);
     let groups = resolver.groups();
+    let nat = resolver.nat_lists();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
@@ -93,6 +94,7 @@ pub(super) fn resolve(
         acls,
         allowlists,
         bindings,
+        nat,
         workers,
         buffers,
         icmp,

@@ -238,6 +238,24 @@ impl Gateway for Fake {
         Ok(2)
     }
 
+    fn nat_lists(&self) -> Vec<stats::NatStats> {
+        sample::nat().0
+    }
+
+    fn nat_pools(&self) -> Vec<stats::NatPool> {
+        sample::nat().2
+    }
+
+    fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>> {
+        self.note(format!("translations {filter:?} {most}"));
+        Ok(sample::nat().1)
+    }
+
+    fn clear_translations(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        self.note(format!("clear translations {filter:?}"));
+        Ok(3)
+    }
+
     fn clear(&self, what: Clear) {
         self.note(format!("clear {what:?}"));
     }

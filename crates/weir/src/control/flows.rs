@@ -36,7 +36,7 @@ pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<Flo
         let message = finding.map_or_else(|| "a name is not known".to_owned(), |finding| finding.message);
         Box::new(Refusal::new(Kind::BadRequest, format!("the filter is not understood: {message}")))
     })?;
-    Ok(FlowFilter { rule: Some(rule) })
+    Ok(FlowFilter { rule: Some(rule), ..FlowFilter::default() })
 }
 
 /// A filter with the protocol and the endpoints that it leaves out.

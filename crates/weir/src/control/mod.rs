@@ -129,6 +129,20 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the filter is not understood.
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
+    /// The lists of rules that translate.
+    fn nat_lists(&self) -> Vec<stats::NatStats>;
+    /// The outside addresses of rules that translate sources.
+    fn nat_pools(&self) -> Vec<stats::NatPool>;
+    /// The translations that a filter matches, `most` at most.
+    ///
+    /// # Errors
+    /// When the filter is not understood.
+    fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>>;
+    /// Ends the translations that a filter matches; gives how many.
+    ///
+    /// # Errors
+    /// When the filter is not understood.
+    fn clear_translations(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The ethertypes that interfaces let pass.
     fn ethertypes(&self) -> Vec<stats::EthertypeStats>;
     /// Ports that failed while running, each once.
@@ -175,7 +189,9 @@ pub enum Clear {
     Neighbors,
     /// Sessions of access lists, which end: all, or as FILTER says
     Flows,
-    /// All of these but neighbours and sessions
+    /// Translations of addresses, which end: all, or as FILTER says
+    Nat,
+    /// All of these but neighbours, sessions and translations
     All,
 }
 
@@ -195,7 +211,7 @@ pub struct TraceRequest {
 pub struct ClearRequest {
     /// What to clear.
     pub what: Clear,
-    /// The sessions that end; none else has a filter.
+    /// The sessions or translations that end; none else has a filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 }

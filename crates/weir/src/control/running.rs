@@ -336,6 +336,27 @@ impl Gateway for Running {
         Ok(ended)
     }
 
+    fn nat_lists(&self) -> Vec<stats::NatStats> {
+        self.engine.nat_lists()
+    }
+
+    fn nat_pools(&self) -> Vec<stats::NatPool> {
+        self.engine.nat_pools()
+    }
+
+    fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>> {
+        self.engine.translations(|model| flows::filter(model, filter), most)
+    }
+
+    fn clear_translations(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let of = |model: &model::Gateway| {
+            flows::filter(model, filter).map(|filter| engine::FlowFilter { translations: true, ..filter })
+        };
+        let ended = self.engine.clear_flows(of)?;
+        tracing::info!("{} ended by hand", plural(ended as u64, "translation"));
+        Ok(ended)
+    }
+
     fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         self.engine.ethertypes()
     }
@@ -369,8 +390,8 @@ impl Gateway for Running {
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
-            // They are no counters: see `clear_flows`.
-            Clear::Flows => return,
+            // They are no counters: see `clear_flows` and `clear_translations`.
+            Clear::Flows | Clear::Nat => return,
         });
     }
 

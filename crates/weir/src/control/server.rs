@@ -25,6 +25,7 @@ use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
+use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
@@ -116,6 +117,9 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
+        .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
+        .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
+        .route("/v1/show/nat/translations", get(show_translations))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
@@ -197,6 +201,16 @@ async fn show_flows(State(gateway): State<Shared>, query: Result<Query<Wanted>, 
     Ok(document(200, &Flows::new(flows)))
 }
 
+async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
+    let Wanted { filter, limit, sort } = asked(query)?;
+    if sort.is_some() {
+        return Err(Refused::new(Kind::BadRequest, "translations are sorted by their age"));
+    }
+    let most = limit.unwrap_or(FLOWS);
+    let translations = apart(gateway, move |g| g.translations(filter.as_deref(), most)).await??;
+    Ok(document(200, &Translations::new(translations)))
+}
+
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let TraceRequest { node, count } = parsed(&received(body)?)?;
     if count == 0 {
@@ -214,8 +228,13 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
         let sessions = apart(gateway, move |g| g.clear_flows(filter.as_deref())).await??;
         return Ok(document(200, &Cleared { sessions: sessions as u64 }));
     }
+    if what == Clear::Nat {
+        let ended = apart(gateway, move |g| g.clear_translations(filter.as_deref())).await??;
+        return Ok(document(200, &Cleared { sessions: ended as u64 }));
+    }
     if filter.is_some() {
-        return Err(Refused::new(Kind::BadRequest, "only sessions (`flows`) are cleared by a filter"));
+        let message = "only sessions (`flows`) and translations (`nat`) are cleared by a filter";
+        return Err(Refused::new(Kind::BadRequest, message));
     }
     apart(gateway, move |g| g.clear(what)).await?;
     Ok(empty())

@@ -6,6 +6,7 @@ use weir_plane::graph::record::{Miss, Role};
 use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
+use crate::replay::nat::{effect_words, nat};
 use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
@@ -64,6 +65,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             }
         }
         .to_owned(),
+        TraceDecision::Nat(list, place, effect) => match nat(model, *list, *place) {
+            Some((list, named)) => format!("{}: {list}, {}", effect_words(effect), rule(&named)),
+            None => GONE.to_owned(),
+        },
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

@@ -12,6 +12,7 @@ pub mod flows;
 pub mod interfaces;
 pub mod live;
 pub mod matched;
+pub mod nat;
 pub mod neighbors;
 pub mod number;
 pub mod reloaded;

@@ -45,6 +45,71 @@ pub(crate) fn flows() -> Flows {
     }
 }
 
+/// A rule that translates, a translation of it, and its addresses.
+pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
+    let rule = weir_plane::model::NatRule {
+        verb: weir_plane::model::NatVerb::Source,
+        matches: weir_plane::model::AclRule {
+            family: Some(weir_plane::model::IpFamily::V4),
+            from: weir_plane::model::Addresses::Net("10.0.0.0/8".parse().unwrap()),
+            ..weir_plane::model::AclRule::all(weir_plane::model::AclAction::Permit, Default::default())
+        },
+        to_interface: false,
+        source: Some(weir_plane::model::NatTarget {
+            addresses: Some(weir_plane::model::Addresses::Net("198.51.100.9/32".parse().unwrap())),
+            ports: None,
+        }),
+        destination: None,
+        preserve: false,
+        comment: None,
+    };
+    let origin = "edge.toml:11".to_owned();
+    let row = NatRuleRow { rule, packets: 12, bytes: 1200, opened: 3, exhausted: 1, origin: origin.clone() };
+    let rules = NatStats {
+        name: "edge".into(),
+        interfaces: vec!["wan".into()],
+        rules: vec![row],
+        origin: "edge.toml:9".into(),
+    };
+    let before = NatEnds {
+        source: "10.0.0.5".parse().unwrap(),
+        destination: "203.0.113.9".parse().unwrap(),
+        ports: Some((4000, 53)),
+        identifier: None,
+    };
+    let after = NatEnds { source: "198.51.100.9".parse().unwrap(), ports: Some((50_000, 53)), ..before };
+    let translation = TranslationRow {
+        worker: 0,
+        protocol: 17,
+        state: "stream",
+        half_open: false,
+        before,
+        after,
+        received_on: "lan".into(),
+        list: Some("edge".into()),
+        rule: Some(0),
+        origin: Some(origin.clone()),
+        age: Duration::from_secs(10),
+        idle: Duration::from_secs(1),
+        expires: Duration::from_secs(119),
+        packets: [3, 2],
+        bytes: [300, 200],
+    };
+    let pool = NatPool {
+        list: "edge".into(),
+        rule: 0,
+        interface: "wan".into(),
+        addresses: 1,
+        ports: None,
+        translations: 2,
+        addresses_used: 1,
+        greatest: vec![("198.51.100.9".parse().unwrap(), 2)],
+        exhausted: 1,
+        origin,
+    };
+    (vec![rules], Translations { rows: vec![translation], total: 2 }, vec![pool])
+}
+
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {
     let interfaces = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     let own = AllowlistStats {

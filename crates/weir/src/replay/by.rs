@@ -5,7 +5,7 @@ use weir_plane::model::Place;
 use weir_plane::reason::Reason;
 use weir_plane::sav::By;
 
-use super::access;
+use super::{access, nat};
 
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
 /// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
@@ -17,7 +17,20 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         // Rules of the same prefix decide together: the first that has a place stands for them.
         return outcome.sav.as_ref()?.by.iter().find_map(|named| harness.place(named.origin));
     }
+    let translated = |reason: Reason| {
+        nat::not_translated_by(harness, outcome).filter(|_| {
+            matches!(
+                reason,
+                Reason::NatExhausted
+                    | Reason::NatUntranslated
+                    | Reason::NatWorker
+                    | Reason::SessionLimit
+                    | Reason::SessionPickup
+            )
+        })
+    };
     match outcome.verdict {
+        Verdict::Drop(reason) if let Some(place) = translated(reason) => return Some(place),
         Verdict::Drop(
             Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit | Reason::SessionLimit | Reason::SessionPickup,
         ) => {

@@ -16,6 +16,7 @@ use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
+use super::nat::{self, Translated};
 use super::sink::{self, Memory, Sent};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
@@ -58,6 +59,9 @@ pub struct Explanation {
     /// What the allowlists of its interface say of its source, up to the one that refuses it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
+    /// The effects of rules that translate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nat: Vec<Translated>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -209,6 +213,7 @@ impl Teller<'_> {
                 .map(|decision| Validation::new(self.harness, decision)),
             bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
             fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
+            nat: outcome.as_ref().map_or_else(Vec::new, |outcome| nat::translated(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
@@ -296,6 +301,16 @@ fn length(frame: &[u8]) -> Option<u32> {
     parsed.ok().map(|parsed| parsed.l3_length)
 }
 
+impl Explanation {
+    fn write_translated(&self, f: &mut fmt::Formatter<'_>, which: impl Fn(&Translated) -> bool) -> fmt::Result {
+        for nat in self.nat.iter().filter(|nat| which(nat)) {
+            section(f, "nat", &nat.sentence(), None)?;
+            nat.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
+        Ok(())
+    }
+}
+
 /// Columns of what stands in front of a section.
 const MARGIN: usize = 10;
 
@@ -320,6 +335,7 @@ impl fmt::Display for Explanation {
             let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
             lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
+        self.write_translated(f, |nat| nat.direction != Some("out"))?;
         if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
             let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
             let text = match prefix {
@@ -339,6 +355,7 @@ impl fmt::Display for Explanation {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
         }
+        self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {

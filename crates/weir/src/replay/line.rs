@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
+use super::nat::Translated;
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -39,6 +40,9 @@ pub struct Line<'a> {
     /// What the allowlists of its interface say of its source, up to the one that refused it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
+    /// The effects of rules that translate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nat: Vec<Translated>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -108,6 +112,7 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            nat: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -150,6 +155,7 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            nat: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

@@ -15,6 +15,7 @@ pub mod explanation;
 mod input;
 mod line;
 pub(crate) mod merge;
+pub mod nat;
 pub mod sink;
 pub(crate) mod station;
 pub mod validation;
@@ -376,6 +377,7 @@ impl Replay {
                 .map(|decision| Validation::new(&self.harness, decision)),
             bindings: outcome.and_then(|outcome| access::bound(&self.harness, outcome)),
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
+            nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

@@ -30,6 +30,7 @@ mod json;
 mod lexer;
 mod lines;
 mod names;
+pub mod nat;
 mod parser;
 pub(crate) mod prefix;
 pub(crate) mod quantity;

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Miss, Role};
-use crate::model::Origin;
+use crate::graph::record::{Fragmented, Miss, NatEffect, Role};
+use crate::model::{NatIndex, Origin};
 use crate::reason::Reason;
 
 /// What became of an input packet in the end.
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub bindings: Option<BindingDecision>,
     /// What the allowlists of its interface say of its source, up to the one that refused it; empty: none was asked.
     pub allow: Vec<Listed>,
+    /// The rules that translate which matched it, or gave its translation: list, place there and effect.
+    pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -75,6 +77,7 @@ impl Outcome {
         self.out.extend(later.out);
         self.answers.extend(later.answers);
         self.acl.extend(later.acl);
+        self.nat.extend(later.nat);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -92,6 +95,7 @@ impl Outcome {
             acl: self.acl,
             bindings: later.bindings.or(self.bindings),
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
+            nat: self.nat,
             route: self.route.or(later.route),
             waits: later.waits,
         }

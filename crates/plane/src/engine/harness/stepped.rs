@@ -37,6 +37,7 @@ use crate::stats::{self, Conservation};
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
+use crate::engine::translations;
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -292,6 +293,39 @@ impl Harness {
         self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, counted, now))
     }
 
+    /// Translations, at most so many, the oldest first.
+    pub fn translations(&self, filter: &FlowFilter, most: usize) -> stats::Translations {
+        let first = self.gathered(filter, most);
+        self.root.with(|root| translations::rows(first, (&self.model, root), &self.model.flow_table, self.now()))
+    }
+
+    /// The lists of rules that translate.
+    pub fn nat_lists(&self) -> Vec<stats::NatStats> {
+        self.root.with(|root| translations::lists(&self.model, root))
+    }
+
+    /// The outside addresses of rules that translate sources.
+    pub fn nat_pools(&self) -> Vec<stats::NatPool> {
+        let first = self.gathered(&FlowFilter::default(), usize::MAX);
+        self.root.with(|root| translations::pools(first, (&self.model, root)))
+    }
+
+    /// The translations that a filter matches.
+    fn gathered(&self, filter: &FlowFilter, most: usize) -> First {
+        let filter = FlowFilter { translations: true, ..filter.clone() };
+        let (now, filter) = (self.now(), Compiled::new(&filter, &self.map));
+        let mut first = First::new(FlowOrder::Age, most);
+        flows::each(
+            |from| Some(self.worker.flows(from, now)),
+            |_, session| {
+                if filter.matches(&session) {
+                    first.add(0, session, now);
+                }
+            },
+        );
+        first
+    }
+
     /// Ends the sessions that a filter matches; gives how many.
     pub fn clear_flows(&mut self, filter: &FlowFilter) -> usize {
         let (now, filter) = (self.now(), Compiled::new(filter, &self.map));
@@ -530,6 +564,7 @@ impl Harness {
                     acl: Vec::new(),
                     bindings: None,
                     allow: Vec::new(),
+                    nat: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -575,6 +610,7 @@ impl Harness {
                 let Harness { compiler, model, map, .. } = self;
                 outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
             }
+            Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);

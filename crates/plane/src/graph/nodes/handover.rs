@@ -6,19 +6,23 @@
 //! The flows of a worker that failed belong to the next one that goes on.
 
 use weir_packet::packet::Packet;
-use weir_packet::parse;
+use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::protocol;
 
 use super::{Context, stage};
 use crate::graph::peer::Peer;
+use crate::graph::session::nat;
 use crate::reason::Reason;
+use crate::root::family::Family;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let workers = context.peers.len() as u64;
     let mut handed = 0;
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let hash = parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed);
+        let hash = if context.root.nat.is_active() { translated_hash(context, packet) } else { None };
+        let hash = hash.unwrap_or_else(|| parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed));
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.
         let owner = ((u64::from(hash) * workers) >> 32) as usize;
         if owner == context.worker {
@@ -39,6 +43,25 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         context.counters.handed_out.add(handed);
         context.peers.iter_mut().flatten().for_each(Peer::show);
     }
+}
+
+/// The hash that names the owner of a packet where addresses are translated; `None`: that of its flow.
+fn translated_hash(context: &Context<'_>, packet: &Packet) -> Option<u32> {
+    fn of<K: Family>(context: &Context<'_>, packet: &Packet) -> Option<u32> {
+        let interface = packet.interface();
+        let (mut source, mut destination) = K::endpoints(packet.l3())?;
+        let is_icmp = packet.protocol() == if K::IS_V4 { protocol::ICMP } else { protocol::ICMPV6 };
+        // An error belongs to the packet that it quotes, which went in the other direction.
+        if is_icmp
+            && let Some(quoted) = parse::quoted(&packet.parsed(), packet.data())
+            && let Some(header) = packet.data().get(usize::from(quoted.l3)..)
+            && let Some((from, to)) = K::endpoints(header)
+        {
+            (source, destination) = (to, from);
+        }
+        nat::owner(context.root, context.guard, context.seed, nat::Arrival { interface, source, destination })
+    }
+    if packet.flags().contains(ParseFlags::IP4) { of::<u32>(context, packet) } else { of::<u128>(context, packet) }
 }
 
 /// Gives a packet to the owner that a hash names; gives whether the packet is gone, handed over or dropped.

@@ -13,7 +13,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
 use super::stage::Stage;
-use super::{Context, discard, lookup};
+use super::{Context, discard, lookup, nat};
 use crate::graph::flags::{ORIGINATED, RESET};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
@@ -23,6 +23,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         let packet = &mut vector[place];
         let reason = Reason::of(packet.reason()).unwrap_or(Reason::NoRoute);
         discard(context, packet, reason);
+        nat::undo(context, packet);
         let Some(mut error) = answer(context, packet, reason) else { continue };
         error.inherit(packet);
         context.counters.created.add(1);

@@ -30,6 +30,7 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
         // The packet has arrived; a reply in its buffer is another packet.
         session::pass(context, packet);
         Carried::clear(packet);
+        packet.set_translation(0);
         if packet.state().contains(ORIGINATED) {
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {

@@ -19,6 +19,7 @@ mod link_local;
 mod local;
 mod lookup;
 mod mac_ip;
+mod nat;
 mod nd_input;
 mod neighbor;
 mod next_hop;
@@ -61,12 +62,16 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6Sav => sav::run::<u128>(context, vector, frame),
         Node::Ip4AclIn => acl::run::<u32, acl::Input>(context, vector, frame),
         Node::Ip6AclIn => acl::run::<u128, acl::Input>(context, vector, frame),
+        Node::Ip4NatOut => nat::output::<u32>(context, vector, frame),
+        Node::Ip6NatOut => nat::output::<u128>(context, vector, frame),
         Node::Ip4AclOut => acl::run::<u32, acl::Output>(context, vector, frame),
         Node::Ip6AclOut => acl::run::<u128, acl::Output>(context, vector, frame),
         Node::Ip4MacIp => mac_ip::run::<u32>(context, vector, frame),
         Node::Ip6MacIp => mac_ip::run::<u128>(context, vector, frame),
         Node::Ip4Allow => allow::run::<u32>(context, vector, frame),
         Node::Ip6Allow => allow::run::<u128>(context, vector, frame),
+        Node::Ip4NatIn => nat::input::<u32>(context, vector, frame),
+        Node::Ip6NatIn => nat::input::<u128>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),

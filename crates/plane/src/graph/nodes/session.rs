@@ -4,15 +4,23 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
 use super::Context;
-use crate::graph::flags::COUNTED;
+use crate::graph::flags::{COUNTED, NAT_HELD};
 use crate::graph::record::Role;
-use crate::graph::session::{Carried, Membership, Way, ZoneOf};
+use crate::graph::session::{Carried, Membership, Way, ZoneOf, translated};
 use crate::root::acl::Found;
 use crate::root::family::Family;
 
 /// A packet leaves, or has arrived.
 #[inline]
 pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
+    if let Some(member) = translated(packet)
+        && !packet.state().contains(NAT_HELD)
+    {
+        match packet.flags().contains(ParseFlags::IP4) {
+            true => context.sessions.pass_translated::<u32>(packet, member, context.now),
+            false => context.sessions.pass_translated::<u128>(packet, member, context.now),
+        }
+    }
     if packet.flow().max(packet.flow_out()) <= 1 {
         return;
     }
@@ -32,6 +40,9 @@ pub(super) fn hold(context: &mut Context<'_>, packet: &mut Packet) {
     pass(context, packet);
     if packet.flow() > 1 {
         packet.add_state(COUNTED);
+    }
+    if packet.translation() > 0 {
+        packet.add_state(NAT_HELD);
     }
     Carried::clear(packet);
 }

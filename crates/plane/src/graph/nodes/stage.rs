@@ -24,6 +24,8 @@ pub(crate) enum Stage {
     Acl,
     /// Allowlists.
     Allow,
+    /// Translation of destinations.
+    Nat,
     /// The lookup itself.
     Lookup,
     /// The egress that a policy gives packets with forged sources, whatever their destination.
@@ -33,8 +35,16 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 7] =
-        [Stage::Sav, Stage::Bindings, Stage::Acl, Stage::Allow, Stage::Lookup, Stage::Redirect, Stage::IpInput];
+    const ALL: [Stage; 8] = [
+        Stage::Sav,
+        Stage::Bindings,
+        Stage::Acl,
+        Stage::Allow,
+        Stage::Nat,
+        Stage::Lookup,
+        Stage::Redirect,
+        Stage::IpInput,
+    ];
 
     /// The stage at which a packet goes on.
     #[inline(always)]
@@ -69,6 +79,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
+    } else if from <= Stage::Nat && interface.nat.finds_in {
+        of(v4, Node::Ip4NatIn, Node::Ip6NatIn)
     } else {
         lookup
     }
@@ -81,6 +93,7 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Bindings || root.bindings.lists.is_empty())
         && (from > Stage::Acl || !root.acl.input)
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
+        && (from > Stage::Nat || !root.nat.is_active())
 }
 
 /// Whether flows of packets that come in by an interface are learned.
@@ -158,9 +171,22 @@ pub(super) fn onward(
     }
 }
 
-/// The node of a packet that leaves by this adjacency: egress lists where the interface has some, else the rewrite.
+/// The node of a packet that leaves by this adjacency: translation where the interface has it, else as [`listed`].
 #[inline]
 pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
+    if root.nat.is_active() {
+        let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
+        if root.interfaces.get(number as usize).is_some_and(|interface| interface.nat.finds_out) {
+            return of(v4, Node::Ip4NatOut, Node::Ip6NatOut);
+        }
+    }
+    listed(root, adjacency, v4)
+}
+
+/// The node of a packet that leaves by this adjacency with the addresses that it has: egress lists where the interface has
+/// some, else the rewrite.
+#[inline]
+fn listed(root: &Root, adjacency: u32, v4: bool) -> Node {
     let rewrite = of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite);
     if !root.acl.output {
         return rewrite;
@@ -177,11 +203,25 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
 /// Sends on packets that leave by the adjacencies that they were given.
 #[inline]
 pub(super) fn leave(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
+    if !context.root.nat.is_active() {
+        return leave_translated(context, vector, frame, v4);
+    }
+    leave_by(context, vector, frame, |root, adjacency| egress(root, adjacency, v4));
+}
+
+/// The same for packets whose addresses stay as they are now.
+#[inline]
+pub(super) fn leave_translated(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
     if !context.root.acl.output {
         return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
     }
+    leave_by(context, vector, frame, |root, adjacency| listed(root, adjacency, v4));
+}
+
+#[inline]
+fn leave_by(context: &mut Context<'_>, vector: &Vector, frame: &Indices, node: impl Fn(&Root, u32) -> Node) {
     let adjacency = |place: u8| vector[place].forwarding();
     for run in frame.places().chunk_by(|&one, &other| adjacency(one) == adjacency(other)) {
-        context.next.extend_places(egress(context.root, adjacency(run[0]), v4), run);
+        context.next.extend_places(node(context.root, adjacency(run[0])), run);
     }
 }

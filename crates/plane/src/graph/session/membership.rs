@@ -3,6 +3,7 @@
 use weir_packet::packet::Packet;
 
 use super::state::Way;
+use crate::graph::flags::{NAT_ERROR, NAT_REPLY};
 
 /// How a packet belongs to a session: the session's number, and the packet's direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,29 @@ pub(crate) enum Carried {
     None,
     /// It belongs to a session.
     Session(Membership),
+}
+
+/// The number of a translation that a packet's note has no room for, and those behind it.
+pub(crate) const MOST_NOTED: u32 = (1 << 24) - 1;
+
+/// The translation that a packet is noted to belong to.
+#[inline]
+pub(crate) fn translated(packet: &Packet) -> Option<Membership> {
+    let number = packet.translation().checked_sub(1)?;
+    let way = if packet.state().contains(NAT_REPLY) { Way::Reply } else { Way::Original };
+    Some(Membership { number, way, is_error: packet.state().contains(NAT_ERROR) })
+}
+
+/// Notes the translation that a packet belongs to: once.
+#[inline]
+pub(crate) fn set_translated(packet: &mut Packet, member: Membership) {
+    packet.set_translation(member.number + 1);
+    if member.way == Way::Reply {
+        packet.add_state(NAT_REPLY);
+    }
+    if member.is_error {
+        packet.add_state(NAT_ERROR);
+    }
 }
 
 impl Carried {

@@ -10,6 +10,7 @@
 mod bounds;
 mod hand;
 mod membership;
+pub(crate) mod nat;
 mod of_family;
 mod page;
 mod record;
@@ -17,13 +18,16 @@ mod related;
 mod sessions;
 mod slab;
 mod state;
+mod translated;
+mod translation;
 mod tuple;
 
-pub(crate) use membership::{Carried, Membership, ZoneOf};
+pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};
 pub(crate) use record::{OpenedBy, Opener, Session};
 pub(crate) use related::quoted;
 pub(crate) use sessions::Sessions;
-pub(crate) use state::Way;
+pub(crate) use state::{Progress, Way};
+pub(crate) use translation::{SourceBy, Translation};
 pub(crate) use tuple::{Tuple, identifier, query};

@@ -39,8 +39,8 @@ pub(crate) enum Admission {
 
 /// The sessions of one family.
 pub(crate) struct OfFamily<K: Family> {
-    table: Table<K::FlowKey, u32>,
-    sessions: Slab<Session<K>>,
+    pub(super) table: Table<K::FlowKey, u32>,
+    pub(super) sessions: Slab<Session<K>>,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -49,7 +49,7 @@ pub(crate) struct OfFamily<K: Family> {
 }
 
 /// A table's value: the session's number, and in the lowest bit the direction.
-fn value(number: u32, way: Way) -> u32 {
+pub(super) fn value(number: u32, way: Way) -> u32 {
     number << 1 | u32::from(way == Way::Reply)
 }
 
@@ -205,26 +205,14 @@ impl<K: Family> OfFamily<K> {
         output: bool,
         (version, now): (u64, Time),
     ) -> Admission {
-        let (key, reply) = (tuple.key(), tuple.reversed().key());
         let mut rules = [None; 2];
         rules[usize::from(output)] = Some(by);
-        let session = Session {
-            tuple,
-            opener,
-            rules,
-            progress,
-            created: now,
-            last: now,
-            version,
-            packets: [0; 2],
-            octets: [0; 2],
-            original: None,
-            reply: None,
-            protocol: tuple.protocol,
-            confirmed: false,
-            older: NONE,
-            newer: NONE,
-        };
+        self.add(Session { rules, ..Session::new(tuple, progress, opener, (version, now)) })
+    }
+
+    /// Adds a session, for which there is room.
+    pub(super) fn add(&mut self, session: Session<K>) -> Admission {
+        let (key, reply) = (session.tuple.key(), session.reply().key());
         let Some(number) = self.sessions.insert(session) else { return Admission::Full };
         if self.table.insert(key, value(number, Way::Original)).is_err() {
             self.sessions.remove(number);
@@ -321,12 +309,12 @@ impl<K: Family> OfFamily<K> {
     /// Ends a session.
     pub(crate) fn end(&mut self, number: u32) {
         let Some(session) = self.sessions.get(number) else { return };
-        let (tuple, half_open) = (session.tuple, session.progress.is_half_open());
+        let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         if half_open {
             self.unlink(number);
         }
-        self.table.remove(&tuple.key());
-        self.table.remove(&tuple.reversed().key());
+        self.table.remove(&key);
+        self.table.remove(&reply);
         self.sessions.remove(number);
     }
 

@@ -6,6 +6,7 @@ use weir_table::classify::{Fields, Fragment};
 
 use super::bounds::Bounds;
 use super::state::{Progress, Way};
+use super::translation::Translation;
 use super::tuple::Tuple;
 use crate::graph::flow::Decision;
 use crate::model::FlowTable;
@@ -95,6 +96,8 @@ pub(crate) struct Session<K> {
     pub(crate) rules: [Option<OpenedBy>; 2],
     /// The tuple of its original direction.
     pub(crate) tuple: Tuple<K>,
+    /// Its other tuple and the rule that gave it, if it is a translation.
+    pub(crate) translation: Option<Translation<K>>,
 }
 
 /// Octets in front of the decision about a direction. Decisions lie on lines of their own.
@@ -106,6 +109,28 @@ const _: () = assert!(ORIGINAL % 64 + size_of::<Option<Decision>>() <= 64 && ORI
 const _: () = assert!(REPLY % 64 + size_of::<Option<Decision>>() <= 64);
 
 impl<K: Family> Session<K> {
+    /// A session that its first packet opens now, by no rule of a list.
+    pub(super) fn new(tuple: Tuple<K>, progress: Progress, opener: Opener, (version, now): (u64, Time)) -> Session<K> {
+        Session {
+            tuple,
+            opener,
+            translation: None,
+            rules: [None; 2],
+            progress,
+            created: now,
+            last: now,
+            version,
+            packets: [0; 2],
+            octets: [0; 2],
+            original: None,
+            reply: None,
+            protocol: tuple.protocol,
+            confirmed: false,
+            older: NONE,
+            newer: NONE,
+        }
+    }
+
     /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
     #[inline]
     pub(crate) fn left(&self, bounds: &Bounds, now: Time) -> u64 {
@@ -127,9 +152,20 @@ impl<K: Family> Session<K> {
         }
     }
 
+    /// The tuple of its replies, as they come in.
+    #[inline]
+    pub(crate) fn reply(&self) -> Tuple<K> {
+        self.translation.map_or_else(|| self.tuple.reversed(), |own| own.reply)
+    }
+
     /// The fields of the packet that opened it.
     pub(crate) fn fields(&self) -> Fields<K> {
         self.opener.fields(&self.tuple)
+    }
+
+    /// The same with another tuple.
+    pub(crate) fn fields_with(&self, tuple: &Tuple<K>) -> Fields<K> {
+        self.opener.fields(tuple)
     }
 
     /// No packet of it has left yet.

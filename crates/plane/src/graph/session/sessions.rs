@@ -8,7 +8,7 @@ use weir_table::flow::Secret;
 
 use super::bounds::Bounds;
 use super::hand::Hand;
-use super::membership::{Carried, ZoneOf};
+use super::membership::{Carried, Membership, ZoneOf};
 use super::of_family::OfFamily;
 use crate::graph::counters::SessionCounters;
 use crate::model::FlowTable;
@@ -22,8 +22,8 @@ pub(crate) struct Sessions {
     pub(super) bounds: Bounds,
     /// The version of the root that the bounds are of.
     generation: u64,
-    /// Some zone of the root has rules that open sessions.
-    reflects: bool,
+    /// Some rule of the root opens sessions.
+    opens: bool,
     hand: Hand,
 }
 
@@ -58,7 +58,7 @@ impl Sessions {
             v6: OfFamily::new(secret()),
             bounds: Bounds { settings: FlowTable::default(), sessions: 0, half_open: 0 },
             generation: 0,
-            reflects: false,
+            opens: false,
             hand: Hand::default(),
         }
     }
@@ -73,7 +73,7 @@ impl Sessions {
         // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up.
         let share = |all: u32| (all as usize).div_ceil(workers.max(1));
         self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
-        self.reflects = root.acl.reflecting.contains(&true);
+        self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
         self.v4.set_most(entries);
@@ -87,7 +87,7 @@ impl Sessions {
 
     /// Allocates memory for the sessions that one vector may open.
     pub(crate) fn prepare(&mut self) {
-        if self.reflects {
+        if self.opens {
             let room = self.bounds.sessions.saturating_sub(self.len());
             self.v4.prepare(room);
             self.v6.prepare(room);
@@ -160,6 +160,11 @@ impl Sessions {
         }
     }
 
+    /// A packet of a translation has left, was delivered or is held.
+    pub(crate) fn pass_translated<K: Family>(&mut self, packet: &Packet, member: Membership, now: Time) {
+        K::of_mut(self).pass(packet, member, now);
+    }
+
     /// The packets of a vector have gone: sessions that none of them confirmed end.
     pub(crate) fn end_vector(&mut self, counters: &SessionCounters) {
         self.v4.end_vector();
@@ -207,6 +212,11 @@ fn visit<K: Family>(
     if session.left(bounds, now) == 0 {
         own.end(number);
         counters.expired.add(1);
+    } else if session.translation.is_some() {
+        if !own.is_current(at, number) {
+            own.end(number);
+            counters.revoked.add(1);
+        }
     } else if session.version != version && !own.match_again(at, version, bounds, number) {
         own.end(number);
         counters.revoked.add(1);

@@ -1,9 +1,10 @@
-//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]` and `[mac-ip.NAME]`, and what interfaces say of them.
+//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]` and `[nat.NAME]`, and what interfaces say of them.
 
 mod allowlist;
 mod bindings;
 mod group;
 mod list;
+mod nat;
 mod of_interface;
 
 use super::super::table::{Reader, Table, Value};
@@ -13,6 +14,7 @@ pub(in super::super) use allowlist::{Allowlist, Sources};
 pub(in super::super) use bindings::Bindings;
 pub(in super::super) use group::{Group, Members};
 pub(in super::super) use list::List;
+pub(in super::super) use nat::Nat;
 pub(super) use of_interface::read as of_interface;
 pub(in super::super) use of_interface::{Ethertypes, OfInterface};
 
@@ -23,6 +25,7 @@ pub(in super::super) struct Access {
     pub(in super::super) lists: Vec<List>,
     pub(in super::super) allowlists: Vec<Allowlist>,
     pub(in super::super) bindings: Vec<Bindings>,
+    pub(in super::super) nat: Vec<Nat>,
     /// Some group or its name could not be read: names that seem unknown may be its own.
     pub(in super::super) lost_groups: bool,
     /// The same of lists.
@@ -31,6 +34,8 @@ pub(in super::super) struct Access {
     pub(in super::super) lost_allowlists: bool,
     /// The same of bindings.
     pub(in super::super) lost_bindings: bool,
+    /// The same of rules that translate.
+    pub(in super::super) lost_nat: bool,
 }
 
 impl Access {
@@ -40,6 +45,7 @@ impl Access {
         self.lost_lists = true;
         self.lost_allowlists = true;
         self.lost_bindings = true;
+        self.lost_nat = true;
     }
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, lost: impl Fn(&str) -> bool) {
@@ -48,6 +54,7 @@ impl Access {
         self.lost_allowlists |=
             lost("allowlist") | named(reader, root, "allowlist", allowlist::read, &mut self.allowlists);
         self.lost_bindings |= lost("mac-ip") | named(reader, root, "mac-ip", bindings::read, &mut self.bindings);
+        self.lost_nat |= lost("nat") | named(reader, root, "nat", nat::read, &mut self.nat);
     }
 }
 

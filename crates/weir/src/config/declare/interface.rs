@@ -27,6 +27,7 @@ const KEYS: &[&str] = &[
     "allow",
     "ethertypes",
     "mac-ip",
+    "nat",
     "fault",
     "capture",
 ];
@@ -93,6 +94,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         router_advertisement,
         sav,
         access: access::of_interface(reader, &table),
+        nat: table.get("nat").and_then(|value| reader.reference(value, "the name of a list of NAT rules")),
     })
 }
 

@@ -29,6 +29,8 @@ pub(in super::super) struct Interface {
     /// Names of policies.
     pub(in super::super) sav: PerFamily<Option<At<String>>>,
     pub(in super::super) access: OfInterface,
+    /// The name of a list of rules that translate.
+    pub(in super::super) nat: Option<At<String>>,
 }
 
 /// The device of the host that an interface punts to.

@@ -4,12 +4,13 @@ mod allowlists;
 mod bindings;
 mod groups;
 mod lists;
+mod nat;
 mod needless;
 mod twice;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, PerFamily};
+use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily};
 
 use super::super::declare::Interface;
 use super::super::declare::access::{self, OfInterface};
@@ -28,6 +29,7 @@ enum Kind {
     Allowlist,
     Bindings,
     Group,
+    Nat,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Allowlist => ("allowlist", "allowlists", "allowlist", Code::UnknownAllowlist),
             Kind::Bindings => ("list of bindings", "lists of bindings", "mac-ip", Code::UnknownBindings),
             Kind::Group => ("group", "groups", "group", Code::UnknownGroup),
+            Kind::Nat => ("list of NAT rules", "lists of NAT rules", "nat", Code::UnknownNat),
         }
     }
 }
@@ -53,6 +56,7 @@ impl<'a> Resolver<'a> {
         self.access.bindings = self.named(Kind::Bindings, bindings);
         let groups = access.groups.iter().map(|group| &group.name).collect();
         self.access.groups = self.named(Kind::Group, groups);
+        self.access.nat = self.named(Kind::Nat, access.nat.iter().map(|list| &list.name).collect());
     }
 
     fn named(&mut self, kind: Kind, names: Vec<&'a At<String>>) -> Named<'a> {
@@ -106,6 +110,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The rules that translate at an interface.
+    pub(super) fn nat_of(&mut self, interface: &'a Interface) -> Option<NatIndex> {
+        let lost = self.declared.access.lost_nat;
+        self.one_of(Kind::Nat, interface.nat.as_ref()?, lost).map(NatIndex)
+    }
+
     fn ethertypes(&mut self, declared: Option<&access::Ethertypes>) -> Option<Ethertypes> {
         let (types, span) = declared?;
         Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
@@ -134,6 +144,7 @@ impl<'a> Resolver<'a> {
             Kind::Allowlist => &mut self.access.allowlists,
             Kind::Bindings => &mut self.access.bindings,
             Kind::Group => &mut self.access.groups,
+            Kind::Nat => &mut self.access.nat,
         };
         if let Some(&index) = named.by_name.get(name.value.as_str()) {
             named.used[usize::from(index)] = true;
@@ -193,7 +204,9 @@ impl<'a> Resolver<'a> {
         let bindings = bindings.map(|it| (it, "no interface names the bindings", Code::UnusedBindings));
         let groups = access.groups.iter().map(|group| &group.name).zip(&self.access.groups.used);
         let groups = groups.map(|it| (it, "no rule names the group", Code::UnusedGroup));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups);
+        let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
+        let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
+        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });

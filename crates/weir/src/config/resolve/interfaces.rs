@@ -164,6 +164,7 @@ impl<'a> Resolver<'a> {
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),
             access: self.access_of(interface),
+            nat: self.nat_of(interface),
             origin,
         })
     }

@@ -38,8 +38,8 @@
 
 mod conditions;
 mod limit;
-mod parser;
-mod print;
+pub(in crate::rules) mod parser;
+pub(in crate::rules) mod print;
 #[cfg(test)]
 mod tests;
 mod vocabulary;
@@ -56,6 +56,7 @@ pub use limit::Limit;
 pub(crate) use limit::default_burst;
 pub(in crate::rules) use parser::without_replies;
 pub use vocabulary::{Members, Vocabulary, understand};
+pub(in crate::rules) use vocabulary::{Resolving, has};
 pub(crate) use vocabulary::{Role, Wrong};
 pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};
 pub(crate) use words::protocol_name;
@@ -300,7 +301,7 @@ impl FromStr for Rule {
 }
 
 /// The family of addresses; all of them have none, and groups may have both.
-fn family_of(addresses: &Addresses) -> Option<IpFamily> {
+pub(in crate::rules) fn family_of(addresses: &Addresses) -> Option<IpFamily> {
     let v4 = match addresses {
         Addresses::Any | Addresses::Group(_) => return None,
         Addresses::Net(net) => net.addr().is_ipv4(),
@@ -310,7 +311,7 @@ fn family_of(addresses: &Addresses) -> Option<IpFamily> {
 }
 
 /// The family that alone has a protocol.
-fn family_of_protocol(protocol: u8) -> Option<IpFamily> {
+pub(in crate::rules) fn family_of_protocol(protocol: u8) -> Option<IpFamily> {
     match protocol {
         ICMP => Some(IpFamily::V4),
         ICMP6 => Some(IpFamily::V6),

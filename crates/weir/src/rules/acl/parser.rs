@@ -31,25 +31,30 @@ const ACTIONS: [Action; 6] = [
 ];
 
 /// Something that was read, and where it stands.
-pub(super) type Placed<T> = Option<(T, Range<usize>)>;
+pub(in crate::rules) type Placed<T> = Option<(T, Range<usize>)>;
 
 /// A line, as far as it has been read, and what its readers share.
-pub(super) struct Line<'l, 's, 't> {
-    pub(super) lexer: Lexer<'l>,
+pub(in crate::rules) struct Line<'l, 's, 't> {
+    pub(in crate::rules) lexer: Lexer<'l>,
     pub(super) names: &'s mut Names,
     sink: &'s mut Sink<'t>,
     /// Where it stands in the sink's text.
     base: usize,
 }
 
-impl Line<'_, '_, '_> {
+impl<'l, 's, 't> Line<'l, 's, 't> {
+    /// A line that stands at octet `base` of the sink's text.
+    pub(in crate::rules) fn new(text: &'l str, base: usize, names: &'s mut Names, sink: &'s mut Sink<'t>) -> Self {
+        Line { lexer: Lexer::new(text), names, sink, base }
+    }
+
     /// Something is odd at a place of the line.
     pub(super) fn warn(&mut self, place: Range<usize>, problem: Problem) {
         self.sink.warning(place.start + self.base..place.end + self.base, problem);
     }
 
     /// Lists have no place in a rule.
-    pub(super) fn one_of_them(&self, what: &str) -> Result<(), Failure> {
+    pub(in crate::rules) fn one_of_them(&self, what: &str) -> Result<(), Failure> {
         let next = self.lexer.clone().next()?;
         if next.what != What::Comma {
             return Ok(());
@@ -74,7 +79,7 @@ impl Line<'_, '_, '_> {
 
 /// Reads a line that stands at octet `base` of the sink's text. `None`: it is no rule, and the sink knows why.
 pub(super) fn parse(text: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Option<Rule> {
-    let mut line = Line { lexer: Lexer::new(text), names, sink, base };
+    let mut line = Line::new(text, base, names, sink);
     match rule(text, &mut line) {
         Ok(rule) => Some(rule),
         Err((range, problem)) => {
@@ -174,14 +179,14 @@ fn does(lexer: &mut Lexer<'_>) -> Result<(Action, Range<usize>), Failure> {
 }
 
 /// The family of a rule, as far as it is known.
-struct Is<'l> {
+pub(in crate::rules) struct Is<'l> {
     /// And what says so.
-    family: Option<(IpFamily, &'l str)>,
+    pub(in crate::rules) family: Option<(IpFamily, &'l str)>,
 }
 
 impl<'l> Is<'l> {
     /// Something of the rule is of a family.
-    fn of(&mut self, family: IpFamily, word: &'l str, place: Range<usize>) -> Result<(), Failure> {
+    pub(in crate::rules) fn of(&mut self, family: IpFamily, word: &'l str, place: Range<usize>) -> Result<(), Failure> {
         match &self.family {
             Some((known, by)) if *known != family => {
                 let message = format!("`{}` is of another family than `{}`", shown(word), shown(by));
@@ -197,7 +202,7 @@ impl<'l> Is<'l> {
 
     /// Refuses an extension header of IPv6 as a protocol, unless the rule is about IPv4 alone. The parser walks past such
     /// headers (RFC 8200, 4), so a packet's protocol is the one behind them: the rule would match no packet of IPv6.
-    fn matches(&self, protocol: u8, word: &str, place: Range<usize>) -> Result<(), Failure> {
+    pub(in crate::rules) fn matches(&self, protocol: u8, word: &str, place: Range<usize>) -> Result<(), Failure> {
         let family = self.family.as_ref().map(|(family, _)| *family);
         if family == Some(IpFamily::V4) || !numbers::is_extension(protocol) {
             return Ok(());
@@ -211,13 +216,13 @@ impl<'l> Is<'l> {
     }
 
     /// The family, if the rule names it.
-    fn written(&self) -> Option<IpFamily> {
+    pub(in crate::rules) fn written(&self) -> Option<IpFamily> {
         self.family.as_ref().filter(|(_, by)| ["ip4", "ip6"].contains(by)).map(|(family, _)| *family)
     }
 }
 
 /// Family, protocol or `ip`, and the word `from` behind them.
-fn what(lexer: &mut Lexer<'_>) -> Result<(Placed<IpFamily>, Placed<u8>), Failure> {
+pub(in crate::rules) fn what(lexer: &mut Lexer<'_>) -> Result<(Placed<IpFamily>, Placed<u8>), Failure> {
     const WHAT: &str = "`ip`, `ip4`, `ip6` or a protocol";
     let (first, range) = match self::word(lexer, WHAT)? {
         ("from", range) => {
@@ -263,7 +268,7 @@ fn protocol(word: &str, range: &Range<usize>, what: &str, others: &[&str]) -> Re
 }
 
 /// Addresses of a rule, and what they say of its family.
-fn end_of<'l>(line: &mut Line<'l, '_, '_>, is: &mut Is<'l>) -> Result<Addresses, Failure> {
+pub(in crate::rules) fn end_of<'l>(line: &mut Line<'l, '_, '_>, is: &mut Is<'l>) -> Result<Addresses, Failure> {
     let token = line.lexer.next()?;
     let word = match token.what {
         What::Word(word) if !["to", "port"].contains(&word) => word,
@@ -276,7 +281,11 @@ fn end_of<'l>(line: &mut Line<'l, '_, '_>, is: &mut Is<'l>) -> Result<Addresses,
     Ok(addresses)
 }
 
-fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Result<Addresses, Failure> {
+pub(in crate::rules) fn addresses(
+    line: &mut Line<'_, '_, '_>,
+    word: &str,
+    place: Range<usize>,
+) -> Result<Addresses, Failure> {
     if word == ANY {
         return Ok(Addresses::Any);
     }
@@ -324,7 +333,7 @@ fn addresses(line: &mut Line<'_, '_, '_>, word: &str, place: Range<usize>) -> Re
 }
 
 /// What stands behind the word `port`.
-pub(super) fn ports(
+pub(in crate::rules) fn ports(
     line: &mut Line<'_, '_, '_>,
     protocol: Option<u8>,
     port: Range<usize>,
@@ -377,7 +386,7 @@ fn member<T>(
     what: &str,
     read: impl FnOnce(&mut Line<'_, '_, '_>, &str, Range<usize>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let mut line = Line { lexer: Lexer::new(text), names, sink, base: 0 };
+    let mut line = Line::new(text, 0, names, sink);
     let (word, place) = word(&mut line.lexer, what)?;
     let member = read(&mut line, word, place)?;
     let behind = line.lexer.next()?;
@@ -392,7 +401,7 @@ pub(super) fn place_of(rule: &str, role: Role, name: &str) -> Option<Range<usize
         let Token { what, range } = lexer.next().ok()?;
         match what {
             What::Word(word) if at == Some(role) && word == name => return Some(range),
-            What::Word("from" | "to") => at = Some(Role::Addresses),
+            What::Word("from" | "to" | "as" | "source" | "destination") => at = Some(Role::Addresses),
             What::Word("port") => at = Some(Role::Ports),
             What::Word(RECEIVED_ON) => at = Some(Role::Interfaces),
             What::Word(_) if at == Some(Role::Interfaces) => {}
@@ -412,7 +421,7 @@ pub(super) fn number(word: &str, range: &Range<usize>, what: &str, most: u64) ->
 }
 
 /// A number up to `most`, or two with a hyphen between.
-pub(super) fn span(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<(u64, u64), Failure> {
+pub(in crate::rules) fn span(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<(u64, u64), Failure> {
     let wrong = |message: String| Err((range.clone(), Problem::new(Kind::Rule, message)));
     let parse = |part: &str| {
         let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -77,9 +77,9 @@ impl Rule {
 }
 
 /// Which packets a rule is about: family, protocol, or `ip`.
-struct What {
-    family: Option<IpFamily>,
-    protocol: Option<u8>,
+pub(in crate::rules) struct What {
+    pub(in crate::rules) family: Option<IpFamily>,
+    pub(in crate::rules) protocol: Option<u8>,
 }
 
 impl fmt::Display for What {
@@ -100,7 +100,7 @@ impl fmt::Display for What {
 }
 
 /// Addresses, and perhaps ports.
-fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: &Ports) -> fmt::Result {
+pub(in crate::rules) fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: &Ports) -> fmt::Result {
     match addresses {
         Addresses::Any => f.write_str(ANY)?,
         Addresses::Net(net) => write!(f, "{net}")?,
@@ -115,7 +115,7 @@ fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: &Ports) -
 }
 
 /// A number, or two with a hyphen between.
-struct Span<'r, N>(&'r RangeInclusive<N>);
+pub(in crate::rules) struct Span<'r, N>(pub(in crate::rules) &'r RangeInclusive<N>);
 
 impl<N: fmt::Display + PartialEq> fmt::Display for Span<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -75,7 +75,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    fn new(role: Role, word: String, kind: Kind, message: String) -> Wrong {
+    pub(in crate::rules) fn new(role: Role, word: String, kind: Kind, message: String) -> Wrong {
         Wrong { role, word, problem: Problem::new(kind, message) }
     }
 
@@ -172,14 +172,19 @@ impl Wrong {
 }
 
 /// Makes values of names, and notes what is wrong with them.
-struct Resolving<'v> {
+pub(in crate::rules) struct Resolving<'v> {
     vocabulary: &'v Vocabulary,
-    wrong: Vec<Wrong>,
+    pub(in crate::rules) wrong: Vec<Wrong>,
     /// Something is wrong, here or where it was declared.
-    lost: bool,
+    pub(in crate::rules) lost: bool,
 }
 
-impl Resolving<'_> {
+impl<'v> Resolving<'v> {
+    /// Nothing is wrong so far.
+    pub(in crate::rules) fn new(vocabulary: &'v Vocabulary) -> Self {
+        Resolving { vocabulary, wrong: Vec::new(), lost: false }
+    }
+
     fn note<T>(&mut self, found: Result<Option<T>, Wrong>) -> Option<T> {
         let found = found.unwrap_or_else(|wrong| {
             self.wrong.push(wrong);
@@ -189,7 +194,7 @@ impl Resolving<'_> {
         found
     }
 
-    fn addresses(&mut self, addresses: &Addresses) -> model::Addresses {
+    pub(in crate::rules) fn addresses(&mut self, addresses: &Addresses) -> model::Addresses {
         match addresses {
             Addresses::Any => model::Addresses::Any,
             Addresses::Net(net) => model::Addresses::Net(*net),
@@ -243,7 +248,7 @@ impl Resolving<'_> {
 }
 
 /// Whether addresses, which a rule may name, have any of a family.
-fn has(addresses: &model::Addresses, family: IpFamily) -> bool {
+pub(in crate::rules) fn has(addresses: &model::Addresses, family: IpFamily) -> bool {
     let is = |v4: bool| v4 == (family == IpFamily::V4);
     match addresses {
         model::Addresses::Any => true,
@@ -259,7 +264,7 @@ impl Rule {
     /// # Errors
     /// If the names of the rule do not stand for what it needs; empty where that has been said of their declarations.
     pub(crate) fn model(&self, vocabulary: &Vocabulary, origin: Origin) -> Result<model::AclRule, Vec<Wrong>> {
-        let mut resolving = Resolving { vocabulary, wrong: Vec::new(), lost: false };
+        let mut resolving = Resolving::new(vocabulary);
         let (from, to) = (resolving.addresses(&self.from), resolving.addresses(&self.to));
         let transport = resolving.transport(&self.transport);
         let received_on = self.received_on.as_ref().and_then(|interfaces| resolving.interfaces(interfaces));

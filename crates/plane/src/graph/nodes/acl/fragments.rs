@@ -9,7 +9,6 @@ use weir_table::classify::{Address, Fields, Fragment};
 
 use super::super::stage::Stage;
 use super::super::{Context, local};
-use super::direction::Direction;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::{First, Later, Upper};
 use crate::graph::record::{Fate, Fragmented};
@@ -29,18 +28,30 @@ pub(super) enum Way {
     Refuse,
 }
 
+/// Where rules look at a fragment.
+#[derive(Clone, Copy)]
+pub(in crate::graph::nodes) struct At {
+    /// The stage at which it goes on if it has to wait. Policies before that decide once, not again after the wait.
+    pub(in crate::graph::nodes) stage: Stage,
+    /// It is leaving.
+    pub(in crate::graph::nodes) output: bool,
+    /// The number of the interface whose rules look at it.
+    pub(in crate::graph::nodes) interface: u32,
+}
+
 /// What rules see of a fragment; `None` if it waits, or is dropped.
 #[cold]
 #[inline(never)]
-pub(super) fn take<K: Family, D: Direction>(
+pub(in crate::graph::nodes) fn take<K: Family>(
     context: &mut Context<'_>,
     packet: &mut Packet,
     place: u8,
     needs_transport: bool,
     fields: Fields<K>,
+    at: At,
 ) -> Option<Fields<K>> {
     let way = way(context, packet, needs_transport, fields);
-    note::<K, D>(context, packet, &way);
+    note::<K>(context, packet, at, &way);
     match way {
         Way::Ask => return Some(fields),
         Way::Given(first) => {
@@ -49,14 +60,12 @@ pub(super) fn take<K: Family, D: Direction>(
         }
         Way::Refuse => context.next.refuse(packet, place, Reason::AclFragment),
         Way::Wait(piece) => {
-            // Policies before this one decide once, not again after the wait.
-            let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
-            stage.resumes(packet);
+            at.stage.resumes(packet);
             match context.fragments.wait(piece.key, packet.take(), context.now) {
                 Ok(()) => context.counters.set_aside.add(1),
                 Err(refused) => {
                     *packet = refused;
-                    record::<K, D>(context, packet, Fragmented::NoRoom);
+                    record::<K>(context, packet, at, Fragmented::NoRoom);
                     context.next.refuse(packet, place, Reason::AclFragment);
                 }
             }
@@ -65,21 +74,21 @@ pub(super) fn take<K: Family, D: Direction>(
     None
 }
 
-fn note<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, way: &Way) {
+fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, at: At, way: &Way) {
     let fragmented = match way {
         Way::Ask => return,
         Way::Given(first) => Fragmented::Given(first.protocol, first.upper),
         Way::Wait(_) => Fragmented::Waits,
         Way::Refuse => Fragmented::Refused,
     };
-    record::<K, D>(context, packet, fragmented);
+    record::<K>(context, packet, at, fragmented);
 }
 
-fn record<K: Family, D: Direction>(context: &mut Context<'_>, packet: &Packet, fragmented: Fragmented) {
+fn record<K: Family>(context: &mut Context<'_>, packet: &Packet, at: At, fragmented: Fragmented) {
     // What is told of a packet does not go on about our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
-        let interface = D::interface(context.root.adjacencies.view(), packet);
-        context.record(packet, Fate::Fragment { interface, output: D::OUTPUT, v4: K::IS_V4, fragmented });
+        let At { interface, output, .. } = at;
+        context.record(packet, Fate::Fragment { interface, output, v4: K::IS_V4, fragmented });
     }
 }
 

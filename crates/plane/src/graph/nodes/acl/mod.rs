@@ -9,7 +9,7 @@
 mod batch;
 mod direction;
 mod disposition;
-mod fragments;
+pub(super) mod fragments;
 mod session;
 
 use weir_packet::packet::Packet;
@@ -17,6 +17,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
+use super::stage::Stage;
 use super::{Context, fields};
 use crate::root::Root;
 use crate::root::acl::{self, Chain, Found, PAGE};
@@ -25,6 +26,7 @@ use crate::root::family::Family;
 use batch::Batch;
 use direction::Direction;
 pub(super) use direction::{Input, Output};
+use fragments::At;
 
 pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut others = group::<K, D>(context, vector, frame);
@@ -105,7 +107,9 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
         {
             let needs_transport = chain.needs_transport || zone_of.is_some();
             let fields = batch.fields[index];
-            match fragments::take::<K, D>(context, &mut vector[place], place, needs_transport, fields) {
+            let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
+            let at = At { stage, output: D::OUTPUT, interface: by };
+            match fragments::take(context, &mut vector[place], place, needs_transport, fields, at) {
                 Some(fields) => batch.fields[index] = fields,
                 None => continue,
             }

@@ -11,7 +11,7 @@ use super::super::stage::Stage;
 use super::super::{Context, handover};
 use super::batch::Batch;
 use super::direction::Direction;
-use crate::graph::flags::{HANDED, ORIGINATED};
+use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple, ZoneOf};
 use crate::reason::Reason;
@@ -100,7 +100,9 @@ fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector,
 #[inline(always)]
 fn zone_of<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> ZoneOf {
     let came_by = |own: &crate::root::Interface| own.zone == zone;
-    if !D::OUTPUT || context.root.interfaces.get(packet.interface() as usize).is_some_and(came_by) {
+    // A packet that was translated belongs to another session as it leaves than as it came in.
+    let is_same = !packet.state().contains(TRANSLATED);
+    if !D::OUTPUT || is_same && context.root.interfaces.get(packet.interface() as usize).is_some_and(came_by) {
         ZoneOf::Ingress
     } else {
         ZoneOf::Egress
@@ -268,6 +270,11 @@ pub(super) fn hand_over<K: Family, D: Direction>(
     zone: u16,
     fields: &Fields<K>,
 ) -> bool {
+    // Translation has spread fragments as all other packets.
+    let interface = context.root.interfaces.get(packet.interface() as usize);
+    if interface.is_some_and(|own| own.nat.zone != crate::root::nat::NONE) {
+        return false;
+    }
     if context.peers.len() < 2 || packet.state().contains(HANDED) || packet.state().contains(ORIGINATED) {
         return false;
     }

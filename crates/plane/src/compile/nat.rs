@@ -1,0 +1,399 @@
+//! Rules that translate become chains: one for packets that come in by any interface of a routing domain, and one for packets
+//! that leave by each outside interface. A rule stands in them once for each interface that names its list.
+//!
+//! Chains are built anew when a rule, or an address that one stands for, is another one than before; else the old ones
+//! stay. Rules that stay keep their counters.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_base::reclaim::Domain;
+use weir_table::classify::{self, Limits, Writer};
+use weir_table::sav::NoRoom;
+
+use super::boxes::{Bits, boxes};
+use super::map::Map;
+use super::numbers::assign;
+use super::rubbish::Rubbish;
+use super::table_full::TableFull;
+use crate::model::{
+    self as model, AclRule, Addresses, Gateway, Group, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
+    Vrf,
+};
+use crate::root::Interface;
+use crate::root::nat::{NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
+
+/// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
+const OCTETS_PER_RULE: usize = 4096;
+const LEAST_OCTETS: usize = 4 << 20;
+const MOST_OCTETS: usize = 4 << 30;
+
+/// A rule for one of the interfaces that name its list, without its counters.
+#[derive(Clone, PartialEq)]
+struct Instance {
+    interface: u32,
+    vrf: u16,
+    list: NatIndex,
+    place: u32,
+    name: String,
+    rule: NatRule,
+    inside: Spans,
+    source: Option<Target>,
+    destination: Option<Target>,
+    /// The rules of access lists that match packets as they come in, and as they leave.
+    matches_in: Option<AclRule>,
+    matches_out: Option<AclRule>,
+}
+
+/// The classifiers of a chain, which its tables live as long as.
+struct Chain {
+    v4: Writer<u32>,
+    v6: Writer<u128>,
+}
+
+/// The chains of the model in force.
+#[derive(Default)]
+pub(super) struct Store {
+    instances: Vec<Instance>,
+    chains: Vec<Chain>,
+    current: Translators,
+    version: u64,
+}
+
+/// The chains of a model, for which there is room; `None`: they are those in force.
+pub(super) struct Prepared(Option<New>);
+
+struct New {
+    instances: Vec<Instance>,
+    chains: Vec<Chain>,
+    current: Translators,
+}
+
+impl Store {
+    /// Builds the chains of a model.
+    ///
+    /// # Errors
+    /// When there is no room: then nothing has changed.
+    pub(super) fn prepare(
+        &self,
+        domain: &Domain,
+        workers: usize,
+        (gateway, map): (&Gateway, &Map),
+        interfaces: &[Interface],
+    ) -> Result<Prepared, TableFull> {
+        let instances = instances(gateway, map, interfaces);
+        if instances == self.instances {
+            return Ok(Prepared(None));
+        }
+        let mut chains = Vec::new();
+        for (range, output) in ranges(&instances) {
+            chains.push(chain(domain, gateway, &instances[range.clone()], range.start, output)?);
+        }
+        let mut before: HashMap<(String, String, usize), Arc<[RuleCounters]>> = counted(&self.instances)
+            .into_iter()
+            .zip(self.current.rules.iter().map(|rule| rule.counters.clone()))
+            .collect();
+        let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| Rule {
+            list: instance.list,
+            place: instance.place,
+            interface: instance.interface,
+            verb: instance.rule.verb,
+            inside: instance.inside.clone(),
+            source: instance.source.clone(),
+            destination: instance.destination.clone(),
+            first_port: first_port(&instance.rule.matches.transport),
+            preserve: instance.rule.preserve,
+            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
+        });
+        let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
+        let current = Translators {
+            rules: rules.collect(),
+            v4: chains.iter().map(|chain| chain.v4.table()).collect(),
+            v6: chains.iter().map(|chain| chain.v6.table()).collect(),
+            spread: (0..vrfs).map(|vrf| spread(&instances, vrf)).collect(),
+            version: self.version + 1,
+        };
+        Ok(Prepared(Some(New { instances, chains, current })))
+    }
+
+    /// Takes the chains of a model over.
+    pub(super) fn commit(
+        &mut self,
+        Prepared(new): Prepared,
+        (gateway, map): (&Gateway, &Map),
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
+        if let Some(New { instances, chains, current }) = new {
+            rubbish.push(std::mem::replace(&mut self.chains, chains));
+            self.version = current.version;
+            self.instances = instances;
+            self.current = current;
+        }
+        let ranges = ranges(&self.instances);
+        for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+            let vrf = map.vrfs[usize::from(interface.vrf.0)];
+            let of = |output: bool, is: &dyn Fn(&Instance) -> bool| {
+                let at = ranges.iter().position(|(range, out)| *out == output && is(&self.instances[range.start]));
+                at.map_or(NONE, |at| at as u16)
+            };
+            let zone = map.nat_zones[usize::from(interface.vrf.0)];
+            let is_translated = self.instances.iter().any(|instance| instance.vrf == vrf);
+            interfaces[number as usize].nat = if is_translated {
+                let input = of(false, &|instance| instance.vrf == vrf);
+                let output = of(true, &|instance| instance.interface == number);
+                let is_outside = interface.nat.is_some();
+                // Without rules about ingress no packet is translated that comes from inside and stays there.
+                let inwards = self
+                    .instances
+                    .iter()
+                    .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                OfInterface {
+                    zone,
+                    input: if inwards { input } else { NONE },
+                    output,
+                    finds_in: is_outside || inwards,
+                    finds_out: is_outside || inwards,
+                }
+            } else {
+                OfInterface::NONE
+            };
+        }
+    }
+
+    /// The chains of the next root.
+    pub(super) fn current(&self) -> &Translators {
+        &self.current
+    }
+}
+
+/// Keys of counters: the interface, the rule, and how many before it are the same.
+fn counted(instances: &[Instance]) -> Vec<(String, String, usize)> {
+    let mut seen: HashMap<(String, String), usize> = HashMap::new();
+    let of = |instance: &Instance| {
+        let mut rule = instance.rule.clone();
+        rule.matches.origin = Origin::default();
+        let key = (format!("{} {}", instance.interface, instance.name), format!("{rule:?}"));
+        let times = seen.entry(key.clone()).or_default();
+        *times += 1;
+        (key.0, key.1, *times)
+    };
+    instances.iter().map(of).collect()
+}
+
+/// The rules of each chain, and whether it is about egress. Rules of a routing domain stand together, and among them
+/// those of an interface.
+fn ranges(instances: &[Instance]) -> Vec<(std::ops::Range<usize>, bool)> {
+    let mut all = Vec::new();
+    let mut start = 0;
+    for run in instances.chunk_by(|one, other| one.vrf == other.vrf) {
+        all.push((start..start + run.len(), false));
+        let mut from = start;
+        for own in run.chunk_by(|one, other| one.interface == other.interface) {
+            all.push((from..from + own.len(), true));
+            from += own.len();
+        }
+        start += run.len();
+    }
+    all
+}
+
+/// The rules of a model, for each interface that names their list.
+fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Instance> {
+    let mut all = Vec::new();
+    for (declared, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+        let Some(index) = declared.nat else { continue };
+        let list = &gateway.nat[usize::from(index.0)];
+        let own = &interfaces[number as usize];
+        let vrf = map.vrfs[usize::from(declared.vrf.0)];
+        for (place, rule) in (0..).zip(list.rules.iter()) {
+            let source = rule.source.as_ref().map(|target| of_target(target, own));
+            let destination = rule.destination.as_ref().map(|target| of_target(target, own));
+            let (matches_in, matches_out) = matches(rule, source.as_ref(), own);
+            all.push(Instance {
+                interface: number,
+                vrf,
+                list: index,
+                place,
+                name: list.name.clone(),
+                inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
+                rule: rule.clone(),
+                source,
+                destination,
+                matches_in,
+                matches_out,
+            });
+        }
+    }
+    // In the order of the configuration within a routing domain.
+    all.sort_by_key(|instance| instance.vrf);
+    all
+}
+
+/// The packets that a rule matches, as they come in and as they leave.
+fn matches(rule: &NatRule, source: Option<&Target>, own: &Interface) -> (Option<AclRule>, Option<AclRule>) {
+    let to_own = || AclRule { to: own_addresses(own), ..rule.matches.clone() };
+    match rule.verb {
+        NatVerb::Source => (None, Some(rule.matches.clone())),
+        NatVerb::Destination | NatVerb::Both if rule.to_interface => (Some(to_own()), None),
+        NatVerb::Destination | NatVerb::Both => (Some(rule.matches.clone()), None),
+        NatVerb::Keep => (Some(rule.matches.clone()), Some(rule.matches.clone())),
+        NatVerb::Map => {
+            let transport = match &rule.matches.transport {
+                Transport::Ports { protocol, source, destination, flags } => Transport::Ports {
+                    protocol: *protocol,
+                    source: destination.clone(),
+                    destination: source.clone(),
+                    flags: *flags,
+                },
+                other => other.clone(),
+            };
+            let inwards = AclRule {
+                from: rule.matches.to.clone(),
+                to: source.map_or(Addresses::Any, |target| addresses_of(&target.spans)),
+                transport,
+                ..rule.matches.clone()
+            };
+            (Some(inwards), Some(rule.matches.clone()))
+        }
+    }
+}
+
+/// The addresses of an interface, as a rule matches them.
+fn own_addresses(own: &Interface) -> Addresses {
+    let members = own.addresses.iter().map(|own| Addresses::Net(own.net.addr().into()));
+    Addresses::Group(Group { name: "interface".into(), members: members.collect() })
+}
+
+/// Spans, as a rule matches them.
+fn addresses_of(spans: &Spans) -> Addresses {
+    let v4 = spans.v4.iter().map(|&(first, last)| (IpAddr::V4(first.into()), IpAddr::V4(last.into())));
+    let v6 = spans.v6.iter().map(|&(first, last)| (IpAddr::V6(first.into()), IpAddr::V6(last.into())));
+    let members = v4.chain(v6).map(|(first, last)| Addresses::Range(first, last));
+    Addresses::Group(Group { name: "map".into(), members: members.collect() })
+}
+
+fn of_target(target: &NatTarget, own: &Interface) -> Target {
+    let of_interface = || Spans {
+        v4: own.ipv4().map(|own| (own.to_bits(), own.to_bits())).into_iter().collect(),
+        v6: own.ipv6().map(|own| (own.to_bits(), own.to_bits())).into_iter().collect(),
+    };
+    Target { spans: target.addresses.as_ref().map_or_else(of_interface, spans), ports: target.ports.clone() }
+}
+
+/// Addresses that are not all.
+fn spans(addresses: &Addresses) -> Spans {
+    let mut spans = Spans::default();
+    let mut add = |first: IpAddr, last: IpAddr| match (first, last) {
+        (IpAddr::V4(first), IpAddr::V4(last)) => spans.v4.push((first.to_bits(), last.to_bits())),
+        (IpAddr::V6(first), IpAddr::V6(last)) => spans.v6.push((first.to_bits(), last.to_bits())),
+        _ => {}
+    };
+    let members = match addresses {
+        Addresses::Group(group) => &*group.members,
+        one => std::slice::from_ref(one),
+    };
+    for member in members {
+        match member {
+            Addresses::Net(net) => add(net.network(), net.broadcast()),
+            Addresses::Range(first, last) => add(*first, *last),
+            Addresses::Any | Addresses::Group(_) => {}
+        }
+    }
+    spans
+}
+
+/// The first destination port of a rule.
+fn first_port(transport: &Transport) -> u16 {
+    match transport {
+        Transport::Ports { destination: Ports::Range(range), .. } => *range.start(),
+        _ => 0,
+    }
+}
+
+/// The boxes of rules in a family. A rule is not about a family that its target has no address of.
+fn placed<K: Bits>(
+    instances: &[Instance],
+    base: usize,
+    output: bool,
+) -> impl Iterator<Item = (u64, classify::Rule<K>, u32)> {
+    let has = |target: &Option<Target>| target.as_ref().is_none_or(|target| !K::of(&target.spans).is_empty());
+    let about = move |(at, instance): (usize, &Instance)| {
+        let matches = if output { &instance.matches_out } else { &instance.matches_in };
+        let boxes = match matches {
+            Some(rule) if has(&instance.source) && has(&instance.destination) => boxes::<K>(rule, |own| own.0),
+            _ => Vec::new(),
+        };
+        boxes.into_iter().map(move |own| (own, (base + at) as u32))
+    };
+    (0..)
+        .zip(instances.iter().enumerate().flat_map(about).collect::<Vec<_>>())
+        .map(|(place, (own, number))| (place, own, number))
+}
+
+fn chain(
+    domain: &Domain,
+    gateway: &Gateway,
+    instances: &[Instance],
+    base: usize,
+    output: bool,
+) -> Result<Chain, TableFull> {
+    Ok(Chain {
+        v4: classifier(domain, gateway, placed(instances, base, output).collect(), &instances[0])?,
+        v6: classifier(domain, gateway, placed(instances, base, output).collect(), &instances[0])?,
+    })
+}
+
+fn classifier<K: Bits>(
+    domain: &Domain,
+    gateway: &Gateway,
+    rules: Vec<(u64, classify::Rule<K>, u32)>,
+    first: &Instance,
+) -> Result<Writer<K>, TableFull> {
+    let full = |full| TableFull {
+        table: format!("nat {}", first.name),
+        prefix: String::new(),
+        origin: gateway.nat[usize::from(first.list.0)].origin,
+        full: NoRoom::Rules(full),
+    };
+    let bytes = rules.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
+    let limits = Limits { rules: rules.len().max(1), bytes };
+    let mut writer = Writer::new(domain, limits).map_err(full)?;
+    writer.load(rules).map_err(full)?;
+    Ok(writer)
+}
+
+/// The zones of the translations of a model's routing domains, by index of the domain.
+pub(super) fn zones(numbers: &mut HashMap<String, u32>, gateway: &Gateway) -> Vec<u16> {
+    let zone = |(vrf, index): (&Vrf, u16)| {
+        let has = |own: &model::Interface| own.nat.is_some() && own.vrf.0 == index;
+        match gateway.interfaces.iter().any(has) {
+            true => assign(numbers, &format!("nat {}", vrf.name)) as u16,
+            false => NONE,
+        }
+    };
+    gateway.vrfs.iter().zip(0..).map(zone).collect()
+}
+
+/// How the packets of a routing domain are spread over workers.
+fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
+    let mut own = instances.iter().filter(|instance| usize::from(instance.vrf) == vrf).peekable();
+    own.peek()?;
+    let mut spread = Spread::default();
+    let mut add = |spans: &Spans| {
+        spread.own.v4.extend(&spans.v4);
+        spread.own.v6.extend(&spans.v6);
+    };
+    let mut is_single = false;
+    for instance in own {
+        if let Some(source) = &instance.source {
+            add(&source.spans);
+        }
+        if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {
+            add(&spans(&rule.to));
+            is_single |= rule.to == Addresses::Any;
+        }
+    }
+    Some(Spread { own: spread.own.merged(), is_single })
+}

@@ -1,0 +1,161 @@
+//! Translations as people want to see them, and the rules that give them.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use weir_base::clock::Time;
+use weir_packet::wire::protocol;
+
+use crate::engine::flows::First;
+use crate::graph::session::{AnySession, Session, Tuple};
+use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
+use crate::root::Root;
+use crate::root::family::Family;
+use crate::root::nat::Rule;
+use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, TranslationRow, Translations};
+
+/// The translations that were gathered.
+pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
+    let total = first.total;
+    let row = |(worker, session): (usize, AnySession)| match session {
+        AnySession::V4(session) => row(worker, &session, (model, root), settings, now),
+        AnySession::V6(session) => row(worker, &session, (model, root), settings, now),
+    };
+    Translations { rows: first.sessions().filter_map(row).collect(), total }
+}
+
+fn ends<K: Family>(tuple: &Tuple<K>) -> NatEnds {
+    let [source_port, destination_port] = tuple.words;
+    NatEnds {
+        source: tuple.source.address(),
+        destination: tuple.destination.address(),
+        ports: protocol::has_ports(tuple.protocol).then_some((source_port, destination_port)),
+        identifier: tuple.request_type().map(|_| source_port),
+    }
+}
+
+fn row<K: Family>(
+    worker: usize,
+    session: &Session<K>,
+    (model, root): (&Gateway, &Root),
+    settings: &FlowTable,
+    now: Time,
+) -> Option<TranslationRow> {
+    let translation = session.translation?;
+    // A rule of another version has another number.
+    let rule = root.nat.rules.get(translation.rule as usize).filter(|_| session.version == root.nat.version);
+    let list = rule.and_then(|rule| model.nat.get(usize::from(rule.list.0)));
+    let timeout = session.timeout(settings);
+    let name = |number: u32| root.interfaces.get(number as usize).map_or_else(String::new, |own| own.name.to_string());
+    Some(TranslationRow {
+        worker,
+        protocol: session.tuple.protocol,
+        state: session.progress.state().name(),
+        half_open: session.progress.is_half_open(),
+        before: ends(&session.tuple),
+        after: ends(&translation.out()),
+        received_on: name(session.opener.interface),
+        list: list.map(|list| list.name.clone()),
+        rule: rule.map(|rule| rule.place as usize),
+        origin: list.zip(rule).and_then(|(list, rule)| origin(model, list, rule.place as usize)),
+        age: Duration::from_nanos(now.since(session.created)),
+        idle: Duration::from_nanos(now.since(session.last)),
+        expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
+        packets: session.packets,
+        bytes: session.octets,
+    })
+}
+
+fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
+    Some(model.origins.place(list.rules.get(place)?.origin())?.to_string())
+}
+
+/// Sums of a rule's counters: packets, octets, translations, packets without a port.
+type Sums = [u64; 4];
+
+/// The lists of rules, in the order of the configuration, with the counters of each rule at all interfaces that name its list.
+pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
+    let mut counted: HashMap<(u16, u32), Sums> = HashMap::new();
+    for rule in root.nat.rules.iter() {
+        let sums = counted.entry((rule.list.0, rule.place)).or_default();
+        for counters in rule.counters.iter() {
+            let own = [&counters.packets, &counters.octets, &counters.opened, &counters.exhausted];
+            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
+        }
+    }
+    let list = |(index, list): (u16, &NatList)| {
+        let named = model.interfaces.iter().filter(|own| own.nat == Some(NatIndex(index)));
+        let row = |(place, rule): (u32, &NatRule)| {
+            let [packets, bytes, opened, exhausted] = counted.get(&(index, place)).copied().unwrap_or_default();
+            let origin = origin(model, list, place as usize).unwrap_or_default();
+            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, origin }
+        };
+        NatStats {
+            name: list.name.clone(),
+            interfaces: named.map(|own| own.name.clone()).collect(),
+            rules: (0..).zip(list.rules.iter()).map(row).collect(),
+            origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
+        }
+    };
+    (0..).zip(&model.nat).map(list).collect()
+}
+
+/// The addresses of a rule that translations have.
+#[derive(Default, Clone)]
+struct Used {
+    translations: usize,
+    addresses: HashMap<IpAddr, usize>,
+}
+
+/// The outside addresses that rules give to sources, with the translations that have them now.
+pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPool> {
+    let mut used = vec![Used::default(); root.nat.rules.len()];
+    for (_, session) in first.sessions() {
+        let (version, found) = match session {
+            AnySession::V4(own) => (own.version, by_source(&own)),
+            AnySession::V6(own) => (own.version, by_source(&own)),
+        };
+        if let Some((rule, address)) = found
+            && let Some(own) = used.get_mut(rule as usize).filter(|_| version == root.nat.version)
+        {
+            own.translations += 1;
+            *own.addresses.entry(address).or_default() += 1;
+        }
+    }
+    root.nat.rules.iter().zip(used).filter_map(|(rule, used)| pool(rule, used, (model, root))).collect()
+}
+
+fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<NatPool> {
+    let target = rule.source.as_ref()?;
+    let list = model.nat.get(usize::from(rule.list.0))?;
+    let size = |first: u128, last: u128| (last - first).saturating_add(1);
+    let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
+    let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
+    let mut greatest: Vec<(IpAddr, usize)> = used.addresses.into_iter().collect();
+    greatest.sort_by_key(|&(address, count)| (Reverse(count), address));
+    Some(NatPool {
+        list: list.name.clone(),
+        rule: rule.place as usize,
+        interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
+        addresses: v4.chain(v6).fold(0, u128::saturating_add),
+        ports: target.ports.clone(),
+        translations: used.translations,
+        addresses_used: greatest.len(),
+        greatest: greatest.into_iter().take(3).collect(),
+        exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
+        origin: origin(model, list, rule.place as usize).unwrap_or_default(),
+    })
+}
+
+/// The rule that gave a translation its source, and the source.
+fn by_source<K: Family>(session: &Session<K>) -> Option<(u32, IpAddr)> {
+    let translation = session.translation?;
+    let rule = match translation.source_by {
+        Some(by) => by.rule?,
+        None => translation.rule,
+    };
+    (translation.out().source != session.tuple.source || translation.source_by.is_some())
+        .then(|| (rule, translation.out().source.address()))
+}

@@ -1,0 +1,51 @@
+//! The source of the first packet of a translation, when its way out is known.
+
+use weir_table::classify::Fields;
+
+use super::super::Context;
+use super::open;
+use super::owner::is_own;
+use crate::graph::session::{Membership, SourceBy, Way, nat};
+use crate::model::NatVerb;
+use crate::reason::Reason;
+use crate::root::family::Family;
+
+/// Decides about the source of a packet, unless that was done for its translation: by the rules of the outside interface that it
+/// leaves by. A packet from inside that goes back inside (a hairpin) is subject to those of the outside interface whose rule
+/// gave it its destination, as if it left by that.
+pub(super) fn source<K: Family>(
+    context: &mut Context<'_>,
+    member: Membership,
+    fields: &Fields<K>,
+    egress: u32,
+) -> Result<(), Reason> {
+    let Some(session) = K::of(&*context.sessions).get(member.number) else { return Err(Reason::NatUntranslated) };
+    let Some(translation) = session.translation else { return Err(Reason::NatUntranslated) };
+    if !translation.is_undecided || member.way == Way::Reply || member.is_error {
+        return Ok(());
+    }
+    let rule = context.root.nat.rules.get(translation.rule as usize).ok_or(Reason::NatUntranslated)?;
+    let (mut reply, mut source_by) = (translation.reply, None);
+    if translation.input && rule.verb != NatVerb::Both {
+        let interface = |number: u32| context.root.interfaces.get(number as usize).map(|own| own.nat);
+        let is_outside = |number: u32| interface(number).is_some_and(|own| own.is_outside());
+        let (by, is_hairpin) = if is_outside(egress) { (egress, false) } else { (rule.interface, true) };
+        let seen = if is_hairpin { session.fields() } else { *fields };
+        let chain = interface(by).map_or(crate::root::nat::NONE, |own| own.output);
+        // A packet from outside keeps its source on its way in.
+        let is_inwards = is_hairpin && is_outside(translation.interface);
+        let found = if is_inwards { None } else { nat::look_up(context.root, context.guard, chain, &seen) };
+        let translates =
+            |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
+        let found = found.filter(translates);
+        if let Some(number) = found {
+            reply = open::drawn(context, number, &translation.out())?.reversed();
+        }
+        source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });
+    }
+    if !K::of_mut(context.sessions).set_reply(member.number, reply, source_by) {
+        return Err(Reason::SessionLimit);
+    }
+    let own = K::of(&*context.sessions).get(member.number).is_some_and(|session| is_own(context, session, egress));
+    if own { Ok(()) } else { Err(Reason::NatWorker) }
+}

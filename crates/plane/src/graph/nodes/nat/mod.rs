@@ -1,0 +1,206 @@
+//! `ip4-nat-in`, `ip6-nat-in`: translate destinations before the route is looked up. `ip4-nat-out`, `ip6-nat-out`: translate
+//! sources after it.
+//!
+//! A packet of a translation is given its addresses by the translation, whatever the rules say. The first packet of one is
+//! given them by the first rule that matches it. Packets that weir originates are not translated, nor are packets to groups.
+//!
+//! A translation is a session: it is confirmed, ages and is bounded as the sessions of access lists are.
+
+mod apply;
+mod batch;
+mod decide;
+mod open;
+mod owner;
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Indices, Vector};
+use weir_table::classify::NO_RULE;
+
+use super::Context;
+use super::stage::{self, Stage};
+use crate::graph::flags::{NAT_NONE, TRANSLATED};
+use crate::graph::record::{Fate, NatEffect};
+use crate::graph::session::{Membership, Session, Way, set_translated, translated};
+use crate::model::NatVerb;
+use crate::reason::Reason;
+use crate::root::family::Family;
+
+pub(super) use apply::undo;
+use batch::{Batch, Member, gather};
+
+/// Translates the destinations of packets that have come in.
+pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut onward = Indices::new();
+    let mut batch = gather::<K>(context, vector, frame, false, &mut onward);
+    batch.find(context, vector, false);
+    let found = batch.look_up(context, false);
+    for (index, &place) in batch.places.places().iter().enumerate() {
+        let packet = &mut vector[place];
+        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
+            (Some(reason), _) => Err(reason),
+            (None, NO_RULE) => Ok(None),
+            (None, rule) if is_keep(context, rule) => {
+                keep(context, packet, rule);
+                Ok(None)
+            }
+            (None, rule) => {
+                open::input::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule).map(Some)
+            }
+        });
+        match member {
+            Ok(Some(member)) => {
+                note::<K>(context, packet, member);
+                let Some(session) = K::of(&*context.sessions).get(member.number) else {
+                    refuse(context, packet, place, Reason::NatUntranslated, found[index]);
+                    continue;
+                };
+                if apply::input(packet, session, member) {
+                    packet.add_state(TRANSLATED);
+                    let session = *session;
+                    record(context, packet, &session, member, false);
+                }
+                onward.push(place);
+            }
+            Ok(None) => {
+                packet.add_state(NAT_NONE);
+                onward.push(place);
+            }
+            Err(reason) => refuse(context, packet, place, reason, found[index]),
+        }
+    }
+    onward.sort();
+    stage::onward(context, vector, &onward, None, Stage::Lookup, K::IS_V4);
+}
+
+/// Translates the sources of packets that leave.
+pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut onward = Indices::new();
+    let mut batch = gather::<K>(context, vector, frame, true, &mut onward);
+    batch.find(context, vector, true);
+    let found = batch.look_up(context, true);
+    for (index, &place) in batch.places.places().iter().enumerate() {
+        let packet = &mut vector[place];
+        let egress = batch::egress(context, packet);
+        let is_new = translated(packet).is_none();
+        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
+            (Some(reason), _) => Err(reason),
+            (None, NO_RULE) => Ok(None),
+            (None, rule) if is_keep(context, rule) => {
+                keep(context, packet, rule);
+                Ok(None)
+            }
+            (None, rule) => {
+                open::output::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule, egress).map(Some)
+            }
+        });
+        let member = member.and_then(|member| match member {
+            Some(member) => decide::source::<K>(context, member, &batch.fields[index], egress).map(|()| Some(member)),
+            None => Ok(None),
+        });
+        match member {
+            Ok(Some(member)) => {
+                if is_new {
+                    note::<K>(context, packet, member);
+                }
+                let Some(session) = K::of(&*context.sessions).get(member.number) else {
+                    refuse(context, packet, place, Reason::NatUntranslated, found[index]);
+                    continue;
+                };
+                if apply::output(packet, session, member) {
+                    packet.add_state(TRANSLATED);
+                    let session = *session;
+                    record(context, packet, &session, member, true);
+                }
+                onward.push(place);
+            }
+            Ok(None) => onward.push(place),
+            Err(reason) => refuse(context, packet, place, reason, found[index]),
+        }
+    }
+    onward.sort();
+    stage::leave_translated(context, vector, &onward, K::IS_V4);
+}
+
+fn is_keep(context: &Context<'_>, rule: u32) -> bool {
+    context.root.nat.rules.get(rule as usize).is_some_and(|rule| rule.verb == NatVerb::Keep)
+}
+
+fn keep(context: &mut Context<'_>, packet: &Packet, rule: u32) {
+    context.root.nat.count(context.worker, rule, octets(packet));
+    if context.recorder.is_on()
+        && let Some(own) = context.root.nat.rules.get(rule as usize)
+    {
+        context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Kept });
+    }
+}
+
+/// Octets of a packet from its IP header on.
+fn octets(packet: &Packet) -> u64 {
+    (packet.len() - packet.l3_offset()) as u64
+}
+
+/// Notes the translation of a packet, and counts the packet for its rule.
+fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membership) {
+    set_translated(packet, member);
+    let translation = K::of(&*context.sessions).get(member.number).and_then(|session| session.translation);
+    if let Some(translation) = translation {
+        context.root.nat.count(context.worker, translation.rule, octets(packet));
+    }
+}
+
+/// Drops a packet, and counts it for its rule if no port is free.
+#[cold]
+fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
+    let of_session = translated(packet).and_then(|member| {
+        let v4 = packet.flags().contains(ParseFlags::IP4);
+        if v4 { rule_of::<u32>(context, member) } else { rule_of::<u128>(context, member) }
+    });
+    let rule = of_session.unwrap_or(rule);
+    let own = context.root.nat.rules.get(rule as usize);
+    if reason == Reason::NatExhausted
+        && let Some(counters) = context.root.nat.counters(context.worker, rule)
+    {
+        counters.exhausted.add(1);
+    }
+    if let Some(own) = own {
+        context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Dropped });
+    }
+    context.next.refuse(packet, place, reason);
+}
+
+fn rule_of<K: Family>(context: &Context<'_>, member: Membership) -> Option<u32> {
+    Some(K::of(&*context.sessions).get(member.number)?.translation?.rule)
+}
+
+/// Records how a packet was translated.
+fn record<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    session: &Session<K>,
+    member: Membership,
+    output: bool,
+) {
+    let Some(translation) = session.translation.filter(|_| context.recorder.is_on()) else { return };
+    let source_rule = translation.source_by.filter(|_| output).and_then(|by| by.rule);
+    let Some(rule) = context.root.nat.rules.get(source_rule.unwrap_or(translation.rule) as usize) else { return };
+    let (list, place, reply) = (rule.list, rule.place, member.way == Way::Reply);
+    let (source, destination) = apply::endpoints_of(packet);
+    context.record(packet, Fate::Nat { list, place, effect: NatEffect::To { output, reply, source, destination } });
+}
+
+impl<K: Family> Batch<K> {
+    /// The translation that a packet belongs to. An error without a reason: to none.
+    fn member(&self, context: &mut Context<'_>, index: usize) -> Result<Option<Membership>, Option<Reason>> {
+        match self.members[index] {
+            Member::Of(member) => batch::current::<K>(context, member).map(Some).ok_or(None),
+            Member::Lost => Err(Some(Reason::NatUntranslated)),
+            // A packet before it in the vector may have opened it.
+            Member::None if K::of(&*context.sessions).has_opened() => {
+                let found = self.tuples[index].and_then(|tuple| batch::find_one(context, &tuple));
+                found.map(Some).ok_or(None)
+            }
+            Member::None => Err(None),
+        }
+    }
+}

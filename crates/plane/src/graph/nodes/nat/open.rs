@@ -1,0 +1,120 @@
+//! The first packet of a translation.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_table::classify::Fields;
+
+use super::super::Context;
+use crate::graph::session::nat::{self, Draw};
+use crate::graph::session::{Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way};
+use crate::model::NatVerb;
+use crate::reason::Reason;
+use crate::root::family::Family;
+
+/// Opens the translation that a rule gives a packet which has come in.
+pub(super) fn input<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    fields: &Fields<K>,
+    tuple: Option<Tuple<K>>,
+    number: u32,
+) -> Result<Membership, Reason> {
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
+    let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
+    let out = match rule.verb {
+        NatVerb::Both => drawn(context, number, &wanted)?,
+        _ if K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) => wanted,
+        _ => return Err(Reason::NatExhausted),
+    };
+    let translation = Translation {
+        reply: out.reversed(),
+        rule: number,
+        source_by: None,
+        interface: packet.interface(),
+        input: true,
+        is_undecided: true,
+    };
+    open(context, tuple, translation, progress, opener)
+}
+
+/// Opens the translation that a rule gives a packet which leaves.
+pub(super) fn output<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    fields: &Fields<K>,
+    tuple: Option<Tuple<K>>,
+    number: u32,
+    egress: u32,
+) -> Result<Membership, Reason> {
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    let out = drawn(context, number, &tuple)?;
+    let translation = Translation {
+        reply: out.reversed(),
+        rule: number,
+        source_by: None,
+        interface: egress,
+        input: false,
+        is_undecided: true,
+    };
+    open(context, tuple, translation, progress, opener)
+}
+
+/// The tuple with a source that a rule gives.
+pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &Tuple<K>) -> Result<Tuple<K>, Reason> {
+    let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
+    let sessions = (K::of(&*context.sessions), context.sessions.bounds(), context.now);
+    match nat::draw(sessions, (context.seed, context.random), rule, tuple) {
+        Draw::Found(tuple) => Ok(tuple),
+        Draw::Exhausted => Err(Reason::NatExhausted),
+    }
+}
+
+/// Whether a packet may open a translation.
+fn admit<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    fields: &Fields<K>,
+    tuple: Option<Tuple<K>>,
+) -> Result<(Tuple<K>, Opener, Progress), Reason> {
+    let tuple = tuple.filter(|_| !packet.flags().contains(ParseFlags::LATER_FRAGMENT));
+    let tuple = tuple.ok_or(Reason::NatUntranslated)?;
+    let opener = Opener::of(fields);
+    let progress = match OfFamily::admit(&tuple, &opener, context.sessions.bounds()) {
+        Ok(progress) => progress,
+        Err(Admission::MidStream) => return Err(Reason::SessionPickup),
+        Err(_) => return Err(Reason::NatUntranslated),
+    };
+    // Its time is over, or it would have been found.
+    K::of_mut(context.sessions).end_tuple(&tuple);
+    Ok((tuple, opener, progress))
+}
+
+fn open<K: Family>(
+    context: &mut Context<'_>,
+    tuple: Tuple<K>,
+    translation: Translation<K>,
+    progress: Progress,
+    opener: Opener,
+) -> Result<Membership, Reason> {
+    let rule = translation.rule;
+    let Context { root, guard, sessions, counters, now, rules, .. } = context;
+    if !sessions.make_room((root, guard), *rules, &counters.sessions, *now) {
+        return Err(Reason::SessionLimit);
+    }
+    let at = (root.nat.version, *now);
+    match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
+        Admission::Opened(number) if number < MOST_NOTED => {
+            counters.sessions.opened.add(1);
+            if let Some(counters) = root.nat.counters(context.worker, rule) {
+                counters.opened.add(1);
+            }
+            Ok(Membership { number, way: Way::Original, is_error: false })
+        }
+        Admission::Opened(number) => {
+            K::of_mut(*sessions).end(number);
+            Err(Reason::SessionLimit)
+        }
+        Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
+    }
+}

@@ -1,0 +1,78 @@
+//! A translation under other rules than its own.
+
+use weir_base::reclaim::Guard;
+
+use super::draw::offers;
+use super::target::{destination, has_words, look_up, mapped};
+use crate::graph::session::record::Session;
+use crate::graph::session::translation::{SourceBy, Translation};
+use crate::graph::session::tuple::Tuple;
+use crate::model::NatVerb;
+use crate::root::Root;
+use crate::root::family::Family;
+use crate::root::nat::{OfInterface, Rule};
+
+/// The translation as the rules in force give it to its first packet; `None` if they give another one, or none.
+pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session<K>) -> Option<Translation<K>> {
+    let (tuple, own) = (session.tuple, session.translation?);
+    let out = own.out();
+    let interface = |number: u32| -> Option<OfInterface> {
+        let own = root.interfaces.get(number as usize).filter(|own| own.present)?;
+        Some(own.nat).filter(|nat| nat.zone == tuple.zone)
+    };
+    let nat = interface(own.interface)?;
+    let chain = if own.input { nat.input } else { nat.output };
+    let (rule, by) = find(root, guard, chain, session, &tuple)?;
+    if !own.input {
+        return (out.destination == tuple.destination && gives(by, &tuple, &out))
+            .then_some(Translation { rule, ..own });
+    }
+    let wanted = destination(by, &tuple)?;
+    let is_same = wanted.destination == out.destination && (tuple.query != 0 || wanted.words[1] == out.words[1]);
+    if !is_same {
+        return None;
+    }
+    if by.verb == NatVerb::Both {
+        let fits = own.source_by.is_none() && gives(by, &wanted, &out);
+        return fits.then_some(Translation { rule, ..own });
+    }
+    let Some(source_by) = own.source_by else {
+        let stays = (out.source, out.words) == (wanted.source, wanted.words);
+        return (own.is_undecided || stays).then_some(Translation { rule, ..own });
+    };
+    let at = interface(source_by.interface)?;
+    let seen = if source_by.is_hairpin { tuple } else { wanted };
+    match find(root, guard, at.output, session, &seen) {
+        Some((number, by)) if gives(by, &wanted, &out) => {
+            let source_by = Some(SourceBy { rule: Some(number), ..source_by });
+            Some(Translation { rule, source_by, ..own })
+        }
+        None if (out.source, out.words) == (wanted.source, wanted.words) => {
+            Some(Translation { rule, source_by: Some(SourceBy { rule: None, ..source_by }), ..own })
+        }
+        _ => None,
+    }
+}
+
+/// The rule of a chain that translates packets like the first of a session, if they had this tuple.
+fn find<'r, K: Family>(
+    root: &'r Root,
+    guard: &Guard<'_>,
+    chain: u16,
+    session: &Session<K>,
+    tuple: &Tuple<K>,
+) -> Option<(u32, &'r Rule)> {
+    let number = look_up(root, guard, chain, &session.fields_with(tuple))?;
+    let rule = root.nat.rules.get(number as usize)?;
+    (rule.verb != NatVerb::Keep).then_some((number, rule))
+}
+
+/// Whether a rule may give this source to packets of a tuple.
+fn gives<K: Family>(rule: &Rule, tuple: &Tuple<K>, out: &Tuple<K>) -> bool {
+    if rule.verb == NatVerb::Map {
+        return mapped(rule, tuple.source) == Some(out.source);
+    }
+    let Some(target) = &rule.source else { return false };
+    let is_port = !has_words(tuple) || offers(target, tuple, out.words[0]);
+    target.spans.contain(out.source) && is_port
+}

@@ -1,0 +1,107 @@
+//! The choice of an outside address and port: at random among the free ones (RFC 6056, 3.3.1), so that nobody guesses it.
+//!
+//! An inside address always gets the same outside address of a rule (RFC 4787, REQ-2: paired). A port is free if no session
+//! has the tuple that replies would have: one port serves many destinations.
+
+use std::ops::RangeInclusive;
+
+use weir_base::clock::Time;
+use weir_base::random::SecureRandom;
+use weir_packet::parse::Seed;
+
+use super::target::{has_words, mapped};
+use crate::graph::session::bounds::Bounds;
+use crate::graph::session::of_family::OfFamily;
+use crate::graph::session::tuple::Tuple;
+use crate::model::NatVerb;
+use crate::root::family::Family;
+use crate::root::nat::{Rule, Target};
+
+/// Ports that are drawn where a rule names none.
+const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
+/// Identifiers of ICMP likewise.
+const IDENTIFIERS: RangeInclusive<u16> = 0..=u16::MAX;
+/// Candidates that are looked at. Where 98 of 100 are taken, all of them are 6 times in 1,000.
+const TRIES: u32 = 256;
+
+/// Whether a target has this port or identifier for packets of a tuple.
+pub(super) fn offers<K: Family>(target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
+    ports(target, tuple).contains(&port)
+}
+
+/// The ports or identifiers of a target.
+fn ports<K: Family>(target: &Target, tuple: &Tuple<K>) -> RangeInclusive<u16> {
+    target.ports.clone().unwrap_or(if tuple.query != 0 { IDENTIFIERS } else { PORTS })
+}
+
+/// The tuple that a rule gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Draw<K> {
+    /// This one, as packets leave.
+    Found(Tuple<K>),
+    /// There is no free one.
+    Exhausted,
+}
+
+/// Chooses the source of a tuple. `tuple` has the destination that its packets leave with.
+pub(crate) fn draw<K: Family>(
+    (sessions, bounds, now): (&OfFamily<K>, &Bounds, Time),
+    (seed, random): (&Seed, &mut SecureRandom),
+    rule: &Rule,
+    tuple: &Tuple<K>,
+) -> Draw<K> {
+    let is_free = |own: &Tuple<K>| sessions.is_free(&own.reversed(), bounds, now);
+    let found = |own: Option<Tuple<K>>| own.map_or(Draw::Exhausted, Draw::Found);
+    if rule.verb == NatVerb::Map {
+        let own = mapped(rule, tuple.source).map(|source| Tuple { source, ..*tuple });
+        return found(own.filter(is_free));
+    }
+    let Some(target) = &rule.source else { return found(Some(*tuple).filter(is_free)) };
+    let spans = K::of(&target.spans);
+    let size =
+        |&(first, last): &(K, K)| -> u128 { (Into::<u128>::into(last) - Into::<u128>::into(first)).saturating_add(1) };
+    let total = spans.iter().map(size).fold(0u128, u128::saturating_add);
+    if total == 0 {
+        return Draw::Exhausted;
+    }
+    // The same for all packets of an inside address, and not to be guessed.
+    let paired = K::owner_hash(seed, u8::MAX, (tuple.source, 0), (tuple.source, 0));
+    let start = (u128::from(paired).saturating_mul(total.min(1 << 32)) >> 32) % total;
+    let address = |mut at: u128| {
+        spans.iter().find_map(|span| {
+            let own = size(span);
+            if at < own {
+                // An address of the span is one of the family.
+                return K::of_number(Into::<u128>::into(span.0) + at);
+            }
+            at -= own;
+            None
+        })
+    };
+    if !has_words(tuple) {
+        let mut candidates = (0..total.min(TRIES.into())).filter_map(|step| address((start + step) % total));
+        return found(candidates.find_map(|source| Some(Tuple { source, ..*tuple }).filter(is_free)));
+    }
+    let Some(source) = address(start) else { return Draw::Exhausted };
+    let is_query = tuple.query != 0;
+    let ports = ports(target, tuple);
+    let with = |port: u16| {
+        let words = if is_query { [port; 2] } else { [port, tuple.words[1]] };
+        Some(Tuple { source, words, ..*tuple }).filter(is_free)
+    };
+    if rule.preserve
+        && ports.contains(&tuple.words[0])
+        && let Some(own) = with(tuple.words[0])
+    {
+        return Draw::Found(own);
+    }
+    let count = u32::from(*ports.end()) - u32::from(*ports.start()) + 1;
+    let mut below = |count: u32| ((u64::from(random.next() as u32) * u64::from(count)) >> 32) as u32;
+    // The last port of a range is a port.
+    let port = |at: u32| ports.start().wrapping_add(at as u16);
+    if count <= TRIES {
+        let start = below(count);
+        return found((0..count).find_map(|step| with(port((start + step) % count))));
+    }
+    found((0..TRIES).find_map(|_| with(port(below(count)))))
+}

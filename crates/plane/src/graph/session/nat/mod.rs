@@ -1,0 +1,14 @@
+//! Translation of addresses and ports: what rules make of tuples. No packets.
+//!
+//! A translation has two tuples: that of the first packet as it came in, and that of its replies as they come in. The
+//! destination of a packet is translated before its route is looked up, its source after that.
+
+mod again;
+mod draw;
+mod owner;
+mod target;
+
+pub(crate) use again::again;
+pub(crate) use draw::{Draw, draw};
+pub(crate) use owner::{Arrival, owner, worker};
+pub(crate) use target::{destination, has_words, look_up, look_up_each};

@@ -1,0 +1,48 @@
+//! The worker that has a translation. Both directions of it have to come to this worker, though they differ in the
+//! addresses of one end.
+//!
+//! One end stays as it is: the remote one. So the packets of a routing domain with translation go to a worker by the remote
+//! address: that of the source if they come in from outside, that of the destination if their route leads outside. Packets
+//! from inside to an outside address of the gateway all go to one worker, as do their answers. Other packets have two inside
+//! ends, and go to a worker as packets of other routing domains do.
+
+use weir_base::reclaim::Guard;
+use weir_packet::parse::Seed;
+
+use crate::root::family::Family;
+use crate::root::{Forwarding, Root};
+
+/// How a packet comes in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<K> {
+    /// The number of the interface.
+    pub(crate) interface: u32,
+    pub(crate) source: K,
+    pub(crate) destination: K,
+}
+
+/// The hash that names the worker of a packet. `None`: it is that of its flow.
+pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arrival: Arrival<K>) -> Option<u32> {
+    let ingress = root.interfaces.get(arrival.interface as usize)?;
+    let spread = root.nat.spread.get(usize::from(ingress.vrf))?.as_ref()?;
+    let hash = |address: K| Some(K::owner_hash(seed, 0, (address, 0), (address, 0)));
+    if spread.is_single {
+        return hash(K::from(0));
+    }
+    if ingress.nat.is_outside() {
+        return hash(arrival.source);
+    }
+    if spread.own.hold(arrival.destination) {
+        return hash(K::from(0));
+    }
+    let value = K::of(root.vrfs.get(usize::from(ingress.vrf))?).lookup(guard, arrival.destination);
+    let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
+    let egress = root.interfaces.get(adjacency.interface as usize)?;
+    if egress.nat.is_outside() { hash(arrival.destination) } else { None }
+}
+
+/// The worker that a hash names, of so many.
+pub(crate) fn worker(hash: u32, workers: usize) -> usize {
+    // The upper bits of the product: unbiased enough for a handful of workers, and no division.
+    ((u64::from(hash) * workers as u64) >> 32) as usize
+}

@@ -1,0 +1,81 @@
+//! Sessions that translate, in their tables.
+//!
+//! A translation has a zone of its own for each routing domain, so that its tuples are apart from those of access lists.
+
+use weir_base::clock::Time;
+use weir_base::reclaim::Guard;
+
+use super::bounds::Bounds;
+use super::nat::again;
+use super::of_family::{Admission, OfFamily, value};
+use super::record::{Opener, Session};
+use super::state::{Progress, Way};
+use super::translation::{SourceBy, Translation};
+use super::tuple::Tuple;
+use crate::root::Root;
+use crate::root::family::Family;
+
+impl<K: Family> OfFamily<K> {
+    /// Opens a translation, for which there is room, and whose tuples are free.
+    pub(crate) fn open_translation(
+        &mut self,
+        tuple: Tuple<K>,
+        translation: Translation<K>,
+        progress: Progress,
+        opener: Opener,
+        at: (u64, Time),
+    ) -> Admission {
+        self.end_tuple(&translation.reply);
+        self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
+    }
+
+    /// Ends the session of a tuple.
+    pub(crate) fn end_tuple(&mut self, tuple: &Tuple<K>) {
+        if let Some(&value) = self.table.find(&tuple.key()).and_then(|place| self.table.value(place)) {
+            self.end(value >> 1);
+        }
+    }
+
+    /// No session has a tuple, but for one whose time is over.
+    #[inline]
+    pub(crate) fn is_free(&self, tuple: &Tuple<K>, bounds: &Bounds, now: Time) -> bool {
+        match self.table.find(&tuple.key()) {
+            None => true,
+            Some(place) => self.membership(place, bounds, now).is_none(),
+        }
+    }
+
+    /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.
+    pub(crate) fn set_reply(&mut self, number: u32, reply: Tuple<K>, source_by: Option<SourceBy>) -> bool {
+        let Some(session) = self.sessions.get_mut(number) else { return false };
+        let (tuple, before) = (session.tuple, session.reply());
+        let Some(translation) = session.translation.as_mut() else { return false };
+        (translation.is_undecided, translation.source_by) = (false, source_by);
+        if reply == before {
+            return true;
+        }
+        if before.key() != tuple.key() {
+            self.table.remove(&before.key());
+        }
+        self.end_tuple(&reply);
+        if self.table.insert(reply.key(), value(number, Way::Reply)).is_err() {
+            return false;
+        }
+        if let Some(translation) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
+            translation.reply = reply;
+        }
+        true
+    }
+
+    /// Whether the rules in force give a translation as they did; its version is the current one then.
+    pub(crate) fn is_current(&mut self, (root, guard): (&Root, &Guard<'_>), number: u32) -> bool {
+        let Some(session) = self.sessions.get_mut(number) else { return false };
+        if session.version == root.nat.version {
+            return true;
+        }
+        let Some(now) = again(root, guard, session) else { return false };
+        session.version = root.nat.version;
+        session.translation = Some(now);
+        true
+    }
+}

@@ -1,0 +1,40 @@
+//! Translation, as a session has it: the tuple of its replies is not the reverse of its own.
+
+use super::tuple::Tuple;
+use crate::root::family::Family;
+
+/// The part of a session that translates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Translation<K> {
+    /// The tuple of replies, as they come in.
+    pub(crate) reply: Tuple<K>,
+    /// The number of the rule that opened it.
+    pub(crate) rule: u32,
+    /// The chain that decided about the source, if it is another one.
+    pub(crate) source_by: Option<SourceBy>,
+    /// The interface whose chain has the rule: the one that the first packet came in by, or left by.
+    pub(crate) interface: u32,
+    /// The rule matched what came in.
+    pub(crate) input: bool,
+    /// The source of its first packet has not been decided about.
+    pub(crate) is_undecided: bool,
+}
+
+/// The decision about the source of packets whose destination was translated before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SourceBy {
+    /// The outside interface whose rules decided.
+    pub(crate) interface: u32,
+    /// The first packet left by no outside interface: the rules saw the destination that it came in with.
+    pub(crate) is_hairpin: bool,
+    /// The number of the rule; `None`: the source stays.
+    pub(crate) rule: Option<u32>,
+}
+
+impl<K: Family> Translation<K> {
+    /// The tuple of packets in the direction of the first one, as they leave.
+    #[inline]
+    pub(crate) fn out(&self) -> Tuple<K> {
+        self.reply.reversed()
+    }
+}

@@ -1,0 +1,72 @@
+//! Translation of addresses and ports, as it is wanted: lists of rules, of which the first that matches decides.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::acl::{AclRule, Addresses};
+use super::origin::Origin;
+
+/// Index of a list in [`Gateway::nat`](super::Gateway::nat).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NatIndex(pub u16);
+
+/// An ordered list of rules, for the interfaces that name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatList {
+    /// Its name, unique.
+    pub name: String,
+    /// In the order of the configuration.
+    pub rules: Arc<[NatRule]>,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// The effect of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NatVerb {
+    /// Sources of packets that leave by the interface are translated.
+    Source,
+    /// Destinations of packets are translated, before their route is looked up.
+    Destination,
+    /// Both.
+    Both,
+    /// Addresses inside and outside stand for each other, one for one.
+    Map,
+    /// Packets keep their addresses.
+    Keep,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NatRule {
+    /// Its effect.
+    pub verb: NatVerb,
+    /// The packets that it matches. Its action means nothing.
+    pub matches: AclRule,
+    /// Its destination is any address of the interface that names the list.
+    pub to_interface: bool,
+    /// The sources that packets get; `None` for `Destination` and `Keep`. A prefix for `Map`, as long as `matches.from`.
+    pub source: Option<NatTarget>,
+    /// The destination that packets get, one address: for `Destination` and `Both`.
+    pub destination: Option<NatTarget>,
+    /// The source port stays if it is free and one of the target's.
+    pub preserve: bool,
+    /// Remarks of people.
+    pub comment: Option<Arc<str>>,
+}
+
+impl NatRule {
+    /// Where it was declared.
+    pub fn origin(&self) -> Origin {
+        self.matches.origin
+    }
+}
+
+/// Addresses and ports that packets get.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NatTarget {
+    /// The addresses; `None`: the first address of each family of the interface that names the list.
+    pub addresses: Option<Addresses>,
+    /// The ports. For destinations as many as the rule's destination ports, or one.
+    pub ports: Option<RangeInclusive<u16>>,
+}

@@ -1,0 +1,222 @@
+//! Translation of addresses and ports, as workers read it.
+//!
+//! A *chain* is a classifier of rules: one for the packets that come in by any interface of a routing domain, one for those
+//! that leave by an outside interface. A chain gives the number of a rule. Sessions remember that number, and the version of
+//! the rules that it is of.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use weir_table::classify::Table;
+
+use crate::model::{NatIndex, NatVerb};
+use crate::root::counters::Counter;
+use crate::root::family::{Both, Family};
+
+/// No chain, or no zone.
+pub const NONE: u16 = u16::MAX;
+
+/// The rules in force.
+#[derive(Clone, Default)]
+pub struct Translators {
+    /// Chains of IPv4, by number.
+    pub v4: Arc<[Arc<Table<u32>>]>,
+    /// Chains of IPv6, by number.
+    pub v6: Arc<[Arc<Table<u128>>]>,
+    /// Rules by number: each once for each interface that names its list.
+    pub rules: Arc<[Rule]>,
+    /// By number of a routing domain: how its packets are spread over workers; `None`: as without translation.
+    pub spread: Arc<[Option<Spread>]>,
+    /// Another number after each change.
+    pub version: u64,
+}
+
+impl Translators {
+    /// Some interface has rules.
+    #[inline(always)]
+    pub fn is_active(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Adds a packet to the counters of a rule.
+    #[inline]
+    pub(crate) fn count(&self, worker: usize, rule: u32, octets: u64) {
+        if let Some(counters) = self.counters(worker, rule) {
+            counters.packets.add(1);
+            counters.octets.add(octets);
+        }
+    }
+
+    /// A worker's counters of a rule.
+    #[inline]
+    pub(crate) fn counters(&self, worker: usize, rule: u32) -> Option<&RuleCounters> {
+        self.rules.get(rule as usize)?.counters.get(worker)
+    }
+}
+
+impl Both for Translators {
+    type Part<K: Family> = Arc<[Arc<Table<K>>]>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Arc<[Arc<Table<u32>>]> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Arc<[Arc<Table<u128>>]> {
+        &self.v6
+    }
+}
+
+/// The part of an interface in translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfInterface {
+    /// The zone of the translations of its routing domain; [`NONE`] without any.
+    pub zone: u16,
+    /// The chain for packets that come in by it; [`NONE`]: no rule is about them.
+    pub input: u16,
+    /// The chain for packets that leave by it; [`NONE`] without one.
+    pub output: u16,
+    /// Packets that come in by it may be translated.
+    pub finds_in: bool,
+    /// Packets that leave by it may be translated.
+    pub finds_out: bool,
+}
+
+impl OfInterface {
+    /// An interface of a routing domain without translation.
+    pub const NONE: OfInterface =
+        OfInterface { zone: NONE, input: NONE, output: NONE, finds_in: false, finds_out: false };
+
+    /// It names a list of rules.
+    pub fn is_outside(&self) -> bool {
+        self.output != NONE
+    }
+}
+
+/// Addresses, from the first to the last, of each family.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spans {
+    /// Spans of IPv4.
+    pub v4: Vec<(u32, u32)>,
+    /// Spans of IPv6.
+    pub v6: Vec<(u128, u128)>,
+}
+
+impl Both for Spans {
+    type Part<K: Family> = Vec<(K, K)>;
+
+    fn v4(&self) -> &Vec<(u32, u32)> {
+        &self.v4
+    }
+
+    fn v6(&self) -> &Vec<(u128, u128)> {
+        &self.v6
+    }
+}
+
+impl Spans {
+    /// An address is one of them.
+    pub fn contain<K: Family>(&self, address: K) -> bool {
+        K::of(self).iter().any(|&(first, last)| first <= address && address <= last)
+    }
+
+    /// The same spans in their order, without overlaps.
+    #[must_use]
+    pub fn merged(self) -> Spans {
+        fn of<K: Family>(mut spans: Vec<(K, K)>) -> Vec<(K, K)> {
+            spans.sort_unstable();
+            let mut merged: Vec<(K, K)> = Vec::with_capacity(spans.len());
+            for (first, last) in spans {
+                match merged.last_mut() {
+                    Some(before) if first <= before.1 => before.1 = before.1.max(last),
+                    _ => merged.push((first, last)),
+                }
+            }
+            merged
+        }
+        Spans { v4: of(self.v4), v6: of(self.v6) }
+    }
+
+    /// An address is one of spans that were merged.
+    pub fn hold<K: Family>(&self, address: K) -> bool {
+        let spans = K::of(self);
+        let behind = spans.partition_point(|&(first, _)| first <= address);
+        behind.checked_sub(1).is_some_and(|at| address <= spans[at].1)
+    }
+
+    /// The first address of a family.
+    pub fn first<K: Family>(&self) -> Option<K> {
+        K::of(self).first().map(|&(first, _)| first)
+    }
+}
+
+/// Addresses and ports that packets get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The addresses.
+    pub spans: Spans,
+    /// The ports, if the rule names some.
+    pub ports: Option<RangeInclusive<u16>>,
+}
+
+/// A rule, for one of the interfaces that name its list.
+#[derive(Clone)]
+pub struct Rule {
+    /// Its list.
+    pub list: NatIndex,
+    /// Its place there.
+    pub place: u32,
+    /// The number of the interface.
+    pub interface: u32,
+    /// Its effect.
+    pub verb: NatVerb,
+    /// The inside addresses of a map.
+    pub inside: Spans,
+    /// The sources that packets get.
+    pub source: Option<Target>,
+    /// The destination that packets get.
+    pub destination: Option<Target>,
+    /// The first of the destination ports that it matches.
+    pub first_port: u16,
+    /// The source port stays if it can.
+    pub preserve: bool,
+    /// Its counters, by worker.
+    pub counters: Arc<[RuleCounters]>,
+}
+
+/// Counters of a rule, on one worker.
+#[derive(Debug, Default)]
+pub struct RuleCounters {
+    /// Packets that it translated, or kept, in both directions.
+    pub packets: Counter,
+    /// Their octets from the IP header on.
+    pub octets: Counter,
+    /// Translations that it began.
+    pub opened: Counter,
+    /// Packets that found no free port or address.
+    pub exhausted: Counter,
+}
+
+/// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spread {
+    /// Outside addresses of the gateway that stand for inside ones, merged.
+    pub own: Spans,
+    /// All packets go to one worker: a rule translates destinations whatever they are.
+    pub is_single: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_spans_hold_what_spans_contain() {
+        let spans = Spans { v4: vec![(20, 30), (5, 9), (7, 12), (25, 26), (40, 40)], v6: vec![(1 << 100, 1 << 101)] };
+        let merged = spans.clone().merged();
+        assert_eq!(merged.v4, [(5, 12), (20, 30), (40, 40)]);
+        assert!((0..50u32).all(|address| merged.hold(address) == spans.contain(address)));
+        assert!(merged.hold(1u128 << 100) && !merged.hold(0u128));
+    }
+}

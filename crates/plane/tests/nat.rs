@@ -1,0 +1,69 @@
+//! Translation in the graph: packets that are held, vectors with several packets of a new flow, and nodes that are not visited.
+
+mod kit;
+
+use kit::*;
+use weir_plane::engine::FlowFilter;
+use weir_plane::harness::Verdict;
+use weir_plane::node::Node;
+
+fn build() -> Build {
+    two_ports().port("far", &["10.9.0.1/24"]).via("172.16.0.0/16", &["far 10.9.0.254"])
+}
+
+/// Source address, source port and destination port of a frame.
+fn ends(frame: &[u8]) -> (String, u16, u16) {
+    let at = l3(frame);
+    let word = |place: usize| u16::from_be_bytes([frame[at + place], frame[at + place + 1]]);
+    let source = &frame[at + 12..at + 16];
+    (format!("{}.{}.{}.{}", source[0], source[1], source[2], source[3]), word(20), word(22))
+}
+
+#[test]
+fn a_held_packet_is_translated_when_it_leaves() {
+    let build = || build().masquerade("far", 6000..=6999);
+    let mut rig = build().rig();
+    rig.harness.listen();
+    for port in [1, 2] {
+        let text = format!("udp from 10.0.0.2 port 7 to 172.16.0.1 port {port}");
+        assert_eq!(rig.send("lan", &text).outcome.verdict, Verdict::Held);
+    }
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 0, "their way out is not known");
+    rig.reload(build().neighbor("far", "10.9.0.254", mac(9)));
+    let (_, out) = rig.idle();
+    assert_eq!(out.len(), 2);
+    for ((interface, frame), port) in out.iter().zip([1, 2]) {
+        let (source, from, to) = ends(frame);
+        assert_eq!((interface.as_str(), source.as_str(), to), ("far", "10.9.0.1", port));
+        assert!((6000..=6999).contains(&from));
+    }
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 2);
+    assert_eq!(rig.conservation().imbalance(), 0);
+}
+
+#[test]
+fn packets_of_a_vector_share_the_translation_that_the_first_opens() {
+    let mut rig = build().masquerade("wan", 6000..=6999).rig();
+    let frame = rig.frame("lan", "udp from 10.0.0.2 port 7 to 198.51.100.9 port 1");
+    let (_, out) = rig.put_all("lan", &[&frame, &frame, &frame]);
+    let ports: Vec<u16> = out.iter().map(|(_, frame)| ends(frame).1).collect();
+    assert!(ports.len() == 3 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    let translations = rig.harness.translations(&FlowFilter::default(), 9);
+    assert_eq!((translations.total, translations.rows[0].packets), (1, [3, 0]));
+    assert_eq!(rig.harness.nat_lists()[0].rules[0].opened, 1);
+    assert_eq!(rig.harness.nat_pools()[0].translations, 1);
+}
+
+#[test]
+fn other_routing_domains_visit_no_node_for_it() {
+    let build = build().masquerade("wan", 6000..=6999).port("left", &["10.77.0.1/24"]).in_vrf("other");
+    let build = build.port("right", &["10.78.0.1/24"]).in_vrf("other").neighbor("right", "10.78.0.2", mac(7));
+    let mut rig = build.rig();
+    rig.harness.trace(Node::EthernetInput, 2);
+    rig.send("left", "udp from 10.77.0.2 port 7 to 10.78.0.2 port 1");
+    rig.send("lan", "udp from 10.0.0.2 port 7 to 198.51.100.9 port 1");
+    let traces = rig.harness.traces();
+    let visited = |at: usize, name: &str| traces[at].steps.iter().any(|step| step.node == name);
+    assert!(!visited(0, "ip4-nat-in") && !visited(0, "ip4-nat-out"));
+    assert!(!visited(1, "ip4-nat-in") && visited(1, "ip4-nat-out"), "no rule is about its destination");
+}

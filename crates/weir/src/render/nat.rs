@@ -1,0 +1,388 @@
+//! `show nat`: rules that translate, what they have translated, and the outside addresses that they give.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use weir_packet::wire::protocol;
+use weir_plane::engine::endpoint;
+use weir_plane::stats;
+
+use super::Report;
+use super::number::plural;
+use super::table::{Align, Table};
+use crate::rules::nat::Rule as Written;
+
+/// The lists of rules, in the order of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NatRules {
+    /// Each list.
+    pub lists: Vec<List>,
+}
+
+/// A list of rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct List {
+    /// Its name.
+    pub name: String,
+    /// The interfaces that name it.
+    pub interfaces: Vec<String>,
+    /// Its rules, in order.
+    pub rules: Vec<Rule>,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// A rule, and what it has done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The rule.
+    pub rule: String,
+    /// Packets that it translated or kept, in both directions.
+    pub packets: u64,
+    /// Their octets from the IP header on.
+    pub bytes: u64,
+    /// Translations that it began.
+    pub opened: u64,
+    /// Packets that found no free port or address.
+    pub exhausted: u64,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+impl NatRules {
+    /// Of the gateway's lists.
+    pub fn new(lists: Vec<stats::NatStats>) -> NatRules {
+        let rule = |row: stats::NatRuleRow| Rule {
+            // No rule of these names an interface.
+            rule: Written::of(&row.rule, |_| "".into()).to_string(),
+            packets: row.packets,
+            bytes: row.bytes,
+            opened: row.opened,
+            exhausted: row.exhausted,
+            origin: row.origin,
+        };
+        let list = |list: stats::NatStats| List {
+            name: list.name,
+            interfaces: list.interfaces,
+            rules: list.rules.into_iter().map(rule).collect(),
+            origin: list.origin,
+        };
+        NatRules { lists: lists.into_iter().map(list).collect() }
+    }
+}
+
+impl Report for NatRules {
+    const SCHEMA: &'static str = "weir.show.nat-rules/1";
+
+    fn text(&self) -> String {
+        if self.lists.is_empty() {
+            return "no rules translate addresses\n".to_owned();
+        }
+        let mut text = String::new();
+        for List { name, interfaces, rules, origin } in &self.lists {
+            let outside = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
+            text.push_str(&format!("{name} at {outside} ({origin})\n"));
+            let mut table = Table::new(&[
+                ("Packets", Align::Right),
+                ("Bytes", Align::Right),
+                ("Opened", Align::Right),
+                ("Exhausted", Align::Right),
+                ("Rule", Align::Left),
+                ("Origin", Align::Left),
+            ]);
+            for Rule { rule, packets, bytes, opened, exhausted, origin } in rules {
+                let count = |number: &u64| number.to_string();
+                table.row([
+                    count(packets),
+                    count(bytes),
+                    count(opened),
+                    count(exhausted),
+                    rule.clone(),
+                    origin.clone(),
+                ]);
+            }
+            text.push_str(&table.text());
+        }
+        text
+    }
+}
+
+/// Translations, the oldest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Translations {
+    /// Each translation.
+    pub translations: Vec<Translation>,
+    /// How many match in all.
+    pub total: u64,
+}
+
+/// The endpoints of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ends {
+    /// Source address.
+    pub source: IpAddr,
+    /// Source port.
+    pub source_port: Option<u16>,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Destination port.
+    pub destination_port: Option<u16>,
+    /// The identifier of an ICMP request.
+    pub identifier: Option<u16>,
+}
+
+/// A translation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Translation {
+    /// The name of its protocol, or its number.
+    pub protocol: String,
+    /// Its state.
+    pub state: String,
+    /// No reply has passed; of TCP, it was never established.
+    pub half_open: bool,
+    /// The endpoints of its first packet, as it came in.
+    pub before: Ends,
+    /// The endpoints of its first packet, as it left.
+    pub after: Ends,
+    /// The interface that its first packet came in by.
+    pub received_on: String,
+    /// The list of the rule that gave it.
+    pub list: Option<String>,
+    /// The place of the rule in the list, from 1.
+    pub rule: Option<u64>,
+    /// Where the rule was declared.
+    pub origin: Option<String>,
+    /// Seconds since it was opened.
+    pub age: f64,
+    /// Seconds since its last packet.
+    pub idle: f64,
+    /// Seconds until it ends, if no packet passes before.
+    pub expires: f64,
+    /// Packets, in its original direction and in the other.
+    pub packets: [u64; 2],
+    /// Octets from the IP header on, likewise.
+    pub bytes: [u64; 2],
+    /// The worker that owns it.
+    pub worker: usize,
+}
+
+impl Ends {
+    fn new(of: stats::NatEnds) -> Ends {
+        let (source_port, destination_port) = of.ports.unzip();
+        Ends {
+            source: of.source,
+            source_port,
+            destination: of.destination,
+            destination_port,
+            identifier: of.identifier,
+        }
+    }
+
+    /// The source with its port or identifier, and the destination with its port.
+    fn text(&self) -> (String, String) {
+        let source = endpoint(self.source, self.source_port);
+        let source = self.identifier.map_or(source.clone(), |identifier| format!("{source} id {identifier}"));
+        (source, endpoint(self.destination, self.destination_port))
+    }
+}
+
+impl Translations {
+    /// Of the gateway's translations.
+    pub fn new(of: stats::Translations) -> Translations {
+        let translation = |row: stats::TranslationRow| Translation {
+            protocol: protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
+            state: row.state.to_owned(),
+            half_open: row.half_open,
+            before: Ends::new(row.before),
+            after: Ends::new(row.after),
+            received_on: row.received_on,
+            list: row.list,
+            rule: row.rule.map(|place| place as u64 + 1),
+            origin: row.origin,
+            age: row.age.as_secs_f64(),
+            idle: row.idle.as_secs_f64(),
+            expires: row.expires.as_secs_f64(),
+            packets: row.packets,
+            bytes: row.bytes,
+            worker: row.worker,
+        };
+        Translations { translations: of.rows.into_iter().map(translation).collect(), total: of.total as u64 }
+    }
+}
+
+impl Report for Translations {
+    const SCHEMA: &'static str = "weir.show.nat-translations/1";
+
+    fn text(&self) -> String {
+        if self.translations.is_empty() {
+            return "no translations\n".to_owned();
+        }
+        let mut table = Table::new(&[
+            ("Protocol", Align::Left),
+            ("State", Align::Left),
+            ("Source", Align::Left),
+            ("Destination", Align::Left),
+            ("As source", Align::Left),
+            ("As destination", Align::Left),
+            ("Idle", Align::Right),
+            ("Expires", Align::Right),
+            ("Packets", Align::Right),
+            ("Rule", Align::Left),
+        ]);
+        for own in &self.translations {
+            let ((source, destination), (as_source, as_destination)) = (own.before.text(), own.after.text());
+            let rule =
+                own.list.clone().zip(own.rule).map_or_else(|| "-".to_owned(), |(list, rule)| format!("{list} {rule}"));
+            table.row([
+                own.protocol.clone(),
+                own.state.clone(),
+                source,
+                destination,
+                as_source,
+                as_destination,
+                format!("{:.0}s", own.idle),
+                format!("{:.0}s", own.expires),
+                own.packets.iter().sum::<u64>().to_string(),
+                rule,
+            ]);
+        }
+        let mut text = table.text();
+        let shown = self.translations.len() as u64;
+        if shown < self.total {
+            text.push_str(&format!("{shown} of {}\n", plural(self.total, "translation")));
+        }
+        text
+    }
+}
+
+/// The outside addresses that rules give to sources.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pools {
+    /// One for each rule at each interface.
+    pub pools: Vec<Pool>,
+}
+
+/// The outside addresses of a rule at an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Pool {
+    /// The rule's list.
+    pub list: String,
+    /// Its place there, from 1.
+    pub rule: u64,
+    /// The interface.
+    pub interface: String,
+    /// How many addresses there are: a number in words, as it may have 39 digits.
+    pub addresses: String,
+    /// Addresses that have translations.
+    pub addresses_used: u64,
+    /// The first and the last port, if the rule names some.
+    pub ports: Option<(u16, u16)>,
+    /// Translations that have one of the addresses now.
+    pub translations: u64,
+    /// The addresses with the most translations, and how many each has.
+    pub greatest: Vec<(IpAddr, u64)>,
+    /// Packets that found no free port or address.
+    pub exhausted: u64,
+    /// Where the rule was declared.
+    pub origin: String,
+}
+
+impl Pools {
+    /// Of the gateway's pools.
+    pub fn new(pools: Vec<stats::NatPool>) -> Pools {
+        let pool = |own: stats::NatPool| Pool {
+            list: own.list,
+            rule: own.rule as u64 + 1,
+            interface: own.interface,
+            addresses: own.addresses.to_string(),
+            addresses_used: own.addresses_used as u64,
+            ports: own.ports.map(|ports| (*ports.start(), *ports.end())),
+            translations: own.translations as u64,
+            greatest: own.greatest.into_iter().map(|(address, count)| (address, count as u64)).collect(),
+            exhausted: own.exhausted,
+            origin: own.origin,
+        };
+        Pools { pools: pools.into_iter().map(pool).collect() }
+    }
+}
+
+impl Report for Pools {
+    const SCHEMA: &'static str = "weir.show.nat-pools/1";
+
+    fn text(&self) -> String {
+        if self.pools.is_empty() {
+            return "no rule gives outside addresses to sources\n".to_owned();
+        }
+        let mut table = Table::new(&[
+            ("Rule", Align::Left),
+            ("Interface", Align::Left),
+            ("Addresses", Align::Right),
+            ("Used", Align::Right),
+            ("Ports", Align::Left),
+            ("Translations", Align::Right),
+            ("Exhausted", Align::Right),
+            ("Greatest", Align::Left),
+        ]);
+        for own in &self.pools {
+            let greatest: Vec<String> =
+                own.greatest.iter().map(|(address, count)| format!("{address} {count}")).collect();
+            table.row([
+                format!("{} {}", own.list, own.rule),
+                own.interface.clone(),
+                own.addresses.clone(),
+                own.addresses_used.to_string(),
+                own.ports.map_or_else(|| "any".to_owned(), |(first, last)| format!("{first}-{last}")),
+                own.translations.to_string(),
+                own.exhausted.to_string(),
+                greatest.join(", "),
+            ]);
+        }
+        table.text()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn tables_and_json() {
+        let (rules, translations, pools) = sample::nat();
+        let rules = NatRules::new(rules);
+        assert_eq!(
+            rules.text(),
+            "\
+edge at wan (edge.toml:9)
+Packets  Bytes  Opened  Exhausted  Rule                                               Origin
+     12   1200       3          1  source ip4 from 10.0.0.0/8 to any as 198.51.100.9  edge.toml:11
+"
+        );
+        assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);
+        let translations = Translations::new(translations);
+        assert_eq!(
+            translations.text(),
+            "\
+Protocol  State   Source         Destination     As source           As destination  Idle  Expires  Packets  Rule
+udp       stream  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 1
+1 of 2 translations
+"
+        );
+        assert_eq!(read::<Translations>(&json(&translations)).unwrap(), translations);
+        let pools = Pools::new(pools);
+        assert_eq!(
+            pools.text(),
+            "\
+Rule    Interface  Addresses  Used  Ports  Translations  Exhausted  Greatest
+edge 1  wan                1     1  any               2          1  198.51.100.9 2
+"
+        );
+        assert_eq!(read::<Pools>(&json(&pools)).unwrap(), pools);
+        assert_eq!(NatRules { lists: vec![] }.text(), "no rules translate addresses\n");
+        assert_eq!(Translations { translations: vec![], total: 0 }.text(), "no translations\n");
+        assert_eq!(Pools { pools: vec![] }.text(), "no rule gives outside addresses to sources\n");
+    }
+}

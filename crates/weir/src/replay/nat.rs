@@ -1,0 +1,115 @@
+//! Rules that translated a packet, and their effects.
+
+use serde::Serialize;
+use weir_plane::compile::Named;
+use weir_plane::engine::endpoint;
+use weir_plane::harness::{Harness, Outcome};
+use weir_plane::model::{Gateway, NatIndex, Place};
+use weir_plane::record::NatEffect;
+
+use super::validation::Rule;
+use crate::rules::nat;
+
+/// The effect of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Translated {
+    /// The rule's list.
+    pub list: String,
+    /// `translated`, `kept` or `dropped`.
+    pub effect: &'static str,
+    /// `in`: before the route was looked up; `out`: after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<&'static str>,
+    /// The packet goes against the first one of its translation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<bool>,
+    /// The source that it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The destination that it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
+    /// The rule.
+    pub by: Rule,
+}
+
+impl Translated {
+    /// The effect in words.
+    pub(super) fn sentence(&self) -> String {
+        let Translated { list, effect, source, destination, .. } = self;
+        match (*effect, source, destination) {
+            ("kept", ..) => format!("{list} keeps its addresses"),
+            (_, Some(source), Some(destination)) => {
+                let reply = if self.reply == Some(true) { ", as a reply" } else { "" };
+                format!("{list} translates it{reply}: from {source} to {destination}")
+            }
+            _ => format!("{list} cannot translate it"),
+        }
+    }
+}
+
+/// The list of a rule, and the rule in words.
+pub(crate) fn nat(model: &Gateway, list: NatIndex, place: u32) -> Option<(String, Named)> {
+    let list = model.nat.get(usize::from(list.0))?;
+    let rule = list.rules.get(place as usize)?;
+    let name = |index: weir_plane::model::InterfaceIndex| model.interfaces[index.0 as usize].name.as_str().into();
+    let text = nat::Rule::of(rule, name).to_string();
+    Some((list.name.clone(), Named { text, origin: rule.origin(), said: None }))
+}
+
+/// The effect of a rule in words.
+pub(crate) fn effect_words(effect: &NatEffect) -> String {
+    match effect {
+        NatEffect::Kept => "keeps its addresses".to_owned(),
+        NatEffect::Dropped => "is not translated".to_owned(),
+        NatEffect::To { source, destination, reply, .. } => {
+            let reply = if *reply { "reply, " } else { "" };
+            format!(
+                "{reply}translated: from {} to {}",
+                endpoint(source.0, source.1),
+                endpoint(destination.0, destination.1)
+            )
+        }
+    }
+}
+
+/// The effects of rules on a packet.
+pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated> {
+    let of = |&(list, place, effect): &(NatIndex, u32, NatEffect)| {
+        let (list, named) = nat(harness.model(), list, place)?;
+        let bare = Translated {
+            list,
+            effect: "kept",
+            direction: None,
+            reply: None,
+            source: None,
+            destination: None,
+            by: Rule::new(harness, &named),
+        };
+        Some(match effect {
+            NatEffect::Kept => bare,
+            NatEffect::Dropped => Translated { effect: "dropped", ..bare },
+            NatEffect::To { output, reply, source, destination } => Translated {
+                effect: "translated",
+                direction: Some(if output { "out" } else { "in" }),
+                reply: Some(reply),
+                source: Some(endpoint(source.0, source.1)),
+                destination: Some(endpoint(destination.0, destination.1)),
+                ..bare
+            },
+        })
+    };
+    let mut all: Vec<Translated> = outcome.nat.iter().filter_map(of).collect();
+    // A rule that keeps addresses is looked at on both ways.
+    all.dedup();
+    all
+}
+
+/// The place of the rule for which a packet was dropped.
+pub(super) fn not_translated_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    let dropped = outcome.nat.iter().rev().find(|(.., effect)| *effect == NatEffect::Dropped);
+    let &(list, place, _) = dropped?;
+    let (_, named) = nat(harness.model(), list, place)?;
+    harness.place(named.origin)
+}
