@@ -138,9 +138,14 @@ impl Rule {
             }),
             ports: target.ports.clone(),
         };
+        let mut matches = acl::Rule::of(&rule.matches, name);
+        if matches.transport == acl::Transport::Any {
+            // `ip4` rather than `ip`, where addresses say so: a target may be of one family alone.
+            matches.family = rule.matches.family;
+        }
         Rule {
             verb: rule.verb,
-            matches: acl::Rule::of(&rule.matches, name),
+            matches,
             to_interface: rule.to_interface,
             source: rule.source.as_ref().map(target),
             destination: rule.destination.as_ref().map(target),
