@@ -56,7 +56,7 @@ fn compare(native: &'static Native, size: AesKey, icv: Icv, header: usize, lengt
 fn packets_are_sealed_as_the_standard_says() {
     let lengths: Vec<usize> = match cfg!(miri) {
         false => (0..=1100).chain([1400, 2047, 2049]).collect(),
-        true => vec![0, 1, 16, 31, 33, 64, 65, 68, 127, 255, 256, 260, 512, 513, 600, 1030, 1100],
+        true => vec![0, 68],
     };
     for native in widths() {
         for &length in &lengths {
@@ -104,6 +104,40 @@ fn gmac_authenticates_header_and_iv_and_text() {
             let mut jobs = [Job::esp(&key, &mut packet, high)];
             native.open(&mut jobs);
             assert_eq!(jobs[0].result(), Ok(()), "{native:?} {length}");
+        }
+    }
+}
+
+/// Both widths give the same packets. The twin takes too long for many lengths under Miri.
+#[test]
+fn widths_agree() {
+    let lengths: Vec<usize> = match cfg!(miri) {
+        false => (0..=2100).collect(),
+        true => (0..=70)
+            .chain([127, 129, 200, 255, 256, 257, 300, 450, 511, 512, 513, 600, 1024, 1030, 1100, 1600])
+            .collect(),
+    };
+    let widths: Vec<_> = widths().collect();
+    let [one, others @ ..] = &widths[..] else { return };
+    for length in lengths {
+        let (size, icv) = (AesKey::ALL[length % 3], Icv::ALL[length / 3 % 3]);
+        let algorithm = Algorithm::AesGcm(size, icv);
+        let secret = Secret::new(&octets(length, algorithm.cipher_key_octets()), &[]);
+        let plain = octets(length + 1, 8 + IV + length + icv.octets());
+        let sealed = |native: &'static Native| {
+            let key = native.key(algorithm, &secret).unwrap();
+            let mut packet = plain.clone().into_boxed_slice();
+            native.seal(&mut [job(&key, &mut packet, 8, None)]);
+            let sealed = packet.clone();
+            let mut jobs = [job(&key, &mut packet, 8, None)];
+            native.open(&mut jobs);
+            assert_eq!(jobs[0].result(), Ok(()), "{native:?} {length}");
+            assert_eq!(packet[..8 + IV + length], plain[..8 + IV + length], "{native:?} {length}");
+            sealed
+        };
+        let expected = sealed(one);
+        for other in others {
+            assert!(sealed(other) == expected, "{one:?} {other:?} {length}");
         }
     }
 }
