@@ -12,7 +12,7 @@ use super::super::stage::Stage;
 use super::super::{Context, fields};
 use super::apply;
 use crate::graph::flags::{FOR_HOST, NAT_HELD, NAT_NONE, ORIGINATED};
-use crate::graph::session::{self, Membership, Tuple, nat, translated};
+use crate::graph::session::{self, Membership, Tuple, Way, nat, translated};
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::nat::OfInterface;
@@ -98,10 +98,23 @@ fn tuple<K: Family>(packet: &Packet, fields: &Fields<K>, zone: u16) -> Option<Tu
     }
 }
 
-/// The translation of a tuple, as long as the rules in force give it.
-pub(super) fn find_one<K: Family>(context: &mut Context<'_>, tuple: &Tuple<K>) -> Option<Membership> {
+/// The translation of a packet's tuple, as long as the rules in force give it.
+pub(super) fn find_one<K: Family>(
+    context: &mut Context<'_>,
+    tuple: &Tuple<K>,
+    fields: &Fields<K>,
+) -> Option<Membership> {
     let member = K::of(&*context.sessions).find(tuple, context.sessions.bounds(), context.now)?;
-    current::<K>(context, member)
+    if belongs(context, member, fields) { current::<K>(context, member) } else { None }
+}
+
+/// Whether a packet with a tuple of a translation belongs to it. A connection from the other side does not belong to a
+/// translation that ends. One from the side that opened it has the same addresses and ports again.
+#[inline]
+fn belongs<K: Family>(context: &Context<'_>, member: Membership, fields: &Fields<K>) -> bool {
+    let flags = fields.flags().map(|flags| flags as u8);
+    let session = K::of(&*context.sessions).get(member.number);
+    member.way == Way::Original || session.is_some_and(|session| session.progress.has(member.way, flags))
 }
 
 /// A translation, as long as the rules in force give it: else it ends.
@@ -141,6 +154,7 @@ impl<K: Family> Batch<K> {
         sessions.find_each(&keys[..count], &mut at[..count]);
         for (&index, &at) in of[..count].iter().zip(&at) {
             let member = sessions.membership(at, context.sessions.bounds(), context.now);
+            let member = member.filter(|&member| belongs(context, member, &self.fields[usize::from(index)]));
             self.members[usize::from(index)] = member.map_or(Member::None, Member::Of);
         }
     }

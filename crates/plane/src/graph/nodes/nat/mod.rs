@@ -197,7 +197,7 @@ impl<K: Family> Batch<K> {
             Member::Lost => Err(Some(Reason::NatUntranslated)),
             // A packet before it in the vector may have opened it.
             Member::None if K::of(&*context.sessions).has_opened() => {
-                let found = self.tuples[index].and_then(|tuple| batch::find_one(context, &tuple));
+                let found = self.tuples[index].and_then(|tuple| batch::find_one(context, &tuple, &self.fields[index]));
                 found.map(Some).ok_or(None)
             }
             Member::None => Err(None),
