@@ -9,7 +9,8 @@ fuzz_target!(|data: &[u8]| {
     let Some((&[choice, header, options, place], rest)) = data.split_first_chunk::<4>() else { return };
     let all = Algorithm::all();
     let algorithm = all[usize::from(choice) % all.len()];
-    let octets = |count: usize| -> Vec<u8> { (0..count).map(|at| rest.get(at).map_or(at as u8, |&octet| octet)).collect() };
+    let octets =
+        |count: usize| -> Vec<u8> { (0..count).map(|at| rest.get(at).map_or(at as u8, |&octet| octet)).collect() };
     let secret = Secret::new(&octets(algorithm.cipher_key_octets()), &octets(algorithm.integrity_key_octets()));
     let high = (options & 1 == 1).then_some(u32::from(options) << 8 | u32::from(place));
     let header = if high.is_some() { 8 } else { u32::from(header) };

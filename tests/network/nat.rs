@@ -65,7 +65,8 @@ fn one_side_goes_out_by_one_address_and_a_port_leads_back_in() {
             }
             let server = line.left.enter(|| TcpListener::bind(at(LEFT[family], 80)).expect("the port is free"));
             let mut client = line.right.enter(|| {
-                TcpStream::connect_timeout(&at(OUTSIDE[family], 8080), Duration::from_secs(10)).expect("the port leads in")
+                TcpStream::connect_timeout(&at(OUTSIDE[family], 8080), Duration::from_secs(10))
+                    .expect("the port leads in")
             });
             let (mut accepted, from) = server.accept().expect("a connection");
             assert_eq!(from.ip().to_string(), RIGHT[family], "its source stays");

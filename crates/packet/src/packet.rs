@@ -166,7 +166,10 @@ impl Packet {
     #[inline(always)]
     pub(crate) fn fill(&mut self, cache: &mut Cache, len: usize) -> Option<()> {
         let buffer = cache.take(len)?;
+        // All fields are named, so that none keeps what it had for another packet.
         let Packet {
+            buffer: own,
+            len: octets,
             start,
             l3,
             l4,
@@ -183,16 +186,15 @@ impl Packet {
             flow_out,
             offload,
             kept,
+            translation,
             shown,
-            ..
         } = self;
         (*start, *l3, *l4, *flags) = (FRAME as u16, 0, 0, ParseFlags::empty());
         (*protocol, *reason, *resume, *nesting, *state, *mtu) = (0, 0, 0, 0, State::EMPTY, 0);
         (*interface, *forwarding, *flow, *flow_out, *offload) = (0, 0, 0, 0, Offload::default());
-        shown.kind = 0;
+        (shown.kind, *translation) = (0, [0; 3]);
         *kept = if len <= SMALL_FRAME { 0 } else { IS_LARGE };
-        self.buffer = buffer;
-        self.len = len as u32;
+        (*own, *octets) = (buffer, len as u32);
         Some(())
     }
 
@@ -845,5 +847,20 @@ mod tests {
         assert_eq!(packet.set_len(1), Err(NoRoom));
         packet.recycle(&mut cache());
         assert!(packet.take().is_empty());
+    }
+
+    #[test]
+    fn a_new_packet_has_nothing_of_the_one_before_it() {
+        let mut cache = cache();
+        let mut packet = Packet::new(&mut cache, 60).unwrap();
+        packet.set_translation(7);
+        packet.set_flow(8);
+        packet.set_flow_out(9);
+        packet.set_forwarding(10);
+        packet.set_interface(11);
+        packet.recycle(&mut cache);
+        packet.fill(&mut cache, 60).unwrap();
+        assert_eq!((packet.translation(), packet.flow(), packet.flow_out()), (0, 0, 0));
+        assert_eq!((packet.forwarding(), packet.interface(), packet.state()), (0, 0, State::EMPTY));
     }
 }

@@ -33,7 +33,7 @@ pub enum Change {
     ReplaceSav(String, Vec<(EntryKey, Names)>),
     StageSav(String, Option<SavAction>),
     SetLink(u32, bool),
-    ClearFlows(FlowFilter),
+    ClearFlows(Box<FlowFilter>),
     ShareAcls(usize),
     /// Fates are recorded from now on, or not.
     Record(bool),
@@ -180,7 +180,10 @@ impl Change {
             29 => {
                 let mut filter = rule(random, links, &Default::default());
                 filter.received_on = None;
-                Change::ClearFlows(FlowFilter { rule: random.chance(0.7).then_some(filter), ..FlowFilter::default() })
+                Change::ClearFlows(Box::new(FlowFilter {
+                    rule: random.chance(0.7).then_some(filter),
+                    ..FlowFilter::default()
+                }))
             }
             30 => Change::ShareAcls(pick(random, &[0, 20, 4096])),
             31 => Change::Record(true),

@@ -182,12 +182,17 @@ impl Build {
     }
 
     /// Translates the sources of packets that leave by an interface into its address and these ports.
-    pub fn masquerade(mut self, interface: &str, ports: std::ops::RangeInclusive<u16>) -> Build {
+    pub fn masquerade(self, interface: &str, ports: std::ops::RangeInclusive<u16>) -> Build {
+        self.nat(interface, NatVerb::Source, Some(NatTarget { addresses: None, ports: Some(ports) }))
+    }
+
+    /// A rule about all packets, named by an interface.
+    pub fn nat(mut self, interface: &str, verb: NatVerb, source: Option<NatTarget>) -> Build {
         let rule = NatRule {
-            verb: NatVerb::Source,
+            verb,
             matches: AclRule::all(AclAction::Permit, Origin::default()),
             to_interface: false,
-            source: Some(NatTarget { addresses: None, ports: Some(ports) }),
+            source,
             destination: None,
             preserve: false,
             comment: None,
