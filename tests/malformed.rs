@@ -198,7 +198,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "echo-limited",
         "neighbor-limited",
         "sav-redirect",
-        // No interface has lists.
+        // No interface has lists, nor rules of NAT.
         "acl-ethertype",
         "acl-deny",
         "acl-reject",
@@ -208,6 +208,9 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "acl-fragment",
         "mac-ip",
         "not-allowed",
+        "nat-exhausted",
+        "nat-untranslated",
+        "nat-worker",
         "punt-limited",
         "handover-full",
         "worker-gone",

@@ -15,7 +15,8 @@ use super::super::lexer::What;
 use super::super::names::Names;
 use super::super::parser::{Failure, comment, expected, keyword, word};
 use super::super::words::{Problem, shown};
-use super::{INTERFACE, Rule, Target, Verb, print};
+use super::print;
+use super::rule::{INTERFACE, Rule, Target, Verb};
 
 /// The effects that a rule may have.
 const VERBS: [Verb; 5] = [Verb::Source, Verb::Destination, Verb::Both, Verb::Map, Verb::Keep];

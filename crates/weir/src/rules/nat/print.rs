@@ -5,7 +5,7 @@ use std::fmt;
 use super::super::acl::print::{Span, What, write_end};
 use super::super::acl::{Addresses, GROUP, Ports, Transport};
 use super::super::{ANY, write_comment};
-use super::{INTERFACE, Rule, Target, Verb};
+use super::rule::{INTERFACE, Rule, Target, Verb};
 
 /// The word of the grammar.
 pub(super) const fn verb(verb: Verb) -> &'static str {
