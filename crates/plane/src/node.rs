@@ -46,6 +46,8 @@ nodes! {
     Ip6AclIn "ip6-acl-in" "Applies ingress access lists to IPv6 packets.";
     Ip4Allow "ip4-allow" "Checks the sources of IPv4 packets against the allowlists.";
     Ip6Allow "ip6-allow" "Checks the sources of IPv6 packets against the allowlists.";
+    Ip4SpdIn "ip4-spd-in" "Matches IPv4 packets that come in against the SPD.";
+    Ip6SpdIn "ip6-spd-in" "Matches IPv6 packets that come in against the SPD.";
     Ip4NatIn "ip4-nat-in" "Translates destinations of IPv4 packets.";
     Ip6NatIn "ip6-nat-in" "Translates destinations of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
@@ -55,6 +57,8 @@ nodes! {
     Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
     Ip4AclOut "ip4-acl-out" "Applies egress access lists to IPv4 packets.";
     Ip6AclOut "ip6-acl-out" "Applies egress access lists to IPv6 packets.";
+    Ip4SpdOut "ip4-spd-out" "Matches IPv4 packets that leave against the SPD.";
+    Ip6SpdOut "ip6-spd-out" "Matches IPv6 packets that leave against the SPD.";
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
     Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
     Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";

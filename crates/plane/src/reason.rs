@@ -111,12 +111,16 @@ reasons! {
     AclDeny "acl-deny" Info "ip-acl" "A rule of the interface's access lists denies the packet, or none permits it.";
     AclReject "acl-reject" Info "ip-acl" "A rule of the interface's access lists rejects the packet, with an error or a reset to its source.";
     AclRateLimit "acl-rate-limit" Info "ip-acl" "A rule permits the packet, but more have come than it lets pass.";
-    AclFragment "acl-fragment" Warning "ip-acl, ip-nat" "A fragment whose transport header access lists or translation look at: the first fragment did not come in time, lacks that header, or contradicts another.";
+    AclFragment "acl-fragment" Warning "ip-acl, ip-nat, ip-spd" "A fragment whose transport header access lists, translation or an SPD look at: the first fragment did not come in time, lacks that header, or contradicts another.";
     SessionLimit "session-limit" Warning "ip-acl, ip-nat" "A rule would open a session, and there are as many as there may be.";
     SessionPickup "session-pickup" Info "ip-acl, ip-nat" "A rule would open a TCP session in mid-stream, which is switched off.";
     NatExhausted "nat-exhausted" Warning "ip-nat" "A rule translates the packet, and no port or address is free.";
     NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none: a TCP RST, an ICMP error, another message without a reply.";
     NatWorker "nat-worker" Warning "ip-nat" "Replies to the packet would come to another worker than the one that translates it.";
+    SpdDiscard "spd-discard" Info "ip-spd" "A rule of the interface's SPD discards the packet.";
+    SpdNoMatch "spd-no-match" Info "ip-spd" "No rule of the interface's SPD matches the packet (RFC 4301, 5.1 and 5.2).";
+    SpdUnprotected "spd-unprotected" Warning "ip-spd" "The packet came in clear, and a rule of the interface's SPD protects it (RFC 4301, 5.2).";
+    EspNoSa "esp-no-sa" Warning "esp-encrypt, esp-decrypt" "No SA protects the packet, or has its SPI and destination.";
     MacIp "mac-ip" Info "ip-mac-ip, arp-input, nd-input" "The bindings of the interface do not let the hardware address use the source, or have it.";
     NotAllowed "not-allowed" Info "ip-allow" "An allowlist of the interface does not contain the source.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";

@@ -396,6 +396,34 @@ pub struct NatRuleRow {
     pub origin: String,
 }
 
+/// An SPD.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpdStats {
+    /// Its name.
+    pub name: String,
+    /// The interfaces that name it.
+    pub interfaces: Vec<String>,
+    /// Its rules, in the order in which they are matched.
+    pub rules: Vec<SpdRuleRow>,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// A rule of an SPD, and what it has matched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpdRuleRow {
+    /// The rule.
+    pub rule: crate::model::SpdRule,
+    /// The name of its SA.
+    pub sa: Option<std::sync::Arc<str>>,
+    /// Packets that left and matched it; octets from the IP header on.
+    pub output: Traffic,
+    /// Packets that came in and matched it; octets from the IP header on.
+    pub input: Traffic,
+    /// Where it was declared.
+    pub origin: String,
+}
+
 /// The outside addresses of a rule at an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatPool {

@@ -22,6 +22,7 @@ use super::pass::{Pass, Routing};
 use super::prefix::{is_link_local, prefix_v4, prefix_v6};
 use super::rubbish::Rubbish;
 use super::sav;
+use super::spd;
 use super::stations::{Fixed, LearnedSet};
 use super::table_full::{TableFull, most_bytes};
 use crate::compile::rib::{Entry, Rib};
@@ -75,6 +76,7 @@ pub struct Compiler {
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
     pub(super) nat: nat::Store,
+    pub(super) spd: spd::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -101,6 +103,7 @@ pub struct Prepared {
     allow: allow::Prepared,
     bindings: bindings::Prepared,
     nat: nat::Prepared,
+    spd: spd::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -135,6 +138,7 @@ impl Compiler {
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
             nat: nat::Store::default(),
+            spd: spd::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -219,6 +223,7 @@ impl Compiler {
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
+        let spd = self.spd.prepare(&self.domain, self.settings.workers, gateway)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
@@ -248,6 +253,7 @@ impl Compiler {
             allow,
             bindings,
             nat,
+            spd,
             tables,
             differing,
         })
@@ -275,6 +281,7 @@ impl Compiler {
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
+        self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -337,6 +344,7 @@ impl Compiler {
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
             nat: self.nat.current().clone(),
+            spd: self.spd.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -446,6 +454,7 @@ impl Compiler {
                 allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
                 bindings: crate::root::bindings::NONE,
                 nat: crate::root::nat::OfInterface::NONE,
+                spd: crate::root::spd::NONE,
                 ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 broadcasts: Arc::default(),

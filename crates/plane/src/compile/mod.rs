@@ -26,6 +26,7 @@ mod prefix;
 pub mod rib;
 mod rubbish;
 mod sav;
+pub(crate) mod spd;
 mod stations;
 mod table_full;
 #[cfg(test)]

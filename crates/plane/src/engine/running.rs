@@ -40,7 +40,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
-use super::translations;
+use super::{policies, translations};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -672,6 +672,12 @@ impl Engine {
     pub fn nat_lists(&self) -> Vec<stats::NatStats> {
         let (model, _) = self.control.in_force();
         self.root.with(|root| translations::lists(&model, root))
+    }
+
+    /// The SPDs.
+    pub fn spds(&self) -> Vec<stats::SpdStats> {
+        let (model, _) = self.control.in_force();
+        self.root.with(|root| policies::lists(&model, root))
     }
 
     /// The outside addresses of rules that translate sources.

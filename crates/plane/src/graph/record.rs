@@ -8,7 +8,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 pub use crate::graph::fragments::Upper;
-use crate::model::{NatIndex, SpecialAction};
+use crate::model::{NatIndex, SpdIndex, SpecialAction};
 use crate::reason::Reason;
 use crate::root::acl::Found;
 use crate::root::sav::Class;
@@ -104,6 +104,21 @@ pub enum NatEffect {
     Dropped,
 }
 
+/// The effect of an SPD on a packet in clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpdEffect {
+    /// It passes in clear.
+    Bypassed,
+    /// It is protected by the SA of the policy.
+    Protected,
+    /// It is dropped.
+    Discarded,
+    /// It is dropped, as it matches no policy.
+    NoMatch,
+    /// It is dropped, as the policy wants it protected, and it came in clear.
+    Unprotected,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -187,6 +202,17 @@ pub enum Fate {
         /// The effect on the packet's endpoints.
         effect: NatEffect,
     },
+    /// It was matched against an SPD.
+    Secured {
+        /// The SPD.
+        spd: SpdIndex,
+        /// The place of the policy in the SPD; `None`: it matched none.
+        place: Option<u32>,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// The effect of the policy.
+        effect: SpdEffect,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -234,6 +260,13 @@ impl Fate {
                     | Reason::SessionLimit
                     | Reason::SessionPickup
             ),
+            Fate::Secured { effect, .. } => match effect {
+                SpdEffect::Bypassed => false,
+                SpdEffect::Protected => matches!(reason, Reason::EspNoSa),
+                SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),
+                SpdEffect::NoMatch => matches!(reason, Reason::SpdNoMatch),
+                SpdEffect::Unprotected => matches!(reason, Reason::SpdUnprotected),
+            },
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
             Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),

@@ -11,6 +11,7 @@ mod rate;
 mod route;
 mod sample;
 mod sav;
+mod spd;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub use sav::{
     Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy,
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
+pub use spd::{SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +61,8 @@ pub struct Gateway {
     pub bindings: Vec<Bindings>,
     /// Lists of rules that translate addresses.
     pub nat: Vec<NatList>,
+    /// Security policy databases.
+    pub spds: Vec<Spd>,
     /// Where samples of packets go.
     pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
@@ -117,6 +121,8 @@ pub struct Interface {
     pub access: Access,
     /// The rules that translate packets between it, as the outside, and the other interfaces of its routing domain.
     pub nat: Option<NatIndex>,
+    /// The SPD that packets match which come in and leave here in clear; `None`: they match none.
+    pub spd: Option<SpdIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }

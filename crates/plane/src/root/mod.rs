@@ -18,6 +18,7 @@ pub mod nat;
 mod pending;
 pub mod sampler;
 pub mod sav;
+pub mod spd;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -68,6 +69,8 @@ pub struct Root {
     pub bindings: Bindings,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
+    /// Security policy databases.
+    pub spd: spd::Spds,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.

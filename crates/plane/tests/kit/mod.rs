@@ -86,6 +86,7 @@ impl Build {
             allowlists: Vec::new(),
             bindings: Vec::new(),
             nat: Vec::new(),
+            spds: Vec::new(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -126,6 +127,7 @@ impl Build {
             sav: PerFamily::default(),
             access: Access::default(),
             nat: None,
+            spd: None,
             origin,
         });
         self

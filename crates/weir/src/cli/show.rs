@@ -26,6 +26,7 @@ use crate::render::runtime::Runtime;
 use crate::render::samplers::Samplers;
 use crate::render::sav::Sav;
 use crate::render::sav::entries::Entries;
+use crate::render::spd::Spds;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
@@ -124,6 +125,11 @@ enum What {
         /// For translations: only the first so many; 1000 unless given
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+    },
+    /// Security policy databases: rules in the order in which they are matched, and what they matched
+    Spd {
+        /// Only this SPD
+        spd: Option<String>,
     },
     /// Samplers: samples taken, written and lost
     Samplers,
@@ -225,6 +231,8 @@ impl Show {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
             }
+            What::Spd { spd: None } => asker.show::<Spds>("/v1/show/spd"),
+            What::Spd { spd: Some(name) } => asker.show::<Spds>(&format!("/v1/show/spd/{}", escaped(name))),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),

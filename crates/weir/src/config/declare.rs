@@ -48,6 +48,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "allowlist",
     "mac-ip",
     "nat",
+    "spd",
 ];
 
 /// Everything that the files declare.

@@ -115,6 +115,10 @@ codes! {
     UnknownBindings = "unknown-bindings",
     /// A list of NAT rules that is not declared.
     UnknownNat = "unknown-nat",
+    /// A security policy database that is not declared.
+    UnknownSpd = "unknown-spd",
+    /// An SA that is not declared.
+    UnknownSa = "unknown-sa",
     /// A group that is in itself, directly or by others.
     GroupCycle = "group-cycle",
     /// A zone with interfaces of several VRFs.
@@ -221,6 +225,8 @@ codes! {
     UnusedBindings = "unused-bindings",
     /// Warning: a list of NAT rules that no interface names.
     UnusedNat = "unused-nat",
+    /// Warning: a security policy database that no interface names.
+    UnusedSpd = "unused-spd",
     /// Warning: a list that is never reached, because one before it decides about all packets.
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.

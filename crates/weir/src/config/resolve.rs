@@ -66,6 +66,7 @@ pub(super) fn resolve(
     let neighbors = resolver.neighbors(&routes);
     let groups = resolver.groups();
     let nat = resolver.nat_lists();
+    let spds = resolver.spds();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
@@ -95,6 +96,7 @@ pub(super) fn resolve(
         allowlists,
         bindings,
         nat,
+        spds,
         workers,
         buffers,
         icmp,

@@ -242,6 +242,10 @@ impl Gateway for Fake {
         sample::nat().0
     }
 
+    fn spds(&self) -> Vec<stats::SpdStats> {
+        sample::spds()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         sample::nat().2
     }

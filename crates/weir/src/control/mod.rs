@@ -131,6 +131,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The lists of rules that translate.
     fn nat_lists(&self) -> Vec<stats::NatStats>;
+    /// The SPDs.
+    fn spds(&self) -> Vec<stats::SpdStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
     /// The translations that a filter matches, `most` at most.

@@ -340,6 +340,10 @@ impl Gateway for Running {
         self.engine.nat_lists()
     }
 
+    fn spds(&self) -> Vec<stats::SpdStats> {
+        self.engine.spds()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         self.engine.nat_pools()
     }

@@ -21,6 +21,7 @@ pub mod routes;
 pub mod runtime;
 pub mod samplers;
 pub mod sav;
+pub mod spd;
 pub mod sum;
 pub mod summary;
 pub mod table;

@@ -45,6 +45,49 @@ pub(crate) fn flows() -> Flows {
     }
 }
 
+/// An SPD.
+pub(crate) fn spds() -> Vec<SpdStats> {
+    use weir_plane::model::{AclAction, AclRule, Addresses, IpFamily, SaIndex, SpdAction, SpdRule};
+    let any = AclRule::all(AclAction::Permit, Default::default());
+    let bypass = SpdRule {
+        action: SpdAction::Bypass,
+        matches: AclRule {
+            family: Some(IpFamily::V4),
+            from: Addresses::Net("10.0.0.0/8".parse().unwrap()),
+            ..any.clone()
+        },
+        names_family: true,
+        opaque: (false, false),
+        priority: 5,
+        comment: None,
+    };
+    let protect = SpdRule {
+        action: SpdAction::Protect(SaIndex(0)),
+        matches: any,
+        names_family: false,
+        priority: 0,
+        comment: Some("the rest".into()),
+        ..bypass
+    };
+    let traffic = |packets, bytes| Traffic { packets, bytes };
+    let row = |rule, (output, input), sa: Option<&str>, line: u32| SpdRuleRow {
+        rule,
+        sa: sa.map(Into::into),
+        output,
+        input,
+        origin: format!("edge.toml:{line}"),
+    };
+    vec![SpdStats {
+        name: "edge".into(),
+        interfaces: vec!["wan".into(), "dmz".into()],
+        rules: vec![
+            row(bypass, (traffic(12, 1200), traffic(3, 240)), None, 11),
+            row(protect, (traffic(0, 0), traffic(0, 0)), Some("east"), 10),
+        ],
+        origin: "edge.toml:9".into(),
+    }]
+}
+
 /// A rule that translates, a translation of it, and its addresses.
 pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rule = weir_plane::model::NatRule {

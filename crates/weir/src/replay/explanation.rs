@@ -18,6 +18,7 @@ use weir_plane::reason::Reason;
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::nat::{self, Translated};
 use super::sink::{self, Memory, Sent};
+use super::spd::{self, Secured};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
 
@@ -62,6 +63,9 @@ pub struct Explanation {
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
+    /// The policies of SPDs that it matches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spd: Vec<Secured>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -214,6 +218,7 @@ impl Teller<'_> {
             bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
             fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.as_ref().map_or_else(Vec::new, |outcome| nat::translated(self.harness, outcome)),
+            spd: outcome.as_ref().map_or_else(Vec::new, |outcome| spd::secured(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
@@ -311,6 +316,16 @@ impl Explanation {
     }
 }
 
+impl Explanation {
+    fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
+        for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
+            section(f, "spd", &secured.sentence(), None)?;
+            secured.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
+        Ok(())
+    }
+}
+
 /// Columns of what stands in front of a section.
 const MARGIN: usize = 10;
 
@@ -335,6 +350,7 @@ impl fmt::Display for Explanation {
             let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
             lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
+        self.write_secured(f, "in")?;
         self.write_translated(f, |nat| nat.direction != Some("out"))?;
         if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
             let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
@@ -357,6 +373,7 @@ impl fmt::Display for Explanation {
         }
         self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
+        self.write_secured(f, "out")?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;

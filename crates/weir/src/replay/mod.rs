@@ -17,6 +17,7 @@ mod line;
 pub(crate) mod merge;
 pub mod nat;
 pub mod sink;
+pub mod spd;
 pub(crate) mod station;
 pub mod validation;
 
@@ -378,6 +379,7 @@ impl Replay {
             bindings: outcome.and_then(|outcome| access::bound(&self.harness, outcome)),
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
+            spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

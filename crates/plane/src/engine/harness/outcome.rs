@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Miss, NatEffect, Role};
-use crate::model::{NatIndex, Origin};
+use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
+use crate::model::{NatIndex, Origin, SpdIndex};
 use crate::reason::Reason;
 
 /// What became of an input packet in the end.
@@ -59,6 +59,8 @@ pub struct Outcome {
     pub allow: Vec<Listed>,
     /// The rules that translate which matched it, or gave its translation: list, place there and effect.
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
+    /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
+    pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
     /// The route that was looked up for it first, if any was.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -78,6 +80,7 @@ impl Outcome {
         self.answers.extend(later.answers);
         self.acl.extend(later.acl);
         self.nat.extend(later.nat);
+        self.spd.extend(later.spd);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -96,6 +99,7 @@ impl Outcome {
             bindings: later.bindings.or(self.bindings),
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
             nat: self.nat,
+            spd: self.spd,
             route: self.route.or(later.route),
             waits: later.waits,
         }

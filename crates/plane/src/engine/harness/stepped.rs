@@ -37,7 +37,7 @@ use crate::stats::{self, Conservation};
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
-use crate::engine::translations;
+use crate::engine::{policies, translations};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -304,6 +304,11 @@ impl Harness {
         self.root.with(|root| translations::lists(&self.model, root))
     }
 
+    /// The SPDs.
+    pub fn spds(&self) -> Vec<stats::SpdStats> {
+        self.root.with(|root| policies::lists(&self.model, root))
+    }
+
     /// The outside addresses of rules that translate sources.
     pub fn nat_pools(&self) -> Vec<stats::NatPool> {
         let first = self.gathered(&FlowFilter::default(), usize::MAX);
@@ -565,6 +570,7 @@ impl Harness {
                     bindings: None,
                     allow: Vec::new(),
                     nat: Vec::new(),
+                    spd: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -611,6 +617,7 @@ impl Harness {
                 outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
+            Fate::Secured { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);

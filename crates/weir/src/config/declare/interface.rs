@@ -28,6 +28,7 @@ const KEYS: &[&str] = &[
     "ethertypes",
     "mac-ip",
     "nat",
+    "spd",
     "fault",
     "capture",
 ];
@@ -95,6 +96,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         sav,
         access: access::of_interface(reader, &table),
         nat: table.get("nat").and_then(|value| reader.reference(value, "the name of a list of NAT rules")),
+        spd: table.get("spd").and_then(|value| reader.reference(value, "the name of an SPD")),
     })
 }
 

@@ -165,6 +165,7 @@ impl<'a> Resolver<'a> {
             sav: self.sav_of_interface(&interface.sav),
             access: self.access_of(interface),
             nat: self.nat_of(interface),
+            spd: self.spd_of(interface),
             origin,
         })
     }

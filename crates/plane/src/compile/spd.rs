@@ -1,0 +1,194 @@
+//! Security policy databases become classifiers: one for each family and direction, whose rules stand in the order of their
+//! priorities.
+//!
+//! An SPD is compiled again if anything in it differs from the one in force; else all versions share it. Rules that stay
+//! keep their counters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_base::reclaim::Domain;
+use weir_table::classify::{self, Limits, Upper, Writer};
+use weir_table::sav::NoRoom;
+
+use super::boxes::{Bits, asks_transport, boxes, count_of};
+use super::map::Map;
+use super::rubbish::Rubbish;
+use super::table_full::TableFull;
+use crate::model::{AclRule, Gateway, Origin, Spd, SpdIndex, SpdRule, Transport};
+use crate::root::Interface;
+use crate::root::spd::{self, NONE, Policy, PolicyCounters, Sides, Spds};
+
+/// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
+const OCTETS_PER_RULE: usize = 4096;
+const LEAST_OCTETS: usize = 4 << 20;
+const MOST_OCTETS: usize = 4 << 30;
+
+/// The counters of a rule, by worker.
+type Counters = Arc<[PolicyCounters]>;
+
+/// The classifiers of a family. Tables live as long as they do.
+struct Writers<K: classify::Address> {
+    _output: Writer<K>,
+    _input: Writer<K>,
+}
+
+/// An SPD in force.
+struct Compiled {
+    model: Spd,
+    _writers: (Writers<u32>, Writers<u128>),
+    current: Arc<spd::Spd>,
+}
+
+/// The SPDs of the model in force.
+#[derive(Default)]
+pub(super) struct Store {
+    compiled: Vec<Option<Compiled>>,
+    current: Spds,
+}
+
+/// The SPDs of a model, for which there is room.
+pub(super) struct Prepared(Vec<Source>);
+
+/// Where an SPD comes from.
+enum Source {
+    /// It is one in force, at this place.
+    Kept(usize),
+    /// It was compiled.
+    New(Box<Compiled>),
+}
+
+impl Store {
+    /// Compiles the SPDs of a model.
+    ///
+    /// # Errors
+    /// When there is no room: then nothing has changed.
+    pub(super) fn prepare(&self, domain: &Domain, workers: usize, gateway: &Gateway) -> Result<Prepared, TableFull> {
+        let of = |(index, model): (u16, &Spd)| {
+            let known = |own: &Compiled| own.model == *model && own.current.index.0 == index;
+            match self.compiled.iter().position(|own| own.as_ref().is_some_and(known)) {
+                Some(at) => Ok(Source::Kept(at)),
+                None => self.compile(domain, workers, SpdIndex(index), model).map(|new| Source::New(Box::new(new))),
+            }
+        };
+        (0..).zip(&gateway.spds).map(of).collect::<Result<_, _>>().map(Prepared)
+    }
+
+    fn compile(&self, domain: &Domain, workers: usize, index: SpdIndex, model: &Spd) -> Result<Compiled, TableFull> {
+        let mut before = self.counters(&model.name);
+        let policy = |(rule, key): (&SpdRule, Key)| Policy {
+            action: rule.action,
+            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| PolicyCounters::default()).collect()),
+        };
+        let policies = model.rules.iter().zip(keys(&model.rules)).map(policy).collect();
+        let (v4, of_v4) = sides::<u32>(domain, model)?;
+        let (v6, of_v6) = sides::<u128>(domain, model)?;
+        let current = Arc::new(spd::Spd { index, v4, v6, policies });
+        Ok(Compiled { model: model.clone(), _writers: (of_v4, of_v6), current })
+    }
+
+    /// The counters of the SPD of this name in force.
+    fn counters(&self, name: &str) -> HashMap<Key, Counters> {
+        let Some(own) = self.compiled.iter().flatten().find(|own| own.model.name == name) else {
+            return HashMap::new();
+        };
+        let counters = own.current.policies.iter().map(|policy| Arc::clone(&policy.counters));
+        keys(&own.model.rules).into_iter().zip(counters).collect()
+    }
+
+    /// Puts the SPDs of a model into force.
+    pub(super) fn commit(
+        &mut self,
+        Prepared(sources): Prepared,
+        (gateway, map): (&Gateway, &Map),
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
+        let mut before = std::mem::take(&mut self.compiled);
+        self.compiled = sources
+            .into_iter()
+            .map(|source| match source {
+                Source::Kept(at) => before[at].take(),
+                Source::New(new) => Some(*new),
+            })
+            .collect();
+        rubbish.push(before);
+        self.current = Spds(self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect());
+        for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+            interfaces[number as usize].spd = interface.spd.map_or(NONE, |index| index.0);
+        }
+    }
+
+    /// The SPDs of the next root.
+    pub(super) fn current(&self) -> &Spds {
+        &self.current
+    }
+}
+
+/// A rule wherever it was declared, and how many before it are the same.
+type Key = (SpdRule, usize);
+
+fn keys(rules: &[SpdRule]) -> Vec<Key> {
+    let mut seen: HashMap<SpdRule, usize> = HashMap::new();
+    let of = |rule: &SpdRule| {
+        let rule = SpdRule { matches: AclRule { origin: Origin::default(), ..rule.matches.clone() }, ..rule.clone() };
+        let times = seen.entry(rule.clone()).or_default();
+        *times += 1;
+        (rule, *times)
+    };
+    rules.iter().map(of).collect()
+}
+
+/// The packets that come in and match a rule: source and destination are exchanged.
+pub(crate) fn inbound(matches: &AclRule) -> AclRule {
+    let transport = match &matches.transport {
+        Transport::Ports { protocol, source, destination, flags } => Transport::Ports {
+            protocol: *protocol,
+            source: destination.clone(),
+            destination: source.clone(),
+            flags: *flags,
+        },
+        other => other.clone(),
+    };
+    AclRule { from: matches.to.clone(), to: matches.from.clone(), transport, ..matches.clone() }
+}
+
+fn sides<K: Bits>(domain: &Domain, model: &Spd) -> Result<(Sides<K>, Writers<K>), TableFull> {
+    let output = classifier(domain, model, AclRule::clone)?;
+    let input = classifier(domain, model, inbound)?;
+    let of_family = |rule: &&SpdRule| count_of(&rule.matches, K::FAMILY) > 0;
+    let is_opaque = model.rules.iter().filter(of_family).any(SpdRule::is_opaque);
+    let asks = model.rules.iter().any(|rule| asks_transport(&rule.matches, K::FAMILY));
+    let needs_transport = asks && !is_opaque;
+    let sides = Sides { output: output.table(), input: input.table(), needs_transport, is_opaque };
+    Ok((sides, Writers { _output: output, _input: input }))
+}
+
+/// The classifier of a direction: rules in the order in which they are matched, with their places in the configuration.
+fn classifier<K: Bits>(
+    domain: &Domain,
+    model: &Spd,
+    matches: impl Fn(&AclRule) -> AclRule,
+) -> Result<Writer<K>, TableFull> {
+    let mut rules: Vec<(u64, classify::Rule<K>, u32)> = Vec::with_capacity(model.rules.len());
+    for place in model.order() {
+        let rule = &model.rules[place as usize];
+        for mut own in boxes::<K>(&matches(&rule.matches), |interface| interface.0) {
+            if rule.is_opaque() {
+                own.upper = Upper::Bare;
+            }
+            rules.push((rules.len() as u64, own, place));
+        }
+    }
+    let full = |full| TableFull {
+        table: format!("spd {}", model.name),
+        prefix: String::new(),
+        origin: model.origin,
+        full: NoRoom::Rules(full),
+    };
+    let bytes = rules.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
+    let limits = Limits { rules: rules.len().max(1), bytes };
+    let mut writer = Writer::new(domain, limits).map_err(full)?;
+    writer.load(rules).map_err(full)?;
+    Ok(writer)
+}

@@ -1,0 +1,51 @@
+//! SPDs as `show spd` shows them.
+
+use std::sync::Arc;
+
+use crate::model::{Gateway, SaIndex, Spd, SpdAction, SpdIndex, SpdRule};
+use crate::root::Root;
+use crate::root::counters::TrafficCounter;
+use crate::root::spd::{Policy, PolicyCounters};
+use crate::stats::{SpdRuleRow, SpdStats, Traffic};
+
+/// The name of an SA.
+pub fn sa_name(_: &Gateway, sa: SaIndex) -> Arc<str> {
+    sa.0.to_string().into()
+}
+
+/// The SPDs, in the order of the configuration, with the counters of each rule.
+pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<SpdStats> {
+    (0..).zip(&model.spds).map(|(index, spd)| list((model, root), SpdIndex(index), spd)).collect()
+}
+
+fn list((model, root): (&Gateway, &Root), index: SpdIndex, spd: &Spd) -> SpdStats {
+    let named = model.interfaces.iter().filter(|own| own.spd == Some(index));
+    let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
+    let policies = root.spd.0.get(usize::from(index.0)).map_or(&[][..], |own| &own.policies);
+    let row = |place_in_list: u32| {
+        let rule: &SpdRule = &spd.rules[place_in_list as usize];
+        let sum = |of: fn(&PolicyCounters) -> &TrafficCounter| {
+            let counters = policies.get(place_in_list as usize).map_or(&[][..], |policy: &Policy| &policy.counters);
+            counters.iter().map(of).fold(Traffic::default(), |sum, own| Traffic {
+                packets: sum.packets + own.packets.value(),
+                bytes: sum.bytes + own.bytes.value(),
+            })
+        };
+        SpdRuleRow {
+            rule: rule.clone(),
+            sa: match rule.action {
+                SpdAction::Protect(sa) => Some(sa_name(model, sa)),
+                SpdAction::Bypass | SpdAction::Discard => None,
+            },
+            output: sum(|own| &own.output),
+            input: sum(|own| &own.input),
+            origin: place(rule.origin()),
+        }
+    };
+    SpdStats {
+        name: spd.name.clone(),
+        interfaces: named.map(|own| own.name.clone()).collect(),
+        rules: spd.order().into_iter().map(row).collect(),
+        origin: place(spd.origin),
+    }
+}

@@ -1,0 +1,97 @@
+//! Sends packets where the policies that they matched say.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Indices, Vector};
+use weir_table::classify::NO_RULE;
+
+use super::super::Context;
+use super::super::stage::{self, Stage};
+use super::Batch;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::record::{Fate, SpdEffect};
+use crate::model::SpdAction;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::family::Family;
+use crate::root::spd::{Policy, Spd};
+
+/// Sends on packets that pass in clear.
+#[inline]
+pub(super) fn onward<const OUTPUT: bool>(context: &mut Context<'_>, vector: &Vector, places: &Indices, v4: bool) {
+    match OUTPUT {
+        true => context.next.extend(if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, places),
+        false => stage::onward(context, vector, places, None, Stage::Nat, v4),
+    }
+}
+
+/// Counts packets for the policies that they matched, and sends each where its policy says.
+#[inline(always)]
+pub(super) fn run<K: Family, const OUTPUT: bool>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &Batch<K>,
+    spd: &Spd,
+    found: &[u32],
+) {
+    let Some(&first) = found.first() else { return };
+    // In one look at a time, without a branch for each packet.
+    let (mut differ, mut sum) = (0, 0);
+    for (&found, &octets) in found.iter().zip(&batch.octets) {
+        differ |= found ^ first;
+        sum += u64::from(octets);
+    }
+    if differ == 0
+        && !context.recorder.is_on()
+        && let Some(policy) = spd.policies.get(first as usize)
+        && policy.action == SpdAction::Bypass
+    {
+        count::<OUTPUT>(context, policy, found.len() as u64, sum);
+        return onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4);
+    }
+    let mut passed = Indices::new();
+    for (index, (&place, &number)) in batch.places.places().iter().zip(found).enumerate() {
+        let policy = spd.policies.get(number as usize).filter(|_| number != NO_RULE);
+        if let Some(policy) = policy {
+            count::<OUTPUT>(context, policy, 1, batch.octets[index].into());
+        }
+        let packet = &mut vector[place];
+        let effect = effect::<OUTPUT>(policy.map(|policy| policy.action));
+        record::<OUTPUT>(context, packet, spd, number, effect);
+        match effect {
+            SpdEffect::Bypassed => passed.push(place),
+            SpdEffect::Protected => context.next.refuse(packet, place, Reason::EspNoSa),
+            SpdEffect::Discarded => context.next.refuse(packet, place, Reason::SpdDiscard),
+            SpdEffect::NoMatch => context.next.refuse(packet, place, Reason::SpdNoMatch),
+            SpdEffect::Unprotected => context.next.refuse(packet, place, Reason::SpdUnprotected),
+        }
+    }
+    onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
+}
+
+/// The effect of an action on a packet in clear: of that of no rule, too.
+#[inline(always)]
+fn effect<const OUTPUT: bool>(action: Option<SpdAction>) -> SpdEffect {
+    match action {
+        Some(SpdAction::Bypass) => SpdEffect::Bypassed,
+        Some(SpdAction::Discard) => SpdEffect::Discarded,
+        Some(SpdAction::Protect(_)) if OUTPUT => SpdEffect::Protected,
+        Some(SpdAction::Protect(_)) => SpdEffect::Unprotected,
+        None => SpdEffect::NoMatch,
+    }
+}
+
+#[inline(always)]
+fn count<const OUTPUT: bool>(context: &Context<'_>, policy: &Policy, packets: u64, octets: u64) {
+    if let Some(counters) = policy.counters.get(context.worker) {
+        counters.of(OUTPUT).add(packets, octets);
+    }
+}
+
+#[inline(always)]
+fn record<const OUTPUT: bool>(context: &mut Context<'_>, packet: &Packet, spd: &Spd, number: u32, effect: SpdEffect) {
+    // The record of a packet does not go on with our answer to it.
+    if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
+        let place = (number != NO_RULE).then_some(number);
+        context.record(packet, Fate::Secured { spd: spd.index, place, output: OUTPUT, effect });
+    }
+}
