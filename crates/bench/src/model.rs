@@ -27,6 +27,8 @@ pub(crate) fn empty() -> Gateway {
         allowlists: Vec::new(),
         bindings: Vec::new(),
         nat: Vec::new(),
+        sas: Vec::new(),
+        ipsec: Default::default(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),

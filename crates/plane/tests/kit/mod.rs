@@ -86,6 +86,8 @@ impl Build {
             allowlists: Vec::new(),
             bindings: Vec::new(),
             nat: Vec::new(),
+            sas: Vec::new(),
+            ipsec: Default::default(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),

@@ -95,6 +95,8 @@ pub(super) fn resolve(
         allowlists,
         bindings,
         nat,
+        sas: Vec::new(),
+        ipsec: Default::default(),
         workers,
         buffers,
         icmp,
