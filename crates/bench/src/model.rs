@@ -28,6 +28,8 @@ pub(crate) fn empty() -> Gateway {
         bindings: Vec::new(),
         nat: Vec::new(),
         spds: Vec::new(),
+        sas: Vec::new(),
+        ipsec: Default::default(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),

@@ -120,7 +120,6 @@ reasons! {
     SpdDiscard "spd-discard" Info "ip-spd" "A rule of the interface's SPD discards the packet.";
     SpdNoMatch "spd-no-match" Info "ip-spd" "No rule of the interface's SPD matches the packet (RFC 4301, 5.1 and 5.2).";
     SpdUnprotected "spd-unprotected" Warning "ip-spd" "The packet came in clear, and a rule of the interface's SPD protects it (RFC 4301, 5.2).";
-    EspNoSa "esp-no-sa" Warning "esp-encrypt, esp-decrypt" "No SA protects the packet, or has its SPI and destination.";
     MacIp "mac-ip" Info "ip-mac-ip, arp-input, nd-input" "The bindings of the interface do not let the hardware address use the source, or have it.";
     NotAllowed "not-allowed" Info "ip-allow" "An allowlist of the interface does not contain the source.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
@@ -129,6 +128,16 @@ reasons! {
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
     NoNeighbor "no-neighbor" Warning "neighbor" "The next hop did not resolve in time.";
     NeighborQueueFull "neighbor-queue-full" Warning "neighbor" "More packets wait for hardware addresses than may: the oldest made room.";
+    EspNoSa "esp-no-sa" Warning "esp-encrypt, esp-decrypt" "No SA in this direction has the packet's SPI and destination, or the policy's name.";
+    EspReplay "esp-replay" Warning "esp-decrypt" "The sequence number was received before, or lies behind the anti-replay window (RFC 4303, 3.4.3).";
+    EspAuth "esp-auth" Warning "esp-decrypt" "The integrity check value does not match: the packet is not the peer's, or it was changed on its way.";
+    EspMalformed "esp-malformed" Warning "esp-decrypt" "The ESP packet is too short, its padding or its protocol is not what its SA allows.";
+    EspDummy "esp-dummy" Info "esp-decrypt" "A dummy packet that the peer sends to conceal the traffic (RFC 4303, 2.6).";
+    EspEcn "esp-ecn" Warning "esp-decrypt" "The outer header has a congestion mark that the sender of the inner packet does not understand (RFC 6040, 4.2).";
+    EspSelector "esp-selector" Warning "ip-input" "The decrypted packet fits no policy that protects with its SA (RFC 4301, 5.2).";
+    EspTransport "esp-transport" Warning "esp-encrypt" "The SA is in transport mode, and the packet is a fragment or is not between the SA's addresses.";
+    EspExhausted "esp-exhausted" Error "esp-encrypt" "The SA has used its last sequence number.";
+    EspUnreserved "esp-unreserved" Error "esp-encrypt" "The SA has no sequence number that is reserved on disk: the directory `state` cannot be written, or not fast enough.";
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
     MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";

@@ -418,6 +418,7 @@ impl Compiler {
                 }
                 // A VLAN interface stands after its parent.
                 InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
+                InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
             };
             let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
             stands.push(PortPlace { mac: Some(mac), ..place });
@@ -575,6 +576,7 @@ fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
             InterfaceKind::Vlan { outer, inner, .. } => {
                 tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
             }
+            InterfaceKind::Ipsec => {}
         }
     }
     let ports = untagged.into_iter().zip(hosts).zip(tagged);

@@ -9,8 +9,8 @@ use crate::root::spd::{Policy, PolicyCounters};
 use crate::stats::{SpdRuleRow, SpdStats, Traffic};
 
 /// The name of an SA.
-pub fn sa_name(_: &Gateway, sa: SaIndex) -> Arc<str> {
-    sa.0.to_string().into()
+pub fn sa_name(model: &Gateway, sa: SaIndex) -> Arc<str> {
+    model.sas.get(sa.0 as usize).map_or("", |own| own.name.as_str()).into()
 }
 
 /// The SPDs, in the order of the configuration, with the counters of each rule.

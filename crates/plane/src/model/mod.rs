@@ -5,6 +5,7 @@
 mod acl;
 mod flow_table;
 mod index;
+mod ipsec;
 mod nat;
 mod origin;
 mod rate;
@@ -27,6 +28,7 @@ pub use acl::{
 };
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
+pub use ipsec::{Encapsulation, Ipsec, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode};
 pub use nat::{NatIndex, NatList, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -36,7 +38,7 @@ pub use sav::{
     Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy,
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
-pub use spd::{SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +65,10 @@ pub struct Gateway {
     pub nat: Vec<NatList>,
     /// Security policy databases.
     pub spds: Vec<Spd>,
+    /// Pairs of SAs.
+    pub sas: Vec<Sa>,
+    /// Settings of IPsec.
+    pub ipsec: Ipsec,
     /// Where samples of packets go.
     pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
@@ -203,6 +209,8 @@ pub enum InterfaceKind {
         /// Inner tag (QinQ), always 802.1Q.
         inner: Option<u16>,
     },
+    /// The way in of packets that SAs decrypted: no port, and no packet leaves by it.
+    Ipsec,
 }
 
 /// A VLAN tag to match and to put on.

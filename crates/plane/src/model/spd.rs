@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use super::acl::AclRule;
+use super::ipsec::SaIndex;
 use super::origin::Origin;
 
 /// Index of an SPD in [`Gateway::spds`](super::Gateway::spds).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SpdIndex(pub u16);
-
-/// Index of a pair of SAs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SaIndex(pub u32);
 
 /// An SPD, for the interfaces that name it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -87,6 +87,8 @@ impl Build {
             bindings: Vec::new(),
             nat: Vec::new(),
             spds: Vec::new(),
+            sas: Vec::new(),
+            ipsec: Default::default(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),

@@ -97,6 +97,8 @@ pub(super) fn resolve(
         bindings,
         nat,
         spds,
+        sas: Vec::new(),
+        ipsec: Default::default(),
         workers,
         buffers,
         icmp,

@@ -129,6 +129,12 @@ pub enum NotAnInput {
         /// Its parent.
         parent: String,
     },
+    /// The interface has no port: decrypted packets come in by it.
+    #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
+    Ipsec {
+        /// The interface.
+        name: String,
+    },
 }
 
 fn known(ports: &[String], suggestion: Option<&str>) -> String {
@@ -152,6 +158,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
                 let parent = gateway.interfaces[parent.0 as usize].name.clone();
                 Err(NotAnInput::Vlan { name: name.to_owned(), parent })
             }
+            InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));

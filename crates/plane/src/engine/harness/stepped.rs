@@ -694,7 +694,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }
