@@ -405,8 +405,31 @@ pub struct SpdStats {
     pub interfaces: Vec<String>,
     /// Its rules, in the order in which they are matched.
     pub rules: Vec<SpdRuleRow>,
+    /// Its caches.
+    pub caches: Vec<SpdCacheRow>,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The caches of an SPD for a direction and family, of all workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpdCacheRow {
+    /// It is of packets that leave.
+    pub output: bool,
+    /// Its family.
+    pub family: crate::model::IpFamily,
+    /// Places for entries.
+    pub places: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Packets whose flow was there.
+    pub hits: u64,
+    /// Packets whose flow was not there.
+    pub misses: u64,
+    /// Packets whose flow was there with the policy of an earlier version of the SPD.
+    pub stale: u64,
+    /// Entries that were overwritten by those of other flows.
+    pub overwritten: u64,
 }
 
 /// A rule of an SPD, and what it has matched.

@@ -325,3 +325,92 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
 fn the_graph_follows_the_linear_search_under_changes() {
     follows_the_linear_search(4301, SpdCache::default());
 }
+
+#[test]
+fn a_cache_changes_nothing() {
+    // Of few places, so that flows meet, and of many.
+    for flows in [1, 4, 10_000] {
+        follows_the_linear_search(5280, SpdCache { outbound: true, inbound: true, flows });
+    }
+    follows_the_linear_search(4303, SpdCache { outbound: true, inbound: false, flows: 100 });
+}
+
+/// Counters of a direction of IPv4: entries, hits, misses, stale, overwritten.
+fn cache_row(rig: &Rig, output: bool) -> [u64; 5] {
+    let caches = &rig.harness.spds()[0].caches;
+    let row = caches.iter().find(|row| row.output == output && row.family == IpFamily::V4).unwrap();
+    [row.entries, row.hits, row.misses, row.stale, row.overwritten]
+}
+
+#[test]
+fn entries_are_counted_and_stale_ones_overwritten_in_place() {
+    let bypass = |number: u32| SpdRule { action: SpdAction::Bypass, ..plain(number) };
+    let discard = |number: u32| SpdRule { action: SpdAction::Discard, priority: 9, ..plain(number) };
+    let cache = SpdCache { outbound: true, inbound: true, flows: 100_000 };
+    let mut rig = build(&[bypass(1)], cache).inventive();
+    let send = |rig: &mut Rig, port: u16| {
+        rig.send("lan", &format!("udp from 10.7.0.1 port 5 to 198.51.100.1 port {port}")).outcome.verdict
+    };
+    assert_eq!(
+        (send(&mut rig, 1), send(&mut rig, 1), send(&mut rig, 2)),
+        (Verdict::Forward, Verdict::Forward, Verdict::Forward)
+    );
+    assert_eq!(cache_row(&rig, true), [2, 1, 2, 0, 0]);
+    assert_eq!(cache_row(&rig, false), [0; 5], "directions have caches of their own");
+    // A rule is added, and removed again: entries are found again and decided again, and their number stays.
+    rig.reload(build(&[bypass(1), discard(2)], cache));
+    assert_eq!(send(&mut rig, 1), Verdict::Drop(Reason::SpdDiscard));
+    assert_eq!(cache_row(&rig, true), [2, 1, 2, 1, 0]);
+    assert_eq!(send(&mut rig, 1), Verdict::Drop(Reason::SpdDiscard));
+    assert_eq!(cache_row(&rig, true), [2, 2, 2, 1, 0]);
+    rig.reload(build(&[bypass(1)], cache));
+    assert_eq!((send(&mut rig, 1), send(&mut rig, 2)), (Verdict::Forward, Verdict::Forward));
+    assert_eq!(cache_row(&rig, true), [2, 2, 2, 3, 0]);
+    // A reload that changes nothing re-decides nothing.
+    rig.reload(build(&[bypass(1)], cache));
+    send(&mut rig, 1);
+    assert_eq!(cache_row(&rig, true), [2, 3, 2, 3, 0]);
+    // Packets of one flow in one vector have one entry.
+    let frame = rig.frame("lan", "udp from 10.7.0.1 port 5 to 198.51.100.1 port 9");
+    rig.put_all("lan", &[&frame, &frame, &frame]);
+    assert_eq!(cache_row(&rig, true), [3, 3, 5, 3, 0]);
+}
+
+#[test]
+fn colliding_flows_overwrite_each_other() {
+    let cache = SpdCache { outbound: true, inbound: false, flows: 1 };
+    let mut rig = build(&[SpdRule { action: SpdAction::Bypass, ..plain(1) }], cache).inventive();
+    for port in 1..=200 {
+        rig.forwards("lan", &format!("udp from 10.7.0.1 port 5 to 198.51.100.1 port {port}"));
+    }
+    let [entries, hits, misses, stale, overwritten] = cache_row(&rig, true);
+    assert!(entries <= 4 && (hits, misses, stale) == (0, 200, 0), "{entries} {hits} {misses} {stale}");
+    assert_eq!(overwritten, 200 - entries);
+}
+
+/// A rule about all packets.
+fn plain(number: u32) -> SpdRule {
+    SpdRule {
+        action: SpdAction::Bypass,
+        matches: AclRule::all(AclAction::Permit, Origin::default()),
+        names_family: false,
+        opaque: (false, false),
+        priority: 0,
+        comment: Some(number.to_string().into()),
+    }
+}
+
+#[test]
+fn ten_thousand_policies_are_matched_as_ten() {
+    let mut rules: Vec<SpdRule> = (0..10_000u32)
+        .map(|number| {
+            let to = Addresses::Net(IpNet::new(Ipv4Addr::from_bits(0xcb00_0000 + number).into(), 32).unwrap());
+            SpdRule { action: SpdAction::Discard, matches: AclRule { to, ..plain(number).matches }, ..plain(number) }
+        })
+        .collect();
+    rules.push(plain(10_000));
+    let mut rig = build(&rules, SpdCache::default()).inventive();
+    rig.drops("lan", "udp from 10.7.0.1 port 5 to 203.0.39.15 port 1", Reason::SpdDiscard);
+    rig.forwards("lan", "udp from 10.7.0.1 port 5 to 203.0.39.16 port 1");
+    assert_eq!(rig.harness.spds()[0].rules[9999].output.packets, 1);
+}

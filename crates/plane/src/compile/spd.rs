@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::reclaim::Domain;
 use weir_table::classify::{self, Limits, Upper, Writer};
@@ -17,12 +18,16 @@ use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{AclRule, Gateway, Origin, Spd, SpdIndex, SpdRule, Transport};
 use crate::root::Interface;
-use crate::root::spd::{self, NONE, Policy, PolicyCounters, Sides, Spds};
+use crate::root::family::Family;
+use crate::root::spd::{self, Cached, NONE, Policy, PolicyCounters, Sides, Spds};
 
 /// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
 const OCTETS_PER_RULE: usize = 4096;
 const LEAST_OCTETS: usize = 4 << 20;
 const MOST_OCTETS: usize = 4 << 30;
+
+/// The caches of a family: of packets that come in, and of packets that leave.
+type Caches<K> = [Option<Arc<Cached<K>>>; 2];
 
 /// The counters of a rule, by worker.
 type Counters = Arc<[PolicyCounters]>;
@@ -45,6 +50,8 @@ struct Compiled {
 pub(super) struct Store {
     compiled: Vec<Option<Compiled>>,
     current: Spds,
+    /// The number of the cache that was made last.
+    caches: AtomicU64,
 }
 
 /// The SPDs of a model, for which there is room.
@@ -81,17 +88,40 @@ impl Store {
             counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| PolicyCounters::default()).collect()),
         };
         let policies = model.rules.iter().zip(keys(&model.rules)).map(policy).collect();
-        let (v4, of_v4) = sides::<u32>(domain, model)?;
-        let (v6, of_v6) = sides::<u128>(domain, model)?;
-        let current = Arc::new(spd::Spd { index, v4, v6, policies });
+        let (mut v4, of_v4) = sides::<u32>(domain, model)?;
+        let (mut v6, of_v6) = sides::<u128>(domain, model)?;
+        let before = self.named(&model.name);
+        v4.cached = self.cached(model, before, workers);
+        v6.cached = self.cached(model, before, workers);
+        // It comes back to an earlier value after 2^32 changes.
+        let version = before.map_or(0, |own| own.current.version).wrapping_add(1).max(1);
+        let current = Arc::new(spd::Spd { index, v4, v6, version, policies });
         Ok(Compiled { model: model.clone(), _writers: (of_v4, of_v6), current })
+    }
+
+    /// The SPD of this name in force.
+    fn named(&self, name: &str) -> Option<&Compiled> {
+        self.compiled.iter().flatten().find(|own| own.model.name == name)
+    }
+
+    /// The caches of an SPD: those of the SPD before, as far as they are of the same size.
+    fn cached<K: Family>(&self, model: &Spd, before: Option<&Compiled>, workers: usize) -> Caches<K> {
+        let cache = model.cache;
+        let before = before.filter(|own| own.model.cache.flows == cache.flows);
+        let mut kept = before.map_or([None, None], |own| K::of(&*own.current).cached.clone());
+        let mut of = |output: usize, is_on: bool| {
+            let new = || {
+                let id = self.caches.fetch_add(1, Ordering::Relaxed) + 1;
+                Arc::new(Cached::new(id, cache.flows, workers))
+            };
+            is_on.then(|| kept[output].take().unwrap_or_else(new))
+        };
+        [of(0, cache.inbound), of(1, cache.outbound)]
     }
 
     /// The counters of the SPD of this name in force.
     fn counters(&self, name: &str) -> HashMap<Key, Counters> {
-        let Some(own) = self.compiled.iter().flatten().find(|own| own.model.name == name) else {
-            return HashMap::new();
-        };
+        let Some(own) = self.named(name) else { return HashMap::new() };
         let counters = own.current.policies.iter().map(|policy| Arc::clone(&policy.counters));
         keys(&own.model.rules).into_iter().zip(counters).collect()
     }
@@ -104,6 +134,9 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
+        let is_same = sources.len() == self.compiled.len()
+            && sources.iter().enumerate().all(|(at, source)| matches!(source, Source::Kept(own) if *own == at));
+        let version = self.current.version + u64::from(!is_same);
         let mut before = std::mem::take(&mut self.compiled);
         self.compiled = sources
             .into_iter()
@@ -113,7 +146,8 @@ impl Store {
             })
             .collect();
         rubbish.push(before);
-        self.current = Spds(self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect());
+        let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
+        self.current = Spds { list, version };
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
             interfaces[number as usize].spd = interface.spd.map_or(NONE, |index| index.0);
         }
@@ -160,7 +194,8 @@ fn sides<K: Bits>(domain: &Domain, model: &Spd) -> Result<(Sides<K>, Writers<K>)
     let is_opaque = model.rules.iter().filter(of_family).any(SpdRule::is_opaque);
     let asks = model.rules.iter().any(|rule| asks_transport(&rule.matches, K::FAMILY));
     let needs_transport = asks && !is_opaque;
-    let sides = Sides { output: output.table(), input: input.table(), needs_transport, is_opaque };
+    let sides =
+        Sides { output: output.table(), input: input.table(), needs_transport, is_opaque, cached: [None, None] };
     Ok((sides, Writers { _output: output, _input: input }))
 }
 

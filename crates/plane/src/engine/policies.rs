@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::model::{Gateway, SaIndex, Spd, SpdAction, SpdIndex, SpdRule};
 use crate::root::Root;
-use crate::root::counters::TrafficCounter;
-use crate::root::spd::{Policy, PolicyCounters};
-use crate::stats::{SpdRuleRow, SpdStats, Traffic};
+use crate::root::counters::{Counter, TrafficCounter};
+use crate::root::family::Family;
+use crate::root::spd::{CacheCounters, Policy, PolicyCounters};
+use crate::stats::{SpdCacheRow, SpdRuleRow, SpdStats, Traffic};
 
 /// The name of an SA.
 pub fn sa_name(model: &Gateway, sa: SaIndex) -> Arc<str> {
@@ -21,7 +22,8 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<SpdStats> {
 fn list((model, root): (&Gateway, &Root), index: SpdIndex, spd: &Spd) -> SpdStats {
     let named = model.interfaces.iter().filter(|own| own.spd == Some(index));
     let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
-    let policies = root.spd.0.get(usize::from(index.0)).map_or(&[][..], |own| &own.policies);
+    let own = root.spd.list.get(usize::from(index.0)).map(|own| &**own);
+    let policies = own.map_or(&[][..], |own| &own.policies);
     let row = |place_in_list: u32| {
         let rule: &SpdRule = &spd.rules[place_in_list as usize];
         let sum = |of: fn(&PolicyCounters) -> &TrafficCounter| {
@@ -46,6 +48,29 @@ fn list((model, root): (&Gateway, &Root), index: SpdIndex, spd: &Spd) -> SpdStat
         name: spd.name.clone(),
         interfaces: named.map(|own| own.name.clone()).collect(),
         rules: spd.order().into_iter().map(row).collect(),
+        caches: own.map_or_else(Vec::new, |own| {
+            [true, false]
+                .into_iter()
+                .flat_map(|output| [cache::<u32>(own, output), cache::<u128>(own, output)])
+                .flatten()
+                .collect()
+        }),
         origin: place(spd.origin),
     }
+}
+
+/// The cache of a direction and family.
+fn cache<K: Family>(spd: &crate::root::spd::Spd, output: bool) -> Option<SpdCacheRow> {
+    let cached = K::of(spd).cached[usize::from(output)].as_ref()?;
+    let sum = |of: fn(&CacheCounters) -> &Counter| cached.all().map(|own| of(own).value()).sum();
+    Some(SpdCacheRow {
+        output,
+        family: K::FAMILY,
+        places: cached.places as u64 * cached.all().count() as u64,
+        entries: sum(|own| &own.entries),
+        hits: sum(|own| &own.hits),
+        misses: sum(|own| &own.misses),
+        stale: sum(|own| &own.stale),
+        overwritten: sum(|own| &own.overwritten),
+    })
 }

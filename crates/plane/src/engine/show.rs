@@ -261,8 +261,8 @@ pub(crate) fn decision(
             })
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
-        Fate::Secured { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
-        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Secured { .. } => None,
+        Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
+        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

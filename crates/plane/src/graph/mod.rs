@@ -10,6 +10,7 @@ pub mod limiter;
 mod nodes;
 mod outlet;
 pub(crate) mod peer;
+pub(crate) mod policies;
 pub(crate) mod reassembly;
 pub mod record;
 pub mod sample;

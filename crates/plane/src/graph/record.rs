@@ -203,7 +203,7 @@ pub enum Fate {
         effect: NatEffect,
     },
     /// It was matched against an SPD.
-    Secured {
+    Spd {
         /// The SPD.
         spd: SpdIndex,
         /// The place of the policy in the SPD; `None`: it matched none.
@@ -260,7 +260,7 @@ impl Fate {
                     | Reason::SessionLimit
                     | Reason::SessionPickup
             ),
-            Fate::Secured { effect, .. } => match effect {
+            Fate::Spd { effect, .. } => match effect {
                 SpdEffect::Bypassed => false,
                 SpdEffect::Protected => matches!(reason, Reason::EspNoSa),
                 SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),

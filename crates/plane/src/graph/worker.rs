@@ -27,6 +27,7 @@ use crate::graph::hold::{Hold, Key};
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
+use crate::graph::policies::PolicyCaches;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder};
 use crate::graph::sample::Samples;
@@ -140,6 +141,7 @@ pub(crate) struct Worker {
     fragments: Fragments,
     sessions: Sessions,
     flows: Learned,
+    policies: PolicyCaches,
     notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
@@ -185,6 +187,7 @@ impl Worker {
         let sessions = Sessions::new(|| secrets.next());
         let mut secrets = open(Stream::Flows(number));
         let flows = Learned::new(|| secrets.next());
+        let policies = PolicyCaches::new(open(Stream::Policies(number)));
         let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
         let random = open(Stream::Worker(number));
         Worker {
@@ -211,6 +214,7 @@ impl Worker {
             fragments,
             sessions,
             flows,
+            policies,
             notes: Box::default(),
             seed,
             random,
@@ -452,6 +456,7 @@ impl Worker {
             fragments,
             sessions,
             flows,
+            policies,
             notes,
             seed,
             random,
@@ -470,6 +475,7 @@ impl Worker {
         let root = shared.root.load(&guard);
         sessions.adopt(root, self.workers);
         flows.adopt(root, self.workers);
+        policies.adopt(root, self.number);
         let mut context = Context {
             root,
             guard: &guard,
@@ -485,6 +491,7 @@ impl Worker {
             fragments,
             sessions,
             flows,
+            policies,
             notes,
             rules: root.acl.version(),
             random,

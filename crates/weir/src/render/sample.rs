@@ -84,6 +84,16 @@ pub(crate) fn spds() -> Vec<SpdStats> {
             row(bypass, (traffic(12, 1200), traffic(3, 240)), None, 11),
             row(protect, (traffic(0, 0), traffic(0, 0)), Some("east"), 10),
         ],
+        caches: vec![SpdCacheRow {
+            output: true,
+            family: IpFamily::V4,
+            places: 4096,
+            entries: 5,
+            hits: 6,
+            misses: 7,
+            stale: 8,
+            overwritten: 9,
+        }],
         origin: "edge.toml:9".into(),
     }]
 }

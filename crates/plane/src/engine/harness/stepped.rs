@@ -617,7 +617,7 @@ impl Harness {
                 outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
-            Fate::Secured { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
+            Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);

@@ -92,6 +92,6 @@ fn record<const OUTPUT: bool>(context: &mut Context<'_>, packet: &Packet, spd: &
     // The record of a packet does not go on with our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let place = (number != NO_RULE).then_some(number);
-        context.record(packet, Fate::Secured { spd: spd.index, place, output: OUTPUT, effect });
+        context.record(packet, Fate::Spd { spd: spd.index, place, output: OUTPUT, effect });
     }
 }

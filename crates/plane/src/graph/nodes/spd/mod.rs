@@ -4,6 +4,7 @@
 //! Packets of interfaces with one SPD are looked up together. Packets that were held by a neighbour are matched once: the
 //! lookup sends packets here behind the neighbour's queue. Flows that an SPD decided about are not learned.
 
+mod cache;
 mod dispose;
 
 use weir_packet::packet::Packet;
@@ -53,7 +54,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
     let mut by = interface::<OUTPUT>(context, &vector[first]);
     let wanted = number(by);
     let mut is_wanted = true;
-    let spd = root.spd.0.get(usize::from(wanted)).map(|spd| &**spd);
+    let spd = root.spd.list.get(usize::from(wanted)).map(|spd| &**spd);
     let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &mut vector[place];
@@ -111,6 +112,10 @@ fn fragment<K: Family>(
 fn apply<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, batch: &Batch<K>, spd: &Spd) {
     let count = batch.places.len();
     let mut found = [NO_RULE; VECTOR];
-    K::of(spd).table(OUTPUT).lookup_each(context.guard, &batch.fields[..count], &mut found[..count]);
+    let (sides, fields) = (K::of(spd), &batch.fields[..count]);
+    match &sides.cached[usize::from(OUTPUT)] {
+        None => sides.table(OUTPUT).lookup_each(context.guard, fields, &mut found[..count]),
+        Some(cached) => cache::look_up(context, spd, cached, OUTPUT, fields, &mut found[..count]),
+    }
     dispose::run::<K, OUTPUT>(context, vector, batch, spd, &found[..count]);
 }

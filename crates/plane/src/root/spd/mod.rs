@@ -3,6 +3,8 @@
 //! An SPD has a classifier for each family and direction. The answer of a classifier is the number of a policy, its place
 //! in the configuration.
 
+mod cache;
+
 use std::sync::Arc;
 
 use weir_table::classify::Table;
@@ -12,24 +14,31 @@ use crate::root::Interface;
 use crate::root::counters::TrafficCounter;
 use crate::root::family::{Both, Family};
 
+pub use cache::{CacheCounters, Cached};
+
 /// No SPD.
 pub const NONE: u16 = u16::MAX;
 
-/// The SPDs in force, by index.
+/// The SPDs in force.
 #[derive(Clone, Default)]
-pub struct Spds(pub Arc<[Arc<Spd>]>);
+pub struct Spds {
+    /// By index.
+    pub list: Arc<[Arc<Spd>]>,
+    /// Another number after each change.
+    pub version: u64,
+}
 
 impl Spds {
     /// There is an SPD.
     #[inline(always)]
     pub fn is_active(&self) -> bool {
-        !self.0.is_empty()
+        !self.list.is_empty()
     }
 
     /// The SPD of an interface.
     #[inline]
     pub fn of(&self, interface: Option<&Interface>) -> Option<&Arc<Spd>> {
-        self.0.get(usize::from(interface?.spd))
+        self.list.get(usize::from(interface?.spd))
     }
 
     /// The SPD of an interface compares ports, or type and code, which later fragments get from the first one.
@@ -46,6 +55,8 @@ pub struct Spd {
     pub v4: Sides<u32>,
     /// The classifiers of IPv6.
     pub v6: Sides<u128>,
+    /// Another number after each change of the SPD; not 0.
+    pub version: u32,
     /// Policies by number.
     pub policies: Box<[Policy]>,
 }
@@ -64,8 +75,8 @@ impl Both for Spd {
     }
 }
 
-/// The classifiers of a family.
-pub struct Sides<K> {
+/// The classifiers of a family, and their caches.
+pub struct Sides<K: Family> {
     /// Of packets that leave.
     pub output: Arc<Table<K>>,
     /// Of packets that come in, with source and destination of rules exchanged.
@@ -75,9 +86,11 @@ pub struct Sides<K> {
     pub needs_transport: bool,
     /// A rule is opaque: later fragments match without ports, type and code (RFC 4301, 7.2).
     pub is_opaque: bool,
+    /// The caches of packets that come in, and of those that leave.
+    pub cached: [Option<Arc<Cached<K>>>; 2],
 }
 
-impl<K> Sides<K> {
+impl<K: Family> Sides<K> {
     /// The classifier of a direction.
     #[inline(always)]
     pub fn table(&self, output: bool) -> &Table<K> {
