@@ -14,6 +14,7 @@ use super::acl;
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
+use super::ipsec;
 use super::map::{Map, Places, PortPlace, Settings};
 use super::nat;
 use super::noted::Noted;
@@ -75,6 +76,7 @@ pub struct Compiler {
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
     pub(super) nat: nat::Store,
+    pub(super) ipsec: ipsec::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -135,6 +137,7 @@ impl Compiler {
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
             nat: nat::Store::default(),
+            ipsec: ipsec::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -275,6 +278,7 @@ impl Compiler {
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
+        self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -337,6 +341,7 @@ impl Compiler {
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
             nat: self.nat.current().clone(),
+            ipsec: self.ipsec.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -355,6 +360,11 @@ impl Compiler {
             true => access,
             false => Access { reflecting: access.reflecting.iter().map(|_| true).collect(), ..access },
         }
+    }
+
+    /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
+    pub fn sequences(&self) -> Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)> {
+        self.ipsec.sequences()
     }
 
     /// The routes of each VRF number, as last compiled.
@@ -595,6 +605,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
             .collect(),
         nat_zones: nat::zones(&mut numbers.zones, gateway),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
+        sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
 }
 

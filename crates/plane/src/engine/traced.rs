@@ -2,7 +2,7 @@
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role};
-use crate::model::{NatIndex, Origin};
+use crate::model::{NatIndex, Origin, SaIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub enum TraceDecision {
     Flow(Option<Miss>),
     /// A rule that translates: its list, its place there, and its effect.
     Nat(NatIndex, u32, NatEffect),
+    /// The pair of SAs that encrypted it, or decrypted it (true).
+    Sa(SaIndex, bool),
     /// It is not in force any more.
     Gone,
 }

@@ -12,6 +12,7 @@ mod outlet;
 pub(crate) mod peer;
 pub(crate) mod reassembly;
 pub mod record;
+mod requeue;
 pub mod sample;
 pub(crate) mod session;
 pub(crate) mod slots;

@@ -187,6 +187,13 @@ pub enum Fate {
         /// The effect on the packet's endpoints.
         effect: NatEffect,
     },
+    /// An SA encrypted or decrypted it, or tried to.
+    Secured {
+        /// The number of the pair of SAs.
+        sa: u32,
+        /// It came in.
+        inbound: bool,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -233,6 +240,15 @@ impl Fate {
                     | Reason::NatWorker
                     | Reason::SessionLimit
                     | Reason::SessionPickup
+            ),
+            Fate::Secured { .. } => matches!(
+                reason,
+                Reason::EspReplay
+                    | Reason::EspAuth
+                    | Reason::EspMalformed
+                    | Reason::EspDummy
+                    | Reason::EspEcn
+                    | Reason::EspSelector
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),

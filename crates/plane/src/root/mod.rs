@@ -14,6 +14,7 @@ pub mod ecmp;
 pub mod family;
 mod forwarding;
 mod interface;
+pub mod ipsec;
 pub mod nat;
 mod pending;
 pub mod sampler;
@@ -68,6 +69,8 @@ pub struct Root {
     pub bindings: Bindings,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
+    /// SAs.
+    pub ipsec: ipsec::Ipsec,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.

@@ -32,10 +32,12 @@ pub(crate) enum Stage {
     Redirect,
     /// The checks of a packet that was taken out of a tunnel.
     IpInput,
+    /// The encryption, by the SA that its forwarding field names.
+    Encrypt,
 }
 
 impl Stage {
-    const ALL: [Stage; 8] = [
+    const ALL: [Stage; 9] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -44,6 +46,7 @@ impl Stage {
         Stage::Lookup,
         Stage::Redirect,
         Stage::IpInput,
+        Stage::Encrypt,
     ];
 
     /// The stage at which a packet goes on.
@@ -136,6 +139,9 @@ pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
 
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
+    if Stage::of(packet) == Stage::Encrypt {
+        return Node::EspEncrypt;
+    }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {
         return Node::IpInput;
