@@ -1,11 +1,15 @@
 //! What a running gateway tells of itself: plain values, taken by the control thread from the workers' counters without
 //! stopping them. Rendering (tables, JSON) is the command line's business.
 
+mod ipsec;
+
 use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use ipsec::{SaDirection, SaInbound, SaStats};
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;

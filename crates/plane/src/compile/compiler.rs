@@ -14,6 +14,7 @@ use super::acl;
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
+use super::ipsec;
 use super::map::{Map, Places, PortPlace, Settings};
 use super::nat;
 use super::noted::Noted;
@@ -77,6 +78,7 @@ pub struct Compiler {
     pub(super) bindings: bindings::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
+    pub(super) ipsec: ipsec::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -139,6 +141,7 @@ impl Compiler {
             bindings: bindings::Store::default(),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
+            ipsec: ipsec::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -223,7 +226,7 @@ impl Compiler {
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
-        let spd = self.spd.prepare(&self.domain, self.settings.workers, gateway)?;
+        let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
@@ -282,6 +285,7 @@ impl Compiler {
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -345,6 +349,7 @@ impl Compiler {
             bindings: self.bindings.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
+            ipsec: self.ipsec.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -363,6 +368,11 @@ impl Compiler {
             true => access,
             false => Access { reflecting: access.reflecting.iter().map(|_| true).collect(), ..access },
         }
+    }
+
+    /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
+    pub fn sequences(&self) -> Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)> {
+        self.ipsec.sequences()
     }
 
     /// The routes of each VRF number, as last compiled.
@@ -604,6 +614,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
             .collect(),
         nat_zones: nat::zones(&mut numbers.zones, gateway),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
+        sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
 }
 

@@ -16,15 +16,18 @@ use super::boxes::{Bits, asks_transport, boxes, count_of};
 use super::map::Map;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
-use crate::model::{AclRule, Gateway, Origin, Spd, SpdIndex, SpdRule, Transport};
+use crate::model::{AclRule, Gateway, Origin, SaIndex, Spd, SpdAction, SpdIndex, SpdRule, Transport};
 use crate::root::Interface;
 use crate::root::family::Family;
-use crate::root::spd::{self, Cached, NONE, Policy, PolicyCounters, Sides, Spds};
+use crate::root::spd::{self, Action, Cached, NONE, Policy, PolicyCounters, Sides, Spds};
 
 /// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
 const OCTETS_PER_RULE: usize = 4096;
 const LEAST_OCTETS: usize = 4 << 20;
 const MOST_OCTETS: usize = 4 << 30;
+
+/// No pair of SAs.
+const NO_SA: u32 = u32::MAX;
 
 /// The caches of a family: of packets that come in, and of packets that leave.
 type Caches<K> = [Option<Arc<Cached<K>>>; 2];
@@ -41,6 +44,8 @@ struct Writers<K: classify::Address> {
 /// An SPD in force.
 struct Compiled {
     model: Spd,
+    /// The number of the pair of SAs of each rule, in order; [`NO_SA`] without one.
+    sas: Vec<u32>,
     _writers: (Writers<u32>, Writers<u128>),
     current: Arc<spd::Spd>,
 }
@@ -70,24 +75,42 @@ impl Store {
     ///
     /// # Errors
     /// When there is no room: then nothing has changed.
-    pub(super) fn prepare(&self, domain: &Domain, workers: usize, gateway: &Gateway) -> Result<Prepared, TableFull> {
+    pub(super) fn prepare(
+        &self,
+        domain: &Domain,
+        workers: usize,
+        (gateway, map): (&Gateway, &Map),
+    ) -> Result<Prepared, TableFull> {
         let of = |(index, model): (u16, &Spd)| {
-            let known = |own: &Compiled| own.model == *model && own.current.index.0 == index;
+            let sas = sas(model, map);
+            let known = |own: &Compiled| own.model == *model && own.sas == sas && own.current.index.0 == index;
             match self.compiled.iter().position(|own| own.as_ref().is_some_and(known)) {
                 Some(at) => Ok(Source::Kept(at)),
-                None => self.compile(domain, workers, SpdIndex(index), model).map(|new| Source::New(Box::new(new))),
+                None => {
+                    self.compile(domain, workers, SpdIndex(index), (model, sas)).map(|new| Source::New(Box::new(new)))
+                }
             }
         };
         (0..).zip(&gateway.spds).map(of).collect::<Result<_, _>>().map(Prepared)
     }
 
-    fn compile(&self, domain: &Domain, workers: usize, index: SpdIndex, model: &Spd) -> Result<Compiled, TableFull> {
+    fn compile(
+        &self,
+        domain: &Domain,
+        workers: usize,
+        index: SpdIndex,
+        (model, sas): (&Spd, Vec<u32>),
+    ) -> Result<Compiled, TableFull> {
         let mut before = self.counters(&model.name);
-        let policy = |(rule, key): (&SpdRule, Key)| Policy {
-            action: rule.action,
+        let policy = |((rule, &sa), key): ((&SpdRule, &u32), Key)| Policy {
+            action: match rule.action {
+                SpdAction::Protect(_) => Action::Protect(sa),
+                SpdAction::Bypass => Action::Bypass,
+                SpdAction::Discard => Action::Discard,
+            },
             counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| PolicyCounters::default()).collect()),
         };
-        let policies = model.rules.iter().zip(keys(&model.rules)).map(policy).collect();
+        let policies = model.rules.iter().zip(&sas).zip(keys(&model.rules, &sas)).map(policy).collect();
         let (mut v4, of_v4) = sides::<u32>(domain, model)?;
         let (mut v6, of_v6) = sides::<u128>(domain, model)?;
         let before = self.named(&model.name);
@@ -96,7 +119,7 @@ impl Store {
         // It comes back to an earlier value after 2^32 changes.
         let version = before.map_or(0, |own| own.current.version).wrapping_add(1).max(1);
         let current = Arc::new(spd::Spd { index, v4, v6, version, policies });
-        Ok(Compiled { model: model.clone(), _writers: (of_v4, of_v6), current })
+        Ok(Compiled { model: model.clone(), sas, _writers: (of_v4, of_v6), current })
     }
 
     /// The SPD of this name in force.
@@ -123,7 +146,7 @@ impl Store {
     fn counters(&self, name: &str) -> HashMap<Key, Counters> {
         let Some(own) = self.named(name) else { return HashMap::new() };
         let counters = own.current.policies.iter().map(|policy| Arc::clone(&policy.counters));
-        keys(&own.model.rules).into_iter().zip(counters).collect()
+        keys(&own.model.rules, &own.sas).into_iter().zip(counters).collect()
     }
 
     /// Puts the SPDs of a model into force.
@@ -147,10 +170,28 @@ impl Store {
             .collect();
         rubbish.push(before);
         let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
-        self.current = Spds { list, version };
+        self.current = Spds { list, by_sa: self.by_sa(), version };
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
             interfaces[number as usize].spd = interface.spd.map_or(NONE, |index| index.0);
         }
+    }
+
+    /// The indices of SPDs by the number of a pair of SAs.
+    fn by_sa(&self) -> Arc<[Box<[u16]>]> {
+        let mut all: Vec<Vec<u16>> = Vec::new();
+        for own in self.compiled.iter().flatten() {
+            let index = own.current.index.0;
+            for &sa in own.sas.iter().filter(|&&sa| sa != NO_SA) {
+                let sa = sa as usize;
+                if all.len() <= sa {
+                    all.resize(sa + 1, Vec::new());
+                }
+                if all[sa].last() != Some(&index) {
+                    all[sa].push(index);
+                }
+            }
+        }
+        all.into_iter().map(Vec::into_boxed_slice).collect()
     }
 
     /// The SPDs of the next root.
@@ -159,18 +200,32 @@ impl Store {
     }
 }
 
-/// A rule wherever it was declared, and how many before it are the same.
+/// The number of the pair of SAs of each rule.
+fn sas(model: &Spd, map: &Map) -> Vec<u32> {
+    let number = |rule: &SpdRule| match rule.action {
+        SpdAction::Protect(sa) => map.sas.get(sa.0 as usize).copied().unwrap_or(NO_SA),
+        SpdAction::Bypass | SpdAction::Discard => NO_SA,
+    };
+    model.rules.iter().map(number).collect()
+}
+
+/// A rule wherever it was declared, with the number of its pair of SAs for an index, and how many before it are the same.
 type Key = (SpdRule, usize);
 
-fn keys(rules: &[SpdRule]) -> Vec<Key> {
+fn keys(rules: &[SpdRule], sas: &[u32]) -> Vec<Key> {
     let mut seen: HashMap<SpdRule, usize> = HashMap::new();
-    let of = |rule: &SpdRule| {
-        let rule = SpdRule { matches: AclRule { origin: Origin::default(), ..rule.matches.clone() }, ..rule.clone() };
+    let of = |(rule, &sa): (&SpdRule, &u32)| {
+        let action = match rule.action {
+            SpdAction::Protect(_) => SpdAction::Protect(SaIndex(sa)),
+            other => other,
+        };
+        let matches = AclRule { origin: Origin::default(), ..rule.matches.clone() };
+        let rule = SpdRule { action, matches, ..rule.clone() };
         let times = seen.entry(rule.clone()).or_default();
         *times += 1;
         (rule, *times)
     };
-    rules.iter().map(of).collect()
+    rules.iter().zip(sas).map(of).collect()
 }
 
 /// The packets that come in and match a rule: source and destination are exchanged.

@@ -17,6 +17,7 @@ mod ports;
 mod report;
 mod running;
 mod samples;
+mod sas;
 mod show;
 mod stuck;
 mod traced;

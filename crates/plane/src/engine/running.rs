@@ -40,7 +40,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
-use super::{policies, translations};
+use super::{policies, sas, translations};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -666,6 +666,12 @@ impl Engine {
         let (model, map) = self.control.in_force();
         let (now, first) = (self.clock.now(), self.gathered(&filter(&model)?, &map, most));
         Ok(self.root.with(|root| translations::rows(first, (&model, root), &model.flow_table, now)))
+    }
+
+    /// The pairs of SAs, in the order of the configuration.
+    pub fn sas(&self) -> Vec<stats::SaStats> {
+        let (model, map) = self.control.in_force();
+        self.root.with(|root| sas::rows(&model, &map, root))
     }
 
     /// The lists of rules that translate.

@@ -13,6 +13,7 @@ pub(crate) mod peer;
 pub(crate) mod policies;
 pub(crate) mod reassembly;
 pub mod record;
+mod requeue;
 pub mod sample;
 pub(crate) mod session;
 pub(crate) mod slots;

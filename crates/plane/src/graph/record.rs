@@ -117,6 +117,10 @@ pub enum SpdEffect {
     NoMatch,
     /// It is dropped, as the policy wants it protected, and it came in clear.
     Unprotected,
+    /// It was decrypted, and the policy protects by the SA that it came by.
+    Admitted,
+    /// It is dropped, as it was decrypted, and the policy that it matches, if any, does not protect by the SA that it came by.
+    Selector,
 }
 
 /// Something that happened to the packet with a number.
@@ -213,6 +217,13 @@ pub enum Fate {
         /// The effect of the policy.
         effect: SpdEffect,
     },
+    /// An SA encrypted or decrypted it, or tried to.
+    Secured {
+        /// The number of the pair of SAs.
+        sa: u32,
+        /// It came in.
+        inbound: bool,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -261,12 +272,25 @@ impl Fate {
                     | Reason::SessionPickup
             ),
             Fate::Spd { effect, .. } => match effect {
-                SpdEffect::Bypassed => false,
-                SpdEffect::Protected => matches!(reason, Reason::EspNoSa),
+                SpdEffect::Bypassed | SpdEffect::Admitted => false,
+                SpdEffect::Selector => matches!(reason, Reason::EspSelector),
+                SpdEffect::Protected => matches!(
+                    reason,
+                    Reason::EspNoSa | Reason::EspTransport | Reason::EspExhausted | Reason::EspUnreserved
+                ),
                 SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),
                 SpdEffect::NoMatch => matches!(reason, Reason::SpdNoMatch),
                 SpdEffect::Unprotected => matches!(reason, Reason::SpdUnprotected),
             },
+            Fate::Secured { .. } => matches!(
+                reason,
+                Reason::EspReplay
+                    | Reason::EspAuth
+                    | Reason::EspMalformed
+                    | Reason::EspDummy
+                    | Reason::EspEcn
+                    | Reason::EspSelector
+            ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
             Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),

@@ -20,6 +20,10 @@ pub struct SaIndex(pub u32);
 pub struct Ipsec {
     /// The directory in which sequence numbers and IVs are reserved before they are used.
     pub state: Option<PathBuf>,
+    /// Sequence numbers are used only once they are reserved. Else they begin with 1: for gateways that send nothing.
+    pub reserves: bool,
+    /// Decrypted packets are not checked against the policies: for tests and measurements of SAs alone.
+    pub unchecked: bool,
 }
 
 /// A pair of SAs with one peer: outbound, inbound or both.

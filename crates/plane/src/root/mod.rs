@@ -14,6 +14,7 @@ pub mod ecmp;
 pub mod family;
 mod forwarding;
 mod interface;
+pub mod ipsec;
 pub mod nat;
 mod pending;
 pub mod sampler;
@@ -71,6 +72,8 @@ pub struct Root {
     pub nat: nat::Translators,
     /// Security policy databases.
     pub spd: spd::Spds,
+    /// SAs.
+    pub ipsec: ipsec::Ipsec,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod acl;
+pub mod esp;
 pub mod link;
 
 use std::collections::BTreeMap;
@@ -461,7 +462,7 @@ impl Rig {
         self.put_by(&[[0u8; 0]; 0], |_, _, _| true)
     }
 
-    fn put_by<F: AsRef<[u8]>>(
+    pub fn put_by<F: AsRef<[u8]>>(
         &mut self,
         frames: &[F],
         inject: impl Fn(&mut Harness, u32, &[u8]) -> bool,

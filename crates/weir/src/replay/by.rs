@@ -36,7 +36,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         ) => {
             return access::refused_by(harness, outcome);
         }
-        Verdict::Drop(Reason::SpdDiscard | Reason::SpdNoMatch | Reason::SpdUnprotected) => {
+        Verdict::Drop(Reason::SpdDiscard | Reason::SpdNoMatch | Reason::SpdUnprotected | Reason::EspSelector) => {
             return spd::dropped_by(harness, outcome);
         }
         Verdict::Drop(Reason::EspNoSa) if !outcome.spd.is_empty() => return spd::dropped_by(harness, outcome),

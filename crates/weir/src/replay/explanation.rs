@@ -18,7 +18,7 @@ use weir_plane::reason::Reason;
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::nat::{self, Translated};
 use super::sink::{self, Memory, Sent};
-use super::spd::{self, Secured};
+use super::spd::{self, PolicyMatch};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
 
@@ -65,7 +65,7 @@ pub struct Explanation {
     pub nat: Vec<Translated>,
     /// The policies of SPDs that it matches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub spd: Vec<Secured>,
+    pub spd: Vec<PolicyMatch>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.

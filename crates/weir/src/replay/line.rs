@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
 use super::nat::Translated;
-use super::spd::Secured;
+use super::spd::PolicyMatch;
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -46,7 +46,7 @@ pub struct Line<'a> {
     pub nat: Vec<Translated>,
     /// The policies of SPDs that it matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub spd: Vec<Secured>,
+    pub spd: Vec<PolicyMatch>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.

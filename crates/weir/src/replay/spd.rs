@@ -13,24 +13,26 @@ use crate::rules::spd;
 /// The effect of an SPD on a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Secured {
+pub struct PolicyMatch {
     /// The SPD.
     pub spd: String,
     /// `in` or `out`.
     pub direction: &'static str,
-    /// `bypassed`, `protected`, `discarded`, `no-match` or `unprotected`.
+    /// `bypassed`, `protected`, `discarded`, `no-match`, `unprotected`, `admitted` or `selector`.
     pub effect: &'static str,
     /// The policy; of a packet that matches none, the SPD.
     pub by: Rule,
 }
 
-impl Secured {
+impl PolicyMatch {
     /// The effect in words.
     pub(super) fn sentence(&self) -> String {
         let effect = match self.effect {
             "bypassed" => "lets it pass in clear",
             "protected" => "protects it",
             "discarded" => "discards it",
+            "admitted" => "protects what it is with the SA that it came by",
+            "selector" => "does not protect what it is with the SA that it came by",
             "unprotected" => "protects such packets, and it came in clear",
             _ => "has no rule that matches it",
         };
@@ -46,6 +48,8 @@ const fn name(effect: SpdEffect) -> &'static str {
         SpdEffect::Discarded => "discarded",
         SpdEffect::NoMatch => "no-match",
         SpdEffect::Unprotected => "unprotected",
+        SpdEffect::Admitted => "admitted",
+        SpdEffect::Selector => "selector",
     }
 }
 
@@ -57,6 +61,8 @@ pub(crate) const fn effect_words(effect: SpdEffect) -> &'static str {
         SpdEffect::Discarded => "is discarded",
         SpdEffect::NoMatch => "matches no rule",
         SpdEffect::Unprotected => "came in clear and should be protected",
+        SpdEffect::Admitted => "fits its SA",
+        SpdEffect::Selector => "does not fit its SA",
     }
 }
 
@@ -74,11 +80,11 @@ pub(crate) fn spd(model: &Gateway, index: SpdIndex, place: Option<u32>) -> Optio
 }
 
 /// The effects of SPDs on a packet.
-pub(super) fn secured(harness: &Harness, outcome: &Outcome) -> Vec<Secured> {
+pub(super) fn secured(harness: &Harness, outcome: &Outcome) -> Vec<PolicyMatch> {
     let of = |&(index, place, output, effect): &(SpdIndex, Option<u32>, bool, SpdEffect)| {
         let (spd, named) = spd(harness.model(), index, place)?;
         let direction = if output { "out" } else { "in" };
-        Some(Secured { spd, direction, effect: name(effect), by: Rule::new(harness, &named) })
+        Some(PolicyMatch { spd, direction, effect: name(effect), by: Rule::new(harness, &named) })
     };
     outcome.spd.iter().filter_map(of).collect()
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{NatIndex, Origin, SpdIndex};
+use crate::model::{NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
 /// What became of an input packet in the end.
@@ -61,7 +61,9 @@ pub struct Outcome {
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
     pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
-    /// The route that was looked up for it first, if any was.
+    /// The pairs of SAs that encrypted or decrypted it, in order.
+    pub sas: Vec<Secured>,
+    /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
     /// outcome with its number.
@@ -81,6 +83,7 @@ impl Outcome {
         self.acl.extend(later.acl);
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
+        self.sas.extend(later.sas);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -100,10 +103,20 @@ impl Outcome {
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
             nat: self.nat,
             spd: self.spd,
+            sas: self.sas,
             route: self.route.or(later.route),
             waits: later.waits,
         }
     }
+}
+
+/// A pair of SAs, and what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Secured {
+    /// The pair.
+    pub sa: SaIndex,
+    /// It decrypted, or refused to; else it encrypted.
+    pub inbound: bool,
 }
 
 /// An interface that does not let a frame pass for its ethertype.

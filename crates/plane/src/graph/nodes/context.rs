@@ -19,6 +19,7 @@ use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder, Subject};
+use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::Sessions;
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -45,6 +46,7 @@ pub(crate) struct Context<'a> {
     pub(crate) hold: &'a mut Hold,
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) fragments: &'a mut Fragments,
+    pub(crate) requeue: &'a mut Requeue,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) flows: &'a mut Learned,
     pub(crate) policies: &'a mut PolicyCaches,

@@ -6,6 +6,7 @@ mod allow;
 mod arp_input;
 mod context;
 mod discard;
+mod esp;
 mod ethernet_input;
 mod fields;
 mod flow;
@@ -77,6 +78,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6NatIn => nat::input::<u128>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
+        Node::EspDecrypt => esp::decrypt(context, vector, frame),
+        Node::EspEncrypt => esp::encrypt(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
         Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),

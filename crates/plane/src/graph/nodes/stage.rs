@@ -34,10 +34,12 @@ pub(crate) enum Stage {
     Redirect,
     /// The checks of a packet that was taken out of a tunnel.
     IpInput,
+    /// The encryption, by the SA that its forwarding field names.
+    Encrypt,
 }
 
 impl Stage {
-    const ALL: [Stage; 9] = [
+    const ALL: [Stage; 10] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -47,6 +49,7 @@ impl Stage {
         Stage::Lookup,
         Stage::Redirect,
         Stage::IpInput,
+        Stage::Encrypt,
     ];
 
     /// The stage at which a packet goes on.
@@ -142,6 +145,9 @@ pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
 
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
+    if Stage::of(packet) == Stage::Encrypt {
+        return Node::EspEncrypt;
+    }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {
         return Node::IpInput;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_table::classify::Table;
 
-use crate::model::{SpdAction, SpdIndex};
+use crate::model::SpdIndex;
 use crate::root::Interface;
 use crate::root::counters::TrafficCounter;
 use crate::root::family::{Both, Family};
@@ -24,6 +24,8 @@ pub const NONE: u16 = u16::MAX;
 pub struct Spds {
     /// By index.
     pub list: Arc<[Arc<Spd>]>,
+    /// By the number of a pair of SAs: the indices of the SPDs whose rules protect by it.
+    pub by_sa: Arc<[Box<[u16]>]>,
     /// Another number after each change.
     pub version: u64,
 }
@@ -39,6 +41,13 @@ impl Spds {
     #[inline]
     pub fn of(&self, interface: Option<&Interface>) -> Option<&Arc<Spd>> {
         self.list.get(usize::from(interface?.spd))
+    }
+
+    /// The SPDs whose rules protect by a pair of SAs, by its number.
+    #[inline]
+    pub(crate) fn protecting(&self, sa: u32) -> impl Iterator<Item = &Spd> {
+        let indices = self.by_sa.get(sa as usize).map_or(&[][..], |indices| indices);
+        indices.iter().filter_map(|&index| self.list.get(usize::from(index)).map(|spd| &**spd))
     }
 
     /// The SPD of an interface compares ports, or type and code, which later fragments get from the first one.
@@ -98,10 +107,21 @@ impl<K: Family> Sides<K> {
     }
 }
 
+/// The action of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Packets are protected by the pair of SAs of this number.
+    Protect(u32),
+    /// Packets pass in clear.
+    Bypass,
+    /// Packets are dropped.
+    Discard,
+}
+
 /// A rule of an SPD.
 pub struct Policy {
     /// Its action.
-    pub action: SpdAction,
+    pub action: Action,
     /// Its counters, by worker. Versions share them as long as the rule stays.
     pub counters: Arc<[PolicyCounters]>,
 }

@@ -9,11 +9,10 @@ use super::super::stage::{self, Stage};
 use super::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};
-use crate::model::SpdAction;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::family::Family;
-use crate::root::spd::{Policy, Spd};
+use crate::root::spd::{Action, Policy, Spd};
 
 /// Sends on packets that pass in clear.
 #[inline]
@@ -43,7 +42,7 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     if differ == 0
         && !context.recorder.is_on()
         && let Some(policy) = spd.policies.get(first as usize)
-        && policy.action == SpdAction::Bypass
+        && policy.action == Action::Bypass
     {
         count::<OUTPUT>(context, policy, found.len() as u64, sum);
         return onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4);
@@ -55,40 +54,56 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
             count::<OUTPUT>(context, policy, 1, batch.octets[index].into());
         }
         let packet = &mut vector[place];
-        let effect = effect::<OUTPUT>(policy.map(|policy| policy.action));
+        let action = policy.map(|policy| policy.action);
+        let effect = effect::<OUTPUT>(action);
         record::<OUTPUT>(context, packet, spd, number, effect);
-        match effect {
-            SpdEffect::Bypassed => passed.push(place),
-            SpdEffect::Protected => context.next.refuse(packet, place, Reason::EspNoSa),
-            SpdEffect::Discarded => context.next.refuse(packet, place, Reason::SpdDiscard),
-            SpdEffect::NoMatch => context.next.refuse(packet, place, Reason::SpdNoMatch),
-            SpdEffect::Unprotected => context.next.refuse(packet, place, Reason::SpdUnprotected),
-        }
+        let reason = match (action, effect) {
+            (Some(Action::Protect(sa)), SpdEffect::Protected) => {
+                // Until the lookup of the outer packet, the field holds the SA.
+                packet.set_forwarding(sa);
+                context.next.push(Node::EspEncrypt, place);
+                continue;
+            }
+            (Some(Action::Protect(_)), _) => Reason::SpdUnprotected,
+            (Some(Action::Discard), _) => Reason::SpdDiscard,
+            (None, _) => Reason::SpdNoMatch,
+            (Some(Action::Bypass), _) => {
+                passed.push(place);
+                continue;
+            }
+        };
+        context.next.refuse(packet, place, reason);
     }
     onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
 }
 
 /// The effect of an action on a packet in clear: of that of no rule, too.
 #[inline(always)]
-fn effect<const OUTPUT: bool>(action: Option<SpdAction>) -> SpdEffect {
+fn effect<const OUTPUT: bool>(action: Option<Action>) -> SpdEffect {
     match action {
-        Some(SpdAction::Bypass) => SpdEffect::Bypassed,
-        Some(SpdAction::Discard) => SpdEffect::Discarded,
-        Some(SpdAction::Protect(_)) if OUTPUT => SpdEffect::Protected,
-        Some(SpdAction::Protect(_)) => SpdEffect::Unprotected,
+        Some(Action::Bypass) => SpdEffect::Bypassed,
+        Some(Action::Discard) => SpdEffect::Discarded,
+        Some(Action::Protect(_)) if OUTPUT => SpdEffect::Protected,
+        Some(Action::Protect(_)) => SpdEffect::Unprotected,
         None => SpdEffect::NoMatch,
     }
 }
 
 #[inline(always)]
-fn count<const OUTPUT: bool>(context: &Context<'_>, policy: &Policy, packets: u64, octets: u64) {
+pub(super) fn count<const OUTPUT: bool>(context: &Context<'_>, policy: &Policy, packets: u64, octets: u64) {
     if let Some(counters) = policy.counters.get(context.worker) {
         counters.of(OUTPUT).add(packets, octets);
     }
 }
 
 #[inline(always)]
-fn record<const OUTPUT: bool>(context: &mut Context<'_>, packet: &Packet, spd: &Spd, number: u32, effect: SpdEffect) {
+pub(super) fn record<const OUTPUT: bool>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    spd: &Spd,
+    number: u32,
+    effect: SpdEffect,
+) {
     // The record of a packet does not go on with our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let place = (number != NO_RULE).then_some(number);

@@ -6,6 +6,7 @@
 
 mod cache;
 mod dispose;
+mod selectors;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -14,10 +15,13 @@ use weir_table::classify::{Fields, Fragment, NO_RULE};
 
 use super::acl::fragments::{self, At};
 use super::stage::Stage;
-use super::{Context, fields};
+use super::{Context, esp, fields};
+use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{self, Sides, Spd};
+
+pub(super) use selectors::{Checked, admit};
 
 /// Packets that match one SPD.
 struct Batch<K> {
@@ -55,6 +59,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
     let wanted = number(by);
     let mut is_wanted = true;
     let spd = root.spd.list.get(usize::from(wanted)).map(|spd| &**spd);
+    let mut beside = Indices::new();
     let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
     for &place in frame.places() {
         let packet = &mut vector[place];
@@ -67,6 +72,10 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
             continue;
         }
         context.notes.forget(place);
+        if is_beside::<OUTPUT>(context, packet) {
+            beside.push(place);
+            continue;
+        }
         let index = batch.places.len();
         fields::of::<K>(packet, &mut batch.fields[index]);
         if packet.flags().contains(ParseFlags::FRAGMENT)
@@ -83,11 +92,24 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
         batch.octets[index] = (packet.len() - packet.l3_offset()) as u32;
         batch.places.push(place);
     }
+    if !beside.is_empty() {
+        dispose::onward::<OUTPUT>(context, vector, &beside, K::IS_V4);
+    }
     match spd {
         Some(spd) => apply::<K, OUTPUT>(context, vector, &batch, spd),
         None => dispose::onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4),
     }
     others
+}
+
+/// The packet passes beside the SPD: it is the outer packet of ESP that leaves, a decrypted packet, which has matched a policy
+/// already, or a packet of ESP for the gateway (RFC 4301, 5.1 and 5.2).
+#[inline(always)]
+fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
+    match OUTPUT {
+        true => packet.state().contains(ENCAPSULATED),
+        false => packet.state().contains(DECRYPTED) || esp::is_for_gateway(context.root, packet),
+    }
 }
 
 /// The fields of a fragment that an SPD sees. `None`: the fragment waits for the first of its datagram, or was dropped.
