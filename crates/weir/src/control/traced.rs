@@ -69,6 +69,13 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             Some((list, named)) => format!("{}: {list}, {}", effect_words(effect), rule(&named)),
             None => GONE.to_owned(),
         },
+        TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {
+            Some(sa) => {
+                let effect = if *inbound { "decrypted by" } else { "encrypted for" };
+                at(&format!("{effect} the SA {}", sa.name), sa.origin)
+            }
+            None => GONE.to_owned(),
+        },
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

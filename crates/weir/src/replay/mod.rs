@@ -16,6 +16,8 @@ mod input;
 mod line;
 pub(crate) mod merge;
 pub mod nat;
+mod quoted;
+pub mod sa;
 pub mod sink;
 pub(crate) mod station;
 pub mod validation;
