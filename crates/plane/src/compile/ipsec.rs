@@ -121,7 +121,7 @@ impl Store {
     fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
         let new = || Arc::new(if reserves { Sequence::closed() } else { Sequence::open() });
         let sequence = Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new));
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), sequence }
+        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
     }
 }
 

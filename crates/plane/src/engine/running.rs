@@ -674,6 +674,17 @@ impl Engine {
         self.root.with(|root| sas::rows(&model, &map, root))
     }
 
+    /// The sequence numbers of the outbound SAs in force, and the digests of their keys; and the directory in which numbers
+    /// are reserved, if there is one.
+    pub fn sequences(&self) -> (Option<std::path::PathBuf>, Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)>) {
+        let (model, _) = self.control.in_force();
+        let sequences = self.root.with(|root| {
+            let outbound = root.ipsec.sas.iter().flatten().filter_map(|sa| sa.outbound.as_ref());
+            outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect()
+        });
+        (model.ipsec.state.clone(), sequences)
+    }
+
     /// The lists of rules that translate.
     pub fn nat_lists(&self) -> Vec<stats::NatStats> {
         let (model, _) = self.control.in_force();

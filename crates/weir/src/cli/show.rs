@@ -24,6 +24,7 @@ use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
 use crate::render::samplers::Samplers;
+use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::sav::entries::Entries;
 use crate::render::spd::Spds;
@@ -113,6 +114,11 @@ enum What {
         /// How to write them
         #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
         format: Format,
+    },
+    /// Pairs of SAs: algorithms, sequence numbers and counters
+    Sa {
+        /// Only this pair
+        name: Option<String>,
     },
     /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
     Nat {
@@ -224,6 +230,7 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
+            What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
             What::Nat { what: Nat::Translations, filter, limit } => {

@@ -238,6 +238,10 @@ impl Gateway for Fake {
         Ok(2)
     }
 
+    fn sas(&self) -> Vec<stats::SaStats> {
+        sample::sas()
+    }
+
     fn nat_lists(&self) -> Vec<stats::NatStats> {
         sample::nat().0
     }

@@ -28,6 +28,7 @@ use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
+use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
 use crate::render::{self, Report};
@@ -118,6 +119,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
+        .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
         .route("/v1/show/nat/translations", get(show_translations))
@@ -181,6 +183,25 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
             }
         }
         Ok(document(200, &routes::Routes::new(g.routes(), &filter)))
+    })
+    .await?
+}
+
+/// The query of pairs of SAs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfSa {
+    name: Option<String>,
+}
+
+async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
+    let OfSa { name } = asked(query)?;
+    apart(gateway, move |g| {
+        let sas = Sas::new(g.sas(), name.as_deref());
+        match name {
+            Some(name) if sas.sas.is_empty() => Err(Refused::new(Kind::NotFound, format!("there is no SA `{name}`"))),
+            _ => Ok(document(200, &sas)),
+        }
     })
     .await?
 }

@@ -74,9 +74,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             Some((name, named)) => format!("{}: {name}, {}", policy_effect(*effect), rule(&named)),
             None => GONE.to_owned(),
         },
-        TraceDecision::Sa(index, decrypted) => match model.sas.get(index.0 as usize) {
+        TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {
             Some(sa) => {
-                at(&format!("{} by SA {}", if *decrypted { "decrypted" } else { "encrypted" }, sa.name), sa.origin)
+                let effect = if *inbound { "decrypted by" } else { "encrypted for" };
+                at(&format!("{effect} the SA {}", sa.name), sa.origin)
             }
             None => GONE.to_owned(),
         },

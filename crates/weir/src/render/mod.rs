@@ -20,6 +20,7 @@ pub mod remark;
 pub mod routes;
 pub mod runtime;
 pub mod samplers;
+pub mod sas;
 pub mod sav;
 pub mod spd;
 pub mod sum;

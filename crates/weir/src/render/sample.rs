@@ -98,6 +98,45 @@ pub(crate) fn spds() -> Vec<SpdStats> {
     }]
 }
 
+/// A pair of SAs, one direction of which has lost packets.
+pub(crate) fn sas() -> Vec<SaStats> {
+    vec![SaStats {
+        name: "east".to_owned(),
+        mode: weir_plane::model::SaMode::Tunnel,
+        local: "198.51.100.1".parse().unwrap(),
+        remote: "203.0.113.1".parse().unwrap(),
+        vrf: "default".to_owned(),
+        algorithm: "aes128gcm16".parse().unwrap(),
+        esn: true,
+        encapsulation: None,
+        interface: None,
+        outbound: Some(SaDirection {
+            spi: 0x1001,
+            engine: "aws-lc",
+            packets: 900,
+            bytes: 81_000,
+            next: 901,
+            reserved: Some(1_048_577),
+            exhausted: 0,
+        }),
+        inbound: Some(SaInbound {
+            spi: 0x2001,
+            engine: "aws-lc",
+            packets: 800,
+            bytes: 72_000,
+            highest: 810,
+            window: 64,
+            replayed: 3,
+            lost: 7,
+            auth_failed: 0,
+            malformed: 0,
+            dummies: 0,
+            selector: 0,
+        }),
+        origin: "edge.toml:20".to_owned(),
+    }]
+}
+
 /// A rule that translates, a translation of it, and its addresses.
 pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rule = weir_plane::model::NatRule {

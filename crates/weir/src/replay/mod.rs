@@ -16,6 +16,8 @@ mod input;
 mod line;
 pub(crate) mod merge;
 pub mod nat;
+mod quoted;
+pub mod sa;
 pub mod sink;
 pub mod spd;
 pub(crate) mod station;

@@ -57,6 +57,8 @@ pub struct Outbound {
     pub spi: u32,
     /// Its key.
     pub key: Arc<Key>,
+    /// The digest of its secret.
+    pub fingerprint: [u8; 16],
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
 }

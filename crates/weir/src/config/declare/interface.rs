@@ -1,5 +1,6 @@
 //! `[[interface]]`.
 
+use toml::de::DeValue;
 use weir_plane::model::PerFamily;
 use weir_port::spec::{FaultSpec, Middleware};
 
@@ -108,6 +109,12 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             &["parent", "vlan"],
             "has no meaning beside `port`: an interface is a port or a VLAN of another",
         );
+        if matches!(value.get_ref(), DeValue::String(kind) if kind == "ipsec") {
+            const OF_PORTS: &[&str] =
+                &["queues", "fault", "capture", "mac", "mac-ip", "punt", "router-advertisement", "ethertypes"];
+            refuse(reader, table, OF_PORTS, "has no meaning for decrypted packets, which have no link layer");
+            return Some(Kind::Ipsec);
+        }
         let mut uses = Uses::default();
         let port = port::read(reader, value, source, &mut uses);
         let queues = table.get("queues").and_then(|value| reader.u16(value, "the number of queues", 1..=16));
