@@ -273,18 +273,22 @@ impl Plan {
         gateway
     }
 
-    /// Gives all sources that leave by an interface addresses of its pool.
-    fn translator(&self, number: usize) -> NatList {
-        let pool = match self.v4 {
+    /// The addresses that sources get.
+    fn pools(&self) -> [IpNet; 2] {
+        let pools = match self.v4 {
             true => ["203.0.113.0/24", "192.88.99.0/24"],
             false => ["2001:db8:a::/120", "2001:db8:b::/120"],
         };
-        let pool = pool[number].parse::<IpNet>().expect("a constant prefix");
+        pools.map(|pool| pool.parse().expect("a constant prefix"))
+    }
+
+    /// Gives all sources that leave by an interface addresses of its pool.
+    fn translator(&self, number: usize) -> NatList {
         let rule = NatRule {
             verb: NatVerb::Source,
             matches: AclRule::all(AclAction::Permit, Origin(0)),
             to_interface: false,
-            source: Some(NatTarget { addresses: Some(Addresses::Net(pool)), ports: None }),
+            source: Some(NatTarget { addresses: Some(Addresses::Net(self.pools()[number])), ports: None }),
             destination: None,
             preserve: false,
             comment: None,
@@ -292,17 +296,16 @@ impl Plan {
         NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), origin: Origin(0) }
     }
 
-    /// Rules for ports that no packet has, and behind them one for each network.
+    /// Rules for ports that no packet has, and behind them one for each network and each pool.
     fn rules(&self, action: AclAction) -> Arc<[AclRule]> {
         let udp = |source, destination| Transport::Ports { protocol: 17, source, destination, flags: None };
-        let none = (0..RULES - 2).map(|number| AclRule {
+        let none = (0..RULES - 4).map(|number| AclRule {
             from: Addresses::Net(self.networks[number as usize % 2]),
             transport: udp(Ports::ALL, Ports::from(number as u16..=number as u16)),
             ..AclRule::all(AclAction::Deny, Origin(0))
         });
-        let some =
-            self.networks.map(|network| AclRule { from: Addresses::Net(network), ..AclRule::all(action, Origin(0)) });
-        none.chain(some).collect()
+        let of = |network| AclRule { from: Addresses::Net(network), ..AclRule::all(action, Origin(0)) };
+        none.chain(self.networks.map(of)).chain(self.pools().map(of)).collect()
     }
 
     fn apply(&self, model: &mut Gateway, version: &Version) {
