@@ -61,7 +61,7 @@ fn one_side_goes_out_by_one_address_and_a_port_leads_back_in() {
             transfer(&line.left, &line.right, at(RIGHT[family], 5001), 5_000_000);
             for size in [1, 1400, 4000] {
                 let from = source_of(&line, at(RIGHT[family], 7000), size);
-                assert_eq!(from.ip().to_string(), OUTSIDE[family], "{workers} workers");
+                assert_eq!(from.ip().to_string(), OUTSIDE[family], "{workers} workers, {size} octets");
             }
             let server = line.left.enter(|| TcpListener::bind(at(LEFT[family], 80)).expect("the port is free"));
             let mut client = line.right.enter(|| {

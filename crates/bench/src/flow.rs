@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_packet::vector::VECTOR;
 use weir_plane::model::{
-    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, Origin,
-    PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf, UrpfMode,
+    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, NatIndex,
+    NatList, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf,
+    UrpfMode,
 };
 use weir_plane::node::Node;
 
@@ -106,20 +107,35 @@ struct Version {
     name: &'static str,
     policies: bool,
     sessions: bool,
+    /// Sources are translated.
+    nat: bool,
     fast: bool,
     /// Each flow is decided anew all the time.
     anew: bool,
 }
 
-const VERSIONS: [Version; 8] = [
-    Version { name: "forwarding", policies: false, sessions: false, fast: false, anew: false },
-    Version { name: "forwarding, fast path", policies: false, sessions: false, fast: true, anew: false },
-    Version { name: "policies", policies: true, sessions: false, fast: false, anew: false },
-    Version { name: "policies, fast path", policies: true, sessions: false, fast: true, anew: false },
-    Version { name: "sessions", policies: true, sessions: true, fast: false, anew: false },
-    Version { name: "sessions, fast path", policies: true, sessions: true, fast: true, anew: false },
-    Version { name: "policies, decided anew", policies: true, sessions: false, fast: false, anew: true },
-    Version { name: "policies, fast path, decided anew", policies: true, sessions: false, fast: true, anew: true },
+impl Version {
+    const fn new(name: &'static str) -> Version {
+        Version { name, policies: false, sessions: false, nat: false, fast: false, anew: false }
+    }
+
+    const fn policies(name: &'static str) -> Version {
+        Version { policies: true, ..Version::new(name) }
+    }
+}
+
+const VERSIONS: [Version; 11] = [
+    Version::new("forwarding"),
+    Version { fast: true, ..Version::new("forwarding, fast path") },
+    Version::policies("policies"),
+    Version { fast: true, ..Version::policies("policies, fast path") },
+    Version { sessions: true, ..Version::policies("sessions") },
+    Version { sessions: true, fast: true, ..Version::policies("sessions, fast path") },
+    Version { nat: true, ..Version::new("translation") },
+    Version { nat: true, fast: true, ..Version::new("translation, fast path") },
+    Version { nat: true, fast: true, ..Version::policies("policies, translation, fast path") },
+    Version { anew: true, ..Version::policies("policies, decided anew") },
+    Version { fast: true, anew: true, ..Version::policies("policies, fast path, decided anew") },
 ];
 
 impl Flow {
@@ -152,10 +168,15 @@ fn measure(v4: bool, flows: u32, turns: usize, windows: usize, changes: usize) -
         true => [Node::Ip4Sav, Node::Ip4AclIn, Node::Ip4AclOut],
         false => [Node::Ip6Sav, Node::Ip6AclIn, Node::Ip6AclOut],
     };
+    let translates = if v4 { [Node::Ip4NatOut] } else { [Node::Ip6NatOut] };
     for version in &VERSIONS {
         let mut model = plain.clone();
         plan.apply(&mut model, version);
-        let passes = if version.policies && (!version.fast || version.anew) { &policies[..] } else { &[] };
+        let passes = match version.policies {
+            true if !version.fast || version.anew => &policies[..],
+            false if version.nat && !version.fast => &translates[..],
+            _ => &[],
+        };
         // Each flow has one packet between two changes.
         let changes = version.anew.then_some(flows as usize / VECTOR);
         run.add_version(&model, passes, Outcome::Forwarded, changes)?;
@@ -243,6 +264,7 @@ impl Plan {
                 .collect(),
             acls: vec![list("stateless", AclAction::Permit), list("stateful", AclAction::Reflect)],
             sav: vec![SavPolicy::new("strict".to_owned(), urpf, Origin(0))],
+            nat: (0..2).map(|number| self.translator(number)).collect(),
             ..model::empty()
         };
         gateway.flow_table.flows = 2 * flows;
@@ -251,21 +273,46 @@ impl Plan {
         gateway
     }
 
-    /// Rules for ports that no packet has, and behind them one for each network.
+    /// The addresses that sources get.
+    fn pools(&self) -> [IpNet; 2] {
+        let pools = match self.v4 {
+            true => ["203.0.113.0/24", "192.88.99.0/24"],
+            false => ["2001:db8:a::/120", "2001:db8:b::/120"],
+        };
+        pools.map(|pool| pool.parse().expect("a constant prefix"))
+    }
+
+    /// Gives all sources that leave by an interface addresses of its pool.
+    fn translator(&self, number: usize) -> NatList {
+        let rule = NatRule {
+            verb: NatVerb::Source,
+            matches: AclRule::all(AclAction::Permit, Origin(0)),
+            to_interface: false,
+            source: Some(NatTarget { addresses: Some(Addresses::Net(self.pools()[number])), ports: None }),
+            destination: None,
+            preserve: false,
+            comment: None,
+        };
+        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), origin: Origin(0) }
+    }
+
+    /// Rules for ports that no packet has, and behind them one for each network and each pool.
     fn rules(&self, action: AclAction) -> Arc<[AclRule]> {
         let udp = |source, destination| Transport::Ports { protocol: 17, source, destination, flags: None };
-        let none = (0..RULES - 2).map(|number| AclRule {
+        let none = (0..RULES - 4).map(|number| AclRule {
             from: Addresses::Net(self.networks[number as usize % 2]),
             transport: udp(Ports::ALL, Ports::from(number as u16..=number as u16)),
             ..AclRule::all(AclAction::Deny, Origin(0))
         });
-        let some =
-            self.networks.map(|network| AclRule { from: Addresses::Net(network), ..AclRule::all(action, Origin(0)) });
-        none.chain(some).collect()
+        let of = |network| AclRule { from: Addresses::Net(network), ..AclRule::all(action, Origin(0)) };
+        none.chain(self.networks.map(of)).chain(self.pools().map(of)).collect()
     }
 
     fn apply(&self, model: &mut Gateway, version: &Version) {
         model.flow_table.enabled = if version.fast { FastPath::On } else { FastPath::Off };
+        for (number, interface) in (0..).zip(model.interfaces.iter_mut()).filter(|_| version.nat) {
+            interface.nat = Some(NatIndex(number));
+        }
         for interface in model.interfaces.iter_mut().filter(|_| version.policies) {
             let list = vec![AclIndex(u16::from(version.sessions))];
             (interface.access.acl_in, interface.access.acl_out) = (list.clone(), list);

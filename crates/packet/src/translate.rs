@@ -79,7 +79,7 @@ fn change(frame: &mut [u8], parsed: &Parsed, to: &Endpoints, is_partial: bool) {
     let delta = addresses.and(words);
     let is_udp = matches!(parsed.protocol, protocol::UDP | protocol::UDP_LITE);
     apply(frame, l4 + at, |checksum| if is_udp { delta.apply_udp(checksum) } else { delta.apply(checksum) });
-    // A message of zeros alone has no word that tells the two zeros of one's complement apart.
+    // A message of zeros alone has no word in which the two zeros of one's complement differ.
     if parsed.protocol == protocol::ICMP
         && frame.get(l4..).is_some_and(|message| message.iter().all(|&octet| octet == 0))
     {

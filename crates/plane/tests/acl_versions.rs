@@ -571,7 +571,7 @@ fn a_rule_of_one_box_goes_in_and_out_in_place() {
     assert_eq!((added.added.len(), added.deleted, added.rules, rig.published), (1, 0, 51, 1));
     assert_eq!((rig.from("10.1.7.9").number(), rig.from("10.1.7.9").action()), (added.added[0], Action::Deny));
     assert_eq!(rig.from("10.1.7.8").action(), Action::Permit);
-    // A root says which flows a rule concerns that is there. Another one tells readers of a page, of a special rule, and of
+    // A root says which flows a rule concerns that is there. Another root is published for a page, a special rule, and
     // questions about ports before.
     let port = Transport::Ports { protocol: 6, source: Ports::ALL, destination: (80..=80).into(), flags: None };
     let asks = AclRule { transport: port, ..from(DENY, "10.1.8.0/24") };

@@ -14,6 +14,8 @@ mod change;
 mod features;
 #[path = "flow_contract/gateway.rs"]
 mod gateway;
+#[path = "flow_contract/nat.rs"]
+mod nat;
 #[path = "flow_contract/pair.rs"]
 mod pair;
 #[path = "flow_contract/traffic.rs"]
@@ -117,7 +119,7 @@ fn run(seed: u64, batch: u64, totals: &mut Totals) -> Result<(), String> {
             // the numbers of adjacencies are not the same on both.
             time += 110_000_000;
         }
-        let inputs = traffic.vector(&mut random);
+        let inputs = traffic.vector(&mut random, &pair.latest);
         totals.packets += inputs.len() as u64;
         let before = pair.off.harness.conservation().transmitted;
         let FlowTable { flows, sessions, half_open, tcp_pickup, recheck, .. } = pair.off.harness.model().flow_table;

@@ -5,6 +5,7 @@ mod kit;
 use kit::*;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::Verdict;
+use weir_plane::model::FastPath;
 use weir_plane::node::Node;
 
 fn build() -> Build {
@@ -66,4 +67,41 @@ fn other_routing_domains_visit_no_node_for_it() {
     let visited = |at: usize, name: &str| traces[at].steps.iter().any(|step| step.node == name);
     assert!(!visited(0, "ip4-nat-in") && !visited(0, "ip4-nat-out"));
     assert!(!visited(1, "ip4-nat-in") && visited(1, "ip4-nat-out"), "no rule is about its destination");
+}
+
+#[test]
+fn established_translations_take_the_fast_path_both_ways() {
+    let build = || {
+        let mut build = two_ports().masquerade("wan", 6000..=6999);
+        build.0.flow_table.enabled = FastPath::On;
+        build
+    };
+    let mut rig = build().rig();
+    rig.harness.set_recording(false);
+    let out = "udp from 10.0.0.2 port 7 to 198.51.100.9 port 53";
+    let ask = rig.frame("lan", out);
+    let port = ends(&rig.put_all("lan", &[&ask]).1[0].1).1;
+    let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {port}"));
+    rig.put_all("wan", &[&answer]);
+    assert_eq!(rig.harness.fast_path().hits, 0);
+    for _ in 0..3 {
+        let (_, sent) = rig.put_all("lan", &[&ask]);
+        assert_eq!(ends(&sent[0].1), ("192.0.2.1".to_owned(), port, 53));
+        let (_, sent) = rig.put_all("wan", &[&answer]);
+        assert_eq!(ends(&sent[0].1), ("198.51.100.9".to_owned(), 53, 7));
+    }
+    assert_eq!(rig.harness.fast_path().hits, 6);
+    let translations = rig.harness.translations(&FlowFilter::default(), 9);
+    assert_eq!((translations.total, translations.rows[0].packets), (1, [4, 4]));
+    assert_eq!(rig.harness.nat_lists()[0].rules[0].packets, 8);
+    // A rule that gives the same goes on with it; another one begins a translation.
+    rig.reload(build());
+    rig.put_all("lan", &[&ask]);
+    assert_eq!(rig.harness.fast_path().hits, 7);
+    let mut other = two_ports().masquerade("wan", 7000..=7999);
+    other.0.flow_table.enabled = FastPath::On;
+    rig.reload(other);
+    let (_, sent) = rig.put_all("lan", &[&ask]);
+    assert!((7000..=7999).contains(&ends(&sent[0].1).1));
+    assert_eq!((rig.harness.fast_path().hits, rig.harness.nat_lists()[0].rules[0].opened), (7, 1));
 }

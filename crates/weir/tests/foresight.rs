@@ -500,7 +500,7 @@ fn a_running_gateway_tells_what_it_would_drop() {
     let of = &report["interfaces"][0];
     assert_eq!((&of["interface"], &of["action"]), (&"one".into(), &"permit".into()));
     let (checked, invalid) = (of["checked"].as_u64().unwrap(), of["invalid"].as_u64().unwrap());
-    assert!(invalid > checked / 2 && invalid < checked, "{of}");
+    assert!(invalid > checked / 4 && invalid < checked, "{of}");
     // Sources that sent, and no others.
     let example: Ipv4Addr = row["example"].as_str().unwrap().parse().unwrap();
     assert!((11..=14).contains(&example.octets()[3]), "{row}");

@@ -144,7 +144,7 @@ fn is_same_policy<K: Family>((before, old): (&Compared, &Interface), (now, new):
     is_validated_alike && is_allowed_alike && chains(|of| *K::of(&of.acl_in)) && chains(|of| *K::of(&of.acl_out))
 }
 
-/// Two validators find the same sources valid, and count them by the same numbers. What becomes of others is not learned.
+/// Two validators find the same sources valid, and count them by the same numbers. Decisions about others are not learned.
 fn is_same_validator<K: Family>(before: &Validator<K>, now: &Validator<K>) -> bool {
     let check = match (&before.check, &now.check) {
         (Check::Rules { table, default }, Check::Rules { table: other, default: also }) => {
@@ -167,7 +167,7 @@ fn is_same_validator<K: Family>(before: &Validator<K>, now: &Validator<K>) -> bo
     check && hits && of(before) == of(now)
 }
 
-/// Two chains have the same rules, but for those that are noted one by one.
+/// Two chains have the same rules, but for rules that are noted one by one.
 fn is_same_chain<K: Family>((before, old): (&[Chain<K>], u16), (now, new): (&[Chain<K>], u16)) -> bool {
     let (mut old, mut new) = (old, new);
     loop {

@@ -28,7 +28,7 @@ pub(super) struct Concerns {
 }
 
 impl Concerns {
-    /// What is noted for the next version.
+    /// Returns the changes noted for the next version.
     pub(super) fn noted(&mut self) -> &mut Noted {
         &mut self.noted
     }
@@ -95,8 +95,8 @@ struct Remembered {
     v6: OfFamily<u128>,
 }
 
-/// Those of a family. Readers may see a prefix before the version that it came with: its number is that of a later change,
-/// so their decisions are made anew once more than they had to be.
+/// Changes of a family. Readers may see a prefix before the version that it came with: its number is that of a later change,
+/// so such decisions are made once more than necessary.
 struct OfFamily<K: Key> {
     /// By prefix: the last change that concerned it or a prefix around it.
     writer: Writer<K>,

@@ -208,8 +208,8 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
         let own = &interfaces[number as usize];
         let vrf = map.vrfs[usize::from(declared.vrf.0)];
         for (place, rule) in (0..).zip(list.rules.iter()) {
-            let source = rule.source.as_ref().map(|target| of_target(target, own));
-            let destination = rule.destination.as_ref().map(|target| of_target(target, own));
+            let source = rule.source.as_ref().map(|target| of_target(target, declared));
+            let destination = rule.destination.as_ref().map(|target| of_target(target, declared));
             let (matches_in, matches_out) = matches(rule, source.as_ref(), own);
             all.push(Instance {
                 interface: number,
@@ -260,9 +260,10 @@ fn matches(rule: &NatRule, source: Option<&Target>, own: &Interface) -> (Option<
     }
 }
 
-/// The addresses of an interface, as a rule matches them.
+/// The addresses of an interface, as a rule matches them. A tentative address counts, so that packets do not leave
+/// untranslated while duplicate address detection runs.
 fn own_addresses(own: &Interface) -> Addresses {
-    let members = own.addresses.iter().map(|own| Addresses::Net(own.net.addr().into()));
+    let members = own.addresses.iter().chain(own.tentative.iter()).map(|own| Addresses::Net(own.net.addr().into()));
     Addresses::Group(Group { name: "interface".into(), members: members.collect() })
 }
 
@@ -274,10 +275,21 @@ fn addresses_of(spans: &Spans) -> Addresses {
     Addresses::Group(Group { name: "map".into(), members: members.collect() })
 }
 
-fn of_target(target: &NatTarget, own: &Interface) -> Target {
-    let of_interface = || Spans {
-        v4: own.ipv4().map(|own| (own.to_bits(), own.to_bits())).into_iter().collect(),
-        v6: own.ipv6().map(|own| (own.to_bits(), own.to_bits())).into_iter().collect(),
+fn of_target(target: &NatTarget, declared: &model::Interface) -> Target {
+    let of_interface = || {
+        let mut first = Spans::default();
+        // As declared: the first address stays the first while duplicate address detection runs. Link-local addresses that
+        // the gateway gave itself are no outside addresses.
+        for address in declared.addresses.iter().map(|own| own.net.addr()) {
+            match address {
+                IpAddr::V4(own) if first.v4.is_empty() => first.v4.push((own.to_bits(), own.to_bits())),
+                IpAddr::V6(own) if first.v6.is_empty() && !own.is_unicast_link_local() => {
+                    first.v6.push((own.to_bits(), own.to_bits()));
+                }
+                _ => {}
+            }
+        }
+        first
     };
     Target { spans: target.addresses.as_ref().map_or_else(of_interface, spans), ports: target.ports.clone() }
 }

@@ -9,7 +9,7 @@ use super::prefix::{prefix_v4, prefix_v6};
 /// Prefixes noted for one version, at most. More concern all flows.
 pub(super) const NOTED: usize = 4096;
 
-/// What was noted since the last version.
+/// Changes noted since the last version.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// All flows are concerned, whatever the rest is.

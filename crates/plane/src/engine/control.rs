@@ -83,7 +83,7 @@ pub(super) struct State {
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
     down: HashSet<u32>,
-    /// The root in force has what the compiler was not told of.
+    /// The root in force has changes that the compiler does not know.
     was_ahead: bool,
     /// Changes of the root beside those of the compiler, and the number of the last among all.
     beside: u32,

@@ -427,7 +427,7 @@ fn a_million_strangers_displace_each_other_only() {
         let event = Event::Nd { interface: 1, source, packet };
         bench.table.handle(&event, bench.now, &mut bench.actions);
     }
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 90, "{:?}", begun.elapsed());
     let told = std::mem::take(&mut bench.actions);
     assert_eq!(told, [Action::Full { limit: 1000 }]);
     let stats = bench.table.stats();

@@ -1,4 +1,4 @@
-//! What the changes between versions of the root concern: a learned decision holds on if none of the changes since concerns
+//! Changes between versions of the root, with the flows that they concern: a learned decision holds on if none of the changes since concerns
 //! its flow.
 //!
 //! Changes are counted. A version has the number of changes up to it, and a decision the number of the version under which it
@@ -83,7 +83,7 @@ impl Changes {
             })
     }
 
-    /// Returns a number of changes as tables of prefixes hold it; `None` for numbers that they can not hold.
+    /// Returns a number of changes as tables of prefixes hold it; `None` for numbers that they cannot hold.
     pub(crate) fn held(count: u32) -> Option<Value> {
         Value::new(count & HELD)
     }

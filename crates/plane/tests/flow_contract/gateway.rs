@@ -18,6 +18,7 @@ use weir_plane::model::{
 use weir_port::spec::TapSpec;
 
 use crate::kit::{Build, mac, own_mac};
+use crate::nat::translators;
 
 /// Networks behind the links' neighbours.
 pub const REMOTE: usize = 8;
@@ -137,7 +138,7 @@ parts! {
     Routes "reload-routes", Neighbors "reload-neighbors", Policies "reload-sav", Validated "reload-sav-interfaces",
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
-    Sessions "reload-flow-table", Icmp "reload-icmp"
+    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat"
 }
 
 /// The seeds of a model's parts.
@@ -172,6 +173,7 @@ impl Seeds {
         build = sources(&mut self.of(Part::Sources), links, build);
         build = bindings(&mut self.of(Part::Bindings), links, build);
         ethertypes(&mut self.of(Part::Ethertypes), &mut build.0);
+        translators(&mut self.of(Part::Nat), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
         build.0.limits =

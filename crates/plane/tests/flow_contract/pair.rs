@@ -190,6 +190,8 @@ pub struct Pair {
     pub off: Side,
     /// Samplers take each packet.
     exact_samples: bool,
+    /// Frames that left in the latest vector, by port.
+    pub latest: Vec<(u32, Vec<u8>)>,
 }
 
 /// Returns an error at the first place where two listings differ.
@@ -204,7 +206,7 @@ fn same<T: PartialEq + Debug>(name: &str, on: &[T], off: &[T]) -> Result<(), Str
 impl Pair {
     pub fn new(model: &Gateway, options: Options, exact_samples: bool) -> Pair {
         let [on, off] = [FastPath::On, FastPath::Off].map(|enabled| Side::new(model.clone(), enabled, options));
-        Pair { on, off, exact_samples }
+        Pair { on, off, exact_samples, latest: Vec::new() }
     }
 
     pub fn each(&mut self, mut act: impl FnMut(&mut Side)) {
@@ -242,8 +244,10 @@ impl Pair {
     }
 
     /// Compares the frames that left by each port since the last call.
-    fn same_frames(&self, inputs: &[Input]) -> Result<(), String> {
+    fn same_frames(&mut self, inputs: &[Input]) -> Result<(), String> {
         let (on, off) = (self.on.sent(), self.off.sent());
+        let kept = off.iter().flat_map(|(port, frames)| frames.iter().map(|(frame, _)| (*port, frame.clone())));
+        self.latest = kept.filter(|(_, frame)| !is_of_link(frame)).collect();
         let none = Vec::new();
         for port in on.keys().chain(off.keys()) {
             let (on, off) = (on.get(port).unwrap_or(&none), off.get(port).unwrap_or(&none));
@@ -304,6 +308,10 @@ impl Pair {
         same("samplers", &samplers(on), &samplers(off))?;
         same("alarms", &on.alarms(), &off.alarms())?;
         same("sessions", &sessions(on), &sessions(off))?;
+        same("lists of translators", &on.nat_lists(), &off.nat_lists())?;
+        let translations = |harness: &Harness| harness.translations(&FlowFilter::default(), usize::MAX).rows;
+        same("translations", &translations(on), &translations(off))?;
+        same("pools", &on.nat_pools(), &off.nat_pools())?;
         for (name, on, off) in [
             ("invalid sources", on.invalid_sources(), off.invalid_sources()),
             ("unknown sources", on.unknown_sources(), off.unknown_sources()),

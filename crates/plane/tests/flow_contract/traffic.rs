@@ -14,6 +14,7 @@ use weir_packet::wire::nd::solicited_node;
 use crate::gateway::{Links, PORTS, REMOTE, between, host, pick, remote, station};
 use crate::kit::link::{ALL, framed, header};
 use crate::kit::{HOST, frame, l3, mend, with_extensions, with_options};
+use crate::nat::reply;
 
 /// A packet to inject.
 #[derive(Debug, Clone)]
@@ -182,7 +183,8 @@ impl Traffic {
     }
 
     /// Returns the packets of a vector.
-    pub fn vector(&mut self, random: &mut Random) -> Vec<Input> {
+    /// `sent` are frames that left, by port: some get replies.
+    pub fn vector(&mut self, random: &mut Random, sent: &[(u32, Vec<u8>)]) -> Vec<Input> {
         let most = pick(random, &[2, 16, 64, 128, 256, 256]);
         let count = between(random, 1, most) as usize;
         if random.chance(0.1) {
@@ -192,7 +194,20 @@ impl Traffic {
         let mut inputs = Vec::new();
         // Many vectors have packets of flows only.
         let strange = pick(random, &[0.0, 0.02, 0.1, 0.4]);
+        let replies = if sent.is_empty() { 0.0 } else { pick(random, &[0.0, 0.2, 0.5]) };
         while inputs.len() < count {
+            if random.chance(replies) {
+                let (port, frame) = &sent[random.below(sent.len() as u64) as usize];
+                let reply = reply(random, frame).filter(|_| (*port as usize) < self.links.count);
+                let from = From::Link;
+                inputs.extend(reply.map(|frame| Input {
+                    port: *port as usize,
+                    from,
+                    frame,
+                    offload: Offload::default(),
+                    eligible: false,
+                }));
+            }
             if random.chance(strange) {
                 self.strange(random, &mut inputs);
             } else {

@@ -5,6 +5,7 @@ use clap::Args;
 use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
+use super::query;
 use crate::control::{Clear as What, ClearRequest};
 use crate::render::Report;
 use crate::render::flows::Cleared;
@@ -28,7 +29,7 @@ pub struct Clear {
 
 impl Clear {
     pub(super) fn run(&self) -> Result<(), Error> {
-        let filter = (!self.filter.is_empty()).then(|| self.filter.join(" "));
+        let filter = query::filter(&self.filter)?;
         let client = self.connection.client();
         let answer = client.post("/v1/clear", &ClearRequest { what: self.what, filter })?;
         if self.json && !answer.is_empty() {

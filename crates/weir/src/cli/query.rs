@@ -1,5 +1,8 @@
 //! What is asked of the control socket, as it stands in a request.
 
+use super::error::Error;
+use crate::control::parse_filter;
+
 /// A target: a path, and a query of those keys that have values.
 pub(super) fn target<const N: usize>(path: &str, query: [(&str, Option<String>); N]) -> String {
     let pairs = query.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", escaped(&value?))));
@@ -14,6 +17,19 @@ pub(super) fn escaped(value: &str) -> String {
         _ => format!("%{byte:02X}"),
     };
     value.bytes().map(escape).collect()
+}
+
+/// The words of a filter as one text, if there are any. An error in it is found before the gateway is looked for.
+///
+/// # Errors
+/// When the filter is no rule of an access list without its action.
+pub(super) fn filter(words: &[String]) -> Result<Option<String>, Error> {
+    let text = words.join(" ");
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    parse_filter(&text).map_err(Error::Usage)?;
+    Ok(Some(text))
 }
 
 #[cfg(test)]

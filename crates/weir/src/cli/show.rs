@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
-use super::query::{escaped, target};
+use super::query::{self, escaped, target};
 use crate::control::client::Client;
 use crate::render::acl::Acls;
 use crate::render::acl::rules::Rules;
@@ -215,7 +215,7 @@ impl Show {
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
             What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
             What::Flows { filter, sort, limit, format } => {
-                let filter = (!filter.is_empty()).then(|| filter.join(" "));
+                let filter = query::filter(filter)?;
                 let sort = match sort {
                     Sort::Age => "age",
                     Sort::Idle => "idle",
@@ -234,7 +234,7 @@ impl Show {
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
             What::Nat { what: Nat::Translations, filter, limit } => {
-                let filter = (!filter.is_empty()).then(|| filter.join(" "));
+                let filter = query::filter(filter)?;
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
             }

@@ -115,6 +115,8 @@ codes! {
     UnknownBindings = "unknown-bindings",
     /// A list of NAT rules that is not declared.
     UnknownNat = "unknown-nat",
+    /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
+    NatAddressUnanswered = "nat-address-unanswered",
     /// A security policy database that is not declared.
     UnknownSpd = "unknown-spd",
     /// An SA that is not declared.

@@ -365,7 +365,7 @@ impl Reader<'_> {
 }
 
 /// Why no host can have an address, if so.
-fn not_a_host(address: IpAddr) -> Option<&'static str> {
+pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(v4) if v4.octets()[0] == 0 => Some("means \"this network\""),
         IpAddr::V4(Ipv4Addr::BROADCAST) => Some("is the broadcast address"),

@@ -17,19 +17,7 @@ const ACTION: &str = "permit ";
 /// When the filter is no rule, or names what the gateway does not have.
 pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<FlowFilter, Box<Refusal>> {
     let Some(text) = text.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(FlowFilter::default()) };
-    let rule = format!("{ACTION}{}", completed(text));
-    let wrong = |finding: &Finding| {
-        // The action was not written; an error at the end is one of the filter's end.
-        let column = (finding.column as usize).saturating_sub(ACTION.len()).clamp(1, text.chars().count() + 1);
-        let help = finding.help.as_ref().map_or_else(String::new, |help| format!(" ({help})"));
-        let message = format!("the filter is not understood: column {column}: {}{help}", finding.message);
-        Box::new(Refusal::new(Kind::BadRequest, message))
-    };
-    let (rule, _) = acl::parse(&rule, &mut Names::default()).map_err(|findings| wrong(&findings.shown()[0]))?;
-    if rule.log || rule.limit.is_some() {
-        let message = "a filter has no `log` and no `limit`: it only says which sessions are meant";
-        return Err(Box::new(Refusal::new(Kind::BadRequest, message)));
-    }
+    let rule = parse_filter(text).map_err(|message| Box::new(Refusal::new(Kind::BadRequest, message)))?;
     let written = rule.to_string();
     let rule = rule.model(&Vocabulary::of(gateway), Origin::default()).map_err(|all| {
         let finding = all.into_iter().next().map(|first| first.finding(&written));
@@ -37,6 +25,26 @@ pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<Flo
         Box::new(Refusal::new(Kind::BadRequest, format!("the filter is not understood: {message}")))
     })?;
     Ok(FlowFilter { rule: Some(rule), ..FlowFilter::default() })
+}
+
+/// Reads a filter as a rule that permits.
+///
+/// # Errors
+/// When the filter is no rule: a sentence that names the place.
+pub(crate) fn parse_filter(text: &str) -> Result<acl::Rule, String> {
+    let text = text.trim();
+    let wrong = |finding: &Finding| {
+        // The action was not written; an error at the end is one of the filter's end.
+        let column = (finding.column as usize).saturating_sub(ACTION.len()).clamp(1, text.chars().count() + 1);
+        let help = finding.help.as_ref().map_or_else(String::new, |help| format!(" ({help})"));
+        format!("the filter is not understood: column {column}: {}{help}", finding.message)
+    };
+    let rule = format!("{ACTION}{}", completed(text));
+    let (rule, _) = acl::parse(&rule, &mut Names::default()).map_err(|findings| wrong(&findings.shown()[0]))?;
+    if rule.log || rule.limit.is_some() {
+        return Err("a filter has no `log` and no `limit`: it only says which sessions are meant".to_owned());
+    }
+    Ok(rule)
 }
 
 /// A filter with the protocol and the endpoints that it leaves out.

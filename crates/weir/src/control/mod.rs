@@ -3,6 +3,7 @@
 
 pub mod acl;
 pub mod client;
+mod differences;
 mod error;
 mod flows;
 pub mod path;
@@ -38,6 +39,7 @@ use crate::render::version::Version;
 use crate::sampler;
 use acl::live::Put;
 pub use error::{ReloadError, UnknownNode};
+pub(crate) use flows::parse_filter;
 use refusal::Refusal;
 
 /// Octets of what comes at a time, at most: some million entries.

@@ -16,6 +16,7 @@ use weir_plane::node::Node;
 use weir_plane::stats;
 
 use super::acl::live::Put;
+use super::differences::differences;
 use super::flows;
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
@@ -445,7 +446,10 @@ impl Running {
                 _ => ReloadError::Failed(placed(&error, &origins)),
             })?;
         self.sampler.follow(&samplers);
-        let interfaces = |names: Vec<String>| names.into_iter().map(|name| format!("interface {name}")).collect();
+        let lists = differences(&before, &self.engine.model());
+        let with = |names: Vec<String>, lists: Vec<String>| {
+            names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
+        };
         let warnings = Findings::of(&loaded);
         let lost: Vec<Lost> = lost.into_iter().map(|edits| acl::live::lost(&before, edits)).collect();
         for line in lost.iter().flat_map(Lost::lines) {
@@ -453,9 +457,9 @@ impl Running {
         }
         Ok(Reloaded {
             generation,
-            added: interfaces(added),
-            removed: interfaces(removed),
-            changed: interfaces(changed),
+            added: with(added, lists.added),
+            removed: with(removed, lists.removed),
+            changed: with(changed, lists.changed),
             lost,
             routes,
             routes_before,

@@ -65,6 +65,9 @@ impl fmt::Display for Line<'_> {
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
         }
+        for nat in &self.nat {
+            write!(f, "  nat {nat}")?;
+        }
         let Some(sav) = &self.sav else { return Ok(()) };
         let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
         if sav.verdict == "exempt" || sav.verdict == "invalid" && !refused {

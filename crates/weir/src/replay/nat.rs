@@ -1,5 +1,7 @@
 //! Rules that translated a packet, and their effects.
 
+use std::fmt;
+
 use serde::Serialize;
 use weir_plane::compile::Named;
 use weir_plane::engine::endpoint;
@@ -46,6 +48,18 @@ impl Translated {
             }
             _ => format!("{list} cannot translate it"),
         }
+    }
+}
+
+impl fmt::Display for Translated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.list)?;
+        match (self.effect, &self.source, &self.destination) {
+            ("kept", ..) => f.write_str(" kept")?,
+            (_, Some(source), Some(destination)) => write!(f, " from {source} to {destination}")?,
+            _ => f.write_str(" dropped")?,
+        }
+        write!(f, " by {}", self.by.whence())
     }
 }
 
@@ -101,8 +115,8 @@ pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated
         })
     };
     let mut all: Vec<Translated> = outcome.nat.iter().filter_map(of).collect();
-    // A rule that keeps addresses is looked at on both ways.
-    all.dedup();
+    // Both nodes note a rule that keeps addresses, and a translation that the first of them made whole.
+    all.dedup_by(|later, first| Translated { direction: first.direction, ..later.clone() } == *first);
     all
 }
 

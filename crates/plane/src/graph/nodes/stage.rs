@@ -10,7 +10,7 @@ use crate::graph::flags::ORIGINATED;
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, acl, allow, bindings, sav, spd};
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, nat, sav, spd};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +116,7 @@ pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
             // Without policies there is little to save.
             FastPath::Auto => {
                 root.acl.output
+                    || interface.nat.zone != nat::NONE
                     || number(&interface.sav) != sav::NONE
                     || number(&interface.acl_in) != acl::NONE
                     || number(&interface.allow) != allow::NONE

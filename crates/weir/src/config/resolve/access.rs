@@ -5,6 +5,7 @@ mod bindings;
 mod groups;
 mod lists;
 mod nat;
+mod nat_addresses;
 mod needless;
 mod spd;
 mod twice;

@@ -248,7 +248,7 @@ impl<'v> Resolving<'v> {
 }
 
 /// Whether addresses, which a rule may name, have any of a family.
-pub(in crate::rules) fn has(addresses: &model::Addresses, family: IpFamily) -> bool {
+pub(crate) fn has(addresses: &model::Addresses, family: IpFamily) -> bool {
     let is = |v4: bool| v4 == (family == IpFamily::V4);
     match addresses {
         model::Addresses::Any => true,

@@ -226,7 +226,7 @@ fn check_destination(target: &Target, place: &Range<usize>, matched: &Ports) -> 
     }
 }
 
-/// The two prefixes of a map are as long.
+/// Checks that the two prefixes of a map have one length.
 fn check_map(
     (from, from_at): (&Addresses, &Range<usize>),
     target: &Target,
@@ -243,7 +243,11 @@ fn check_map(
         Some(Addresses::Net(to)) if length(to) == length(from) => Ok(()),
         Some(Addresses::Net(to)) => wrong(
             place,
-            format!("the prefixes of a map are as long: {from} has {} bits, {to} has {}", length(from), length(to)),
+            format!(
+                "the prefixes of a map differ in length: {from} has {} bits, {to} has {}",
+                length(from),
+                length(to)
+            ),
             "give both the same length",
         ),
         None if length(from) == from.max_prefix_len() => Ok(()),

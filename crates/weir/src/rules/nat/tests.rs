@@ -63,7 +63,11 @@ fn errors_name_their_place() {
         ("destination icmp from any to interface as 10.0.0.1 port 5", "packets of icmp have no ports", "port"),
         ("destination tcp from any to interface as 10.0.0.1 preserve", "draws no ports", "preserve"),
         ("both tcp from any to interface as 10.0.0.1", "expected `source`", "10.0.0.1"),
-        ("map ip4 from 10.0.0.0/24 to any as 192.0.2.0/25", "as long: 10.0.0.0/24 has 24 bits", "192.0.2.0/25"),
+        (
+            "map ip4 from 10.0.0.0/24 to any as 192.0.2.0/25",
+            "differ in length: 10.0.0.0/24 has 24 bits",
+            "192.0.2.0/25",
+        ),
         ("map ip4 from any to any as 192.0.2.0/25", "a map is from one prefix or address", "any"),
         ("map ip4 from 10.0.0.0/24 to any as interface", "an interface has one address", "interface"),
         ("map tcp from 10.0.0.1 to any as 192.0.2.1 port 4", "a map keeps the ports", "192.0.2.1 port 4"),

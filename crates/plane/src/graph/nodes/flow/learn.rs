@@ -1,11 +1,14 @@
 //! Learning decisions.
 
+use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
 use super::super::Context;
 use super::tuple::{key, of_interface};
-use crate::graph::session::{Carried, ZoneOf};
+use crate::graph::session::{Carried, ZoneOf, translated};
+use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::NONE;
 
 /// Learns what was decided about packets that leave. They are not rewritten yet.
 #[cold]
@@ -24,8 +27,15 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         if packet.flow_out() != 0 || packet.flow() != context.notes.flow(place) {
             continue;
         }
-        let learned = match Carried::of(packet, ZoneOf::Ingress) {
-            Carried::Session(member) => K::of_mut(context.sessions).learn(member, decision),
+        let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
+            // The session has the tuple that the packet came in with.
+            (Some(member), Carried::Unknown) if !member.is_error && is_within_zone(context.root, packet) => {
+                K::of_mut(context.sessions).learn(member, decision)
+            }
+            // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
+            (Some(_), _) => continue,
+            (None, _) if nat_zone(context.root, packet.interface()) != NONE => continue,
+            (None, Carried::Session(member)) => K::of_mut(context.sessions).learn(member, decision),
             _ => {
                 let Some(key) = key::<K>(packet, of_interface(packet.interface())) else { continue };
                 K::of_mut(context.flows).learn(at, key, decision, context.now)
@@ -35,4 +45,15 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
     }
     context.counters.flows.decided.add(decided);
     context.counters.flows.refused.add(refused);
+}
+
+/// The zone of an interface's translations.
+fn nat_zone(root: &Root, interface: u32) -> u16 {
+    root.interfaces.get(interface as usize).map_or(NONE, |interface| interface.nat.zone)
+}
+
+/// A packet leaves by an interface of the routing domain that it came in by: so it has passed both nodes that translate.
+fn is_within_zone(root: &Root, packet: &Packet) -> bool {
+    let egress = root.adjacencies.get(packet.forwarding() as usize).map(|adjacency| adjacency.interface);
+    egress.is_some_and(|egress| nat_zone(root, egress) == nat_zone(root, packet.interface()))
 }

@@ -12,6 +12,7 @@ mod candidates;
 mod learn;
 mod own;
 mod tally;
+mod translations;
 mod tuple;
 mod walking;
 
@@ -34,11 +35,13 @@ use candidates::Candidates;
 pub(super) use learn::learn;
 use own::Own;
 use tally::{Rules, Sum, Tally, octets};
+use translations::Translations;
 use tuple::{any_tuple, key, of_interface, varying};
 use walking::part;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    if context.root.acl.reflects_anywhere() || context.recorder.is_on() {
+    let root = context.root;
+    if root.acl.reflects_anywhere() || context.recorder.is_on() || translations::concern(root, vector, frame) {
         return choose::<K>(context, vector, frame);
     }
     take_each::<K>(context, vector, frame);
@@ -83,7 +86,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 Some(decision) => {
                     let checked = match decision.is_plain(epoch, packet.interface()) {
                         true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed),
-                        false => check::<K>(root, guard, adjacencies, decision, packet),
+                        false => check::<K>(root, guard, adjacencies, decision, packet, None),
                     };
                     match checked {
                         Ok(adjacency) if plain::rewrite::<K>(packet, adjacency) => {
@@ -167,14 +170,14 @@ fn gather<K: Family>(
     excluded
 }
 
-/// Finds the sessions of all packets, and notes them. Packets without a session that may take decisions are flows to be looked
+/// Finds the sessions of all packets, and notes them: translations apart. Packets without a session that may take decisions are flows to be looked
 /// up; other packets that can take none walk. Gives how many of these are of interfaces whose flows are learned.
 #[inline(never)]
 fn find_sessions<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,
-    of_flows: &mut Candidates<K>,
+    (of_flows, translations): (&mut Candidates<K>, &mut Translations),
     walk: &mut Indices,
 ) -> u64 {
     let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
@@ -183,15 +186,17 @@ fn find_sessions<K: Family>(
     let mut sessions = K::of_mut(context.sessions).lookup();
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
+        let mut translates = [false; BATCH];
         for &place in some {
             let packet = &vector[place];
             if packet.interface() != own.number {
                 own = Own::of(root, packet.interface());
             }
-            let in_place_of_zone = own.zone.unwrap_or(of_interface(own.number));
-            match (key::<K>(packet, in_place_of_zone).filter(|_| own.is_learned), own.zone) {
+            let zone = own.zone.or(own.nat);
+            let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
+            match (key::<K>(packet, in_place_of_zone).filter(|_| own.is_learned), zone) {
                 (Some(key), Some(_)) => {
-                    (places[count], may_take[count]) = (place, true);
+                    (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
                     count += 1;
                     sessions.seek(key);
                 }
@@ -199,11 +204,12 @@ fn find_sessions<K: Family>(
                 (None, zone) => {
                     walk.push(place);
                     excluded += u64::from(own.is_learned);
-                    // Access lists look for the sessions of fragments.
+                    translations.is_partial |= own.nat.is_some() && packet.flags().contains(ParseFlags::FRAGMENT);
+                    // Other nodes look for the sessions of fragments.
                     if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
                         && let Some(tuple) = any_tuple::<K>(packet)
                     {
-                        places[count] = place;
+                        (places[count], translates[count]) = (place, own.nat.is_some());
                         count += 1;
                         sessions.seek(Tuple { zone, ..tuple }.key());
                     }
@@ -214,6 +220,10 @@ fn find_sessions<K: Family>(
         for (slot, &place) in places[..count].iter().enumerate() {
             let packet = &mut vector[place];
             let member = sessions.membership(slot, &bounds, now);
+            if translates[slot] {
+                translations.set(place, member);
+                continue;
+            }
             member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
             if member.is_none()
                 && may_take[slot]
@@ -234,10 +244,11 @@ fn check<'r, K: Family>(
     adjacencies: View<'r>,
     decision: &mut Decision,
     packet: &Packet,
+    translated: Option<[K; 2]>,
 ) -> Result<&'r Adjacency, Miss> {
     let epoch = root.changes.count();
     match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
-        Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet) => decision.hold_on(epoch),
+        Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
         checked => checked?,
     }
     adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency)).ok_or(Miss::Changed)
@@ -253,14 +264,21 @@ fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
     }
 }
 
-/// Whether no change since a decision was made concerns its flow.
+/// Whether no change since a decision was made concerns its flow, with the addresses that the packet came in with and with those
+/// that it gets.
 #[inline(never)]
-fn holds_on<K: Family>(root: &Root, guard: &Guard<'_>, decision: &Decision, packet: &Packet) -> bool {
+fn holds_on<K: Family>(
+    root: &Root,
+    guard: &Guard<'_>,
+    decision: &Decision,
+    packet: &Packet,
+    translated: Option<[K; 2]>,
+) -> bool {
     let adjacency = root.adjacencies.view().get(decision.adjacency);
     let Some((adjacency, header)) = adjacency.zip(K::matched(packet)) else { return false };
     let interfaces = [packet.interface(), adjacency.interface];
-    let addresses = [header.source, header.destination];
-    !root.changes.concern::<K>(guard, Decided { at: decision.epoch(), interfaces, addresses })
+    let concern = |addresses| root.changes.concern::<K>(guard, Decided { at: decision.epoch(), interfaces, addresses });
+    !concern([header.source, header.destination]) && !translated.is_some_and(concern)
 }
 
 /// The decision that was found for a packet, which may take it if it holds.
@@ -297,8 +315,10 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     let (root, recording) = (context.root, context.recorder.is_on());
     let adjacencies = root.adjacencies.view();
     let (mut of_flows, mut excluded) = (Candidates::<K>::new(), Indices::new());
-    let count = match root.acl.reflects_anywhere() {
-        true => find_sessions::<K>(context, vector, frame, &mut of_flows, &mut excluded),
+    let mut translations = Translations::new();
+    let has_sessions = root.acl.reflects_anywhere() || root.nat.is_active();
+    let count = match has_sessions {
+        true => find_sessions::<K>(context, vector, frame, (&mut of_flows, &mut translations), &mut excluded),
         false => gather(root, vector, frame, &mut of_flows, &mut excluded),
     };
     context.counters.flows.excluded.add(count);
@@ -315,10 +335,17 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         let (packet, index) = (&mut vector[place], usize::from(place));
         if !walks[index] {
             let guard = context.guard;
-            let checked = match decision_to_check::<K>(context, packet, at[index]) {
-                None => Err(Miss::New),
-                Some(decision) => check::<K>(root, guard, adjacencies, decision, packet).map(drop),
+            let found = match translations.of(place) {
+                Some(member) => translations::decision_to_check::<K>(context, packet, member)
+                    .map(|(decision, addresses)| (decision, Some(addresses))),
+                None => {
+                    let found = decision_to_check::<K>(context, packet, at[index]);
+                    found.map(|decision| (decision, None)).ok_or(Miss::New)
+                }
             };
+            let checked = found.and_then(|(decision, translated)| {
+                check::<K>(root, guard, adjacencies, decision, packet, translated).map(drop)
+            });
             if recording {
                 let interface = packet.interface();
                 context.record(packet, Fate::Flow { interface, miss: checked.err() });
@@ -339,8 +366,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         walk.push(place);
     }
     let is_bypassed = context.notes.is_bypassed();
-    if (!walk.is_empty() || is_bypassed) && !hits.is_empty() && root.acl.reflects_anywhere() {
-        (hits, walk) = part::<K>(vector, frame, &hits, is_bypassed);
+    if (!walk.is_empty() || is_bypassed) && !hits.is_empty() && has_sessions {
+        (hits, walk) = part::<K>(vector, frame, (&hits, &translations), is_bypassed);
     }
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
@@ -348,7 +375,12 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     let (mut out, mut unusual) = (Indices::new(), Indices::new());
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
-        let Some(decision) = decision_of::<K>(context, packet, at[index]) else { continue };
+        let member = translations.of(place);
+        let decision = match member {
+            Some(member) => K::of(&*context.sessions).learned(member),
+            None => decision_of::<K>(context, packet, at[index]),
+        };
+        let Some(decision) = decision else { continue };
         packet.set_forwarding(decision.adjacency);
         let own = Rules::of(decision, packet);
         if !own.is(&rules) {
@@ -358,6 +390,9 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         sum.add(octets(packet));
         if decision.has_more() {
             tally.add_others(packet, decision);
+        }
+        if let Some(member) = member {
+            translations::take::<K>(context, packet, member, octets(packet));
         }
         let is_done = adjacencies.get(packet.forwarding()).is_some_and(|own| plain::rewrite::<K>(packet, own));
         if is_done {

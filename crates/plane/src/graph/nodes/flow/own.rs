@@ -3,7 +3,7 @@
 use super::super::stage;
 use crate::root::family::Family;
 use crate::root::sav::{NONE, Validator};
-use crate::root::{Interface, Root};
+use crate::root::{Interface, Root, nat};
 
 /// An interface, as the loops hold it: looked up once for each run of its packets.
 pub(super) struct Own<'a, K: Family> {
@@ -11,6 +11,8 @@ pub(super) struct Own<'a, K: Family> {
     pub(super) interface: Option<&'a Interface>,
     /// The zone whose sessions permit packets, if it has some.
     pub(super) zone: Option<u16>,
+    /// The zone of translations of its routing domain, if it has some and no other zone.
+    pub(super) nat: Option<u16>,
     /// Its flows are learned.
     pub(super) is_learned: bool,
     family: std::marker::PhantomData<K>,
@@ -20,8 +22,9 @@ impl<'a, K: Family> Own<'a, K> {
     pub(super) fn of(root: &'a Root, number: u32) -> Self {
         let interface = root.interfaces.get(number as usize);
         let zone = interface.map(|interface| interface.zone).filter(|&zone| root.acl.reflects(zone));
+        let nat = interface.map(|interface| interface.nat.zone).filter(|&nat| nat != nat::NONE && zone.is_none());
         let is_learned = interface.is_some_and(|interface| stage::is_learned(root, interface, K::IS_V4));
-        Own { number, interface, zone, is_learned, family: std::marker::PhantomData }
+        Own { number, interface, zone, nat, is_learned, family: std::marker::PhantomData }
     }
 
     /// Counts packets that took decisions, where the nodes would have.

@@ -2,8 +2,9 @@
 
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
+use super::translations::Translations;
 use super::tuple::{any_tuple, tuple};
-use crate::graph::session::Tuple;
+use crate::graph::session::{Membership, Tuple};
 use crate::root::family::Family;
 
 /// The flows of a vector's packets that walk, as bits. A set bit may be another flow's, which walks for it.
@@ -30,22 +31,45 @@ impl Walking {
     }
 }
 
+/// The translations of packets that walk, as bits. A set bit may be another translation's, whose packets walk for it.
+#[derive(Default)]
+struct WalkingTranslations([u64; 4]);
+
+impl WalkingTranslations {
+    fn add(&mut self, Membership { number, .. }: Membership) {
+        self.0[number as usize / 64 % 4] |= 1 << (number % 64);
+    }
+
+    fn has(&self, Membership { number, .. }: Membership) -> bool {
+        self.0[number as usize / 64 % 4] >> (number % 64) & 1 != 0
+    }
+}
+
 /// Has packets walk whose flow has another packet that walks: that one may open a session to which they belong. `all`: the flows
-/// of packets that walk are not known. Gives the packets that take their decisions, and all that walk.
+/// of packets that walk are not known. Both directions of a translation are one flow. Gives the packets that take their decisions, and all that walk.
 #[cold]
 #[inline(never)]
-pub(super) fn part<K: Family>(vector: &Vector, frame: &Indices, hits: &Indices, all: bool) -> (Indices, Indices) {
+pub(super) fn part<K: Family>(
+    vector: &Vector,
+    frame: &Indices,
+    (hits, translations): (&Indices, &Translations),
+    all: bool,
+) -> (Indices, Indices) {
     let mut is_hit = [false; VECTOR];
     hits.places().iter().for_each(|&place| is_hit[usize::from(place)] = true);
-    let mut walking = Walking::default();
+    let (mut walking, mut translated) = (Walking::default(), WalkingTranslations::default());
     for &place in frame.places().iter().filter(|&&place| !is_hit[usize::from(place)]) {
         if let Some(tuple) = any_tuple::<K>(&vector[place]) {
             walking.add(&tuple);
         }
+        translations.of(place).into_iter().for_each(|member| translated.add(member));
     }
     let (mut left, mut walk) = (Indices::new(), Indices::new());
     for &place in frame.places() {
-        let beside = || all || tuple::<K>(&vector[place], 0).is_some_and(|tuple| walking.has(&tuple));
+        let with_translation =
+            || translations.of(place).is_some_and(|member| translations.is_partial || translated.has(member));
+        let beside =
+            || all || with_translation() || tuple::<K>(&vector[place], 0).is_some_and(|tuple| walking.has(&tuple));
         if is_hit[usize::from(place)] && !beside() { left.push(place) } else { walk.push(place) }
     }
     (left, walk)

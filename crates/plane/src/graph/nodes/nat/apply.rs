@@ -41,6 +41,19 @@ fn ends<K: Family>(session: &Session<K>, way: Way) -> (Tuple<K>, Tuple<K>) {
     }
 }
 
+/// The addresses of packets in a direction, as they leave.
+pub(in crate::graph::nodes) fn addresses<K: Family>(session: &Session<K>, way: Way) -> [K; 2] {
+    let (_, after) = ends(session, way);
+    [after.source, after.destination]
+}
+
+/// Gives a packet both endpoints at once.
+pub(in crate::graph::nodes) fn whole<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership) {
+    if output(packet, session, member) {
+        packet.add_state(TRANSLATED);
+    }
+}
+
 /// Gives a packet its destination; false if it has it already.
 pub(super) fn input<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership) -> bool {
     let (before, after) = ends(session, member.way);

@@ -64,7 +64,6 @@ pub(super) fn gather<K: Family>(
     };
     for &place in frame.places() {
         let packet = &mut vector[place];
-        context.notes.forget(place);
         let number = if output { egress(context, packet) } else { packet.interface() };
         let own = context.root.interfaces.get(number as usize).map_or(OfInterface::NONE, |own| own.nat);
         let index = batch.places.len();

@@ -1,9 +1,6 @@
-//! Rules that translate: their names, the addresses that they stand for on the interfaces that name them, and which of them
-//! never match.
+//! Rules that translate: their names, and which of them never match.
 
-use std::net::IpAddr;
-
-use weir_plane::model::{self, AclRule, Addresses, IpFamily, NatList, NatRule, NatVerb};
+use weir_plane::model::{AclRule, NatList, NatRule, NatVerb};
 
 use super::super::super::declare::access::Nat;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -36,6 +33,7 @@ impl Resolver<'_> {
             self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, name.span, message));
         }
         if self.thorough {
+            self.maps(&rules, &places);
             self.never(&rules, &places);
         }
         NatList { name: declared.name.value.clone(), rules: rules.into(), origin: self.origin(declared.name.span) }
@@ -50,57 +48,6 @@ impl Resolver<'_> {
         };
         self.report_wrong(wrong, span);
         None
-    }
-
-    /// Holds a rule against the interfaces that name its list: they have an address where the rule stands for theirs, packets
-    /// to its outside addresses come to the gateway, and its destinations are not the gateway itself.
-    fn targets(&mut self, list: usize, rule: &NatRule, span: Span) {
-        let declared = self.declared;
-        let name = &declared.access.nat[list].name.value;
-        for (at, interface) in declared.interfaces.iter().enumerate() {
-            if interface.nat.as_ref().is_none_or(|named| named.value != *name) || interface.lost_addresses {
-                continue;
-            }
-            let Some(vrf) = self.vrf_of[at] else { continue };
-            let families = rule.matches.family.map_or(vec![IpFamily::V4, IpFamily::V6], |family| vec![family]);
-            let has = |family: &IpFamily| {
-                interface.addresses.iter().any(|own| own.value.addr().is_ipv4() == (*family == IpFamily::V4))
-            };
-            let of_interface = rule.to_interface
-                || [&rule.source, &rule.destination].into_iter().flatten().any(|target| target.addresses.is_none());
-            if of_interface && !families.iter().any(has) {
-                let family = match rule.matches.family {
-                    Some(IpFamily::V4) => "IPv4 address",
-                    Some(IpFamily::V6) => "IPv6 address",
-                    None => "address",
-                };
-                let message = format!("the interface `{}` has no {family} for `interface`", interface.name.value);
-                let found = Diagnostic::error(Code::InvalidRule, span, message);
-                let found = found.related(interface.name.span, "the interface");
-                self.report(found.help("give it one, or name addresses in the rule"));
-            }
-            if let Some(IpAddr::V4(_) | IpAddr::V6(_)) = rule.destination.as_ref().and_then(single)
-                && let Some(to) = rule.destination.as_ref().and_then(single)
-                && let Some(own) = self.connected.own(vrf, to)
-            {
-                let message = format!("{to} is an address of the gateway itself, whose answers are not translated");
-                let found = Diagnostic::error(Code::InvalidRule, span, message).related(own.span, "here");
-                self.report(found.help("name the address of a host"));
-            }
-            let outside = rule.source.as_ref().and_then(|target| target.addresses.as_ref());
-            for address in outside.into_iter().flat_map(ends) {
-                if self.connected.own(vrf, address).is_none()
-                    && let Some(link) = self.connected.holding(vrf, address)
-                {
-                    let on = &self.declared(link.interface).name.value;
-                    let message =
-                        format!("{address} is on the link of `{on}`, where nobody answers for it: no replies come");
-                    let found = Diagnostic::warning(Code::InvalidRule, span, message).related(link.span, "the link");
-                    self.report(found.help("add it to the addresses of the interface, or use one that is routed here"));
-                    break;
-                }
-            }
-        }
     }
 
     /// Warns of rules that never match, as earlier ones match all their packets.
@@ -126,23 +73,5 @@ impl Resolver<'_> {
                 self.report(found.help("move it before them, or leave it out"));
             }
         }
-    }
-}
-
-/// The one address of a target.
-fn single(target: &model::NatTarget) -> Option<IpAddr> {
-    match &target.addresses {
-        Some(Addresses::Net(net)) if net.prefix_len() == net.max_prefix_len() => Some(net.addr()),
-        _ => None,
-    }
-}
-
-/// The first and the last of addresses, of each member of a group.
-fn ends(addresses: &Addresses) -> Vec<IpAddr> {
-    match addresses {
-        Addresses::Any => Vec::new(),
-        Addresses::Net(net) => vec![net.network(), net.broadcast()],
-        Addresses::Range(first, last) => vec![*first, *last],
-        Addresses::Group(group) => group.members.iter().flat_map(ends).collect(),
     }
 }

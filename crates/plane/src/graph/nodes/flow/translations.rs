@@ -1,0 +1,86 @@
+//! Translations of packets that may take decisions, and of packets that walk beside them.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_packet::wire::{protocol, tcp};
+
+use super::super::Context;
+use super::super::nat;
+use crate::graph::flow::Decision;
+use crate::graph::record::Miss;
+use crate::graph::session::{Membership, set_translated};
+use crate::root::Root;
+use crate::root::family::Family;
+use crate::root::nat::NONE;
+
+/// The translations of a vector's packets, as they came in.
+pub(super) struct Translations {
+    members: [Option<Membership>; VECTOR],
+    /// A packet walks whose translation is not known: a fragment.
+    pub(super) is_partial: bool,
+}
+
+impl Translations {
+    pub(super) fn new() -> Self {
+        Translations { members: [None; VECTOR], is_partial: false }
+    }
+
+    /// Notes the translation of a packet.
+    #[inline]
+    pub(super) fn set(&mut self, place: u8, member: Option<Membership>) {
+        self.members[usize::from(place)] = member;
+    }
+
+    /// The translation of a packet.
+    #[inline]
+    pub(super) fn of(&self, place: u8) -> Option<Membership> {
+        self.members[usize::from(place)]
+    }
+}
+
+/// Some packet comes in by an interface of a routing domain with translation.
+#[inline]
+pub(super) fn concern(root: &Root, vector: &Vector, frame: &Indices) -> bool {
+    let translates = |place: &u8| {
+        let interface = root.interfaces.get(vector[*place].interface() as usize);
+        interface.is_some_and(|interface| interface.nat.zone != NONE)
+    };
+    root.nat.is_active() && frame.places().iter().any(translates)
+}
+
+/// The decision about packets of a translation, which a packet may take if it holds, and the addresses that the packet gets.
+pub(super) fn decision_to_check<'c, K: Family>(
+    context: &'c mut Context<'_>,
+    packet: &Packet,
+    member: Membership,
+) -> Result<(&'c mut Decision, [K; 2]), Miss> {
+    let has_room = context.sessions.has_room_for_vector();
+    let version = context.root.nat.version;
+    let sessions = K::of_mut(context.sessions);
+    let session = sessions.get(member.number).ok_or(Miss::New)?;
+    // It may end in this vector, for a newer one.
+    if !has_room && sessions.is_half_open(member) {
+        return Err(Miss::New);
+    }
+    let is_tcp = packet.protocol() == protocol::TCP;
+    let flags = packet.l4_header::<{ tcp::LENGTH }>().filter(|_| is_tcp).map(|header| header[tcp::FLAGS]);
+    if !session.progress.has(member.way, flags) {
+        return Err(Miss::New);
+    }
+    // The rules have changed: the node that translates matches the translation's opener again.
+    if session.version != version {
+        return Err(Miss::Changed);
+    }
+    let after = nat::addresses(session, member.way);
+    sessions.learned_mut(member).map(|decision| (decision, after)).ok_or(Miss::New)
+}
+
+/// Translates a packet that takes a decision, and counts it for the rule.
+pub(super) fn take<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership, octets: u64) {
+    let Some(session) = K::of(&*context.sessions).get(member.number) else { return };
+    set_translated(packet, member);
+    if let Some(translation) = &session.translation {
+        context.root.nat.count(context.worker, translation.rule, octets);
+    }
+    nat::whole(packet, session, member);
+}

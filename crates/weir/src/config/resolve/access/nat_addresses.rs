@@ -1,0 +1,179 @@
+//! The addresses of rules that translate: whether the interfaces that name a list have them, and whether packets to them come
+//! to the gateway.
+
+use std::net::IpAddr;
+
+use weir_plane::model::{Addresses, IpFamily, NatRule, NatTarget, NatVerb, VrfIndex};
+
+use super::super::super::declare::Interface;
+use super::super::super::diagnostic::{Code, Diagnostic};
+use super::super::super::source::Span;
+use super::super::super::value::not_a_host;
+use super::super::Resolver;
+use super::super::known::Link;
+use crate::rules::acl::has;
+
+/// Both families, in the order of messages.
+const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
+
+impl Resolver<'_> {
+    /// Holds a rule against the interfaces that name its list.
+    pub(super) fn targets(&mut self, list: usize, rule: &NatRule, span: Span) {
+        for target in [&rule.source, &rule.destination].into_iter().flatten() {
+            self.hosts(target, span);
+        }
+        let declared = self.declared;
+        let name = &declared.access.nat[list].name.value;
+        for (at, interface) in declared.interfaces.iter().enumerate() {
+            if interface.nat.as_ref().is_none_or(|named| named.value != *name) || interface.lost_addresses {
+                continue;
+            }
+            let Some(vrf) = self.vrf_of[at] else { continue };
+            self.of_interface(interface, rule, span);
+            self.not_ourselves(vrf, rule, span);
+            self.answered(vrf, rule, span);
+        }
+    }
+
+    /// Refuses targets that no host can have.
+    fn hosts(&mut self, target: &NatTarget, span: Span) {
+        let ends = target.addresses.iter().flat_map(ranges).flat_map(|(first, last)| [first, last]);
+        let Some((address, why)) = ends.into_iter().find_map(|end| Some((end, not_a_host(end)?))) else { return };
+        let message = format!("{address} {why}: no packet can have it");
+        self.report(Diagnostic::error(Code::NotAHostAddress, span, message));
+    }
+
+    /// Refuses `interface` where the interface has no address of a family that the rule is about.
+    fn of_interface(&mut self, interface: &Interface, rule: &NatRule, span: Span) {
+        let targets = || [&rule.source, &rule.destination].into_iter().flatten();
+        if !rule.to_interface && targets().all(|target| target.addresses.is_some()) {
+            return;
+        }
+        let about = |family: &IpFamily| {
+            let mut named = [&rule.matches.from, &rule.matches.to].into_iter().chain(targets().filter_map(addresses));
+            rule.matches.family.is_none_or(|own| own == *family) && named.all(|addresses| has(addresses, *family))
+        };
+        let families: Vec<IpFamily> = FAMILIES.into_iter().filter(about).collect();
+        let is_there = |family: &IpFamily| {
+            interface.addresses.iter().any(|own| own.value.addr().is_ipv4() == (*family == IpFamily::V4))
+        };
+        if families.iter().any(is_there) {
+            return;
+        }
+        let family = match families[..] {
+            [IpFamily::V4] => "IPv4 address",
+            [IpFamily::V6] => "IPv6 address",
+            _ => "address",
+        };
+        let message = format!("the interface `{}` has no {family} for `interface`", interface.name.value);
+        let found = Diagnostic::error(Code::InvalidRule, span, message);
+        let found = found.related(interface.name.span, "the interface");
+        self.report(found.help("give it one, or name addresses in the rule"));
+    }
+
+    /// Refuses a destination that is the gateway itself.
+    fn not_ourselves(&mut self, vrf: VrfIndex, rule: &NatRule, span: Span) {
+        let single = |target: &NatTarget| target.addresses.iter().flat_map(ranges).next().map(|(first, _)| first);
+        let Some(to) = rule.destination.as_ref().and_then(single) else { return };
+        if let Some(own) = self.connected.own(vrf, to) {
+            let message = format!("{to} is an address of the gateway itself, whose answers are not translated");
+            let found = Diagnostic::error(Code::InvalidRule, span, message).related(own.span, "here");
+            self.report(found.help("name the address of a host"));
+        }
+    }
+
+    /// Warns of an outside address on a link where nobody answers for it: no packets to it come.
+    fn answered(&mut self, vrf: VrfIndex, rule: &NatRule, span: Span) {
+        let outside: Vec<(IpAddr, IpAddr)> = match rule.verb {
+            // All destinations, or those of a network, lie outside: other gateways answer for them.
+            NatVerb::Destination => {
+                ranges(&rule.matches.to).into_iter().filter(|(first, last)| first == last).collect()
+            }
+            _ => rule.source.iter().filter_map(addresses).flat_map(ranges).collect(),
+        };
+        for range in outside {
+            let Some((address, link)) = self.unanswered(vrf, range) else { continue };
+            let on = &self.declared(link.interface).name.value;
+            let message =
+                format!("{address} is on the link of `{on}`, where nobody answers for it: no packets to it come");
+            let found = Diagnostic::warning(Code::NatAddressUnanswered, span, message).related(link.span, "the link");
+            self.report(found.help("add it to the addresses of the interface, or use one that is routed here"));
+            return;
+        }
+    }
+
+    /// The first address of a range that is on a link and not the gateway's.
+    fn unanswered(&self, vrf: VrfIndex, (first, last): (IpAddr, IpAddr)) -> Option<(IpAddr, Link)> {
+        let links = self.connected.prefixes.iter().filter(|((of, net), _)| {
+            *of == vrf && net.addr().is_ipv4() == first.is_ipv4() && net.network() <= last && net.broadcast() >= first
+        });
+        let mut links: Vec<Link> = links.map(|(_, link)| *link).filter(|link| !is_host(link)).collect();
+        links.sort_by_key(|link| link.prefix);
+        links.into_iter().find_map(|link| {
+            let (mut address, end) = (first.max(link.prefix.network()), last.min(link.prefix.broadcast()));
+            // Each address but the last that is looked at is one of the gateway's, which are few.
+            while self.connected.own(vrf, address).is_some() {
+                if address == end {
+                    return None;
+                }
+                address = next(address)?;
+            }
+            Some((address, link))
+        })
+    }
+
+    /// Refuses maps of one list that give two inside addresses one outside address.
+    pub(super) fn maps(&mut self, rules: &[NatRule], places: &[Span]) {
+        let mut outside: Vec<(IpAddr, IpAddr, usize)> = Vec::new();
+        for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verb == NatVerb::Map) {
+            let given = rule.source.iter().filter_map(addresses).flat_map(ranges);
+            outside.extend(given.map(|(first, last)| (first, last, at)));
+        }
+        outside.sort_unstable();
+        let mut reach: Option<(IpAddr, usize)> = None;
+        for (first, last, at) in outside {
+            if let Some((end, before)) = reach
+                && end.is_ipv4() == first.is_ipv4()
+                && first <= end
+                && rules[before].matches.to == rules[at].matches.to
+                && rules[before].matches.transport == rules[at].matches.transport
+            {
+                let message =
+                    format!("another map has the outside address {first}, too: packets to it are for one of them");
+                let found = Diagnostic::error(Code::InvalidRule, places[at.max(before)], message);
+                self.report(found.related(places[at.min(before)], "the other map").help("map to different addresses"));
+            }
+            if reach.is_none_or(|(end, _)| end.is_ipv4() != last.is_ipv4() || last > end) {
+                reach = Some((last, at));
+            }
+        }
+    }
+}
+
+/// The connected prefix has one address: the interface's own.
+fn is_host(link: &Link) -> bool {
+    link.prefix.prefix_len() == link.prefix.max_prefix_len()
+}
+
+/// The address behind this one.
+fn next(address: IpAddr) -> Option<IpAddr> {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().checked_add(1).map(|bits| IpAddr::V4(bits.into())),
+        IpAddr::V6(v6) => v6.to_bits().checked_add(1).map(|bits| IpAddr::V6(bits.into())),
+    }
+}
+
+/// The addresses of a target, unless they are the interface's.
+fn addresses(target: &NatTarget) -> Option<&Addresses> {
+    target.addresses.as_ref()
+}
+
+/// Addresses as ranges; nothing for all of them.
+fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
+    match addresses {
+        Addresses::Any => Vec::new(),
+        Addresses::Net(net) => vec![(net.network(), net.broadcast())],
+        Addresses::Range(first, last) => vec![(*first, *last)],
+        Addresses::Group(group) => group.members.iter().flat_map(ranges).collect(),
+    }
+}
