@@ -23,6 +23,7 @@ pub mod report;
 pub mod sav;
 mod senders;
 pub mod soak;
+pub mod spd;
 mod turns;
 
 pub use error::Error;

@@ -15,7 +15,7 @@ use crate::report::figure::Figure;
 pub(crate) const WINDOW: usize = 64;
 
 /// Nodes of policies: all packets pass such a node, or none.
-const POLICIES: [Node; 8] = [
+const POLICIES: [Node; 12] = [
     Node::Ip4Sav,
     Node::Ip6Sav,
     Node::Ip4AclIn,
@@ -24,6 +24,10 @@ const POLICIES: [Node; 8] = [
     Node::Ip6Allow,
     Node::Ip4AclOut,
     Node::Ip6AclOut,
+    Node::Ip4SpdIn,
+    Node::Ip6SpdIn,
+    Node::Ip4SpdOut,
+    Node::Ip6SpdOut,
 ];
 
 /// The end of all packets of a version.

@@ -18,6 +18,8 @@ mod gateway;
 mod nat;
 #[path = "flow_contract/pair.rs"]
 mod pair;
+#[path = "flow_contract/spd.rs"]
+mod spd;
 #[path = "flow_contract/traffic.rs"]
 mod traffic;
 

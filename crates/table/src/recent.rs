@@ -34,7 +34,7 @@ pub enum Found {
     Miss,
 }
 
-/// What a new entry replaced.
+/// The entry that a new one replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
     /// Nothing.

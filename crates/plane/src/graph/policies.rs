@@ -55,7 +55,7 @@ impl PolicyCaches {
         PolicyCaches { version: 0, random, v4: OfFamily(Vec::new()), v6: OfFamily(Vec::new()) }
     }
 
-    /// Takes the caches of a root whose SPDs are others than before. Those that stay keep their entries.
+    /// Takes the caches of a root whose SPDs are others than before. A cache that stays keeps its entries.
     #[inline]
     pub(crate) fn adopt(&mut self, root: &Root, worker: usize) {
         if root.spd.version != self.version {

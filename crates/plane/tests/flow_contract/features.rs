@@ -30,6 +30,10 @@ pub const REASONS: &[Reason] = &[
     Reason::AclFragment,
     Reason::SessionLimit,
     Reason::SessionPickup,
+    Reason::SpdDiscard,
+    Reason::SpdNoMatch,
+    Reason::SpdUnprotected,
+    Reason::EspNoSa,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,
@@ -110,6 +114,9 @@ features! { model, found:
     "acl limit" rules(model, |rule| rule.limit.is_some());
     "acl limit of a session" rules(model, |rule| rule.limit.is_some() && rule.action == AclAction::Reflect);
     "acl log" rules(model, |rule| rule.log);
+    "spd" model.interfaces.iter().any(|own| own.spd.is_some());
+    "spd cache" model.spds.iter().any(|own| own.cache.outbound || own.cache.inbound);
+    "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());
     "ethertypes in" model.interfaces.iter().any(|own| own.access.ethertypes_in.is_some());

@@ -19,6 +19,7 @@ use weir_port::spec::TapSpec;
 
 use crate::kit::{Build, mac, own_mac};
 use crate::nat::translators;
+use crate::spd;
 
 /// Networks behind the links' neighbours.
 pub const REMOTE: usize = 8;
@@ -138,7 +139,7 @@ parts! {
     Routes "reload-routes", Neighbors "reload-neighbors", Policies "reload-sav", Validated "reload-sav-interfaces",
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
-    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat"
+    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd"
 }
 
 /// The seeds of a model's parts.
@@ -174,6 +175,7 @@ impl Seeds {
         build = bindings(&mut self.of(Part::Bindings), links, build);
         ethertypes(&mut self.of(Part::Ethertypes), &mut build.0);
         translators(&mut self.of(Part::Nat), links, &mut build.0);
+        spd::policies(&mut self.of(Part::Spd), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
         build.0.limits =

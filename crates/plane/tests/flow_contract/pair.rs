@@ -311,6 +311,7 @@ impl Pair {
         same("lists of translators", &on.nat_lists(), &off.nat_lists())?;
         let translations = |harness: &Harness| harness.translations(&FlowFilter::default(), usize::MAX).rows;
         same("translations", &translations(on), &translations(off))?;
+        same("SPDs", &on.spds(), &off.spds())?;
         same("pools", &on.nat_pools(), &off.nat_pools())?;
         for (name, on, off) in [
             ("invalid sources", on.invalid_sources(), off.invalid_sources()),

@@ -12,7 +12,7 @@ use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
 
 use super::options::{Refusal, check_options};
 use super::sav::{self, Admission};
-use super::spd::Checked;
+use super::spd::{self, Checked};
 use super::stage::{self, Stage};
 use super::{Context, esp, nd_input};
 use crate::graph::flags::FOR_HOST;
@@ -38,7 +38,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         };
         let admitted = match admitted {
             Err(refusal) => Err(refusal),
-            Ok(way) => match esp::admit(context, packet, place) {
+            Ok(way) => match spd::admit(context, packet, place) {
                 Checked::Gone => continue,
                 Checked::Differs => Err(Reason::EspSelector.into()),
                 // What the policies of IPsec let in has no other source to be validated by, nor a hardware address.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use weir_table::classify::Table;
 
 use crate::model::SpdIndex;
-use crate::root::Interface;
 use crate::root::counters::TrafficCounter;
 use crate::root::family::{Both, Family};
+use crate::root::interface::Interface;
 
 pub use cache::{CacheCounters, Cached};
 
@@ -95,7 +95,7 @@ pub struct Sides<K: Family> {
     pub needs_transport: bool,
     /// A rule is opaque: later fragments match without ports, type and code (RFC 4301, 7.2).
     pub is_opaque: bool,
-    /// The caches of packets that come in, and of those that leave.
+    /// The caches of packets that come in, and of packets that leave.
     pub cached: [Option<Arc<Cached<K>>>; 2],
 }
 
@@ -136,7 +136,7 @@ pub struct PolicyCounters {
 }
 
 impl PolicyCounters {
-    /// Those of a direction.
+    /// The counters of a direction.
     #[inline(always)]
     pub fn of(&self, output: bool) -> &TrafficCounter {
         if output { &self.output } else { &self.input }

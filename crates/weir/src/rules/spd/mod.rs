@@ -1,5 +1,5 @@
-//! Rules of a security policy database (RFC 4301, 4.4.1): of those that match a packet, the one of the highest priority
-//! decides, and among equal ones the first of the list.
+//! Rules of a security policy database (RFC 4301, 4.4.1): the matching rule of the highest priority decides, and among equal
+//! ones the first of the list.
 //!
 //! ```text
 //! rule     = action what "from" end "to" end { option } [ "comment" text ]

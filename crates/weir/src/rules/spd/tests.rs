@@ -87,7 +87,7 @@ fn errors_name_their_place() {
         ("bypass ip from any to any priority +5", "`+5` is not a priority", "+5"),
         ("bypass ip from any to any priority 2147483648", "from -2147483648 to 2147483647", "2147483648"),
         ("bypass ip from any to any priority 1 priority 2", "stands here twice", "priority"),
-        ("bypass ip from any port 5 to any", "ask for ports", "port"),
+        ("bypass ip from any port 5 to any", "ports", "port"),
         ("bypass tcp from any port 5 to any port opaque", "no packet has one of its ports without", "opaque"),
         ("bypass tcp from any port opaque to any port 5", "no packet has one of its ports without", "opaque"),
         ("bypass icmp from any port opaque to any type 8", "matches packets without type and code", "type"),

@@ -13,7 +13,7 @@ use weir_crypto::{Job, Key};
 pub(super) use arrival::{Arrival, arrival, is_for_gateway, owner_hash};
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
-pub(super) use selectors::{admit, has_own_interface};
+pub(super) use selectors::has_own_interface;
 
 /// Packets that are sealed or opened at once.
 const BATCH: usize = 32;

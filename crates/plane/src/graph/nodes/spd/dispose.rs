@@ -6,7 +6,7 @@ use weir_table::classify::NO_RULE;
 
 use super::super::Context;
 use super::super::stage::{self, Stage};
-use super::Batch;
+use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};
 use crate::node::Node;

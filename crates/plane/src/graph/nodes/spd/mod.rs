@@ -4,32 +4,28 @@
 //! Packets of interfaces with one SPD are looked up together. Packets that were held by a neighbour are matched once: the
 //! lookup sends packets here behind the neighbour's queue. Flows that an SPD decided about are not learned.
 
+mod batch;
 mod cache;
 mod dispose;
+mod fragment;
 mod selectors;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::classify::{Fields, Fragment, NO_RULE};
+use weir_table::classify::{Fields, NO_RULE};
 
-use super::acl::fragments::{self, At};
+use super::acl::fragments::At;
 use super::stage::Stage;
 use super::{Context, esp, fields};
 use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
 use crate::root::NONE;
 use crate::root::family::Family;
-use crate::root::spd::{self, Sides, Spd};
+use crate::root::spd::{self, Spd};
 
+use batch::Batch;
+use fragment::fragment;
 pub(super) use selectors::{Checked, admit};
-
-/// Packets that match one SPD.
-struct Batch<K> {
-    places: Indices,
-    fields: [Fields<K>; VECTOR],
-    /// From the IP header on.
-    octets: [u32; VECTOR],
-}
 
 /// Matches packets. `OUTPUT`: they leave.
 pub(super) fn run<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -110,24 +106,6 @@ fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool
         true => packet.state().contains(ENCAPSULATED),
         false => packet.state().contains(DECRYPTED) || esp::is_for_gateway(context.root, packet),
     }
-}
-
-/// The fields of a fragment that an SPD sees. `None`: the fragment waits for the first of its datagram, or was dropped.
-#[cold]
-fn fragment<K: Family>(
-    context: &mut Context<'_>,
-    packet: &mut Packet,
-    place: u8,
-    sides: &Sides<K>,
-    fields: Fields<K>,
-    at: At,
-) -> Option<Fields<K>> {
-    let seen = fragments::take(context, packet, place, sides.needs_transport, fields, at)?;
-    if !sides.is_opaque || seen.fragment() != Fragment::Later {
-        return Some(seen);
-    }
-    // An opaque rule matches what a later fragment itself has, whatever is known of the first one.
-    Some(Fields::new(seen.source(), seen.destination(), seen.protocol()).with_fragment(Fragment::Later))
 }
 
 #[inline(always)]

@@ -8,7 +8,9 @@ use weir_table::classify::{Fields, NO_RULE};
 use super::super::acl::fragments::At;
 use super::super::stage::Stage;
 use super::super::{Context, fields};
-use super::{dispose, fragment};
+use super::dispose;
+use super::fragment::fragment;
+use crate::graph::flags::DECRYPTED;
 use crate::graph::record::SpdEffect;
 use crate::root::family::Family;
 use crate::root::spd::Action;
@@ -24,13 +26,27 @@ pub(in super::super) enum Checked {
     Gone,
 }
 
-/// Checks a parsed packet that came by the pair of SAs of a number.
-pub(in super::super) fn admit<K: Family>(
-    context: &mut Context<'_>,
-    packet: &mut Packet,
-    place: u8,
-    sa: u32,
-) -> Checked {
+/// Checks a packet that `ip-input` has parsed. A decrypted one has to match a policy that protects with its SA.
+#[inline]
+pub(in super::super) fn admit(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> Checked {
+    if !packet.state().contains(DECRYPTED) || context.root.ipsec.unchecked {
+        return Checked::Fits;
+    }
+    let sa = packet.forwarding();
+    let checked = match packet.flags().contains(ParseFlags::IP4) {
+        true => check::<u32>(context, packet, place, sa),
+        false => check::<u128>(context, packet, place, sa),
+    };
+    if checked == Checked::Differs
+        && let Some(own) = context.root.ipsec.sa(sa)
+    {
+        own.counters[context.worker].selector.add(1);
+    }
+    checked
+}
+
+/// Checks a packet that came by the pair of SAs of a number.
+fn check<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, sa: u32) -> Checked {
     let root = context.root;
     let mut own = Fields::default();
     fields::of::<K>(packet, &mut own);

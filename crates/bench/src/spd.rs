@@ -1,0 +1,259 @@
+//! `weir bench spd`: policies of SPDs, matched at the last of so many, with caches and without, and with caches in which no packet
+//! finds its flow.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+use weir_base::tsc;
+use weir_plane::model::{
+    AclAction, AclRule, Addresses, Gateway, Interface, Origin, Ports, RouteTarget, Spd as Policies, SpdAction,
+    SpdCache, SpdIndex, SpdRule, Transport,
+};
+use weir_plane::node::Node;
+
+use crate::report::figure::{Figure, Target};
+use crate::report::table::Table;
+use crate::report::{Page, Report, machine};
+use crate::turns::{Outcome, Run, Samples};
+use crate::{Error, machine as cpu, model};
+
+/// Packets have one of so many flows, half of them each way.
+const FLOWS: u32 = 10_000;
+
+/// Policies before and with the one that matches.
+const SIZES: [u32; 5] = [1, 10, 100, 1000, 100_000];
+
+/// The measurement of `weir bench spd`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spd {
+    /// Ticks of the time-stamp counter per second.
+    pub tick_frequency: f64,
+    /// The name of the CPU.
+    pub cpu: String,
+    /// Turns: medians are over these.
+    pub turns: usize,
+    /// Flows.
+    pub flows: u32,
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+/// The cost of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Policies; packets match the last one.
+    pub policies: u32,
+    /// `off`, `hits` or `misses`.
+    pub cache: String,
+    /// Ticks per packet of the node for packets that leave.
+    pub output: Figure,
+    /// Ticks per packet of the node for packets that come in.
+    pub input: Figure,
+    /// Ticks per packet of both, and of what they add elsewhere, to forwarding alone.
+    pub added: Figure,
+    /// The target for the node of packets that leave.
+    pub target: Option<Target>,
+}
+
+/// Caches of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cached {
+    Off,
+    Hits,
+    /// Caches of four places: the next packet of a flow finds another flow in its place.
+    Misses,
+}
+
+impl Cached {
+    const ALL: [Cached; 3] = [Cached::Off, Cached::Hits, Cached::Misses];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Cached::Off => "off",
+            Cached::Hits => "hits",
+            Cached::Misses => "misses",
+        }
+    }
+
+    fn settings(self) -> SpdCache {
+        let is_on = self != Cached::Off;
+        // Sixteen places for each flow: few meet.
+        SpdCache { outbound: is_on, inbound: is_on, flows: if self == Cached::Hits { 4 * FLOWS } else { 1 } }
+    }
+}
+
+impl Report for Spd {
+    const SCHEMA: &'static str = "weir.bench.spd/1";
+
+    fn page(&self) -> Page {
+        let table = Table::of(&self.cases)
+            .words("Family", |case| case.family.clone())
+            .number("Policies", 0, |case| Some(f64::from(case.policies)))
+            .words("Cache", |case| case.cache.clone())
+            .number("Out", 1, |case| Some(case.output.median))
+            .number("In", 1, |case| Some(case.input.median))
+            .number("Added", 1, |case| Some(case.added.median))
+            .target(|case| case.target);
+        Page::default()
+            .line(machine(&self.cpu, self.tick_frequency))
+            .line(format!(
+                "ticks are per packet: medians of {} turns; {} flows of UDP, half of them each way; the last policy matches",
+                self.turns, self.flows
+            ))
+            .table(table)
+    }
+}
+
+impl Spd {
+    /// Measures all cases on a CPU, by default the last one that may be used. `quick` takes a small part of the effort.
+    ///
+    /// # Errors
+    /// If there is no room, or packets do not go where they should.
+    pub fn measure(cpu: Option<usize>, quick: bool) -> Result<Spd, Error> {
+        cpu::pin(cpu)?;
+        let (turns, windows) = if quick { (3, 5) } else { (15, 40) };
+        let sizes = if quick { &SIZES[..4] } else { &SIZES[..] };
+        let mut cases = Vec::new();
+        for v4 in [true, false] {
+            cases.extend(measure(v4, sizes, turns, windows)?);
+        }
+        Ok(Spd { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, flows: FLOWS, cases })
+    }
+}
+
+fn measure(v4: bool, sizes: &[u32], turns: usize, windows: usize) -> Result<Vec<Case>, Error> {
+    let plan = Plan::of(v4);
+    let plain = plan.gateway();
+    let mut run = Run::new(&plain)?;
+    run.add(&plain, &[], Outcome::Forwarded)?;
+    let nodes = if v4 { [Node::Ip4SpdOut, Node::Ip4SpdIn] } else { [Node::Ip6SpdOut, Node::Ip6SpdIn] };
+    let versions: Vec<(u32, Cached)> =
+        sizes.iter().flat_map(|&size| Cached::ALL.map(|cached| (size, cached))).collect();
+    for &(size, cached) in &versions {
+        run.add(&plan.secured(&plain, size, cached.settings()), &nodes, Outcome::Forwarded)?;
+    }
+    let samples = run.turns(turns, windows, 2 * FLOWS as usize)?;
+    let [output, input] = nodes;
+    let case = |(&(policies, cached), own): (&(u32, Cached), &Samples)| {
+        let output = own.node(output);
+        let most = match (cached, policies) {
+            (Cached::Off, 100_000) => Some(60.0),
+            (Cached::Off, _) => Some(25.0),
+            (Cached::Hits, _) => Some(20.0),
+            (Cached::Misses, _) => None,
+        };
+        Case {
+            family: if v4 { "ipv4" } else { "ipv6" }.to_owned(),
+            policies,
+            cache: cached.name().to_owned(),
+            target: most.filter(|_| v4).map(|most| Target::at_most(most, output.median)),
+            output,
+            input: own.node(input),
+            added: own.added(&samples[0]),
+        }
+    };
+    Ok(versions.iter().zip(&samples[1..]).map(case).collect())
+}
+
+/// The networks of a family, each behind a neighbour on a link.
+struct Plan {
+    v4: bool,
+    networks: [IpNet; 2],
+    links: [(IpNet, IpAddr); 2],
+}
+
+impl Plan {
+    fn of(v4: bool) -> Plan {
+        let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
+        let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
+        let (networks, links) = match v4 {
+            true => (
+                [net("10.16.0.0/12"), net("20.16.0.0/12")],
+                [(net("192.0.2.1/24"), address("192.0.2.2")), (net("198.51.100.1/24"), address("198.51.100.2"))],
+            ),
+            false => (
+                [net("2001:db8:10::/48"), net("2001:db8:20::/48")],
+                [
+                    (net("2001:db8:1::1/64"), address("2001:db8:1::2")),
+                    (net("2001:db8:2::1/64"), address("2001:db8:2::2")),
+                ],
+            ),
+        };
+        Plan { v4, networks, links }
+    }
+
+    /// Two interfaces that each send to the other's network.
+    fn gateway(&self) -> Gateway {
+        let interface = |number: usize| -> Interface {
+            let [from, to] = [number, 1 - number].map(|own| model::range(self.networks[own], 0xffff));
+            let port = model::udp(from, to, if self.v4 { 60 } else { 78 }, FLOWS / 2, 1 + number as u64);
+            model::interface(["a", "b"][number], port, self.links[number].0)
+        };
+        let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());
+        Gateway {
+            interfaces: vec![interface(0), interface(1)],
+            routes: (0..2).map(|number| model::route(self.networks[number], hops(number))).collect(),
+            neighbors: (0..2)
+                .map(|number| model::neighbor(number as u32, self.links[number].1, [2, 0, 0, 0, 1, number as u8]))
+                .collect(),
+            ..model::empty()
+        }
+    }
+
+    /// The gateway with an SPD of so many policies at each interface.
+    fn secured(&self, plain: &Gateway, size: u32, cache: SpdCache) -> Gateway {
+        let mut gateway = plain.clone();
+        for (number, interface) in (0..).zip(&mut gateway.interfaces) {
+            let [remote, local] = [self.networks[usize::from(number)], self.networks[1 - usize::from(number)]];
+            let rules = self.rules(local, remote, size);
+            let (name, origin) = (interface.name.clone(), Origin(0));
+            gateway.spds.push(Policies { name, rules: rules.into(), cache, origin });
+            interface.spd = Some(SpdIndex(number));
+        }
+        gateway
+    }
+
+    /// Policies for ports that no packet has, of hosts that have packets, and behind them one for all packets.
+    fn rules(&self, local: IpNet, remote: IpNet, size: u32) -> Vec<SpdRule> {
+        let host = |number: u32| {
+            let (_, address) = model::range(remote, (number % 0x1_0000) as u16);
+            Addresses::Net(address.into())
+        };
+        let none = |number: u32| {
+            let port = (number % 1000) as u16;
+            let transport = Transport::Ports {
+                protocol: 17,
+                source: Ports::Any,
+                destination: Ports::from(port..=port),
+                flags: None,
+            };
+            let any = AclRule::all(AclAction::Permit, Origin(0));
+            let matches = AclRule { from: Addresses::Net(local), to: host(number), transport, ..any };
+            policy(SpdAction::Discard, matches)
+        };
+        let any = AclRule { from: Addresses::Net(local), ..AclRule::all(AclAction::Permit, Origin(0)) };
+        (0..size - 1).map(none).chain([policy(SpdAction::Bypass, any)]).collect()
+    }
+}
+
+fn policy(action: SpdAction, matches: AclRule) -> SpdRule {
+    SpdRule { action, matches, names_family: false, opaque: (false, false), priority: 0, comment: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_measured_and_read_back() {
+        let cases: Vec<Case> = [true, false].into_iter().flat_map(|v4| measure(v4, &[1, 30], 1, 1).unwrap()).collect();
+        assert_eq!(cases.len(), 12);
+        assert!(cases.iter().all(|case| case.output.median > 0.0 && case.input.median > 0.0), "{cases:?}");
+        let report = Spd { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: FLOWS, cases };
+        assert_eq!(serde_json::from_str::<Spd>(&report.json()).unwrap(), report);
+        assert!(report.text().contains("misses"), "{}", report.text());
+    }
+}
