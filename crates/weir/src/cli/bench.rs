@@ -10,6 +10,7 @@ use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::flow::Flow;
+use weir_bench::spd::Spd;
 use weir_bench::forward::Forward;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
@@ -32,6 +33,8 @@ enum What {
     Acl(AclArgs),
     /// Established flows under all policies, with the fast path and without, beside forwarding alone
     Flow(FlowArgs),
+    /// Policies of SPDs: the last of 1 to 100,000 matches, with caches and without, and where no packet finds its flow
+    Spd(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
     Crypto(CryptoArgs),
 }
@@ -126,7 +129,7 @@ struct FlowArgs {
     /// The CPU to run on; else the last one that may be used
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
-    /// A small part of the effort, and few flows: shows that it works
+    /// A small part of the effort: shows that it works
     #[arg(long)]
     quick: bool,
 }
@@ -154,6 +157,7 @@ impl Bench {
             What::Sav(args) => args.run(),
             What::Acl(args) => args.run(),
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
+            What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }
